@@ -1,0 +1,32 @@
+"""What all tests share: how hard hypothesis tries, and where the files of a real Kafka lie.
+
+`PYLOG_FIXTURES` names the folder (default ../shared/fixtures beside the project). Tests learn names, counts and
+contents from its files; where it is absent they skip and say so. `HYPOTHESIS_PROFILE=deep` looks ten times longer.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = Path(os.environ.get("PYLOG_FIXTURES") or ROOT.parent / "shared" / "fixtures")
+
+# Two processes on a busy machine make single examples slow now and then: that is no failure.
+settings.register_profile("usual", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("deep", settings.get_profile("usual"), max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
+
+
+@pytest.fixture(scope="session")
+def fixtures() -> Path:
+    """The folder of files that a real Kafka wrote."""
+    if not (FIXTURES / "manifest.json").is_file():
+        pytest.skip(f"no fixtures: {FIXTURES}/manifest.json is absent; set PYLOG_FIXTURES to a folder of Kafka's files")
+    return FIXTURES
+
+
+def pytest_report_header() -> list[str]:
+    there = (FIXTURES / "manifest.json").is_file()
+    return [f"fixtures: {FIXTURES}{'' if there else ' (ABSENT: tests against files of a real Kafka will be skipped)'}"]
