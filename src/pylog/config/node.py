@@ -1,0 +1,64 @@
+"""The configs of a node: what it has of its own, and the defaults of its topics under their broker names.
+
+Where a broker has several names for one default, `log.retention.ms` wins over `.minutes`, and that over `.hours`.
+(Kafka: KafkaConfig, ServerLogConfigs.)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from pylog.config.options import Config, Kind, by_field, integer, option, parse_as
+from pylog.config.topic import TopicConfig
+from pylog.errors import InvalidConfig
+
+_UNITS_MS = {"hours": 60 * 60 * 1000, "minutes": 60 * 1000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig(Config):
+    """The configs of a node (Kafka: a broker's), those of them that mean something here."""
+
+    topic_defaults: TopicConfig = field(default_factory=TopicConfig)
+    """What topics have that do not say otherwise."""
+    flush_interval_ms: int = option(1000, integer(1))
+    """With flush="interval": how long appended records may wait to be synced. Not Kafka's."""
+    log_flush_offset_checkpoint_interval_ms: int = option(60_000, integer(0))
+    """How often it is written down up to where partitions are synced: recovery starts there."""
+    max_open_files: int = option(256, integer(1))
+    """How many file descriptors the log keeps open. Not Kafka's."""
+    replica_fetch_backoff_ms: int = option(1000, integer(0))
+    """How long a follower waits when there is nothing to fetch, and after an error."""
+    replica_fetch_max_bytes: int = option(1 << 20, integer(0))
+    """How many bytes of a partition a follower asks for at once."""
+    replica_fetch_wait_max_ms: int = option(500, integer())
+    """How long a leader may wait for records before it answers a follower."""
+
+    @classmethod
+    def from_kafka(cls, configs: Mapping[str, Any]) -> Self:
+        """From a broker's names: `log.segment.bytes` is the default of `segment.bytes`. Raises InvalidConfig."""
+        sources = {
+            name.replace(".", "_"): (spec, rank, name)
+            for spec in fields(TopicConfig)
+            for rank, name in enumerate(spec.metadata["broker"])
+        }
+        own = by_field(configs, [*sources, *cls._kinds()], cls._elsewhere())
+        defaults: dict[str, Any] = {}
+        # The weakest first: log.retention.ms comes after log.retention.hours, and wins.
+        for field_name in sorted(own.keys() & sources, key=lambda name: -sources[name][1]):
+            spec, _, name = sources[field_name]
+            defaults[spec.name] = _default(name, spec.metadata["kind"], own.pop(field_name))
+        return cls(topic_defaults=TopicConfig(**defaults), **own)
+
+
+def _default(broker_name: str, kind: Kind, value: object) -> object:
+    """The topic default that a broker's config means; one in hours or minutes is in ms after that."""
+    factor = _UNITS_MS.get(broker_name.rsplit(".", 1)[-1])
+    if factor is None:
+        return parse_as(broker_name, kind, value)
+    number = parse_as(broker_name, integer(), value)
+    assert isinstance(number, int)
+    try:
+        return kind.parse(number * factor if number >= 0 else number)
+    except ValueError:
+        raise InvalidConfig(f"{broker_name}={value!r}: in ms it has to be {kind.allowed}") from None

@@ -1,0 +1,220 @@
+"""What all configs are made of: kinds of values, options with a kind, and classes of options that check themselves.
+
+    Kind      what values an option takes, how they are read from text and written as text
+    option    a field of a config class, with its kind and its default
+    Config    checks every option when it is made, and reads mappings with Kafka's names
+
+Invariant: the options of a `Config` that was made are values of their kinds (`TopicConfig.loaded` has one exception).
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, Self
+
+from pylog.errors import InvalidConfig
+
+INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+
+# --- kinds of values --------------------------------------------------------------------------------------------------
+
+
+class Kind(Protocol):
+    """What values an option takes."""
+
+    allowed: str
+    """In words, for a message: "it has to be ..."."""
+
+    def parse(self, value: object) -> object:
+        """A value of the option from what somebody gave, text included. Raises ValueError."""
+
+    def text(self, value: Any) -> str:
+        """The value as Kafka writes it."""
+
+
+class Whole:
+    """A whole number in [low, high], `without` some; None where `optional`."""
+
+    def __init__(self, low: int, high: int, *, without: tuple[int, ...] = (), optional: bool = False) -> None:
+        self._low, self._high = low, high
+        self._without = without
+        self._optional = optional
+        excluded = "".join(f", but not {number}" for number in without)
+        self.allowed = f"a whole number from {low} to {high}{excluded}{', or None' if optional else ''}"
+
+    def parse(self, value: object) -> int | None:
+        if value is None and self._optional:
+            return None
+        if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,20}\s*", value):
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(value)
+        if not self._low <= value <= self._high or value in self._without:
+            raise ValueError(value)
+        return value
+
+    def text(self, value: int) -> str:
+        return str(value)
+
+
+class Share:
+    """A number in [0, 1]."""
+
+    allowed = "a number from 0 to 1"
+
+    def parse(self, value: object) -> float:
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise ValueError(value)
+        number = float(value)
+        if not 0 <= number <= 1:
+            raise ValueError(value)
+        return number
+
+    def text(self, value: float) -> str:
+        return repr(value)
+
+
+class Switch:
+    """True or false, in any case."""
+
+    allowed = "true or false"
+
+    def parse(self, value: object) -> bool:
+        if isinstance(value, str):
+            value = {"true": True, "false": False}.get(value.strip().lower())
+        if not isinstance(value, bool):
+            raise ValueError(value)
+        return value
+
+    def text(self, value: bool) -> str:
+        return "true" if value else "false"
+
+
+class Words:
+    """Any text, or one of some words."""
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+        self.allowed = f"one of {', '.join(words)}" if words else "a text"
+
+    def parse(self, value: object) -> str:
+        if not isinstance(value, str):
+            raise ValueError(value)
+        if self._words and value.strip() not in self._words:
+            raise ValueError(value)
+        return value.strip()
+
+    def text(self, value: str) -> str:
+        return value
+
+
+class SomeOf:
+    """A set of words; as text, with commas between."""
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+        self.allowed = f"any of {', '.join(words)}, with commas between"
+
+    def parse(self, value: object) -> frozenset[str]:
+        if isinstance(value, str):
+            value = [word.strip() for word in value.split(",")] if value.strip() else []
+        if not isinstance(value, Iterable):
+            raise ValueError(value)
+        given = list(value)
+        if any(word not in self._words for word in given) or len(set(given)) < len(given):
+            raise ValueError(value)
+        return frozenset(given)
+
+    def text(self, value: frozenset[str]) -> str:
+        return ",".join(sorted(value))
+
+
+class Acks(Whole):
+    """How many replicas answer for a record: "all" is -1."""
+
+    def __init__(self) -> None:
+        super().__init__(-1, 1)
+        self.allowed = "one of all, -1, 0, 1"
+
+    def parse(self, value: object) -> int | None:
+        return -1 if isinstance(value, str) and value.strip() == "all" else super().parse(value)
+
+
+def integer(low: int = -INT_MAX - 1, high: int = INT_MAX, *, without: tuple[int, ...] = ()) -> Whole:
+    return Whole(low, high, without=without)
+
+
+def long(low: int = -LONG_MAX - 1) -> Whole:
+    return Whole(low, LONG_MAX)
+
+
+def option(default: object, kind: Kind, *, broker: str = "", stored: Kind | None = None) -> Any:
+    """A config. `broker`: the broker's names for its default, the strongest first; `stored`: what `loaded` takes."""
+    return field(default=default, metadata={"kind": kind, "broker": tuple(broker.split()), "stored": stored or kind})
+
+
+# --- what all configs share -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    def __post_init__(self) -> None:
+        for name, kind in self._kinds().items():
+            object.__setattr__(self, name, parse_as(kafka_name(name), kind, getattr(self, name)))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Raises InvalidConfig where values are good one by one, and do not go together."""
+
+    @classmethod
+    def from_kafka(cls, configs: Mapping[str, Any]) -> Self:
+        """From Kafka's names, with dots or underscores; a number or a switch may be text.
+
+        Raises InvalidConfig: an unknown name (says which one is near), a name that Kafka has and pylog has not, one
+        given twice, a bad value.
+        """
+        return cls(**by_field(configs, cls._kinds(), cls._elsewhere()))
+
+    @classmethod
+    def _kinds(cls) -> dict[str, Kind]:
+        return {option.name: option.metadata["kind"] for option in fields(cls) if "kind" in option.metadata}
+
+    @classmethod
+    def _elsewhere(cls) -> str:
+        """What Kafka has and pylog has not; a name that ends with a dot stands for all that begin so."""
+        return ""
+
+
+def kafka_name(name: str) -> str:
+    return name.replace("_", ".")
+
+
+def parse_as(name: str, kind: Kind, value: object) -> object:
+    try:
+        return kind.parse(value)
+    except ValueError:
+        raise InvalidConfig(f"{name}={value!r}: it has to be {kind.allowed}") from None
+
+
+def by_field(configs: Mapping[str, Any], known: Iterable[str], elsewhere: str) -> dict[str, Any]:
+    """`configs` with fields' names for keys, values as they are. Raises InvalidConfig."""
+    names = set(known)
+    found: dict[str, Any] = {}
+    for name, value in configs.items():
+        field_name = name.replace(".", "_")
+        if field_name not in names:
+            raise InvalidConfig(_unknown(kafka_name(name), sorted(map(kafka_name, names)), elsewhere.split()))
+        if field_name in found:
+            raise InvalidConfig(f"{kafka_name(name)} is given twice: once with dots, once with underscores")
+        found[field_name] = value
+    return found
+
+
+def _unknown(name: str, known: list[str], elsewhere: list[str]) -> str:
+    if any(name == other or (other.endswith(".") and name.startswith(other)) for other in elsewhere):
+        return f"{name} is known to Kafka, not supported by pylog yet: leave it out"
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    return f"{name} is not a config here: {hint}"

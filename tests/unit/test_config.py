@@ -1,0 +1,269 @@
+"""Configs: Kafka's names and text forms, both spellings, and messages that say what to do."""
+
+import logging
+import pickle
+from dataclasses import FrozenInstanceError, fields
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig, TopicConfig
+from pylog.errors import InvalidConfig
+
+CLASSES = [TopicConfig, NodeConfig, ProducerConfig, ConsumerConfig]
+each_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+
+
+@each_class
+def test_configs_are_values(cls: Any) -> None:
+    assert cls() == cls.from_kafka({})
+    assert hash(cls()) == hash(cls())
+    assert pickle.loads(pickle.dumps(cls())) == cls()
+    with pytest.raises(FrozenInstanceError):
+        setattr(cls(), fields(cls)[0].name, 1)
+    with pytest.raises(TypeError):
+        cls(1)
+
+
+@each_class
+@pytest.mark.parametrize("name", ["", ".", "no.such.thing.at.all", "_"])
+def test_an_unknown_name_is_refused(cls: Any, name: str) -> None:
+    with pytest.raises(InvalidConfig, match="not a config here: known are"):
+        cls.from_kafka({name: 1})
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "near"),
+    [
+        (TopicConfig, "retention_m", "retention.ms"),
+        (TopicConfig, "segment.byte", "segment.bytes"),
+        (TopicConfig, "cleanup.polcy", "cleanup.policy"),
+        (NodeConfig, "segment.bytes", "log.segment.bytes"),
+        (NodeConfig, "retention.ms", "log.retention.ms"),
+        (ProducerConfig, "linger", "linger.ms"),
+        (ProducerConfig, "compression", "compression.type"),
+        (ConsumerConfig, "auto_offset_rest", "auto.offset.reset"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_nearest(cls: Any, name: str, near: str) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        cls.from_kafka({name: 1})
+    assert str(caught.value).endswith(f"did you mean {near}?")
+
+
+@pytest.mark.parametrize(
+    ("cls", "name"),
+    [
+        (TopicConfig, "remote.storage.enable"),
+        (TopicConfig, "internal_segment_bytes"),
+        (ProducerConfig, "enable.idempotence"),
+        (ProducerConfig, "transactional_id"),
+        (ConsumerConfig, "bootstrap.servers"),
+        (ConsumerConfig, "group_id"),
+    ],
+)
+def test_what_kafka_has_and_we_have_not_is_said_to_be_so(cls: Any, name: str) -> None:
+    with pytest.raises(InvalidConfig, match=r"known to Kafka, not supported by pylog yet"):
+        cls.from_kafka({name: "1"})
+
+
+def test_dots_and_underscores_mean_the_same_and_one_of_them_is_enough() -> None:
+    assert TopicConfig.from_kafka({"segment.ms": 5}) == TopicConfig.from_kafka({"segment_ms": "5"})
+    with pytest.raises(InvalidConfig, match="twice"):
+        TopicConfig.from_kafka({"segment.ms": 5, "segment_ms": 5})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("segment.bytes", (1 << 20) - 1, "from 1048576 to 2147483647"),
+        ("segment.bytes", 1 << 31, "from 1048576 to 2147483647"),
+        ("segment.ms", "0", "from 1 to"),
+        ("segment.ms", "1.5", "a whole number"),
+        ("segment.ms", 1.0, "a whole number"),
+        ("segment.ms", "", "a whole number"),
+        ("segment.ms", None, "a whole number"),
+        ("segment.ms", True, "a whole number"),
+        ("segment.ms", "9" * 5000, "a whole number"),
+        ("segment.ms", "١", "a whole number"),
+        ("compression.gzip.level", 0, "but not 0"),
+        ("compression.type", "none", "one of uncompressed"),
+        ("compression.type", "ZSTD", "one of uncompressed"),
+        ("cleanup.policy", "delete,shred", "any of compact, delete"),
+        ("cleanup.policy", "delete,delete", "any of compact, delete"),
+        ("cleanup.policy", 5, "any of compact, delete"),
+        ("cleanup.policy", [[]], "any of compact, delete"),
+        ("min.cleanable.dirty.ratio", "1.01", "from 0 to 1"),
+        ("min.cleanable.dirty.ratio", "nan", "from 0 to 1"),
+        ("min.cleanable.dirty.ratio", "half", "from 0 to 1"),
+        ("preallocate", "yes", "true or false"),
+        ("preallocate", 1, "true or false"),
+        ("message.timestamp.type", "createtime", "one of CreateTime, LogAppendTime"),
+    ],
+)
+def test_a_bad_value_is_refused_with_name_value_and_what_is_allowed(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        TopicConfig.from_kafka({name: value})
+    assert f"{name}={value!r}: it has to be " in str(caught.value)
+    assert allowed in str(caught.value)
+    with pytest.raises(InvalidConfig):
+        TopicConfig(**{name.replace(".", "_"): value})
+
+
+# --- topics -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [("delete", {"delete"}), (" compact , delete ", {"compact", "delete"}), ("", set()), (["compact"], {"compact"})],
+)
+def test_cleanup_policy_is_a_set(text: Any, policy: set[str]) -> None:
+    assert TopicConfig.from_kafka({"cleanup.policy": text}).cleanup_policy == policy
+
+
+def test_canonical_is_what_was_given_in_kafkas_forms() -> None:
+    given = {"preallocate": True, "retention_ms": " +5 ", "cleanup.policy": "delete,compact", "segment.ms": 7}
+    assert TopicConfig.canonical(given) == {
+        "preallocate": "true", "retention.ms": "5", "cleanup.policy": "compact,delete", "segment.ms": "7",
+    }  # fmt: skip
+    assert TopicConfig.canonical({}) == {}
+    with pytest.raises(InvalidConfig):
+        TopicConfig.canonical({"segment.bytes": 1000})
+
+
+def test_defaults_stand_where_nothing_is_said() -> None:
+    defaults = TopicConfig(segment_ms=5, retention_bytes=100)
+    config = TopicConfig.from_kafka({"segment.ms": 6}, defaults=defaults)
+    assert (config.segment_ms, config.retention_bytes) == (6, 100)
+    assert TopicConfig.loaded({"segment.ms": "6"}, defaults=defaults) == config
+    assert defaults.segment_ms == 5
+
+
+def test_lags_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(InvalidConfig, match=r"min\.compaction\.lag\.ms=6 is over max\.compaction\.lag\.ms=5"):
+        TopicConfig(min_compaction_lag_ms=6, max_compaction_lag_ms=5)
+
+
+VALUES = st.fixed_dictionaries(
+    {},
+    optional={
+        "cleanup_policy": st.sets(st.sampled_from(["compact", "delete"])).map(frozenset),
+        "compression_type": st.sampled_from(["producer", "zstd", "uncompressed"]),
+        "min_cleanable_dirty_ratio": st.floats(0, 1),
+        "preallocate": st.booleans(),
+        "retention_ms": st.integers(-1, 2**63 - 1),
+        "segment_bytes": st.integers(1 << 20, 2**31 - 1),
+        "compression_gzip_level": st.integers(1, 9) | st.just(-1),
+    },
+)
+
+
+@given(VALUES)
+def test_text_forms_come_back_as_they_were(values: dict[str, Any]) -> None:
+    config = TopicConfig(**values)
+    assert TopicConfig.from_kafka(config.to_kafka()) == config
+    assert TopicConfig.loaded(config.to_kafka()) == config
+    stored = TopicConfig.canonical(values)
+    assert TopicConfig.loaded(stored) == config
+    assert TopicConfig.canonical(stored) == stored
+
+
+def test_a_stored_segment_size_below_the_minimum_is_taken() -> None:
+    assert TopicConfig.loaded({"segment.bytes": "14"}).segment_bytes == 14
+    both = {"internal.segment.bytes": "300", "segment.bytes": "1048576"}
+    assert TopicConfig.loaded(both).segment_bytes == 300
+    assert TopicConfig.loaded(dict(reversed(both.items()))).segment_bytes == 300
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("segment.bytes", "0"),
+        ("segment.bytes", "-1"),
+        ("segment.bytes", "many"),
+        ("segment.index.bytes", "3"),
+        ("compression.zstd.level", "99"),
+        ("cleanup.policy", "shred"),
+        ("remote.storage.enable", "true"),
+        ("of.a.later.version", "1"),
+        ("segment_ms", "5"),
+    ],
+)
+def test_a_stored_config_of_no_use_is_ignored_with_a_warning(
+    name: str, value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "pylog.config"):
+        assert TopicConfig.loaded({name: value}) == TopicConfig()
+    assert f"{name}={value} has no effect" in caplog.text
+
+
+@given(st.dictionaries(st.sampled_from(sorted(TopicConfig().to_kafka())) | st.text(max_size=8), st.text(max_size=8)))
+def test_no_stored_config_keeps_a_log_from_opening(stored: dict[str, str]) -> None:
+    TopicConfig.loaded(stored)
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_nodes_configs_are_defaults_for_topics_and_its_own() -> None:
+    config = NodeConfig.from_kafka({"log.segment.bytes": 2 << 20, "message_max_bytes": "500", "max.open.files": 9})
+    assert config.topic_defaults == TopicConfig(segment_bytes=2 << 20, max_message_bytes=500)
+    assert config.max_open_files == 9
+
+
+def test_a_week_by_default_is_not_ours_and_can_be_had() -> None:
+    assert NodeConfig().topic_defaults.retention_ms == -1
+    assert NodeConfig.from_kafka({"log.retention.hours": 168}).topic_defaults.retention_ms == 604_800_000
+    assert NodeConfig.from_kafka({"log.retention.hours": -1}).topic_defaults.retention_ms == -1
+
+
+@pytest.mark.parametrize("last", ["log.retention.hours", "log.retention.minutes", "log.retention.ms"])
+def test_the_finer_unit_wins_in_any_order(last: str) -> None:
+    given = {"log.retention.ms": 1, "log.retention.minutes": 2, "log.retention.hours": 3}
+    given[last] = given.pop(last)
+    assert NodeConfig.from_kafka(given).topic_defaults.retention_ms == 1
+    del given["log.retention.ms"]
+    assert NodeConfig.from_kafka(given).topic_defaults.retention_ms == 120_000
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("log.segment.bytes", 5), ("log.roll.hours", 0), ("log.roll.hours", "x"), ("max.open.files", 0)]
+)
+def test_a_bad_value_is_refused_under_the_brokers_name(name: str, value: object) -> None:
+    with pytest.raises(InvalidConfig, match=f"^{name}={value!r}: "):
+        NodeConfig.from_kafka({name: value})
+
+
+# --- clients ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("given", "acks"), [("all", -1), ("-1", -1), (-1, -1), ("0", 0), (0, 0), (1, 1), ("1", 1)])
+def test_acks_all_is_minus_one(given: object, acks: int) -> None:
+    assert ProducerConfig.from_kafka({"acks": given}).acks == acks
+
+
+@pytest.mark.parametrize("value", ["ALL", 2, -2, None, True, "quorum"])
+def test_other_acks_are_refused(value: object) -> None:
+    with pytest.raises(InvalidConfig, match="one of all, -1, 0, 1"):
+        ProducerConfig.from_kafka({"acks": value})
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (ProducerConfig, "delivery.timeout.ms"),
+        (ProducerConfig, "transactional_id"),
+        (ConsumerConfig, "isolation.level"),
+    ],
+)
+def test_kafka_has_it_and_we_do_not(kind: type[ProducerConfig | ConsumerConfig], name: str) -> None:
+    with pytest.raises(InvalidConfig, match="known to Kafka"):
+        kind.from_kafka({name: "1"})
+
+
+def test_a_consumer_waits_for_ever_unless_told() -> None:
+    assert ConsumerConfig().consumer_timeout_ms is None
+    assert ConsumerConfig.from_kafka({"consumer_timeout_ms": "5"}).consumer_timeout_ms == 5
+    assert ConsumerConfig.from_kafka({"consumer_timeout_ms": None}).consumer_timeout_ms is None
