@@ -1,0 +1,324 @@
+"""A record batch, format v2: a view over its bytes. What travels, is stored and is replicated is always a whole batch.
+
+    0   base offset            i64   given by the leader             \\
+    8   batch length           i32   bytes after this field           | not under the CRC: can be stamped
+    12  partition leader epoch i32   given by the leader              |
+    16  magic                  i8    2                               /
+    17  crc                    u32   CRC-32C of everything from 21 on
+    21  attributes             i16   codec (3 bits), timestamp type, transactional, control, delete horizon
+    23  last offset delta      i32   survives compaction: never derive it from the record count
+    27  base timestamp         i64   the first record's, or the delete horizon
+    35  max timestamp          i64   the largest, or the append time
+    43  producer id            i64   -1: none
+    51  producer epoch         i16
+    53  base sequence          i32
+    57  record count           i32   0 in an emptied batch
+    61  records                      one stream, compressed as a whole
+
+(Kafka: DefaultRecordBatch; KIP-98, KIP-534.) A batch that `encode` made lies in a bytearray and is stamped in place;
+one that was read is a view of somebody else's bytes and is not.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from crc32c import crc32c
+
+from pylog.compression import Codec, compress, decompress
+from pylog.errors import CorruptBatch, UnsupportedFormat
+from pylog.kernel import (
+    CRC_FROM,
+    CREATE_TIME,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    BatchScope,
+    ConsumerRecord,
+    Record,
+    decode_records,
+    encode_records,
+    frame_fault,
+    header_fault,
+    walk,
+)
+
+if TYPE_CHECKING:
+    import pyarrow
+
+CODEC_MASK = 0x07
+TIMESTAMP_TYPE_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+
+Row = tuple[bytes | None, bytes | None, int | None, Sequence[tuple[str, bytes | None]]]
+Buffer = bytes | bytearray | memoryview
+
+
+class Batch:
+    """One encoded batch. The header's fields are attributes; the records stay bytes until someone asks for them."""
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "count",
+        "crc",
+        "data",
+        "last_offset_delta",
+        "leader_epoch",
+        "max_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "size",
+    )
+
+    data: Buffer
+    size: int
+    base_offset: int
+    leader_epoch: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+    def __init__(self, data: Buffer) -> None:
+        """`data` is exactly one batch, with a header that makes sense: `parse` checks that."""
+        self.data = data
+        self.size = len(data)
+        (
+            self.base_offset, _, self.leader_epoch, _, self.crc, self.attributes, self.last_offset_delta,
+            self.base_timestamp, self.max_timestamp, self.producer_id, self.producer_epoch, self.base_sequence,
+            self.count,
+        ) = HEADER.unpack_from(data)  # fmt: skip
+
+    @classmethod
+    def parse(cls, data: Buffer, position: int = 0) -> "Batch":
+        """The batch at `position`, as a view. The CRC is not looked at: that is `check`.
+
+        Raises CorruptBatch where there is no whole batch, or one whose header cannot be; UnsupportedFormat for message
+        formats v0 and v1, which Kafka 4.0 stopped writing.
+        """
+        view = memoryview(data)
+        left = len(view) - position
+        if left < HEADER_BYTES:
+            raise CorruptBatch(f"{left} bytes are too few for a batch header", position=position)
+        fault = frame_fault(view, position)
+        if fault is not None:
+            if view[position + MAGIC_AT] < MAGIC and view[position + 8 : position + LOG_OVERHEAD] != bytes(4):
+                raise UnsupportedFormat(f"position {position}: {fault}; let a Kafka older than 4.0 rewrite the topic")
+            raise CorruptBatch(fault, position=position)
+        size = LOG_OVERHEAD + int.from_bytes(view[position + 8 : position + LOG_OVERHEAD], "big")
+        if size > left:
+            raise CorruptBatch(f"a batch of {size} bytes does not fit into the {left} that are left", position=position)
+        batch = cls(view[position : position + size])
+        fault = header_fault(batch.base_offset, batch.last_offset_delta, batch.count)
+        if fault is not None:
+            raise CorruptBatch(fault, position=position)
+        return batch
+
+    def __repr__(self) -> str:
+        return (
+            f"<Batch [{self.base_offset}, {self.next_offset}) {self.count} records, {self.size} bytes, "
+            f"attributes {self.attributes:#04x}>"
+        )
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> Codec:
+        """Raises CorruptBatch for 5, 6 and 7, which mean nothing."""
+        number = self.attributes & CODEC_MASK
+        if number > Codec.ZSTD:
+            raise CorruptBatch(f"compression codec {number} does not exist", offset=self.base_offset)
+        return Codec(number)
+
+    @property
+    def timestamp_type(self) -> int:
+        return LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_BIT else CREATE_TIME
+
+    @property
+    def append_timestamp(self) -> int | None:
+        """What every record reports as its timestamp under LogAppendTime; None under CreateTime."""
+        return self.max_timestamp if self.attributes & TIMESTAMP_TYPE_BIT else None
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return bool(self.attributes & DELETE_HORIZON_BIT)
+
+    def check(self) -> None:
+        """Raise CorruptBatch unless the CRC is right."""
+        actual = crc32c(memoryview(self.data)[CRC_FROM:])
+        if actual != self.crc:
+            raise CorruptBatch(
+                f"the CRC is {actual:#010x}, not {self.crc:#010x}: the bytes were damaged", offset=self.base_offset
+            )
+
+    def stamp(self, base_offset: int, leader_epoch: int) -> None:
+        """Write the offset and the epoch that the leader gives into the batch; the CRC does not cover them.
+
+        In place where the batch lies in a bytearray. Bytes that somebody read are theirs: they are copied first.
+        """
+        data = self._own()
+        data[0:8] = base_offset.to_bytes(8, "big")
+        data[12:16] = leader_epoch.to_bytes(4, "big", signed=True)
+        self.base_offset = base_offset
+        self.leader_epoch = leader_epoch
+
+    def stamp_append_time(self, now_ms: int) -> None:
+        """Make the broker's clock the timestamp of every record: bit 3, the max timestamp, and a new CRC."""
+        self.attributes |= TIMESTAMP_TYPE_BIT
+        self.max_timestamp = now_ms
+        self._write_header(self._own())
+
+    def _own(self) -> bytearray:
+        if not isinstance(self.data, bytearray):
+            self.data = bytearray(self.data)
+        return self.data
+
+    def _write_header(self, data: bytearray) -> None:
+        HEADER.pack_into(
+            data, 0, self.base_offset, self.size - LOG_OVERHEAD, self.leader_epoch, MAGIC, 0, self.attributes,
+            self.last_offset_delta, self.base_timestamp, self.max_timestamp, self.producer_id, self.producer_epoch,
+            self.base_sequence, self.count,
+        )  # fmt: skip
+        self.crc = crc32c(memoryview(data)[CRC_FROM:])
+        data[17:21] = self.crc.to_bytes(4, "big")
+
+    def payload(self) -> bytes:
+        """The record stream, decompressed. Raises CorruptBatch."""
+        try:
+            return decompress(self.codec, memoryview(self.data)[HEADER_BYTES:])
+        except CorruptBatch as error:
+            raise CorruptBatch(error.reason, offset=self.base_offset) from None
+
+    def records(self, topic: str, partition: int, first_offset: int = 0) -> list[ConsumerRecord]:
+        """The records from `first_offset` on; also those of a control batch; [] for a batch that compaction emptied.
+
+        Raises CorruptBatch, naming the batch by its base offset.
+        """
+        if self.count == 0:
+            return []
+        payload = self.payload()
+        scope = BatchScope(topic, partition, self.leader_epoch, self.timestamp_type)
+        try:
+            return decode_records(
+                payload, self.count, self.base_offset, self.base_timestamp, self.append_timestamp, scope, first_offset,
+                self.last_offset,
+            )  # fmt: skip
+        except CorruptBatch as error:
+            raise CorruptBatch(error.reason, offset=self.base_offset) from None
+
+
+def encode(
+    records: Iterable[Record],
+    *,
+    now_ms: int,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> Batch:
+    """Encode records as one batch, in a bytearray of its own. A record without timestamp gets `now_ms`.
+
+    A payload is kept compressed whether that gains anything or not. Raises ValueError without records.
+    """
+    rows = ((r.value, r.key, r.timestamp, r.headers) for r in records)
+    return encode_rows(
+        rows, now_ms=now_ms, codec=codec, level=level, producer_id=producer_id, producer_epoch=producer_epoch,
+        base_sequence=base_sequence, transactional=transactional, control=control, base_offset=base_offset,
+        leader_epoch=leader_epoch,
+    )  # fmt: skip
+
+
+def encode_rows(
+    rows: Iterable[Row],
+    *,
+    now_ms: int,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> Batch:
+    """The same for (value, key, timestamp, headers) tuples, which nobody checks. No rows: ValueError."""
+    data, count, base_timestamp, max_timestamp = encode_records(rows, now_ms)
+    if count == 0:
+        raise ValueError("a batch needs at least one record")
+    if codec is not Codec.NONE:
+        packed = compress(codec, memoryview(data)[HEADER_BYTES:], level)
+        data = bytearray(HEADER_BYTES) + packed
+    batch = Batch(data)
+    batch.base_offset, batch.leader_epoch = base_offset, leader_epoch
+    batch.attributes = codec | (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0)
+    batch.last_offset_delta, batch.count = count - 1, count
+    batch.base_timestamp, batch.max_timestamp = base_timestamp, max_timestamp
+    batch.producer_id, batch.producer_epoch, batch.base_sequence = producer_id, producer_epoch, base_sequence
+    batch._write_header(data)
+    return batch
+
+
+def split(data: Buffer, *, check_crc: bool = False) -> Iterator[Batch]:
+    """The whole batches in `data`, one after the other; a batch cut off at the end is dropped.
+
+    Raises CorruptBatch with the position in `data`, after the good batches before it.
+    """
+    spans, end, reason = walk(data, check_crc=check_crc)
+    view = memoryview(data)
+    for span in spans:
+        yield Batch(view[span.position : span.position + span.size])
+    if reason is not None:
+        raise CorruptBatch(reason, position=end)
+
+
+def columns(
+    batches: Sequence[Batch], first_offset: int, end_offset: int, want: frozenset[str]
+) -> "dict[str, pyarrow.Array[Any]]":
+    """The records of batches in [first_offset, end_offset) as Arrow arrays, one a name in `want`.
+
+    Names: offset (int64), timestamp (int64, ms), timestamp_type (int32), key, value (binary), headers (list of
+    struct<key: string, value: binary>, null where a record has none). Needs pyarrow and numpy.
+    Control batches are left out. Raises CorruptBatch, ImportError (saying what to install).
+    """
+    try:
+        from pylog.kernel.columns import decode_columns
+    except ModuleNotFoundError as error:
+        raise ImportError(f'columns need pyarrow and numpy: pip install "pylog-commitlog[arrow]" ({error})') from error
+    sources = [
+        (b.payload(), b.count, b.base_offset, b.last_offset, b.base_timestamp, b.append_timestamp)
+        for b in batches
+        if b.count and not b.is_control
+    ]
+    return decode_columns(sources, first_offset, end_offset, want)

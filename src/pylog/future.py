@@ -1,0 +1,244 @@
+"""Future: an answer that will come, and Delivery: one answer for all records of a batch.
+
+    Future      done, result, exception, add_done_callback, await; completed once, by set_result or set_exception
+    Delivery    the answer for a batch: complete(base_offset, log_append_time) or fail(error); its futures are
+                no more than (delivery, index)
+
+Nothing here runs a thread. Completing is a store and a look at a deque: a lock exists only while someone waits in
+`result`, one for each waiter. The futures of a batch cost nothing when it is completed: what they answer is made when
+it is asked for.
+
+Invariants: a callback is called exactly once, by whoever completes the future or, when that happened before, by whoever
+adds it; what is seen of a future that is done never changes. Both rest on one order: the one side stores the outcome
+and then drains the callbacks, the other appends its callback and then looks for the outcome; taking one from a deque is
+atomic.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from threading import Lock
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from pylog.record import RecordMetadata
+
+__all__ = ["Delivery", "Future", "completed", "failed"]
+
+T = TypeVar("T")
+
+
+class Future(Generic[T]):
+    """An answer that will come. Thread-safe; can be awaited from any asyncio loop."""
+
+    __slots__ = ("_callbacks", "_done", "_error", "_traceback", "_value")
+
+    def __init__(self) -> None:
+        self._done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._traceback: TracebackType | None = None
+        self._callbacks: deque[Callable[[Future[T]], object]] | None = None
+
+    def done(self) -> bool:
+        """Whether the answer is there: then `result` and `exception` do not wait."""
+        return self._done
+
+    def result(self, timeout: float | None = None) -> T:
+        """The answer; waits up to `timeout` seconds (None: for ever).
+
+        Raises the error that was the answer, TimeoutError when there is none in time (the future stays as it is).
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            # The same error may be raised many times, in many threads: each starts from the traceback it came with.
+            raise error.with_traceback(self._origin())
+        return self._get()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The error that was the answer, None for a good one; waits as `result` does. Raises TimeoutError."""
+        if not self.done():
+            self._wait(timeout)
+        return self._get_error()
+
+    def add_done_callback(self, fn: "Callable[[Future[T]], object]") -> None:
+        """Call `fn(self)` once the answer is there, in the thread that brings it; at once if it is there already.
+
+        Callbacks run in the order they were added in. What one raises comes out where the future is completed, after
+        the others have run.
+        """
+        if self._callbacks is None:
+            with _making_callbacks:
+                if self._callbacks is None:
+                    self._callbacks = deque()
+        self._callbacks.append(fn)
+        if self._done:
+            self._run_callbacks()
+
+    def set_result(self, value: T) -> None:
+        """Answer. Raises RuntimeError when there is an answer already."""
+        self._settle(value, None)
+
+    def set_exception(self, error: BaseException) -> None:
+        """Answer with an error. Raises RuntimeError when there is an answer already."""
+        self._settle(None, error)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if not self.done():
+            import asyncio
+
+            loop = asyncio.get_running_loop()
+            waiter = loop.create_future()
+
+            def wake() -> None:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+            def tell(_: Future[T]) -> None:
+                # A loop that was closed meanwhile has nobody waiting any more.
+                with suppress(RuntimeError):
+                    loop.call_soon_threadsafe(wake)
+
+            self.add_done_callback(tell)
+            yield from waiter
+        return self.result()
+
+    def __repr__(self) -> str:
+        if not self.done():
+            return f"<{type(self).__name__} waiting>"
+        error = self._get_error()
+        return f"<{type(self).__name__} {f'failed: {error!r}' if error is not None else repr(self._get())}>"
+
+    # --- what a future of a batch does differently -------------------------------------------------------------------
+
+    def _get(self) -> T:
+        return self._value  # type: ignore[return-value]  # None is a T where the answer is None
+
+    def _get_error(self) -> BaseException | None:
+        return self._error
+
+    def _origin(self) -> TracebackType | None:
+        return self._traceback
+
+    def _settle(self, value: T | None, error: BaseException | None) -> None:
+        if self._done:
+            raise RuntimeError("this future is answered already")
+        self._value = value
+        self._error = error
+        self._traceback = error.__traceback__ if error is not None else None
+        self._done = True
+        if self._callbacks is not None:
+            self._run_callbacks()
+
+    # --- waiting -----------------------------------------------------------------------------------------------------
+
+    def _run_callbacks(self) -> None:
+        callbacks = self._callbacks
+        while callbacks:
+            try:
+                fn = callbacks.popleft()
+            except IndexError:
+                return  # another thread has taken the last one
+            try:
+                fn(self)
+            except BaseException:
+                self._run_callbacks()
+                raise
+
+    def _wait(self, timeout: float | None) -> None:
+        lock = Lock()
+        lock.acquire()
+
+        def wake(_: Future[T]) -> None:
+            lock.release()
+
+        self.add_done_callback(wake)
+        if not lock.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
+            self._forget(wake)
+            raise TimeoutError(f"no answer within {timeout} seconds")
+
+    def _forget(self, fn: "Callable[[Future[T]], object]") -> None:
+        if self._callbacks is not None:
+            with suppress(ValueError):
+                self._callbacks.remove(fn)
+
+
+_making_callbacks = Lock()
+"""Held for the moment in which a future gets its list of callbacks: most never have one."""
+
+
+def completed(value: T) -> Future[T]:
+    """A future whose answer is there."""
+    future: Future[T] = Future()
+    future._value = value
+    future._done = True
+    return future
+
+
+def failed(error: BaseException) -> Future[Any]:
+    """A future whose answer is an error."""
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future
+
+
+class Delivery(Future[tuple[int, int | None]]):
+    """The answer for one batch of a partition: its base offset, and the time of the append under LogAppendTime (ms)."""
+
+    __slots__ = ("partition", "topic")
+
+    def __init__(self, topic: str, partition: int) -> None:
+        super().__init__()
+        self.topic = topic
+        self.partition = partition
+
+    def future(self, index: int, timestamp: int) -> Future[RecordMetadata]:
+        """The future of the record that is number `index` of the batch; `timestamp` is the record's own, in ms."""
+        return _RecordFuture(self, index, timestamp)
+
+    def complete(self, base_offset: int, log_append_time: int | None = None) -> None:
+        """Answer all futures of the batch. `base_offset` is -1 where nobody was asked (acks=0).
+
+        Raises RuntimeError when there is an answer already.
+        """
+        self._settle((base_offset, log_append_time), None)
+
+    def fail(self, error: BaseException) -> None:
+        """Answer all futures of the batch with `error`. Raises RuntimeError when there is an answer already."""
+        self._settle(None, error)
+
+
+class _RecordFuture(Future[RecordMetadata]):
+    """(delivery, index): all it knows is where to look. The slots of Future stay empty."""
+
+    __slots__ = ("_delivery", "_index", "_timestamp")
+
+    def __init__(self, delivery: Delivery, index: int, timestamp: int) -> None:
+        self._delivery = delivery
+        self._index = index
+        self._timestamp = timestamp
+
+    def done(self) -> bool:
+        return self._delivery._done
+
+    def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
+        self._delivery.add_done_callback(lambda _: fn(self))
+
+    def _get(self) -> RecordMetadata:
+        delivery = self._delivery
+        base_offset, log_append_time = delivery._get()
+        offset = base_offset + self._index if base_offset >= 0 else -1
+        timestamp = self._timestamp if log_append_time is None else log_append_time
+        return RecordMetadata(delivery.topic, delivery.partition, offset, timestamp)
+
+    def _get_error(self) -> BaseException | None:
+        return self._delivery._error
+
+    def _origin(self) -> TracebackType | None:
+        return self._delivery._traceback
+
+    def _settle(self, value: RecordMetadata | None, error: BaseException | None) -> None:
+        raise RuntimeError("the future of a record is answered by its delivery")
+
+    def _wait(self, timeout: float | None) -> None:
+        self._delivery._wait(timeout)

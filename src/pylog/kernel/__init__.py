@@ -1,0 +1,59 @@
+"""The per-record loops, in two twins of one interface: `pure` is the specification, a compiled one may take its place.
+
+`NAME` says which runs. The record classes are the kernel's, so that a compiled twin can make them without a call.
+`columns` needs numpy and pyarrow and is imported only by those who ask for Arrow.
+"""
+
+from pylog.kernel.pure import (
+    CRC_FROM,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    NAME,
+    BatchSpan,
+    decode_records,
+    encode_records,
+    frame_fault,
+    header_fault,
+    murmur2,
+    record_size_bound,
+    walk,
+)
+from pylog.kernel.records import (
+    CREATE_TIME,
+    LOG_APPEND_TIME,
+    BatchScope,
+    ConsumerRecord,
+    Header,
+    Record,
+    check_fields,
+    checked_headers,
+)
+
+__all__ = [
+    "CRC_FROM",
+    "CREATE_TIME",
+    "HEADER",
+    "HEADER_BYTES",
+    "LOG_APPEND_TIME",
+    "LOG_OVERHEAD",
+    "MAGIC",
+    "MAGIC_AT",
+    "NAME",
+    "BatchScope",
+    "BatchSpan",
+    "ConsumerRecord",
+    "Header",
+    "Record",
+    "check_fields",
+    "checked_headers",
+    "decode_records",
+    "encode_records",
+    "frame_fault",
+    "header_fault",
+    "murmur2",
+    "record_size_bound",
+    "walk",
+]

@@ -1,0 +1,58 @@
+"""Which partition a record goes to, chosen as Kafka's Java producer chooses it (BuiltInPartitioner; KIP-480, KIP-794).
+
+A record with a key goes to `(murmur2(key) & 0x7fffffff) % partitions`, over all partitions of the topic: the same key
+lands where any other client with Kafka's default partitioner puts it, as long as the number of partitions stays. An
+empty key is a key. Records without one stick to a partition until about a batch of bytes went there, then to another
+one, chosen uniformly: batches are full, and every partition gets its share.
+"""
+
+from random import Random
+
+from pylog.kernel import murmur2
+
+
+def partition_for_key(key: bytes, partitions: int) -> int:
+    """The partition of a keyed record, in [0, partitions). Raises ValueError where there are no partitions.
+
+    The sign of the hash is masked away, not negated (Kafka: Utils.toPositive).
+    """
+    if partitions <= 0:
+        raise ValueError(f"{partitions} partitions: there is none to choose")
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+class StickyPartitioner:
+    """Chooses for the records of one topic that have no key. Not thread-safe: the producer holds its lock around it.
+
+    `batch_size` is in bytes; with 0 every record is chosen for anew. `random` is for tests that want to know what is
+    chosen. Raises ValueError for a negative size.
+    """
+
+    __slots__ = ("_batch_size", "_bytes", "_current", "_random")
+
+    def __init__(self, batch_size: int, random: Random | None = None) -> None:
+        if batch_size < 0:
+            raise ValueError(f"batch_size {batch_size}: it is not negative")
+        self._batch_size = batch_size
+        self._random = random or Random()
+        self._current = -1
+        self._bytes = 0
+
+    def partition(self, partitions: int) -> int:
+        """The partition for the next record, in [0, partitions); the same one until `added` says that it has its share.
+
+        A topic that was deleted and made again with fewer partitions gets a new choice. Raises ValueError where there
+        are no partitions.
+        """
+        if not 0 <= self._current < partitions:
+            if partitions <= 0:
+                raise ValueError(f"{partitions} partitions: there is none to choose")
+            self._current = self._random.randrange(partitions)
+            self._bytes = 0
+        return self._current
+
+    def added(self, size: int) -> None:
+        """A record of `size` bytes went to the current partition; after `batch_size` bytes another one is chosen."""
+        self._bytes += size
+        if self._bytes >= self._batch_size:
+            self._current = -1

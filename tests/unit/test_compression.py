@@ -1,0 +1,152 @@
+"""Codecs: the frames that Kafka writes, the frames that others write, and bombs."""
+
+import gzip
+import struct
+import tracemalloc
+import zlib
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+
+from pylog.compression import Codec, available, compress, decompress
+from pylog.errors import CorruptBatch, InvalidConfig
+
+DATA = b"".join(b"flight %d to nowhere " % number for number in range(20_000))
+PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+each_codec = pytest.mark.parametrize("codec", PACKED, ids=lambda codec: codec.name.lower())
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("data", [b"", b"x", DATA], ids=["nothing", "a byte", "much"])
+def test_round_trip(codec, data):
+    for form in (bytes, bytearray, memoryview):
+        packed = compress(codec, form(data))
+        assert isinstance(packed, bytes)
+        assert decompress(codec, form(packed)) == data
+
+
+@pytest.mark.parametrize(
+    ("codec", "levels", "wrong"),
+    [
+        (Codec.GZIP, (-1, 1, 9), (0, 10, -2)),
+        (Codec.LZ4, (1, 8, 9, 12, 17), (0, 18)),
+        (Codec.ZSTD, (-131072, -1, 0, 3, 19), (-131073, 23)),
+    ],
+)
+def test_levels(codec, levels, wrong):
+    for level in levels:
+        assert decompress(codec, compress(codec, DATA[:5000], level)) == DATA[:5000]
+    for level in wrong:
+        with pytest.raises(ValueError, match=str(level)):
+            compress(codec, b"", level)
+
+
+def test_names():
+    assert [Codec.parse(codec.name.lower()) for codec in Codec] == list(Codec)
+    with pytest.raises(InvalidConfig, match="brotli"):
+        Codec.parse("brotli")
+    assert available() == {"none": True, "gzip": True, "snappy": True, "lz4": True, "zstd": True}
+
+
+def test_lz4_is_framed_as_kafkas_reader_demands():
+    assert compress(Codec.LZ4, DATA)[:7].hex() == "04224d18604082"
+    stored = compress(Codec.LZ4, b"no gain")
+    assert stored == bytes.fromhex("04224d18604082") + struct.pack("<I", 7 | 1 << 31) + b"no gain" + bytes(4)
+
+
+def test_snappy_is_framed_by_xerial():
+    packed = compress(Codec.SNAPPY, DATA)
+    assert packed[:16] == b"\x82SNAPPY\0\0\0\0\1\0\0\0\1"
+    (size,) = struct.unpack_from(">i", packed, 16)
+    assert bytes(cramjam.snappy.decompress_raw(packed[20 : 20 + size])) == DATA[: 32 << 10]
+
+
+def test_zstd_frames_state_no_size():
+    assert zstandard.get_frame_parameters(compress(Codec.ZSTD, DATA)).content_size == zstandard.CONTENTSIZE_UNKNOWN
+
+
+SNAPPY = compress(Codec.SNAPPY, b"hello ")
+READ_TOO = {
+    "gzip members": (Codec.GZIP, gzip.compress(b"hello ") + gzip.compress(b"you"), b"hello you"),
+    "bytes behind a gzip member": (Codec.GZIP, gzip.compress(b"hello") + b"tail", b"hello"),
+    "a raw snappy block": (Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(b"hello")), b"hello"),
+    "xerial streams": (Codec.SNAPPY, SNAPPY + SNAPPY, b"hello hello "),
+    "another xerial version": (Codec.SNAPPY, SNAPPY[:8] + struct.pack(">ii", 2, 2) + SNAPPY[16:], b"hello "),
+    "bytes behind lz4's end mark": (Codec.LZ4, compress(Codec.LZ4, b"hello") + b"tail", b"hello"),
+    "lz4 with checksums and content size": (
+        Codec.LZ4, lz4.frame.compress(DATA, block_linked=False, block_checksum=True, content_checksum=True), DATA,
+    ),
+    "large lz4 blocks": (Codec.LZ4, lz4.frame.compress(DATA, block_linked=False, block_size=7), DATA),
+    "zstd frames": (Codec.ZSTD, zstandard.compress(b"hello ") + compress(Codec.ZSTD, b"you"), b"hello you"),
+    "zstd with content size": (Codec.ZSTD, zstandard.compress(DATA), DATA),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", READ_TOO)
+def test_what_others_write(what):
+    codec, packed, data = READ_TOO[what]
+    assert decompress(codec, packed) == data
+
+
+REFUSED = {
+    "linked lz4 blocks": (Codec.LZ4, lz4.frame.compress(DATA, block_linked=True, block_size=4)),
+    "an lz4 frame of another version": (Codec.LZ4, b"\x04\x22\x4d\x18\xa0\x40\x82" + bytes(4)),
+    "an lz4 dictionary": (Codec.LZ4, b"\x04\x22\x4d\x18\x61\x40\x82" + bytes(8)),
+    "an lz4 block descriptor that is reserved": (Codec.LZ4, b"\x04\x22\x4d\x18\x60\x41\x82" + bytes(4)),
+    "no lz4 frame": (Codec.LZ4, b"text"),
+    "bytes behind a zstd frame": (Codec.ZSTD, compress(Codec.ZSTD, b"hello") + b"tail"),
+    "a negative snappy block": (Codec.SNAPPY, SNAPPY[:16] + struct.pack(">i", -1)),
+    "a snappy block beyond the end": (Codec.SNAPPY, SNAPPY[:16] + struct.pack(">i", 100) + SNAPPY[20:]),
+    "a snappy block that claims too much": (Codec.SNAPPY, b"\xff\xff\xff\x7f" + bytes(20)),
+    "a damaged gzip trailer": (Codec.GZIP, gzip.compress(b"hello")[:-8] + bytes(8)),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_kafka_refuses(what):
+    codec, packed = REFUSED[what]
+    with pytest.raises(CorruptBatch, match=codec.name.lower()):
+        decompress(codec, packed)
+
+
+@each_codec
+@pytest.mark.parametrize("left", [0, 1, 10, 30, -1])
+def test_a_payload_that_ends_early(codec, left):
+    with pytest.raises(CorruptBatch):
+        decompress(codec, compress(codec, DATA[:3000])[:left])
+
+
+@each_codec
+def test_the_limit(codec):
+    packed = compress(codec, DATA)
+    assert decompress(codec, packed, limit=len(DATA)) == DATA
+    with pytest.raises(CorruptBatch, match="grows beyond"):
+        decompress(codec, packed, limit=len(DATA) - 1)
+
+
+def bomb(codec, size=1 << 30):
+    block = bytes(1 << 20)
+    if codec is Codec.GZIP:
+        pack = zlib.compressobj(9, zlib.DEFLATED, 31)
+    else:
+        pack = zstandard.ZstdCompressor(level=3).compressobj()
+    return b"".join([pack.compress(block) for _ in range(size >> 20)]) + pack.flush()
+
+
+def test_a_bomb_is_an_error_and_takes_little_memory():
+    packed = bomb(Codec.ZSTD)
+    assert len(packed) < 100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptBatch, match="grows beyond"):
+            decompress(Codec.ZSTD, packed)
+        assert tracemalloc.get_traced_memory()[1] < 400 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_gzip_bomb():
+    with pytest.raises(CorruptBatch, match="grows beyond"):
+        decompress(Codec.GZIP, bomb(Codec.GZIP, 64 << 20), limit=8 << 20)
