@@ -1,0 +1,24 @@
+"""The one door to the disk: every call of `os`, `fcntl` and `mmap` on files is made in this package.
+
+Two implementations of one protocol, held to one test suite:
+
+    DiskFiles     a local file system; descriptors are opened on first use and kept in an LRU
+    MemoryFiles   the same tree, offsets, errors and locks in memory: what `:memory:` and many tests run on
+
+Paths are strings joined with "/". Failures are typed by what the caller can do about them:
+
+    DiskFull          no room (ENOSPC, EDQUOT, EFBIG); a failed `File.write` left the file as it was
+    ReadOnly          no permission or a read-only file system (EACCES, EPERM, EROFS), or `read_only=True`
+    LogNotFound       something that must exist does not (ENOENT)
+    DirectoryLocked   another process owns the directory
+    StorageError      anything else: an I/O error, a file where a directory should be
+
+Durability is never implied: `File.sync` covers bytes and length, `sync_dir` covers names, and the two calls that do it
+by themselves (`make_dir`, `replace_file`) say so.
+"""
+
+from pylog.files.disk import DiskFiles
+from pylog.files.memory import MemoryFiles
+from pylog.files.protocol import File, Files, FileStat, Lock, join
+
+__all__ = ["DiskFiles", "File", "FileStat", "Files", "Lock", "MemoryFiles", "join"]

@@ -1,0 +1,72 @@
+"""The lock that makes one process the owner of a log directory.
+
+A `flock` on a file that holds the owner's pid on its first line and a text on the second. Invariants:
+
+- the kernel frees the lock when the process ends, however it ends; no time-out ever steals it from a slow owner;
+- the file is never unlinked: who locks a file that another process has just unlinked owns nothing;
+- it belongs to the open file, so a second `FileLock` of the same process is refused as well;
+- a forked child closes the locks it inherited, or it would keep its parent's directory locked.
+"""
+
+import fcntl
+import os
+import weakref
+
+from pylog.files.protocol import locked_error, typed_error
+
+_CREATE_MODE = 0o644
+
+
+class FileLock:
+    """The exclusive lock on the file `path`, from now until `close`.
+
+    Raises: DirectoryLocked with the pid of the process that has it, ReadOnly, LogNotFound, StorageError.
+    """
+
+    __slots__ = ("__weakref__", "_descriptor")
+
+    def __init__(self, path: str, text: str) -> None:
+        self._descriptor = _take(path, f"{os.getpid()}\n{text}\n".encode())
+        _held.add(self)
+
+    def close(self) -> None:
+        """Release the lock; what is written in the file stays there."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+
+
+def _close_inherited() -> None:
+    # Closing the child's copy does not release the parent's lock: it lives as long as any copy is open.
+    for lock in list(_held):
+        lock.close()
+
+
+os.register_at_fork(after_in_child=_close_inherited)
+
+
+def _take(path: str, content: bytes) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _CREATE_MODE)
+    except OSError as error:
+        raise typed_error(error, "open the lock", path) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, content, 0)
+    except BlockingIOError as error:
+        pid = _owner_pid(os.pread(descriptor, 64, 0))
+        os.close(descriptor)
+        raise locked_error(path, pid) from error
+    except OSError as error:
+        os.close(descriptor)
+        raise typed_error(error, "lock", path) from error
+    return descriptor
+
+
+def _owner_pid(content: bytes) -> int | None:
+    first = content.split(b"\n", 1)[0]
+    return int(first) if first.isdigit() else None

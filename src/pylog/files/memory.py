@@ -1,0 +1,262 @@
+"""Files in memory: `:memory:` logs, and tests that want no disk.
+
+A tree of paths to nodes; a handle holds its node, so it outlives a rename and a removal as an open descriptor would.
+Sync has nothing to do and always succeeds. Invariants: the same errors as `DiskFiles` for the same misuse, and no
+memory of a file is ever exported, so a file can always grow.
+"""
+
+import os
+import posixpath
+import threading
+
+from pylog.clock import Clock, SystemClock
+from pylog.errors import Closed, LogNotFound, StorageError
+from pylog.files.protocol import File, FileStat, Lock, locked_error
+
+
+class _Node:
+    """The content of one file."""
+
+    __slots__ = ("data", "mtime_ms", "path")
+
+    def __init__(self, path: str, mtime_ms: int) -> None:
+        self.path = path
+        self.data = bytearray()
+        self.mtime_ms = mtime_ms
+
+
+class MemoryFile:
+    """A handle on a node: what `protocol.File` says."""
+
+    __slots__ = ("_closed", "_files", "_node")
+
+    def __init__(self, files: "MemoryFiles", node: _Node) -> None:
+        self._files = files
+        self._node = node
+        self._closed = False
+
+    @property
+    def path(self) -> str:
+        return self._node.path
+
+    @property
+    def read_only(self) -> bool:
+        return False
+
+    def size(self) -> int:
+        return len(self._node.data)
+
+    def read(self, position: int, size: int) -> bytes:
+        node = self._usable()
+        if position < 0 or size < 0:
+            raise StorageError(f"cannot read {size} bytes at position {position} of {node.path}: Invalid argument")
+        with self._files.mutex, memoryview(node.data) as whole:
+            return bytes(whole[position : position + size])
+
+    def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None:
+        node = self._usable()
+        self._check_position("write to", position)
+        with self._files.mutex:
+            for buffer in buffers:
+                node.data[position : position + len(buffer)] = buffer
+                position += len(buffer)
+            node.mtime_ms = self._files.now_ms()
+
+    def truncate(self, size: int) -> None:
+        node = self._usable()
+        self._check_position("truncate", size)
+        if size == len(node.data):
+            return
+        with self._files.mutex:
+            del node.data[size:]
+            node.mtime_ms = self._files.now_ms()
+
+    def sync(self) -> None:
+        self._usable()
+
+    def view(self) -> memoryview:
+        node = self._usable()
+        return memoryview(self.read(0, len(node.data)))
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _usable(self) -> _Node:
+        if self._closed:
+            raise Closed(f"{self._node.path} is closed; open the log again")
+        return self._node
+
+    def _check_position(self, doing: str, position: int) -> None:
+        if not 0 <= position <= len(self._node.data):
+            raise ValueError(
+                f"cannot {doing} {self._node.path} at position {position}: it has {len(self._node.data)} bytes"
+            )
+
+
+class _MemoryLock:
+    __slots__ = ("_files", "_path")
+
+    def __init__(self, files: "MemoryFiles", path: str) -> None:
+        self._files = files
+        self._path: str | None = path
+
+    def close(self) -> None:
+        path, self._path = self._path, None
+        if path is not None:
+            self._files.locked.discard(path)
+
+
+class MemoryFiles:
+    """A tree of its own: two `MemoryFiles` share nothing. The empty path, "." and "/" exist from the start."""
+
+    read_only = False
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.mutex = threading.Lock()
+        self.locked: set[str] = set()
+        self.now_ms = (clock or SystemClock()).wall_ms
+        self._dirs: dict[str, int] = {".": 0, "/": 0}
+        self._nodes: dict[str, _Node] = {}
+
+    def make_dir(self, path: str) -> None:
+        path = posixpath.normpath(path)
+        with self.mutex:
+            missing: list[str] = []
+            current = path
+            while current not in self._dirs:
+                if current in self._nodes:
+                    raise _file_in_the_way("make the directory", path)
+                missing.append(current)
+                current = _parent(current)
+            for directory in missing:
+                self._dirs[directory] = self.now_ms()
+
+    def list_dir(self, path: str) -> list[str]:
+        path = posixpath.normpath(path)
+        with self.mutex:
+            if path not in self._dirs:
+                raise self._missing("list", path)
+            return sorted(posixpath.basename(p) for p in (*self._nodes, *self._dirs) if _parent(p) == path != p)
+
+    def stat(self, path: str) -> FileStat | None:
+        path = posixpath.normpath(path)
+        with self.mutex:
+            if (node := self._nodes.get(path)) is not None:
+                return FileStat(len(node.data), node.mtime_ms, is_dir=False)
+            mtime_ms = self._dirs.get(path)
+            return None if mtime_ms is None else FileStat(0, mtime_ms, is_dir=True)
+
+    def read_file(self, path: str) -> bytes:
+        with self.mutex:
+            return bytes(self._find("read", path).data)
+
+    def replace_file(self, path: str, data: bytes) -> None:
+        path = posixpath.normpath(path)
+        with self.mutex:
+            self._check_parent("replace", path)
+            node = _Node(path, self.now_ms())
+            node.data += data
+            self._nodes[path] = node
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        path = posixpath.normpath(path)
+        with self.mutex:
+            if create and path not in self._nodes:
+                self._check_parent("open", path)
+                self._nodes[path] = _Node(path, self.now_ms())
+            return MemoryFile(self, self._find("open", path))
+
+    def rename(self, source: str, target: str) -> None:
+        source, target = posixpath.normpath(source), posixpath.normpath(target)
+        with self.mutex:
+            if source in self._dirs:
+                self._rename_dir(source, target)
+                return
+            node = self._find("rename", source)
+            self._check_parent("rename to", target)
+            del self._nodes[source]
+            self._nodes[target] = node
+            node.path = target
+
+    def _rename_dir(self, source: str, target: str) -> None:
+        if target in self._nodes:
+            raise _file_in_the_way("rename to", target)
+        if any(_parent(path) == target for path in (*self._nodes, *self._dirs)):
+            raise StorageError(f"cannot rename to {target} the file {source}: the target is not empty")
+        self._dirs.setdefault(target, self.now_ms())
+        below = source + "/"
+        for path in [path for path in self._dirs if path == source or path.startswith(below)]:
+            self._dirs[target + path[len(source) :]] = self._dirs.pop(path)
+        for path in [path for path in self._nodes if path.startswith(below)]:
+            node = self._nodes[target + path[len(source) :]] = self._nodes.pop(path)
+            node.path = target + path[len(source) :]
+
+    def remove(self, path: str) -> None:
+        path = posixpath.normpath(path)
+        with self.mutex:
+            self._find("remove", path)
+            del self._nodes[path]
+
+    def remove_dir(self, path: str) -> None:
+        path = posixpath.normpath(path)
+        with self.mutex:
+            if path not in self._dirs:
+                raise self._missing("remove", path)
+            below = path + "/"
+            self._nodes = {p: node for p, node in self._nodes.items() if not p.startswith(below)}
+            self._dirs = {p: mtime for p, mtime in self._dirs.items() if p != path and not p.startswith(below)}
+
+    def sync_dir(self, path: str) -> None:
+        path = posixpath.normpath(path)
+        with self.mutex:
+            if path not in self._dirs:
+                raise self._missing("sync", path)
+
+    def lock(self, path: str, text: str) -> Lock:
+        path = posixpath.normpath(path)
+        if path in self.locked:
+            raise locked_error(path, os.getpid())
+        file = self.open(path, create=True)
+        file.truncate(0)
+        file.write(0, f"{os.getpid()}\n{text}\n".encode())
+        self.locked.add(path)
+        return _MemoryLock(self, path)
+
+    # The helpers below run with the lock held.
+
+    def _find(self, doing: str, path: str) -> _Node:
+        path = posixpath.normpath(path)
+        node = self._nodes.get(path)
+        if node is not None:
+            return node
+        if path in self._dirs:
+            raise StorageError(
+                f"cannot {doing} {path}: Is a directory. There is a directory where a file should be: "
+                "move it away or choose another path"
+            )
+        raise self._missing(doing, path)
+
+    def _check_parent(self, doing: str, path: str) -> None:
+        if path in self._dirs:
+            self._find(doing, path)
+        if _parent(path) not in self._dirs:
+            raise self._missing(doing, path)
+
+    def _missing(self, doing: str, path: str) -> StorageError:
+        current = path
+        while current not in (".", "/"):
+            if current in self._nodes:
+                return _file_in_the_way(doing, path)
+            current = _parent(current)
+        return LogNotFound(f"cannot {doing} {path}: No such file or directory. Check the path")
+
+
+def _parent(path: str) -> str:
+    return posixpath.dirname(path) or "."
+
+
+def _file_in_the_way(doing: str, path: str) -> StorageError:
+    return StorageError(
+        f"cannot {doing} {path}: Not a directory. There is a file where a directory should be: "
+        "move it away or choose another path"
+    )

@@ -1,0 +1,165 @@
+"""What the storage half may ask of a disk: the `Files` and `File` protocols, and how OSErrors become typed errors.
+
+A `File` is a path and a logical size; whether a descriptor is open is nobody's business but its maker's. Reading is
+positional and takes no lock that a writer holds. Invariants that both implementations keep:
+
+- `write` is all or nothing as far as `size` goes: when it raises, the file has the length it had;
+- there are no holes: writing begins at or below `size`;
+- a handle follows its file when the file, or a directory above it, is renamed through the same `Files`.
+"""
+
+import errno
+from dataclasses import dataclass
+from typing import Protocol
+
+from pylog.errors import DirectoryLocked, DiskFull, LogNotFound, ReadOnly, StorageError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DENIED = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+@dataclass(frozen=True, slots=True)
+class FileStat:
+    """What a path is right now."""
+
+    size: int
+    mtime_ms: int
+    is_dir: bool
+
+
+class Lock(Protocol):
+    """An exclusive lock on a directory, held until `close` or until the process ends, however it ends."""
+
+    def close(self) -> None:
+        """Release the lock; closing twice is fine."""
+
+
+class File(Protocol):
+    """An open file. Safe to read from any thread; one writer at a time."""
+
+    @property
+    def path(self) -> str:
+        """Where the file is now: changes when it is renamed."""
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writes are refused; then another process may be growing the file, and `size` looks at the disk."""
+
+    def size(self) -> int:
+        """Length in bytes: cached by a writer, asked of the disk by a reader."""
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes from `position`; fewer at the end of the file, none behind it."""
+
+    def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None:
+        """Write the buffers (of single bytes), one after the other, at `position`, which is at most `size()`.
+
+        Raises: DiskFull when they do not fit: nothing of them counts, the file has its old length.
+        StorageError: the device failed and the file is in doubt. ValueError for a position behind the end.
+        """
+
+    def truncate(self, size: int) -> None:
+        """Cut the file at `size`. An equal size leaves it untouched (its mtime counts), a larger is a ValueError."""
+
+    def sync(self) -> None:
+        """Return when every byte written before the call is durable, and the file's length with it (fdatasync).
+
+        Nothing written since the last sync: no system call. Raises StorageError once it failed, and from then on
+        always: what a failed sync dropped will never be reported again (reliability R2).
+        """
+
+    def view(self) -> memoryview:
+        """The whole file as it is now, read-only: a map for an owner. Only for files that are never cut any more."""
+
+    def close(self) -> None:
+        """Give up the handle; later use raises Closed, closing twice is fine. Does not sync."""
+
+
+class Files(Protocol):
+    """A tree of files and directories."""
+
+    @property
+    def read_only(self) -> bool:
+        """Whether every call that would change something raises ReadOnly."""
+
+    def make_dir(self, path: str) -> None:
+        """Make the directory and its missing parents, each durable before the call returns. Fine if it exists."""
+
+    def list_dir(self, path: str) -> list[str]:
+        """The names in a directory, sorted."""
+
+    def stat(self, path: str) -> FileStat | None:
+        """What is at `path`; None when nothing is."""
+
+    def read_file(self, path: str) -> bytes:
+        """A whole small file."""
+
+    def replace_file(self, path: str, data: bytes) -> None:
+        """Put a file with exactly `data` at `path`, atomically and durably.
+
+        `.tmp`, fsync, rename, fsync of the directory (Kafka's CheckpointFile).
+        """
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """A handle on a file; with `create` it is made if there is none (and the caller syncs the directory)."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file (over an existing one) or a directory. Durable after `sync_dir`."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file. Open handles may go on reading or raise LogNotFound."""
+
+    def remove_dir(self, path: str) -> None:
+        """Remove a directory with everything in it."""
+
+    def sync_dir(self, path: str) -> None:
+        """Make the names in a directory durable."""
+
+    def lock(self, path: str, text: str) -> Lock:
+        """Take the exclusive lock on the file `path` (made if missing, never removed) and write pid and `text` into it.
+
+        Raises: DirectoryLocked with the owner's pid, also when this process holds the lock already.
+        """
+
+
+def join(parent: str, name: str) -> str:
+    """`parent/name`; an empty parent is the current directory."""
+    if not parent:
+        return name
+    return parent + name if parent.endswith("/") else f"{parent}/{name}"
+
+
+def typed_error(error: OSError, doing: str, path: str) -> StorageError:
+    """The StorageError for an OSError that happened while `doing` something (a verb) to `path`."""
+    what = f"cannot {doing} {path}: {error.strerror or error}"
+    code = error.errno
+    if code in _FULL:
+        return DiskFull(f"{what}. Free some space (or raise the quota or file size limit) and try again")
+    if code in _DENIED:
+        return ReadOnly(f"{what}. Check the permissions, and whether the file system is mounted read-only")
+    if code == errno.ENOENT:
+        return LogNotFound(f"{what}. Check the path")
+    if code in (errno.ENOTDIR, errno.EEXIST):
+        return StorageError(f"{what}. There is a file where a directory should be: move it away or choose another path")
+    if code == errno.EISDIR:
+        return StorageError(f"{what}. There is a directory where a file should be: move it away or choose another path")
+    if code in (errno.EMFILE, errno.ENFILE):
+        return StorageError(f"{what}. Raise `ulimit -n`, or lower max_open_files")
+    if code == errno.ELOOP or code == errno.ENAMETOOLONG:
+        return StorageError(f"{what}. Choose another path")
+    return StorageError(f"{what}. Check the device and the kernel's log before opening this log again")
+
+
+def refuse_write(doing: str, path: str) -> ReadOnly:
+    """The error for a change through files that were opened for reading."""
+    return ReadOnly(f"cannot {doing} {path}: this log was opened for reading; open it with mode='own' to change it")
+
+
+def locked_error(path: str, pid: int | None) -> DirectoryLocked:
+    """The error for a lock that process `pid` has; None when it has not written its pid yet."""
+    owner = "another process" if pid is None else f"process {pid}"
+    return DirectoryLocked(
+        f"cannot lock {path}: {owner} owns this log directory. Close the log there, "
+        "or open it with mode='read' to read beside it",
+        pid,
+    )

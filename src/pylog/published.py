@@ -1,0 +1,196 @@
+"""What reader processes may see: one file in a log directory, written by the owner alone.
+
+    .pylog-published     256 bytes of header, then 256 bytes an entry, one entry a partition; little-endian
+
+    header   "PYLOGPUB" | u32 version | u32 entry size | u32 crc32c of the 16 bytes before
+    entry      0  uuid topic id (16) | i32 partition | u32 crc32c of the 20 bytes before
+              32  slot A
+             128  slot B
+    slot       0  u64 sequence | u64 generation | i64 start | i64 next | i64 high watermark | i64 last stable
+              48  i64 durable | u32 flags (1: failed) | u32 crc32c of the key and the 60 bytes before
+
+Publishing is one write of one slot, the one that does not hold the latest state; reading takes the slot with the
+higher sequence among those whose checksum is right. So a reader that meets a write in the middle, or a crash in the
+middle of one, finds the state before it.
+
+Invariants: the file only grows; an entry keeps its place and its key for ever; an entry's sequence only rises.
+Nothing here is the truth but `failed`, `durable_offset` and `generation`: a lost file costs what only they can say.
+"""
+
+import struct
+from dataclasses import dataclass
+from uuid import UUID
+
+from crc32c import crc32c
+
+from pylog.errors import ReadOnly, StorageError, UnsupportedFormat
+from pylog.files import File, Files
+
+MAGIC = b"PYLOGPUB"
+VERSION = 1
+ENTRY_BYTES = 256
+
+_HEADER = struct.Struct("<8sII")
+_KEY = struct.Struct("<16si")
+_CRC = struct.Struct("<I")
+_SLOT = struct.Struct("<QQqqqqqI")
+_SLOTS_AT = 32
+_SLOT_BYTES = 96
+_FAILED = 1
+_READ_ATTEMPTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is published of a partition: half-open offsets; `generation` changes when bytes are taken back."""
+
+    generation: int = 0
+    start_offset: int = 0
+    next_offset: int = 0
+    high_watermark: int = 0
+    last_stable_offset: int = 0
+    durable_offset: int = 0
+    failed: bool = False
+    """An I/O error has latched the partition: it takes no appends until the log is opened again."""
+
+
+class Entry:
+    """The place of one partition in the file. One publisher at a time; any number of readers."""
+
+    __slots__ = ("_position", "_published", "_sequence", "key")
+
+    def __init__(self, published: "Published", key: bytes, position: int) -> None:
+        self.key = key
+        self._published = published
+        self._position = position
+        self._sequence = -1
+
+    def publish(self, state: State) -> None:
+        """Let readers see `state`. Raises: ReadOnly (not the owner), DiskFull, StorageError."""
+        if not self._published.writable:
+            raise ReadOnly(f"cannot publish in {self._published.path}: only the owner of the directory does")
+        if self._sequence < 0:
+            self._sequence = self._latest()[0]
+        sequence = self._sequence + 1
+        body = _SLOT.pack(
+            sequence, state.generation, state.start_offset, state.next_offset, state.high_watermark,
+            state.last_stable_offset, state.durable_offset, _FAILED if state.failed else 0,
+        )  # fmt: skip
+        slot = self._position + _SLOTS_AT + _SLOT_BYTES * (sequence & 1)
+        self._published.file.write(slot, body + _CRC.pack(crc32c(self.key + body)))
+        self._sequence = sequence
+
+    def sync(self) -> None:
+        """Make what was published durable. Raises StorageError."""
+        self._published.sync()
+
+    def read(self) -> State | None:
+        """The latest state; None when nothing was published yet. Raises: StorageError (both slots are damaged)."""
+        if self._position < 0:
+            self._position = self._published.locate(self.key)
+            if self._position < 0:
+                return None
+        return self._latest()[1]
+
+    def _latest(self) -> tuple[int, State | None]:
+        for _ in range(_READ_ATTEMPTS):
+            data = self._published.file.read(self._position + _SLOTS_AT, 2 * _SLOT_BYTES)
+            found = max((self._slot(data, 0), self._slot(data, _SLOT_BYTES)), key=_sequence)
+            if found[1] is not None or not any(data):
+                return found
+        raise StorageError(
+            f"{self._published.path}, position {self._position + _SLOTS_AT}: both slots of an entry are damaged. "
+            "Close the log everywhere, remove this file, and open the log with mode='own' to have it written again"
+        )
+
+    def _slot(self, data: bytes, at: int) -> tuple[int, State | None]:
+        body = data[at : at + _SLOT.size]
+        checksum = data[at + _SLOT.size : at + _SLOT.size + 4]
+        if not any(body) or _CRC.pack(crc32c(self.key + body)) != checksum:
+            return 0, None
+        sequence, generation, start, following, high, stable, durable, flags = _SLOT.unpack(body)
+        return sequence, State(generation, start, following, high, stable, durable, bool(flags & _FAILED))
+
+
+class Published:
+    """The file `.pylog-published`. The owner makes it and its entries; a reader finds those that are there.
+
+    Raises: LogNotFound (a reader's file is not there), UnsupportedFormat (a newer version), StorageError (damaged).
+    """
+
+    def __init__(self, files: Files, path: str, *, writable: bool) -> None:
+        self.path = path
+        self.writable = writable
+        self.file: File = files.open(path, create=writable)
+        self._positions: dict[bytes, int] = {}
+        self._scanned = ENTRY_BYTES
+        self._check_header()
+        self._scan()
+
+    def entry(self, topic_id: UUID, partition: int) -> Entry:
+        """The entry of a partition. An owner adds it if it is new; a reader's reads None until the owner has."""
+        key = _KEY.pack(topic_id.bytes, partition)
+        position = self.locate(key)
+        if position < 0 and self.writable:
+            position = self._scanned
+            self.file.write(position, (key + _CRC.pack(crc32c(key))).ljust(ENTRY_BYTES, b"\0"))
+            self._positions[key] = position
+            self._scanned += ENTRY_BYTES
+        return Entry(self, key, position)
+
+    def find(self, topic_id: UUID, partition: int) -> Entry | None:
+        """The entry of a partition if its owner has ever added one."""
+        key = _KEY.pack(topic_id.bytes, partition)
+        position = self.locate(key)
+        return Entry(self, key, position) if position >= 0 else None
+
+    def locate(self, key: bytes) -> int:
+        """Where the entry with this key is, -1 if it is not there (yet)."""
+        if key not in self._positions:
+            self._scan()
+        return self._positions.get(key, -1)
+
+    def sync(self) -> None:
+        """Make what was published durable."""
+        self.file.sync()
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        self.file.close()
+
+    def _check_header(self) -> None:
+        good = _HEADER.pack(MAGIC, VERSION, ENTRY_BYTES)
+        header = self.file.read(0, ENTRY_BYTES)
+        if len(header) < ENTRY_BYTES:
+            # The owner that made the file stopped before its header was whole, or is about to write it.
+            if self.writable:
+                self.file.write(0, (good + _CRC.pack(crc32c(good))).ljust(ENTRY_BYTES, b"\0"))
+            return
+        magic, version, entry_bytes = _HEADER.unpack_from(header)
+        if magic != MAGIC or header[16:20] != _CRC.pack(crc32c(header[:16])):
+            raise StorageError(
+                f"{self.path}, position 0: this is not a file of published offsets, or it is damaged. Close the log "
+                "everywhere, remove it, and open the log with mode='own' to have it written again"
+            )
+        if version != VERSION or entry_bytes != ENTRY_BYTES:
+            raise UnsupportedFormat(
+                f"{self.path}: version {version} is not one that this pylog knows ({VERSION}): "
+                "open the log with the version that wrote it"
+            )
+
+    def _scan(self) -> None:
+        """Note the entries that were added since the last scan. Half an entry at the end does not count yet."""
+        position = self._scanned
+        data = self.file.read(position, max(0, self.file.size() - position))
+        for at in range(0, len(data) - ENTRY_BYTES + 1, ENTRY_BYTES):
+            key = data[at : at + _KEY.size]
+            if data[at + _KEY.size : at + _KEY.size + 4] == _CRC.pack(crc32c(key)):
+                self._positions.setdefault(key, position + at)
+            elif not self.writable and at + 2 * ENTRY_BYTES > len(data):
+                # The owner may be writing this one right now: look again next time.
+                return
+            self._scanned = position + at + ENTRY_BYTES
+
+
+def _sequence(found: tuple[int, State | None]) -> int:
+    return found[0] if found[1] is not None else -1
