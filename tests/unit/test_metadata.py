@@ -1,0 +1,267 @@
+"""The image that metadata records give, the records themselves, and the names that topics may have."""
+
+import contextlib
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pylog.errors import CorruptBatch, InvalidTopic, PylogError, UnsupportedFormat
+from pylog.metadata import (
+    METADATA_TOPIC,
+    MetadataImage,
+    MetadataRecord,
+    PartitionImage,
+    create_topic,
+    decode_record,
+    encode_record,
+    register_node,
+    remove_topic,
+    take_leadership,
+    validate_topic_name,
+)
+from pylog.schema import message, names
+
+TOPIC_ID = UUID(int=77)
+OTHER_ID = UUID(int=78)
+DIRECTORY = UUID(int=900)
+
+
+def apply(image: MetadataImage, records: list[bytes]) -> MetadataImage:
+    for value in records:
+        image.apply(decode_record(value))
+    return image
+
+
+@pytest.fixture
+def image() -> MetadataImage:
+    """One topic of two partitions, both on node 1."""
+    made = create_topic(
+        "clicks", TOPIC_ID, [[1], [1]], leader=1, config={"retention.ms": "5"}, directories={1: DIRECTORY}
+    )
+    return apply(MetadataImage(), made)
+
+
+# --- topics -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_created_topic_is_there(image: MetadataImage) -> None:
+    topic = image.topics["clicks"]
+    assert (topic.id, topic.config, sorted(topic.partitions)) == (TOPIC_ID, {"retention.ms": "5"}, [0, 1])
+    assert topic.partitions[1] == PartitionImage(
+        leader=1, leader_epoch=0, partition_epoch=0, replicas=[1], isr=[1], directories=[DIRECTORY]
+    )
+    assert image.topic_by_id(TOPIC_ID) is topic
+    assert image.topic_by_id(OTHER_ID) is None
+
+
+def test_replicas_without_a_known_directory_have_the_unassigned_one() -> None:
+    image = apply(MetadataImage(), create_topic("t", TOPIC_ID, [[2, 1]], leader=2, directories={1: DIRECTORY}))
+    state = image.topics["t"].partitions[0]
+    assert (state.leader, state.replicas, state.isr) == (2, [2, 1], [2, 1])
+    assert state.directories == [UUID(int=0), DIRECTORY]
+
+
+def test_a_removed_topic_is_gone_and_its_name_can_come_back(image: MetadataImage) -> None:
+    apply(image, remove_topic(TOPIC_ID))
+    assert (image.topics, image.topic_by_id(TOPIC_ID)) == ({}, None)
+    apply(image, create_topic("clicks", OTHER_ID, [[1]], leader=1))
+    assert image.topics["clicks"].config == {}
+    assert image.topic_by_id(OTHER_ID) is image.topics["clicks"]
+
+
+def test_configs_are_set_replaced_and_taken_away(image: MetadataImage) -> None:
+    def configure(name: str, value: str | None, kind: int = 2) -> bytes:
+        return encode_record(
+            "ConfigRecord", {"resourceType": kind, "resourceName": "clicks", "name": name, "value": value}
+        )
+
+    apply(image, [configure("retention.ms", "6"), configure("cleanup.policy", "compact"), configure("x", "y", kind=4)])
+    assert image.topics["clicks"].config == {"retention.ms": "6", "cleanup.policy": "compact"}
+    apply(image, [configure("retention.ms", None), configure("never.set", None)])
+    assert image.topics["clicks"].config == {"cleanup.policy": "compact"}
+
+
+# --- partitions -------------------------------------------------------------------------------------------------------
+
+
+def test_taking_leadership_raises_both_epochs_each_time(image: MetadataImage) -> None:
+    for times in (1, 2):
+        apply(image, take_leadership(TOPIC_ID, 1, 3))
+        state = image.topics["clicks"].partitions[1]
+        assert (state.leader, state.leader_epoch, state.partition_epoch) == (3, times, times)
+    assert image.topics["clicks"].partitions[0].leader_epoch == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, {}),
+        ({"leader": -2}, {}),
+        ({"leader": -1, "isr": []}, {"leader": -1, "leader_epoch": 1, "isr": []}),
+        ({"leader": 1}, {"leader_epoch": 1}),
+        ({"isr": [1, 2]}, {"isr": [1, 2]}),
+        (
+            {"replicas": [2, 1], "directories": [DIRECTORY, DIRECTORY]},
+            {"replicas": [2, 1], "directories": [DIRECTORY] * 2},
+        ),
+    ],
+)
+def test_a_change_says_only_what_changes(
+    image: MetadataImage, change: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    before = image.topics["clicks"].partitions[0]
+    apply(image, [encode_record("PartitionChangeRecord", {"partitionId": 0, "topicId": TOPIC_ID, **change})])
+    after = image.topics["clicks"].partitions[0]
+    assert (before.partition_epoch, before.leader_epoch) == (0, 0), "an image that was handed out stays as it was"
+    plain = {
+        "leader": 1, "leader_epoch": 0, "partition_epoch": 1, "replicas": [1], "isr": [1], "directories": [DIRECTORY]
+    }  # fmt: skip
+    assert after == PartitionImage(**{**plain, **expected})
+
+
+def test_old_versions_of_the_records_are_read() -> None:
+    value = {"partitionId": 0, "topicId": TOPIC_ID, "replicas": [1], "isr": [1], "leader": 1, "leaderEpoch": 4}
+    image = apply(
+        MetadataImage(),
+        [
+            encode_record("TopicRecord", {"name": "t", "topicId": TOPIC_ID}),
+            encode_record("PartitionRecord", value, 0),
+            encode_record("PartitionChangeRecord", {"partitionId": 0, "topicId": TOPIC_ID, "leader": 1}, 0),
+        ],
+    )
+    assert image.topics["t"].partitions[0].leader_epoch == 5
+    assert image.topics["t"].partitions[0].directories == []
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        remove_topic(OTHER_ID),
+        take_leadership(OTHER_ID, 0, 1),
+        take_leadership(TOPIC_ID, 9, 1),
+        [encode_record("PartitionRecord", {"partitionId": 0, "topicId": OTHER_ID})],
+        [encode_record("ConfigRecord", {"resourceType": 2, "resourceName": "t", "name": "a", "value": "b"})],
+    ],
+)
+def test_a_record_about_what_never_was(image: MetadataImage, record: list[bytes]) -> None:
+    with pytest.raises(CorruptBatch, match="no earlier record made"):
+        apply(image, record)
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def test_nodes_come_and_go() -> None:
+    image = apply(MetadataImage(), register_node(3, incarnation=OTHER_ID, directories=[DIRECTORY]))
+    assert (image.nodes[3].id, image.nodes[3].incarnation, image.nodes[3].directories) == (3, OTHER_ID, (DIRECTORY,))
+    apply(image, [encode_record("UnregisterBrokerRecord", {"brokerId": 3})])
+    assert image.nodes == {}
+
+
+# --- transactions of records ------------------------------------------------------------------------------------------
+
+
+def test_records_of_a_transaction_count_at_its_end() -> None:
+    image = apply(MetadataImage(), [encode_record("BeginTransactionRecord", {"name": "many topics"})])
+    apply(image, create_topic("t", TOPIC_ID, [[1]], leader=1))
+    assert image.topics == {}
+    apply(image, [encode_record("EndTransactionRecord", {})])
+    assert list(image.topics) == ["t"]
+
+
+def test_records_of_an_aborted_transaction_never_count() -> None:
+    image = apply(MetadataImage(), [encode_record("BeginTransactionRecord", {})])
+    apply(image, create_topic("t", TOPIC_ID, [[1]], leader=1))
+    apply(image, [encode_record("AbortTransactionRecord", {"reason": "changed my mind"})])
+    apply(image, create_topic("u", OTHER_ID, [[1]], leader=1))
+    assert list(image.topics) == ["u"]
+
+
+# --- records as bytes -------------------------------------------------------------------------------------------------
+
+
+def test_the_frame_is_that_of_kafka() -> None:
+    value = encode_record("TopicRecord", {"name": "t", "topicId": TOPIC_ID})
+    assert value == b"\x01\x02\x00" + b"\x02t" + TOPIC_ID.bytes + b"\x00"
+    assert decode_record(value) == MetadataRecord("TopicRecord", 0, {"name": "t", "topicId": TOPIC_ID})
+
+
+def test_every_kind_of_metadata_record_is_decoded_and_applied_or_skipped() -> None:
+    for name in names("metadata"):
+        if name.startswith("Remote"):
+            continue
+        for version in range(message(name).versions.low, message(name).versions.high + 1):
+            record = decode_record(encode_record(name, {}, version))
+            assert (record.name, record.version) == (name, version)
+            if "Topic" not in name and "Partition" not in name:
+                MetadataImage().apply(record)
+
+
+def test_what_is_not_known_and_not_used_is_skipped(image: MetadataImage) -> None:
+    unknown_type = b"\x01\xe8\x07\x05whatever"
+    newer_unused = b"\x01" + bytes([message("NoOpRecord").api_key]) + b"\x07new"
+    for value in (unknown_type, newer_unused):
+        record = decode_record(value)
+        assert record.name is None
+        image.apply(record)
+    assert list(image.topics) == ["clicks"]
+
+
+def test_a_newer_version_of_what_is_used_is_refused() -> None:
+    with pytest.raises(UnsupportedFormat, match="PartitionRecord"):
+        decode_record(b"\x01" + bytes([message("PartitionRecord").api_key]) + b"\x07")
+
+
+@pytest.mark.parametrize("frame", [0, 2, 200])
+def test_an_unknown_frame_is_refused(frame: int) -> None:
+    with pytest.raises(UnsupportedFormat, match="frame version"):
+        decode_record((frame.to_bytes(1, "big") if frame < 128 else b"\xc8\x01") + b"\x02\x00")
+
+
+def test_bytes_after_a_record_are_refused() -> None:
+    with pytest.raises(CorruptBatch, match="2 bytes follow a RemoveTopicRecord"):
+        decode_record(remove_topic(TOPIC_ID)[0] + b"\x00\x00")
+
+
+def test_every_prefix_of_a_record_is_refused() -> None:
+    for value in create_topic("t", TOPIC_ID, [[1]], leader=1, config={"a": "b"}):
+        for size in range(len(value)):
+            with pytest.raises(CorruptBatch):
+                decode_record(value[:size])
+
+
+@given(st.binary(max_size=100))
+def test_noise_raises_what_pylog_raises(noise: bytes) -> None:
+    with contextlib.suppress(PylogError):
+        MetadataImage().apply(decode_record(noise))
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "__consumer_offsets", "x" * 249, "-"])
+def test_names_that_topics_may_have(name: str) -> None:
+    validate_topic_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "empty"),
+        (".", "folders"),
+        ("..", "folders"),
+        ("x" * 250, "250 characters"),
+        ("a/b", "only ASCII"),
+        ("a b", "only ASCII"),
+        ("é", "only ASCII"),
+        ("a\n", "only ASCII"),
+        ("a\0", "only ASCII"),
+        (METADATA_TOPIC, "metadata log"),
+    ],
+)
+def test_names_that_topics_may_not_have(name: str, reason: str) -> None:
+    with pytest.raises(InvalidTopic, match=reason):
+        validate_topic_name(name)
