@@ -1,0 +1,318 @@
+"""The log of one partition, on disk and in memory: offsets, rolling, reading, recovery, truncation."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from pylog.batch import Batch, encode, split
+from pylog.config import TopicConfig
+from pylog.errors import (
+    CorruptBatch,
+    DurabilityUnknown,
+    OffsetOutOfRange,
+    PartitionFailed,
+    RecordTooLarge,
+    StorageError,
+)
+from pylog.files import DiskFiles, Files, MemoryFiles
+from pylog.kernel import Record
+from pylog.partition import Checkpoint, Partition
+
+NOW = 1_700_000_000_000
+SMALL = TopicConfig.loaded({"segment.bytes": "2000", "index.interval.bytes": "200"})
+UNCLEAN = Checkpoint(clean=False)
+
+
+class Disk:
+    """A partition that can be closed, damaged and opened again."""
+
+    def __init__(self, files: Files, root: str, config: TopicConfig) -> None:
+        self.files = files
+        self.path = f"{root}/t-0"
+        self.config = config
+        self.partition = self.make()
+        self.partition.create(UUID(int=7), NOW)
+
+    def make(self) -> Partition:
+        return Partition(self.files, self.path, "t", 0, self.config)
+
+    def append(self, *values: str, timestamp: int = NOW, epoch: int = 0) -> int:
+        records = [Record(value.encode(), timestamp=timestamp) for value in values]
+        return self.partition.append(encode(records, now_ms=NOW), epoch=epoch, now_ms=NOW).base_offset
+
+    def reopen(self, checkpoint: Checkpoint) -> Partition:
+        for segment, _ in self.partition.segments:
+            segment.close()
+        self.partition = self.make()
+        self.partition.open(checkpoint, NOW)
+        return self.partition
+
+    def values(self, start: int = 0) -> list[str]:
+        partition, found = self.partition, []
+        while start < partition.next_offset:
+            piece = partition.read(start, 500, upto=partition.next_offset)
+            if piece is None:
+                break
+            for batch in split(piece.data, check_crc=True):
+                found += [
+                    str(record.value, "utf-8") for record in batch.records("t", 0, start) if record.value is not None
+                ]
+                start = batch.next_offset
+        return found
+
+
+@pytest.fixture(params=["disk", "memory"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
+    files: Files = DiskFiles() if request.param == "disk" else MemoryFiles()
+    root = str(tmp_path) if request.param == "disk" else "root"
+    files.make_dir(root)
+    return Disk(files, root, SMALL)
+
+
+def test_offsets_follow_each_other_and_epochs_are_remembered(disk: Disk) -> None:
+    assert [disk.append("a", "b"), disk.append("c"), disk.append("d", "e", epoch=3)] == [0, 2, 3]
+    assert disk.values() == ["a", "b", "c", "d", "e"]
+    assert disk.values(1) == ["b", "c", "d", "e"]
+    assert disk.partition.epochs.entries == [(0, 0), (3, 3)]
+
+
+def test_a_read_stops_at_the_bound_and_refuses_what_is_outside(disk: Disk) -> None:
+    disk.append("a", "b")
+    disk.append("c")
+    piece = disk.partition.read(0, 1 << 20, upto=2)
+    assert piece is not None and [b.next_offset for b in split(piece.data)] == [2]
+    assert disk.partition.read(3, 100, upto=3) is None
+    for offset in (-1, 4):
+        with pytest.raises(OffsetOutOfRange, match=r"outside \[0, 3\]"):
+            disk.partition.read(offset, 100, upto=3)
+
+
+def test_a_batch_larger_than_max_bytes_is_given_whole(disk: Disk) -> None:
+    disk.append("x" * 900)
+    piece = disk.partition.read(0, 10, upto=1)
+    assert piece is not None and len(list(split(piece.data))) == 1
+
+
+def test_segments_roll_by_size_and_every_record_is_found_by_offset(disk: Disk) -> None:
+    wanted = [f"value {i} {'x' * 60}" for i in range(100)]
+    for value in wanted:
+        disk.append(value)
+    assert len(disk.partition.segments) > 3
+    assert all(segment.size <= 2000 for segment, _ in disk.partition.segments)
+    for offset in range(100):
+        assert disk.values(offset)[0] == wanted[offset]
+    disk.partition.check()
+
+
+def test_segments_roll_by_record_time(tmp_path: Path) -> None:
+    disk = Disk(DiskFiles(), str(tmp_path), TopicConfig.loaded({"segment.ms": "1000"}))
+    disk.append("a", timestamp=5000)
+    disk.append("b", timestamp=6000)
+    disk.append("c", timestamp=6001)
+    assert [segment.base_offset for segment, _ in disk.partition.segments] == [0, 2]
+
+
+def test_the_first_record_at_or_after_a_time(disk: Disk) -> None:
+    times = [1000, 3000, 2000, 5000, 4000, 6000] * 10
+    for i, time in enumerate(times):
+        disk.append(f"{i} {'x' * 100}", timestamp=time)
+    for target in (0, 1000, 1001, 2500, 3001, 5001, 6000):
+        expected = next(i for i, time in enumerate(times) if time >= target)
+        found = disk.partition.offset_for_time(target, upto=60)
+        assert found is not None and (found.offset, found.timestamp) == (expected, times[expected])
+    assert disk.partition.offset_for_time(6001, upto=60) is None
+    assert disk.partition.offset_for_time(3000, upto=1) is None
+
+
+def test_a_log_that_ends_below_what_was_durable_is_damaged(disk: Disk) -> None:
+    disk.append("a")
+    whole = disk.partition.size
+    disk.append("b")
+    disk.partition.close()
+    handle = disk.files.open(log_file(disk))
+    handle.truncate(whole)
+    for clean in (True, False):
+        with pytest.raises(CorruptBatch, match="ends at offset 1, but everything below 2 was durable") as caught:
+            disk.reopen(Checkpoint(clean=clean, durable_offset=2))
+        assert (caught.value.position, caught.value.offset) == (whole, 1)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_clean_open_builds_a_missing_index_anew(disk: Disk, suffix: str) -> None:
+    wanted = [f"{i} {'x' * 100}" for i in range(60)]
+    for i, value in enumerate(wanted):
+        disk.append(value, timestamp=NOW + i)
+    first = disk.partition.segments[0][0].path
+    disk.partition.close()
+    disk.files.remove(first.removesuffix(".log") + suffix)
+    disk.reopen(Checkpoint(durable_offset=60))
+    disk.partition.check()
+    found = disk.partition.offset_for_time(NOW + 3, upto=60)
+    assert found is not None and found.offset == 3
+    assert disk.values() == wanted
+
+
+def test_a_clean_open_finds_everything_again(disk: Disk) -> None:
+    wanted = [f"{i} {'x' * 100}" for i in range(40)]
+    for value in wanted:
+        disk.append(value)
+    assert disk.partition.close()
+    disk.reopen(Checkpoint())
+    assert disk.values() == wanted
+    assert disk.partition.durable_offset == 40
+    disk.partition.check()
+    assert disk.append("more") == 40
+
+
+def log_file(disk: Disk) -> str:
+    return disk.partition.segments[-1][0].path
+
+
+def test_a_torn_tail_is_cut_and_told(disk: Disk) -> None:
+    for i in range(5):
+        disk.append(f"value {i}")
+    path = log_file(disk)
+    handle = disk.files.open(path)
+    handle.truncate(handle.size() - 3)
+    partition = disk.reopen(UNCLEAN)
+    assert disk.values() == [f"value {i}" for i in range(4)]
+    assert partition.recovered is not None
+    assert (partition.recovered.path, partition.recovered.offset) == (path, 4)
+    assert disk.append("again") == 4
+    partition.check()
+
+
+def test_an_unclean_open_rebuilds_the_indexes(disk: Disk) -> None:
+    wanted = [f"{i} {'x' * 100}" for i in range(60)]
+    for value in wanted:
+        disk.append(value)
+    for segment, _ in disk.partition.segments:
+        for suffix in (".index", ".timeindex"):
+            disk.files.remove(segment.path.removesuffix(".log") + suffix)
+    disk.reopen(UNCLEAN)
+    assert disk.values(33) == wanted[33:]
+    disk.partition.check()
+
+
+def flip(disk: Disk, path: str, position: int) -> None:
+    handle = disk.files.open(path)
+    data = bytearray(handle.read(0, handle.size()))
+    data[position] ^= 1
+    handle.truncate(0)
+    handle.write(0, data)
+    handle.close()
+
+
+def test_damage_below_the_durable_offset_is_never_cut(disk: Disk) -> None:
+    for i in range(5):
+        disk.append(f"value {i}")
+    path = log_file(disk)
+    size = disk.files.open(path).size()
+    flip(disk, path, 2 * size // 5 + 65)
+    with pytest.raises(CorruptBatch, match="durable, so nothing was cut") as caught:
+        disk.reopen(Checkpoint(clean=False, durable_offset=5))
+    assert (caught.value.path, caught.value.position, caught.value.offset) == (path, 2 * size // 5, 2)
+    assert disk.files.open(path).size() == size
+
+
+def test_damage_is_found_when_it_is_read(disk: Disk) -> None:
+    disk.append("a")
+    disk.append("b")
+    flip(disk, log_file(disk), disk.files.open(log_file(disk)).size() - 2)
+    piece = disk.partition.read(0, 1000, upto=2)
+    assert piece is not None
+    with pytest.raises(CorruptBatch, match="CRC"):
+        list(split(piece.data, check_crc=True))
+    with pytest.raises(CorruptBatch) as caught:
+        disk.partition.check()
+    assert caught.value.position == disk.files.open(log_file(disk)).size() // 2
+
+
+@pytest.mark.parametrize("target", [0, 1, 25, 26, 49, 50])
+def test_truncation_leaves_what_lies_below(disk: Disk, target: int) -> None:
+    wanted = [f"{i} {'x' * 100}" for i in range(50)]
+    for value in wanted:
+        disk.append(value)
+    assert disk.partition.truncate(target, NOW) == target
+    assert disk.values() == wanted[:target]
+    disk.partition.check()
+    assert disk.append("new") == target
+    disk.reopen(UNCLEAN)
+    assert disk.values() == [*wanted[:target], "new"]
+
+
+def test_truncation_inside_a_batch_goes_down_to_its_beginning(disk: Disk) -> None:
+    disk.append("a")
+    disk.append("b", "c", "d")
+    assert disk.partition.truncate(3, NOW) == 1
+    assert disk.values() == ["a"]
+
+
+def test_a_follower_takes_the_bytes_as_they_are(disk: Disk, tmp_path: Path) -> None:
+    for i in range(60):
+        disk.append(f"{i} {'x' * 100}", epoch=i // 20)
+    copy = Disk(DiskFiles(), str(tmp_path / "copy"), SMALL)
+    while copy.partition.next_offset < 60:
+        piece = disk.partition.read(copy.partition.next_offset, 700, upto=60)
+        assert piece is not None
+        copy.partition.append_follower(piece.data, now_ms=NOW)
+    assert copy.values() == disk.values()
+    assert copy.partition.epochs.entries == disk.partition.epochs.entries
+    for (ours, _), (theirs, _) in zip(copy.partition.segments, disk.partition.segments, strict=True):
+        assert ours.base_offset == theirs.base_offset
+        assert copy.files.read_file(ours.path) == disk.files.read_file(theirs.path)
+    with pytest.raises(OffsetOutOfRange, match="below the end"):
+        copy.partition.append_follower(piece.data, now_ms=NOW)
+
+
+def test_a_follower_refuses_damaged_bytes(disk: Disk) -> None:
+    disk.append("a")
+    piece = disk.partition.read(0, 1000, upto=1)
+    assert piece is not None
+    damaged = bytearray(piece.data)
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptBatch, match="CRC"):
+        disk.partition.append_follower(bytes(damaged), now_ms=NOW)
+
+
+def test_a_record_over_the_limit_is_refused_and_nothing_is_written(disk: Disk) -> None:
+    disk.partition.config = TopicConfig.loaded({"max.message.bytes": "500"})
+    with pytest.raises(RecordTooLarge, match=r"max\.message\.bytes=500"):
+        disk.append("x" * 600)
+    assert disk.partition.next_offset == 0 and disk.partition.size == 0
+
+
+class FailingFiles(DiskFiles):
+    """A disk whose syncs fail from some moment on: what a dying device does."""
+
+    failing = False
+
+    def sync_dir(self, path: str) -> None:
+        if self.failing:
+            raise StorageError(f"cannot sync {path}: the device is gone")
+        super().sync_dir(path)
+
+
+def test_a_failed_sync_latches_the_partition_until_it_is_opened_again(tmp_path: Path) -> None:
+    files = FailingFiles()
+    disk = Disk(files, str(tmp_path), SMALL)
+    disk.append("a")
+    files.failing = True
+    with pytest.raises(DurabilityUnknown, match="open it again"):
+        disk.partition.sync()
+    files.failing = False
+    with pytest.raises(PartitionFailed):
+        disk.append("b")
+    with pytest.raises(PartitionFailed):
+        disk.partition.sync()
+    disk.reopen(UNCLEAN)
+    assert disk.values() == ["a"]
+    assert disk.append("b") == 1
+
+
+def test_parsed_batches_are_views(disk: Disk) -> None:
+    disk.append("a")
+    piece = disk.partition.read(0, 1000, upto=1)
+    assert piece is not None
+    assert isinstance(Batch.parse(piece.data).data, memoryview)
