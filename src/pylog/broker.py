@@ -1,0 +1,461 @@
+"""A node as the others see it: it answers messages, waits for what has to be waited for, and works in the background.
+
+    handle(message, session) -> Future
+        Produce       Leader.append -> sync, if flush="sync" -> Leader.advance -> answer, or park it until the high
+                      watermark has passed the batch (acks=all, with followers)
+        Fetch         Leader.fetch  -> answer, or park it until there is something to read or its time is up
+        ListOffsets, Metadata, CreateTopics, DeleteTopics
+
+Only here does a node wait. Group commit: callers queue at a partition's gate; the first syncs for all who have appended
+by then, and the others find their records durable when their turn comes.
+
+`apply(Lead | Follow)` is the one entry by which roles are given: by hand now, by elections later.
+
+Parked answers are completed outside the lock, by whoever made an offset move or by the worker when time is up.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from pylog.clock import Clock
+from pylog.config import NodeConfig, TopicConfig
+from pylog.errors import (
+    Closed,
+    DurabilityUnknown,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    PartitionFailed,
+    PylogError,
+    RequestTimedOut,
+)
+from pylog.fetcher import Fetcher
+from pylog.files import Files
+from pylog.future import Future, completed
+from pylog.message import (
+    ACKS_ALL,
+    CONSUMER,
+    ClusterMetadata,
+    CreateTopics,
+    DeleteTopics,
+    Fetch,
+    Fetched,
+    FetchedPart,
+    ListedOffsets,
+    ListOffsets,
+    Message,
+    Metadata,
+    Produce,
+    Produced,
+    ProducedPart,
+    ProducePart,
+    Session,
+    TopicsChanged,
+)
+from pylog.metadata import MetadataImage
+from pylog.node import Follow, Lead, Node
+from pylog.partition import Partition, Recovered
+from pylog.pending import Pending
+from pylog.record import TopicPartition
+from pylog.replica import Follower, Leader, bounds_part, list_part
+from pylog.transport import Transport
+from pylog.worker import Worker
+
+logger = logging.getLogger("pylog")
+
+OFFSET_MAX = 2**63 - 1
+
+
+@dataclass(slots=True)
+class _ParkedProduce:
+    answer: Future[Produced]
+    produced: Produced
+    leaders: list[Leader | None]
+    waiting: set[int]
+    """Which parts are not yet below the high watermark, by index."""
+
+
+@dataclass(slots=True)
+class _ParkedFetch:
+    answer: Future[Fetched]
+    message: Fetch
+    deadline_ms: int
+
+
+_Parked = _ParkedFetch | tuple[_ParkedProduce, int]
+
+
+class Broker:
+    """One node over one log directory. Thread-safe.
+
+    `flush`: "sync" (an append is acknowledged and visible when it is durable), "interval" (durable within
+    `flush_interval_ms`), "none" (when the operating system pleases, and at a clean close).
+    """
+
+    def __init__(
+        self, files: Files, path: str, *, config: NodeConfig, clock: Clock, transport: Transport, node_id: int | None,
+        flush: str,
+    ) -> None:  # fmt: skip
+        self.config = config
+        self._flush = flush
+        self._transport = transport
+        self._clock = clock
+        self._pid = os.getpid()
+        self._closed = False
+        self._gates: dict[TopicPartition, threading.Lock] = {}
+        self._pending: Pending[_Parked] = Pending()
+        self._pending_lock = threading.Lock()
+        self._fetchers: dict[int, Fetcher] = {}
+        self._flush_due: int | None = None
+        self._checkpoint_due: int | None = None
+        self._worker = Worker("pylog-broker", clock, self._due, self._work)
+        self._routes: dict[type, Callable[[Any], Future[Any]]] = {
+            Produce: self._produce,
+            Fetch: self._fetch,
+            ListOffsets: self._list_offsets,
+            Metadata: self._metadata,
+            CreateTopics: self._create_topics,
+            DeleteTopics: self._delete_topics,
+        }
+        self.node = Node(files, path, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
+        try:
+            transport.attach(self.node.id, self.handle)
+        except BaseException:
+            self.node.close()
+            raise
+
+    @property
+    def node_id(self) -> int:
+        return self.node.id
+
+    @property
+    def image(self) -> MetadataImage:
+        """The topics of this node's catalogue."""
+        return self.node.image
+
+    def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """The effective config of a topic with these overrides on this node."""
+        return self.node.topic_config(overrides)
+
+    @property
+    def recovered(self) -> tuple[Recovered, ...]:
+        """The torn tails that opening cut off."""
+        return tuple(self.node.recovered)
+
+    def partition(self, topic: str, number: int) -> Partition:
+        """The partition as it is stored here. Raises UnknownTopicOrPartition, CorruptBatch, Closed."""
+        self._check_usable()
+        return self.node.partition(topic, number)
+
+    def handle(self, message: Message, session: Session) -> Future[Any]:
+        """Answer a message; errors of single partitions are values in the answer. Raises Closed."""
+        self._check_usable()
+        return self._routes[type(message)](message)
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise Closed("this log is closed")
+        if os.getpid() != self._pid:
+            raise Closed("this log was opened before the process forked: open it again in the child")
+
+    def apply(self, effect: Lead | Follow) -> None:
+        """Give this node a role for a partition; it replaces the one it had."""
+        self._check_usable()
+        key = TopicPartition(effect.topic, effect.partition)
+        for other in self._fetchers.values():
+            other.unfollow(key)
+        if isinstance(effect, Lead):
+            self.node.lead(effect)
+        else:
+            follower = self.node.follow(effect)
+            fetcher = self._fetchers.get(effect.leader)
+            if fetcher is None:
+                fetcher = Fetcher(
+                    effect.leader, self.node.id, self._transport, self._clock, self.config, self._followed
+                )
+                self._fetchers[effect.leader] = fetcher
+            fetcher.follow(key, follower)
+        # Whoever waits for the role that is over has to hear of it.
+        self._release_upto(key, high_watermark=OFFSET_MAX, end=OFFSET_MAX)
+
+    def _followed(self, follower: Follower) -> None:
+        """A follower's log changed; the next fetch will claim to have the records, so they must be as safe as
+        promised.
+        """
+        self._note_append()
+        if self._flush == "sync":
+            with self._gate(follower.partition):
+                follower.partition.sync()
+
+    # --- produce ---------------------------------------------------------------------------------------------------
+
+    def _produce(self, message: Produce) -> Future[Produced]:
+        leaders: list[Leader | None] = []
+        produced = Produced([])
+        for asked in message.parts:
+            leader, part = self._append(asked)
+            leaders.append(leader)
+            produced.parts.append(part)
+        waiting = set()
+        for index, (leader, part) in enumerate(zip(leaders, produced.parts, strict=True)):
+            if leader is not None and self._made_durable(leader, part):
+                if self.node.held(part.topic, part.partition) is leader and not leader.advance():
+                    # With followers: what is durable is told at once, what is visible when they have it.
+                    leader.partition.publish()
+                self._release(leader.partition)
+                waiting.add(index)
+        if message.acks != ACKS_ALL or not waiting:
+            return completed(produced)
+        return self._park_produce(_ParkedProduce(Future(), produced, leaders, waiting), message.timeout_ms)
+
+    def _append(self, part: ProducePart) -> tuple[Leader | None, ProducedPart]:
+        try:
+            leader = self.node.writer(part.topic, part.partition)
+            appended = leader.append(part.batch, self._clock.wall_ms())
+        except PylogError as error:
+            return None, ProducedPart(part.topic, part.partition, error)
+        return leader, ProducedPart(
+            part.topic, part.partition, None, appended.base_offset, appended.next_offset, appended.log_append_time,
+            leader.partition.start_offset,
+        )  # fmt: skip
+
+    def _made_durable(self, leader: Leader, part: ProducedPart) -> bool:
+        """Wait until an append is as durable as `flush` promises. Where the disk refuses, that is the part's error."""
+        self._note_append()
+        if self._flush != "sync":
+            return True
+        try:
+            with self._gate(leader.partition):
+                if leader.partition.durable_offset < part.next_offset:
+                    leader.partition.sync()
+        except PartitionFailed as error:
+            part.error = error if isinstance(error, DurabilityUnknown) else DurabilityUnknown(str(error))
+            return False
+        return True
+
+    def _gate(self, partition: Partition) -> threading.Lock:
+        return self._gates.setdefault(TopicPartition(partition.topic, partition.number), threading.Lock())
+
+    def _park_produce(self, parked: _ParkedProduce, timeout_ms: int) -> Future[Produced]:
+        deadline = self._clock.tick_ms() + timeout_ms
+        for index in sorted(parked.waiting):
+            part, leader = parked.produced.parts[index], parked.leaders[index]
+            assert leader is not None, "only what was appended waits"
+            if leader.partition.high_watermark >= part.next_offset:
+                self._settle(parked, index)
+                continue
+            with self._pending_lock:
+                key = (part.topic, part.partition, "high watermark")
+                self._pending.add((parked, index), [(key, part.next_offset)], deadline)
+            # A follower may have come just before the line above, and found nobody waiting.
+            self._release(leader.partition)
+        if not parked.answer.done():
+            self._worker.wake()
+        return parked.answer
+
+    # --- fetch -----------------------------------------------------------------------------------------------------
+
+    def _fetch(self, message: Fetch) -> Future[Fetched]:
+        fetched = self._read(message)
+        if message.max_wait_ms <= 0 or self._is_enough(message, fetched):
+            return completed(fetched)
+        parked = _ParkedFetch(Future(), message, self._clock.tick_ms() + message.max_wait_ms)
+        self._park_fetch(parked, fetched)
+        return parked.answer
+
+    def _read(self, message: Fetch) -> Fetched:
+        parts: list[FetchedPart] = []
+        left = message.max_bytes
+        for asked in message.parts:
+            try:
+                leader = self.node.leader(asked.topic, asked.partition)
+                part = leader.fetch(asked, replica_id=message.replica_id, max_bytes=left)
+                if message.replica_id != CONSUMER:
+                    self._release(leader.partition)
+            except OffsetOutOfRange as error:
+                # With the start of the log: a follower that is behind it begins anew there.
+                part = bounds_part(leader.partition, asked)
+                part.error = error
+            except PylogError as error:
+                part = FetchedPart(asked.topic, asked.partition, error)
+            parts.append(part)
+            left -= len(part.data)
+            if left <= 0:
+                break
+        return Fetched(parts)
+
+    @staticmethod
+    def _is_enough(message: Fetch, fetched: Fetched) -> bool:
+        follower = message.replica_id != CONSUMER
+        wanted = 1 if follower else max(1, min(message.min_bytes, message.max_bytes))
+        if sum(len(part.data) for part in fetched.parts) >= wanted:
+            return True
+        return any(
+            part.error is not None
+            or part.diverging is not None
+            or (follower and part.high_watermark > asked.high_watermark)
+            for asked, part in zip(message.parts, fetched.parts, strict=False)
+        )
+
+    def _park_fetch(self, parked: _ParkedFetch, fetched: Fetched) -> None:
+        """Let a fetch wait for the next record it may see: below the high watermark, or at the end for a follower."""
+        wants: list[tuple[tuple[str, int, str], int]] = []
+        for asked, part in zip(parked.message.parts, fetched.parts, strict=False):
+            wants.append(((part.topic, part.partition, "high watermark"), part.high_watermark + 1))
+            if parked.message.replica_id != CONSUMER:
+                wants.append(((part.topic, part.partition, "end"), asked.offset + 1))
+        with self._pending_lock:
+            self._pending.add(parked, list(wants), parked.deadline_ms)
+        for part in fetched.parts:
+            # An append since the read has found nobody waiting.
+            role = self.node.held(part.topic, part.partition)
+            if role is not None:
+                self._release(role.partition)
+        self._worker.wake()
+
+    def _resume_fetch(self, parked: _ParkedFetch) -> None:
+        fetched = self._read(parked.message)
+        timed_out = self._closed or self._clock.tick_ms() >= parked.deadline_ms
+        if timed_out or self._is_enough(parked.message, fetched):
+            parked.answer.set_result(fetched)
+        else:
+            self._park_fetch(parked, fetched)
+
+    # --- answers that waited ---------------------------------------------------------------------------------------
+
+    def _release(self, partition: Partition) -> None:
+        """Answer what waited for the offsets that `partition` has reached."""
+        if len(self._pending):
+            key = TopicPartition(partition.topic, partition.number)
+            self._release_upto(key, high_watermark=partition.high_watermark, end=partition.next_offset)
+
+    def _release_upto(self, key: TopicPartition, *, high_watermark: int, end: int) -> None:
+        with self._pending_lock:
+            released = self._pending.reached((*key, "high watermark"), high_watermark)
+            released += self._pending.reached((*key, "end"), end)
+        for item in released:
+            if isinstance(item, _ParkedFetch):
+                self._resume_fetch(item)
+            else:
+                self._settle(*item)
+
+    def _settle(self, parked: _ParkedProduce, index: int) -> None:
+        part = parked.produced.parts[index]
+        if part.error is None and self.node.held(part.topic, part.partition) is not parked.leaders[index]:
+            # The offset was reached, but perhaps with another leader's records.
+            part.error = NotLeaderOrFollower(
+                f"{part.topic}-{part.partition}: node {self.node.id} lost the lead before offset {part.base_offset} "
+                "was on every replica; whether the records stay is for the new leader to say"
+            )
+        with self._pending_lock:
+            parked.waiting.discard(index)
+            last = not parked.waiting
+        if last:
+            parked.answer.set_result(parked.produced)
+
+    def _expire(self, items: list[_Parked]) -> None:
+        for item in items:
+            if isinstance(item, _ParkedFetch):
+                self._resume_fetch(item)
+                continue
+            parked, index = item
+            part = parked.produced.parts[index]
+            part.error = RequestTimedOut(
+                f"{part.topic}-{part.partition}: offset {part.base_offset} is in the leader's log, "
+                "but not on every replica yet"
+            )
+            self._settle(parked, index)
+
+    # --- offsets and topics ----------------------------------------------------------------------------------------
+
+    def _list_offsets(self, message: ListOffsets) -> Future[ListedOffsets]:
+        return completed(ListedOffsets([list_part(self.node.leader, part) for part in message.parts]))
+
+    def _metadata(self, message: Metadata) -> Future[ClusterMetadata]:
+        return completed(self.node.describe(message.topics))
+
+    def _create_topics(self, message: CreateTopics) -> Future[TopicsChanged]:
+        return completed(TopicsChanged([_attempt(self.node.create_topic, topic) for topic in message.topics]))
+
+    def _delete_topics(self, message: DeleteTopics) -> Future[TopicsChanged]:
+        return completed(TopicsChanged([_attempt(self.node.delete_topic, name) for name in message.names]))
+
+    # --- background ------------------------------------------------------------------------------------------------
+
+    def _note_append(self) -> None:
+        """Something was appended: a checkpoint is due some day, and a sync where `flush` says so."""
+        if self._checkpoint_due is None:
+            self._checkpoint_due = self._clock.tick_ms() + self.config.log_flush_offset_checkpoint_interval_ms
+            self._worker.wake()
+        if self._flush == "interval" and self._flush_due is None:
+            self._flush_due = self._clock.tick_ms() + self.config.flush_interval_ms
+            self._worker.wake()
+
+    def _due(self) -> int | None:
+        with self._pending_lock:
+            times = [self._pending.next_deadline, self._flush_due, self._checkpoint_due]
+        return min((due for due in times if due is not None), default=None)
+
+    def _work(self) -> None:
+        now = self._clock.tick_ms()
+        with self._pending_lock:
+            expired = self._pending.expired(now)
+        self._expire(expired)
+        if self._flush_due is not None and self._flush_due <= now:
+            self._flush_due = None
+            self._try(self.sync)
+        if self._checkpoint_due is not None and self._checkpoint_due <= now:
+            self._checkpoint_due = None
+            self._try(self.node.checkpoint)
+
+    @staticmethod
+    def _try(work: Callable[[], None]) -> None:
+        """Background work has no caller to tell: what fails is logged, and what must not go on has latched itself."""
+        try:
+            work()
+        except PylogError as error:
+            logger.error("background work failed: %s", error)
+
+    def sync(self) -> None:
+        """Make everything appended so far durable, whatever the flush mode. Raises DurabilityUnknown, after it has
+        synced the partitions that could be.
+        """
+        with ExitStack() as syncing:
+            for partition in self.node.opened:
+                if partition.durable_offset < partition.next_offset:
+                    syncing.callback(self._sync, partition)
+
+    def _sync(self, partition: Partition) -> None:
+        with self._gate(partition):
+            partition.sync()
+        partition.publish()
+
+    def close(self) -> None:
+        """Stop the background work, answer what still waits with what there is, close the node. Twice is once."""
+        if self._closed:
+            return
+        self._closed = True
+        self._transport.detach(self.node.id)
+        if os.getpid() != self._pid:
+            return
+        try:
+            for fetcher in self._fetchers.values():
+                fetcher.close()
+            self._worker.close()
+            with self._pending_lock:
+                waiting = self._pending.drain()
+            self._expire(waiting)
+        finally:
+            self.node.close()
+
+
+def _attempt(change: Callable[[Any], None], argument: object) -> PylogError | None:
+    try:
+        change(argument)
+    except PylogError as error:
+        return error
+    return None

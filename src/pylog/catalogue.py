@@ -1,0 +1,193 @@
+"""The catalogue of a node: its metadata log, `__cluster_metadata-0`, and the image that replaying it gives.
+
+Topics, ids, partitions, leaders and configs are records in Kafka's own metadata schemas; there is no other list of
+topics. A change is appended, made durable and only then applied to the image, so what `image` says is on disk.
+
+One node is a quorum of one: at the first change after an open it takes a new epoch (persisted in `quorum-state` before
+it is used) and opens it with a LEADER_CHANGE control batch, as Kafka's raft does (KIP-595).
+
+A directory that has partition folders but no metadata log is adopted: its folders become the first records.
+"""
+
+import json
+import logging
+import uuid
+from collections.abc import Callable
+
+from pylog import metadata
+from pylog.batch import Batch, encode
+from pylog.checkpoint import read_topic_id
+from pylog.config import TopicConfig
+from pylog.directory import LogDirectory, folder_name, partition_folders
+from pylog.errors import CorruptBatch
+from pylog.files import Files, join
+from pylog.kernel import Record, walk
+from pylog.metadata import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataImage
+from pylog.partition import Partition
+from pylog.readable import ReadablePartition
+from pylog.schema import message
+from pylog.segments import base_offsets
+from pylog.validate import Origin
+
+logger = logging.getLogger("pylog")
+
+READ_BYTES = 1 << 20
+LEADER_CHANGE = 2
+CONTROL_KEY_VERSION = 0
+
+
+def replay(partition: ReadablePartition, image: MetadataImage, position: int, upto: int) -> int:
+    """Apply the records in [position, upto) of a metadata log to `image`; gives where it stopped.
+
+    Raises: CorruptBatch naming file and position, UnsupportedFormat (a record newer than this version knows).
+    """
+    while position < upto:
+        found = partition.read(position, READ_BYTES, upto=upto)
+        if found is None:
+            break
+        spans, valid, reason = walk(found.data)
+        if reason is not None or not spans:
+            raise CorruptBatch(
+                f"the metadata log cannot be read: {reason or 'no whole batch'}; restore it from a backup",
+                path=found.path, position=found.position + valid, offset=position,
+            )  # fmt: skip
+        for span in spans:
+            try:
+                _apply(Batch.parse(found.data, span.position), image, position)
+            except CorruptBatch as error:
+                raise CorruptBatch(
+                    f"{error.reason}; the metadata log cannot be read: restore it from a backup",
+                    path=found.path, position=found.position + span.position, offset=span.base_offset,
+                ) from error  # fmt: skip
+            position = span.last_offset + 1
+    return position
+
+
+def _apply(batch: Batch, image: MetadataImage, first_offset: int) -> None:
+    if not batch.is_control:
+        for record in batch.records(METADATA_TOPIC, 0, first_offset):
+            if record.value is not None:
+                image.apply(metadata.decode_record(record.value))
+
+
+def topics_in_folders(files: Files, path: str) -> dict[str, tuple[uuid.UUID | None, list[int]]]:
+    """The topics whose partitions have folders under `path`: id from `partition.metadata`, and partition numbers."""
+    found: dict[str, tuple[uuid.UUID | None, list[int]]] = {}
+    for topic, number in partition_folders(files, path):
+        if not base_offsets(files, join(path, folder_name(topic, number))):
+            # Somebody else's folder: a partition has one segment at least.
+            continue
+        if topic not in found:
+            found[topic] = (read_topic_id(files, join(path, folder_name(topic, number))), [])
+        found[topic][1].append(number)
+    return found
+
+
+class Catalogue:
+    """The owner's side: replays the metadata log at open and appends to it.
+
+    The broker holds its lock around `commit`.
+    """
+
+    def __init__(self, directory: LogDirectory, now_ms: Callable[[], int]) -> None:
+        self.directory = directory
+        self.image = MetadataImage()
+        self.epoch = -1
+        self._now_ms = now_ms
+        self._path = join(directory.path, folder_name(METADATA_TOPIC, 0))
+        self._partition = self._make_partition()
+        if directory.files.stat(self._path) is not None and base_offsets(directory.files, self._path):
+            self._open()
+        if not self.image.nodes:
+            # No node has ever written to the metadata log: there is none, or its first batch did not get there.
+            self._adopt()
+
+    def _make_partition(self) -> Partition:
+        entry = self.directory.entry(METADATA_TOPIC_ID, 0)
+        return Partition(self.directory.files, self._path, METADATA_TOPIC, 0, TopicConfig(), entry)
+
+    def _open(self) -> None:
+        partition = self._partition
+        checkpoint = self.directory.checkpoint(METADATA_TOPIC, 0, self.directory.entry(METADATA_TOPIC_ID, 0))
+        partition.open(checkpoint, self._now_ms())
+        if not self.directory.clean:
+            partition.sync()
+        partition.advance_high_watermark(partition.next_offset)
+        replay(partition, self.image, partition.start_offset, partition.next_offset)
+
+    def _adopt(self) -> None:
+        """Make records of the folders of a directory that has no metadata log."""
+        found = topics_in_folders(self.directory.files, self.directory.path)
+        records: list[bytes] = []
+        for name, (topic_id, numbers) in sorted(found.items()):
+            logger.info("adopting topic %s with %d partitions", name, max(numbers) + 1)
+            records += self.new_topic(name, topic_id or uuid.uuid4(), max(numbers) + 1, {})
+        if records:
+            self.commit(records)
+
+    def new_topic(
+        self, name: str, topic_id: uuid.UUID, partitions: int, config: dict[str, str], leader: int | None = None
+    ) -> list[bytes]:
+        """The records of a topic all of whose partitions are led by this node, or kept here and led by `leader`."""
+        node = self.directory.node_id
+        replicas = [node] if leader is None else [leader, node]
+        return metadata.create_topic(
+            name, topic_id, [replicas] * partitions, leader=replicas[0], config=config,
+            directories={node: self.directory.directory_id},
+        )  # fmt: skip
+
+    def commit(self, records: list[bytes]) -> None:
+        """Append `records` as one batch, make them durable, apply them.
+
+        Raises: DiskFull (nothing changed), DurabilityUnknown.
+        """
+        if self.epoch < 0:
+            self._take_epoch()
+        node = self.directory.node_id
+        if node not in self.image.nodes:
+            directories = [self.directory.directory_id]
+            records = metadata.register_node(node, incarnation=uuid.uuid4(), directories=directories) + records
+        now = self._now_ms()
+        batch = encode([Record(value) for value in records], now_ms=now)
+        self._partition.append(batch, epoch=self.epoch, now_ms=now, origin=Origin.RAFT_LEADER)
+        self._partition.sync()
+        self._partition.advance_high_watermark(self._partition.next_offset)
+        for value in records:
+            self.image.apply(metadata.decode_record(value))
+
+    def _take_epoch(self) -> None:
+        now = self._now_ms()
+        if not self._partition.is_open:
+            self._partition.create(METADATA_TOPIC_ID, now)
+        epoch = max(self._partition.epochs.latest, 0) + 1
+        node = self.directory.node_id
+        state = {
+            "clusterId": "",
+            "leaderId": node,
+            "leaderEpoch": epoch,
+            "votedId": -1,
+            "appliedOffset": 0,
+            "currentVoters": [{"voterId": node}],
+            "data_version": 0,
+        }
+        self.directory.files.replace_file(
+            join(self._path, "quorum-state"), json.dumps(state, separators=(",", ":")).encode()
+        )
+        # Version 0, as Kafka writes while kraft.version is 0: its tools read no other.
+        voters = [{"voterId": node}]
+        value = message("LeaderChangeMessage").encode(
+            0, {"version": 0, "leaderId": node, "voters": voters, "grantingVoters": voters}
+        )
+        key = CONTROL_KEY_VERSION.to_bytes(2, "big") + LEADER_CHANGE.to_bytes(2, "big")
+        batch = encode([Record(value, key)], now_ms=now, control=True)
+        self._partition.append(batch, epoch=epoch, now_ms=now, origin=Origin.RAFT_LEADER)
+        self.epoch = epoch
+
+    @property
+    def partition(self) -> Partition | None:
+        """The metadata log; None as long as nothing was ever written to it."""
+        return self._partition if self._partition.is_open else None
+
+    def close(self) -> bool:
+        """Close the metadata log; whether it closed cleanly."""
+        return self._partition.close() if self._partition.is_open else True

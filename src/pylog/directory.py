@@ -1,0 +1,216 @@
+"""A log directory: the root under which partition folders lie, and the files that belong to it as a whole.
+
+    .lock                               held for life by the one process that owns the directory
+    meta.properties                     node.id, cluster.id, directory.id (kafka-format: MetaProperties)
+    recovery-point-offset-checkpoint    below it everything was fsynced     topic partition offset
+    log-start-offset-checkpoint         only where it is above the first segment
+    replication-offset-checkpoint       high watermarks
+    .kafka_cleanshutdown                there only after a clean close; deleted as soon as the directory is opened
+    .pylog-published                    what reader processes may see (published.py)
+
+Every checkpoint is a hint that may lag, never lead: it is written after the fsync it speaks of.
+"""
+
+import base64
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from pylog.checkpoint import read_offsets, read_properties, write_offsets, write_properties
+from pylog.errors import LogNotFound, StorageError, UnsupportedFormat
+from pylog.files import Files, join
+from pylog.metadata import is_topic_name
+from pylog.partition import Checkpoint, Partition
+from pylog.published import Entry, Published
+from pylog.record import TopicPartition
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+START_OFFSETS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+PUBLISHED = ".pylog-published"
+META_PROPERTIES = "meta.properties"
+DEFAULT_NODE_ID = 1
+
+T = TypeVar("T")
+
+_FOLDER_NUMBER = re.compile("0|[1-9][0-9]{0,4}")
+
+
+def folder_name(topic: str, partition: int) -> str:
+    """The folder of a partition, `<topic>-<partition>`."""
+    return f"{topic}-{partition}"
+
+
+def partition_folders(files: Files, path: str) -> list[TopicPartition]:
+    """The partitions that have a folder in a log directory, sorted;
+    the metadata log and folders on their way out are not.
+    """
+    found = []
+    for name in files.list_dir(path):
+        topic, _, number = name.rpartition("-")
+        if is_topic_name(topic) and _FOLDER_NUMBER.fullmatch(number):
+            stat = files.stat(join(path, name))
+            if stat is not None and stat.is_dir:
+                found.append(TopicPartition(topic, int(number)))
+    return sorted(found)
+
+
+def kafka_uuid(value: uuid.UUID) -> str:
+    """A uuid as Kafka writes it: URL-safe base64 without padding, 22 characters."""
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def parse_uuid(text: str) -> uuid.UUID:
+    """The uuid of Kafka's 22 characters. Raises ValueError."""
+    return uuid.UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
+
+
+class LogDirectory:
+    """The owner's hold on one log directory: the lock, the identity, the checkpoints.
+
+    Raises: DirectoryLocked (another process owns it; names its pid), UnsupportedFormat (written by a newer version),
+    StorageError (a file in its place, not writable, an unreadable checkpoint).
+    """
+
+    def __init__(self, files: Files, path: str, node_id: int | None) -> None:
+        self.files = files
+        self.path = path
+        files.make_dir(path)
+        self._lock = files.lock(join(path, ".lock"), "pylog")
+        try:
+            self._load(node_id)
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _load(self, node_id: int | None) -> None:
+        self.node_id, self.cluster_id, self.directory_id = self._identity(node_id)
+        self.clean = self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None or not self._has_segments()
+        self._recovery_points = self._offsets(RECOVERY_POINTS)
+        self._start_offsets = self._offsets(START_OFFSETS)
+        self._high_watermarks = self._offsets(HIGH_WATERMARKS)
+        self._published = Published(self.files, join(self.path, PUBLISHED), writable=True)
+        if self.clean and self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None:
+            # Before anything is opened: a crash while opening must not look like a clean stop (KAFKA-10471).
+            self.files.remove(join(self.path, CLEAN_SHUTDOWN))
+            self.files.sync_dir(self.path)
+
+    def _has_segments(self) -> bool:
+        return any(_FOLDER_NUMBER.fullmatch(name.rpartition("-")[2]) for name in self.files.list_dir(self.path))
+
+    @staticmethod
+    def _parsed(path: str, key: str, text: str, parse: Callable[[str], T]) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise StorageError(f"{path}: {key}={text!r} cannot be read ({error}); restore the file") from error
+
+    def _identity(self, node_id: int | None) -> tuple[int, str, uuid.UUID]:
+        path = join(self.path, META_PROPERTIES)
+        if self.files.stat(path) is None:
+            stored = {
+                "version": "1",
+                "node.id": str(DEFAULT_NODE_ID if node_id is None else node_id),
+                "cluster.id": kafka_uuid(uuid.uuid4()),
+                "directory.id": kafka_uuid(uuid.uuid4()),
+            }
+            write_properties(self.files, path, stored)
+        stored = read_identity(self.files, path)
+        text = stored.get("node.id", stored.get("broker.id", str(DEFAULT_NODE_ID)))
+        stored_id = self._parsed(path, "node.id", text, int)
+        if node_id is not None and node_id != stored_id:
+            raise StorageError(f"{path}: the directory belongs to node {stored_id}, not to node {node_id}")
+        text = stored.get("directory.id", kafka_uuid(uuid.UUID(int=0)))
+        directory_id = self._parsed(path, "directory.id", text, parse_uuid)
+        return stored_id, stored.get("cluster.id", ""), directory_id
+
+    def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        path = join(self.path, name)
+        return read_offsets(self.files, path) if self.files.stat(path) is not None else {}
+
+    def entry(self, topic_id: uuid.UUID, partition: int) -> Entry:
+        """The place where a partition's offsets are published."""
+        return self._published.entry(topic_id, partition)
+
+    def checkpoint(self, topic: str, partition: int, entry: Entry) -> Checkpoint:
+        """What is remembered of a partition from the last time the directory was open."""
+        key = TopicPartition(topic, partition)
+        published = entry.read()
+        # What was published is at least as new as the checkpoint, and lower where the log was truncated since.
+        durable = published.durable_offset if published is not None else self._recovery_points.get(key, 0)
+        return Checkpoint(
+            start_offset=self._start_offsets.get(key, 0),
+            durable_offset=durable,
+            high_watermark=self._high_watermarks.get(key, 0),
+            clean=self.clean,
+        )
+
+    def write_checkpoints(self, partitions: Iterable[Partition]) -> None:
+        """Persist the durable offsets, start offsets and high watermarks of the open partitions;
+        keep those of the others.
+        """
+        partitions = list(partitions)
+        for partition in partitions:
+            partition.publish()
+        self._published.sync()
+        for partition in partitions:
+            key = TopicPartition(partition.topic, partition.number)
+            self._recovery_points[key] = partition.durable_offset
+            self._high_watermarks[key] = partition.high_watermark
+            self._start_offsets.pop(key, None)
+            if partition.start_offset > partition.segments[0][0].base_offset:
+                self._start_offsets[key] = partition.start_offset
+        write_offsets(self.files, join(self.path, RECOVERY_POINTS), self._recovery_points)
+        write_offsets(self.files, join(self.path, START_OFFSETS), self._start_offsets)
+        write_offsets(self.files, join(self.path, HIGH_WATERMARKS), self._high_watermarks)
+
+    def forget(self, topic: str, partitions: Iterable[int]) -> None:
+        """Drop deleted partitions from the checkpoints, on disk too: they may not speak of a new topic of that name."""
+        keys = [TopicPartition(topic, partition) for partition in partitions]
+        for name, offsets in (
+            (RECOVERY_POINTS, self._recovery_points),
+            (START_OFFSETS, self._start_offsets),
+            (HIGH_WATERMARKS, self._high_watermarks),
+        ):
+            if [key for key in keys if offsets.pop(key, None) is not None]:
+                write_offsets(self.files, join(self.path, name), offsets)
+
+    def close(self, *, clean: bool) -> None:
+        """Release the directory; `clean` leaves the marker by which the next open skips recovery."""
+        try:
+            if clean:
+                body = json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":"))
+                self.files.replace_file(join(self.path, CLEAN_SHUTDOWN), body.encode())
+        finally:
+            self._published.close()
+            self._lock.close()
+
+
+def read_identity(files: Files, path: str) -> dict[str, str]:
+    """The `meta.properties` at `path`. Raises UnsupportedFormat where a newer version has written it."""
+    stored = read_properties(files, path)
+    if stored.get("version") not in ("0", "1"):
+        raise UnsupportedFormat(
+            f"{path}: version {stored.get('version')} is not one that this pylog knows (0 and 1): "
+            "open the directory with the version that wrote it"
+        )
+    return stored
+
+
+def require_directory(files: Files, path: str) -> None:
+    """Raise LogNotFound unless `path` is a directory."""
+    stat = files.stat(path)
+    if stat is None:
+        raise LogNotFound(f"{path}: there is no log directory; open it for writing first, or mend the path")
+    if not stat.is_dir:
+        raise LogNotFound(f"{path}: this is a file, not a log directory")
+
+
+def require_log(files: Files, path: str) -> None:
+    """Raise LogNotFound unless `path` is a log directory: a reader never makes one."""
+    require_directory(files, path)
+    if files.stat(join(path, "meta.properties")) is None and not partition_folders(files, path):
+        raise LogNotFound(f"{path}: neither meta.properties nor partition folders are here, so it is no log directory")

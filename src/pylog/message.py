@@ -1,0 +1,202 @@
+"""What nodes and clients say to each other: values that mirror Kafka's requests and answers.
+
+A message names many topic-partitions; its answer has one part for each, in the same order. A part that failed carries
+the error as a value: one partition's trouble is no reason to fail the others. Record bytes are opaque here: a `Produce`
+carries encoded batches, a `Fetched` carries the bytes that lie in the log.
+
+The values are slotted and by convention never changed after they were sent.
+"""
+
+import uuid
+from dataclasses import dataclass, field
+
+from pylog.batch import Batch
+from pylog.errors import PylogError
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+ACKS_ALL = -1
+CONSUMER = -1
+NO_EPOCH = -1
+NO_ID = uuid.UUID(int=0)
+
+
+@dataclass(slots=True)
+class Session:
+    """Who sent a message. A node checks and counts by it; an in-process client has a client id only."""
+
+    client_id: str = ""
+    principal: str = "ANONYMOUS"
+    host: str = "in-process"
+
+
+# --- produce ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class ProducePart:
+    topic: str
+    partition: int
+    batch: Batch
+
+
+@dataclass(slots=True)
+class Produce:
+    parts: list[ProducePart]
+    acks: int = ACKS_ALL
+    timeout_ms: int = 30_000
+
+
+@dataclass(slots=True)
+class ProducedPart:
+    topic: str
+    partition: int
+    error: PylogError | None = None
+    base_offset: int = -1
+    next_offset: int = -1
+    log_append_time: int | None = None
+    log_start_offset: int = -1
+
+
+@dataclass(slots=True)
+class Produced:
+    parts: list[ProducedPart]
+
+
+# --- fetch -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class FetchPart:
+    topic: str
+    partition: int
+    offset: int
+    max_bytes: int = 1 << 20
+    current_leader_epoch: int = NO_EPOCH
+    last_fetched_epoch: int = NO_EPOCH
+    """The epoch of the last batch a follower has: the leader finds by it whether their logs have parted (KIP-595)."""
+    high_watermark: int = -1
+    """The high watermark a follower knows: the leader answers at once when it has a newer one (KIP-1166)."""
+
+
+@dataclass(slots=True)
+class Fetch:
+    parts: list[FetchPart]
+    replica_id: int = CONSUMER
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 50 << 20
+
+
+@dataclass(slots=True)
+class FetchedPart:
+    topic: str
+    partition: int
+    error: PylogError | None = None
+    data: memoryview = field(default_factory=lambda: memoryview(b""))
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    diverging: tuple[int, int] | None = None
+    """(epoch, end offset): the follower's log parts from the leader's there and must be cut."""
+    path: str | None = None
+    """Where the data was read, for error messages: the file, and the position in it."""
+    position: int = 0
+
+
+@dataclass(slots=True)
+class Fetched:
+    parts: list[FetchedPart]
+
+
+# --- offsets ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class ListOffsetsPart:
+    topic: str
+    partition: int
+    timestamp: int
+    """Milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP."""
+
+
+@dataclass(slots=True)
+class ListOffsets:
+    parts: list[ListOffsetsPart]
+
+
+@dataclass(slots=True)
+class ListedPart:
+    topic: str
+    partition: int
+    error: PylogError | None = None
+    timestamp: int = -1
+    offset: int = -1
+    """-1: no record has a timestamp that large."""
+    leader_epoch: int = NO_EPOCH
+
+
+@dataclass(slots=True)
+class ListedOffsets:
+    parts: list[ListedPart]
+
+
+# --- topics ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Metadata:
+    topics: list[str] | None = None
+    """None: all of them."""
+
+
+@dataclass(slots=True)
+class PartitionMetadata:
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+
+
+@dataclass(slots=True)
+class TopicMetadata:
+    name: str
+    error: PylogError | None = None
+    id: uuid.UUID = NO_ID
+    partitions: list[PartitionMetadata] = field(default_factory=list)
+    config: dict[str, str] = field(default_factory=dict)
+    """The configs set on the topic itself, as stored."""
+
+
+@dataclass(slots=True)
+class ClusterMetadata:
+    topics: list[TopicMetadata]
+
+
+@dataclass(slots=True)
+class NewTopic:
+    name: str
+    partitions: int = 1
+    config: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class CreateTopics:
+    topics: list[NewTopic]
+
+
+@dataclass(slots=True)
+class DeleteTopics:
+    names: list[str]
+
+
+@dataclass(slots=True)
+class TopicsChanged:
+    """The answer to CreateTopics and DeleteTopics: one error or None a topic, in the order asked."""
+
+    errors: list[PylogError | None]
+
+
+Message = Produce | Fetch | ListOffsets | Metadata | CreateTopics | DeleteTopics

@@ -1,0 +1,81 @@
+"""Answers that wait: for a partition to reach an offset, or for their time to be up.
+
+A data structure and no more: it has no thread and no clock, and completes nothing. The broker asks what a new offset or
+a new time releases and answers outside its lock.
+"""
+
+from collections.abc import Hashable
+from heapq import heappop, heappush
+from itertools import count
+from typing import Generic, TypeVar
+
+from sortedcontainers import SortedDict
+
+T = TypeVar("T")
+
+
+class Pending(Generic[T]):
+    """Items waiting under keys, each for an offset of its key, all with a deadline. An item may wait under several
+    keys.
+
+    An item leaves when it is released: by `reached`, by `expired` or by `remove`; it is never given out twice.
+    """
+
+    def __init__(self) -> None:
+        self._tickets = count()
+        self._items: dict[int, tuple[T, list[tuple[Hashable, int]]]] = {}
+        self._waiting: dict[Hashable, SortedDict] = {}
+        self._deadlines: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def add(self, item: T, wants: list[tuple[Hashable, int]], deadline_ms: int) -> int:
+        """Let `item` wait until one of `wants` (key, offset) is reached or the deadline has come; gives its ticket."""
+        ticket = next(self._tickets)
+        self._items[ticket] = (item, wants)
+        for key, offset in wants:
+            self._waiting.setdefault(key, SortedDict())[(offset, ticket)] = None
+        heappush(self._deadlines, (deadline_ms, ticket))
+        return ticket
+
+    def reached(self, key: Hashable, offset: int) -> list[T]:
+        """Release what waits under `key` for an offset not above `offset`, lowest first."""
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            return []
+        tickets = []
+        for wanted, ticket in waiting:
+            if wanted > offset:
+                break
+            tickets.append(ticket)
+        return [self._release(ticket) for ticket in tickets]
+
+    def expired(self, now_ms: int) -> list[T]:
+        """Release what has waited long enough."""
+        items = []
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            ticket = heappop(self._deadlines)[1]
+            if ticket in self._items:
+                items.append(self._release(ticket))
+        return items
+
+    def drain(self) -> list[T]:
+        """Release everything: the node goes away."""
+        return [self._release(ticket) for ticket in list(self._items)]
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When `expired` has something to give, at the earliest."""
+        while self._deadlines and self._deadlines[0][1] not in self._items:
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def _release(self, ticket: int) -> T:
+        item, wants = self._items.pop(ticket)
+        for key, offset in wants:
+            waiting = self._waiting[key]
+            del waiting[(offset, ticket)]
+            if not waiting:
+                del self._waiting[key]
+        return item

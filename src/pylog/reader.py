@@ -1,0 +1,318 @@
+"""A log directory that another process owns, or none: read without a lock, answered like a node (`mode="read"`).
+
+What may be seen comes from the owner's `.pylog-published` (published.py): the offsets of each partition, and a
+generation that changes when the owner takes something away. Logs and indexes are read with `pread`, never mapped (a map
+of a file that the owner cuts would kill this process), and the generation is looked at again after each read: when it
+has changed, what was read may be gone, and is read again.
+
+A directory without that file (written by Kafka, say) is read as it lies there: up to the last whole batch.
+
+Waiting for more is polling: the owner knows nothing of its readers.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+from pylog.catalogue import replay, topics_in_folders
+from pylog.checkpoint import read_offsets
+from pylog.clock import Clock
+from pylog.config import NodeConfig, TopicConfig
+from pylog.directory import META_PROPERTIES, PUBLISHED, START_OFFSETS, folder_name, read_identity, require_log
+from pylog.errors import Closed, CorruptBatch, LogNotFound, PylogError, ReadOnly
+from pylog.files import Files, join
+from pylog.future import Future, completed
+from pylog.message import (
+    ClusterMetadata,
+    CreateTopics,
+    DeleteTopics,
+    Fetch,
+    Fetched,
+    FetchedPart,
+    ListedOffsets,
+    ListedPart,
+    ListOffsets,
+    ListOffsetsPart,
+    Message,
+    Metadata,
+    Produce,
+    Session,
+)
+from pylog.metadata import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataImage, PartitionImage, TopicImage
+from pylog.node import describe_topics, unknown_partition
+from pylog.published import Entry, Published
+from pylog.readable import ReadablePartition
+from pylog.record import TopicPartition
+from pylog.replica import list_offset, read_part
+from pylog.segment import Segment, Slice
+from pylog.segments import Segments, base_offsets
+
+POLL_MS_MIN = 1
+POLL_MS_MAX = 20
+READ_ATTEMPTS = 5
+
+
+class SharedPartition(ReadablePartition):
+    """A partition whose files another process may be writing. `refresh` looks at what is published now."""
+
+    def __init__(
+        self, files: Files, directory: str, topic: str, number: int, config: TopicConfig, *,
+        find_entry: Callable[[], Entry | None], start_offset: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(directory, topic, number)
+        self.start_offset = start_offset
+        self._files = files
+        self._config = config
+        self._find_entry = find_entry
+        self._entry: Entry | None = None
+        self._generation = -1
+        self._lock = threading.Lock()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take over the published offsets. Without any, the files themselves say where the log ends."""
+        with self._lock:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        if self._entry is None:
+            # An owner may have come since the last look.
+            self._entry = self._find_entry()
+        state = self._entry.read() if self._entry is not None else None
+        if state is None:
+            if self._generation < 0:
+                self._measure()
+            return
+        if state.generation != self._generation or state.next_offset != self.next_offset:
+            # One readdir a change: a new segment is the only thing that the published offsets do not say.
+            self._load_segments(anew=state.generation != self._generation)
+        self._generation = state.generation
+        self.start_offset = state.start_offset
+        self.next_offset = state.next_offset
+        self.high_watermark = state.high_watermark
+        self.durable_offset = state.durable_offset
+
+    def _load_segments(self, *, anew: bool) -> None:
+        """List the segments; each follows the growth of its files by itself."""
+        known = {} if anew else {segment.base_offset: segment for segment in self._segments}
+        before = self._segments
+        self._segments = Segments(
+            known.get(base) or Segment(self._files, self.directory, base, self._config, active=True)
+            for base in base_offsets(self._files, self.directory)
+        )
+        kept = set(self._segments)
+        for segment in before:
+            if segment not in kept:
+                segment.close()
+
+    def _measure(self) -> None:
+        self._load_segments(anew=True)
+        self._generation = 0
+        if len(self._segments) == 0:
+            return
+        active = self._segments.active
+        active.load()
+        self.start_offset = max(self.start_offset, self._segments.first.base_offset)
+        self.next_offset = self.high_watermark = self.durable_offset = active.next_offset
+
+    def read(self, offset: int, max_bytes: int, *, upto: int) -> Slice | None:
+        """See `ReadablePartition.read`; a read that the owner took something away from is made again."""
+        for attempt in range(READ_ATTEMPTS):
+            generation = self._generation
+            try:
+                found = super().read(offset, max_bytes, upto=min(upto, self.high_watermark))
+            except (Closed, CorruptBatch, LogNotFound):
+                self.refresh()
+                if generation == self._generation and attempt == READ_ATTEMPTS - 1:
+                    raise
+                continue
+            self.refresh()
+            if generation == self._generation:
+                return found
+        return None
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for segment in self._segments:
+            segment.close()
+
+
+class Reader:
+    """Answers messages about a log directory without owning it. It waits in its caller's thread.
+
+    Raises: LogNotFound (no such directory), UnsupportedFormat (a newer version has written it).
+    """
+
+    def __init__(self, files: Files, path: str, *, config: NodeConfig, clock: Clock, node_id: int) -> None:
+        require_log(files, path)
+        properties = join(path, META_PROPERTIES)
+        if files.stat(properties) is not None:
+            read_identity(files, properties)
+        self.config = config
+        self.node_id = node_id
+        self._files = files
+        self._path = path
+        self._clock = clock
+        self._closed = False
+        self._lock = threading.RLock()
+        self._partitions: dict[tuple[TopicPartition, UUID], SharedPartition] = {}
+        self._published: Published | None = None
+        self.image = MetadataImage()
+        self._log: SharedPartition | None = None
+        self._replayed = 0
+        self._routes: dict[type, Callable[[Any], Any]] = {
+            Fetch: self._fetch,
+            ListOffsets: self._list_offsets,
+            Metadata: self._metadata,
+        }
+        self._refresh_image()
+
+    def handle(self, message: Message, session: Session) -> Future[Any]:
+        """Answer a message. Raises Closed; ReadOnly for what would change the log."""
+        if self._closed:
+            raise Closed("this log is closed")
+        if isinstance(message, Produce | CreateTopics | DeleteTopics):
+            raise ReadOnly(f'{self._path} was opened with mode="read": open it with mode="own" to change it')
+        return completed(self._routes[type(message)](message))
+
+    def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """The effective config of a topic with these overrides."""
+        return TopicConfig.loaded(overrides, defaults=self.config.topic_defaults)
+
+    # --- what is there ---------------------------------------------------------------------------------------------
+
+    def _entry(self, key: TopicPartition, topic: TopicImage) -> Entry | None:
+        if self._published is None:
+            path = join(self._path, PUBLISHED)
+            if self._files.stat(path) is None:
+                return None
+            self._published = Published(self._files, path, writable=False)
+        return self._published.find(topic.id, key.partition)
+
+    def _refresh_image(self) -> None:
+        """Replay what the metadata log has got since the last time; without one, take the folders for topics."""
+        with self._lock:
+            if self._log is None:
+                directory = join(self._path, folder_name(METADATA_TOPIC, 0))
+                if self._files.stat(directory) is None:
+                    self.image = image_of_folders(self._files, self._path)
+                    return
+                key, topic = TopicPartition(METADATA_TOPIC, 0), TopicImage(METADATA_TOPIC, METADATA_TOPIC_ID)
+                self._log = SharedPartition(
+                    self._files, directory, *key, TopicConfig(), find_entry=lambda: self._entry(key, topic)
+                )
+                self.image, self._replayed = MetadataImage(), 0
+            log = self._log
+            log.refresh()
+            try:
+                self._replayed = replay(log, self.image, max(self._replayed, log.start_offset), log.high_watermark)
+            except PylogError:
+                # Half of it may be applied: the next look begins from the start.
+                self._log = None
+                log.close()
+                raise
+
+    def partition(self, topic: str, number: int) -> ReadablePartition:
+        """The partition as it is published now. Raises UnknownTopicOrPartition, Closed."""
+        if self._closed:
+            raise Closed("this log is closed")
+        return self._find(topic, number)
+
+    def _find(self, topic: str, number: int) -> ReadablePartition:
+        key = TopicPartition(topic, number)
+        with self._lock:
+            if self._log is not None or topic not in self.image.topics:
+                # The topic may have been deleted meanwhile, and made anew.
+                self._refresh_image()
+            image = self.image.topics.get(topic)
+            if image is None or number not in image.partitions:
+                raise unknown_partition(image, key)
+            # By its id too: a topic that was deleted and made again has other files under the same names.
+            known = self._partitions.get((key, image.id))
+            if known is not None:
+                known.refresh()
+                return known
+            return self._open(key, image)
+
+    def _open(self, key: TopicPartition, image: TopicImage) -> ReadablePartition:
+        directory = join(self._path, folder_name(*key))
+        if self._files.stat(directory) is None:
+            # Created, but never written to or read by its owner: there is nothing yet, and nothing to remember.
+            return ReadablePartition(directory, *key)
+        made = SharedPartition(
+            self._files, directory, *key, self.topic_config(image.config),
+            find_entry=lambda: self._entry(key, image), start_offset=self._start_offset(key),
+        )  # fmt: skip
+        self._partitions[key, image.id] = made
+        return made
+
+    def _start_offset(self, key: TopicPartition) -> int:
+        """Where the log starts for an owner that published nothing."""
+        path = join(self._path, START_OFFSETS)
+        return read_offsets(self._files, path).get(key, 0) if self._files.stat(path) is not None else 0
+
+    # --- answers ---------------------------------------------------------------------------------------------------
+
+    def _fetch(self, message: Fetch) -> Fetched:
+        deadline = self._clock.tick_ms() + message.max_wait_ms
+        pause_ms = POLL_MS_MIN
+        while True:
+            fetched = self._read(message)
+            size = sum(len(part.data) for part in fetched.parts)
+            failed = any(part.error is not None for part in fetched.parts)
+            left_ms = deadline - self._clock.tick_ms()
+            if size >= max(message.min_bytes, 1) or failed or left_ms <= 0:
+                return fetched
+            time.sleep(min(pause_ms, left_ms) / 1000)
+            pause_ms = min(pause_ms * 2, POLL_MS_MAX)
+
+    def _read(self, message: Fetch) -> Fetched:
+        parts: list[FetchedPart] = []
+        left = message.max_bytes
+        for asked in message.parts:
+            try:
+                partition = self._find(asked.topic, asked.partition)
+                part = read_part(partition, asked, upto=partition.high_watermark, max_bytes=left)
+            except PylogError as error:
+                part = FetchedPart(asked.topic, asked.partition, error)
+            parts.append(part)
+            left -= len(part.data)
+            if left <= 0:
+                break
+        return Fetched(parts)
+
+    def _list_offsets(self, message: ListOffsets) -> ListedOffsets:
+        return ListedOffsets([self._list_part(part) for part in message.parts])
+
+    def _list_part(self, part: ListOffsetsPart) -> ListedPart:
+        try:
+            return list_offset(self._find(part.topic, part.partition), part)
+        except PylogError as error:
+            return ListedPart(part.topic, part.partition, error)
+
+    def _metadata(self, message: Metadata) -> ClusterMetadata:
+        self._refresh_image()
+        return describe_topics(self.image, message.topics, lambda _: self.node_id)
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        self._closed = True
+        for partition in [*self._partitions.values(), *([self._log] if self._log is not None else [])]:
+            partition.close()
+        if self._published is not None:
+            self._published.close()
+
+
+def image_of_folders(files: Files, path: str) -> MetadataImage:
+    """The topics of a directory that has partition folders but no metadata log."""
+    image = MetadataImage()
+    for name, (topic_id, numbers) in topics_in_folders(files, path).items():
+        topic = TopicImage(name, topic_id or METADATA_TOPIC_ID)
+        for number in numbers:
+            topic.partitions[number] = PartitionImage(
+                leader=1, leader_epoch=0, partition_epoch=0, replicas=[1], isr=[1]
+            )
+        image.topics[name] = topic
+    return image

@@ -1,0 +1,198 @@
+"""The two roles a node can have for a partition, as objects over its `Partition`.
+
+A `Leader` takes appends, answers fetches and knows how far each follower has come; the high watermark is what all of
+them have. A `Follower` says what it wants next and takes what it gets, byte for byte. A log without followers is a
+leader with an empty set of them, through the same code.
+
+    follower                              leader
+    Fetch(offset = my end, my last epoch) ->  notes: the follower has everything below `offset`
+                                              advances the high watermark
+              <- bytes, high watermark, or diverging = (epoch, end): our logs part there
+    appends, or truncates and asks again
+
+Neither knows threads, sockets, clocks or files: a simulation drives these very classes.
+(Kafka: cluster/Partition, AbstractFetcherThread; KIP-101, KIP-279, KIP-595.)
+"""
+
+from collections.abc import Callable
+
+from pylog.batch import Batch
+from pylog.errors import FencedLeaderEpoch, OffsetOutOfRange, PylogError, UnknownLeaderEpoch
+from pylog.message import (
+    CONSUMER,
+    EARLIEST,
+    LATEST,
+    NO_EPOCH,
+    FetchedPart,
+    FetchPart,
+    ListedPart,
+    ListOffsetsPart,
+)
+from pylog.partition import Appended, Partition
+from pylog.readable import ReadablePartition
+
+UNDEFINED = (-1, -1)
+
+
+class Leader:
+    """The leader of a partition for one leader epoch; None as long as it was only read, for an append takes one.
+
+    `visible_when_durable`: the leader's own copy counts for the high watermark only as far as it was synced, so what a
+    reader has seen survives a power cut (`flush="sync"`).
+    """
+
+    def __init__(
+        self, partition: Partition, *, epoch: int | None, followers: frozenset[int], visible_when_durable: bool
+    ) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self.visible_when_durable = visible_when_durable
+        self._follower_ends = dict.fromkeys(followers, -1)
+
+    def append(self, batch: Batch, now_ms: int) -> Appended:
+        """Append a client's batch in this leader's epoch. It becomes visible with `advance`."""
+        assert self.epoch is not None, "the node takes an epoch before it appends"
+        return self.partition.append(batch, epoch=self.epoch, now_ms=now_ms)
+
+    def advance(self) -> bool:
+        """Recompute the high watermark: what every replica has. Gives whether it moved."""
+        own = self.partition.durable_offset if self.visible_when_durable else self.partition.next_offset
+        return self.partition.advance_high_watermark(min([own, *self._follower_ends.values()]))
+
+    def fetch(self, part: FetchPart, *, replica_id: int, max_bytes: int) -> FetchedPart:
+        """Answer a fetch: consumers see up to the high watermark, followers up to the end; a follower's offset is
+        noted.
+
+        Raises: FencedLeaderEpoch, UnknownLeaderEpoch (the asker believes in another epoch), OffsetOutOfRange,
+        CorruptBatch.
+        """
+        self._check_epoch(part.current_leader_epoch)
+        follower = replica_id != CONSUMER
+        diverging = self._diverging(part) if follower else None
+        if diverging is not None:
+            return self._answer(part, diverging=diverging)
+        if follower and replica_id in self._follower_ends and part.offset <= self.partition.next_offset:
+            self._follower_ends[replica_id] = part.offset
+            self.advance()
+        return read_part(
+            self.partition, part, upto=None if follower else self.partition.high_watermark, max_bytes=max_bytes
+        )
+
+    def _check_epoch(self, believed: int) -> None:
+        if believed == NO_EPOCH or self.epoch is None or believed == self.epoch:
+            return
+        name = f"{self.partition.topic}-{self.partition.number}"
+        if believed < self.epoch:
+            raise FencedLeaderEpoch(f"{name}: epoch {believed} is over, the leader is in epoch {self.epoch}")
+        raise UnknownLeaderEpoch(f"{name}: epoch {believed} is newer than the leader's {self.epoch}")
+
+    def _diverging(self, part: FetchPart) -> tuple[int, int] | None:
+        """Where the follower's log parts from this one, if its last epoch says that it does."""
+        if part.last_fetched_epoch == NO_EPOCH:
+            return None
+        epoch, end = self.partition.epochs.end_offset_for(part.last_fetched_epoch, self.partition.next_offset)
+        if (epoch, end) == UNDEFINED or epoch < part.last_fetched_epoch or end < part.offset:
+            return epoch, end
+        return None
+
+    def _answer(self, part: FetchPart, *, diverging: tuple[int, int]) -> FetchedPart:
+        answer = bounds_part(self.partition, part)
+        answer.diverging = diverging
+        return answer
+
+
+def bounds_part(partition: ReadablePartition, part: FetchPart) -> FetchedPart:
+    """An answer without data: the partition's offsets."""
+    return FetchedPart(
+        part.topic,
+        part.partition,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=partition.start_offset,
+    )
+
+
+def read_part(partition: ReadablePartition, part: FetchPart, *, upto: int | None, max_bytes: int) -> FetchedPart:
+    """Read whole batches for one part of a Fetch, up to the offset `upto` (None: the end)."""
+    answer = bounds_part(partition, part)
+    limit = partition.next_offset if upto is None else upto
+    found = partition.read(part.offset, min(part.max_bytes, max_bytes), upto=limit)
+    if found is not None:
+        answer.data, answer.path, answer.position = found
+    return answer
+
+
+def list_part(find: Callable[[str, int], Leader], part: ListOffsetsPart) -> ListedPart:
+    """Answer one part of a ListOffsets; `find` gives the leader, or raises what becomes the part's error."""
+    try:
+        partition = find(part.topic, part.partition).partition
+        return list_offset(partition, part)
+    except PylogError as error:
+        return ListedPart(part.topic, part.partition, error)
+
+
+def list_offset(partition: ReadablePartition, part: ListOffsetsPart) -> ListedPart:
+    """The start, the visible end, or the first visible record at or after a time. Raises CorruptBatch."""
+    answer = ListedPart(part.topic, part.partition)
+    if part.timestamp == EARLIEST:
+        answer.offset = partition.start_offset
+    elif part.timestamp == LATEST:
+        answer.offset = partition.high_watermark
+    else:
+        found = partition.offset_for_time(part.timestamp, upto=partition.high_watermark)
+        if found is not None:
+            answer.timestamp, answer.offset = found
+    return answer
+
+
+class Follower:
+    """A follower of a partition for one leader epoch."""
+
+    def __init__(self, partition: Partition, *, leader: int, epoch: int) -> None:
+        self.partition = partition
+        self.leader = leader
+        self.epoch = epoch
+
+    def next_fetch(self, max_bytes: int) -> FetchPart:
+        """What to ask the leader for. Asking acknowledges everything below the offset."""
+        partition = self.partition
+        return FetchPart(
+            partition.topic,
+            partition.number,
+            partition.next_offset,
+            max_bytes,
+            current_leader_epoch=self.epoch,
+            last_fetched_epoch=partition.epochs.latest,
+            high_watermark=partition.high_watermark,
+        )
+
+    def apply(self, fetched: FetchedPart, now_ms: int) -> bool:
+        """Take the leader's answer: append its bytes unchanged or truncate where it says. Gives whether the log
+        changed.
+
+        Raises: the answer's error, except OffsetOutOfRange below the leader's start, which restarts the log there.
+        """
+        partition = self.partition
+        if isinstance(fetched.error, OffsetOutOfRange) and fetched.log_start_offset > partition.next_offset:
+            # The leader has deleted what comes next: there is nothing between the two logs that could be kept.
+            partition.truncate_fully(fetched.log_start_offset, now_ms)
+            return True
+        if fetched.error is not None:
+            raise fetched.error
+        if fetched.diverging is not None:
+            partition.truncate(self._common_end(*fetched.diverging), now_ms)
+            return True
+        changed = len(fetched.data) > 0
+        if changed:
+            partition.append_follower(fetched.data, now_ms=now_ms)
+        partition.advance_high_watermark(fetched.high_watermark)
+        return changed
+
+    def _common_end(self, epoch: int, end: int) -> int:
+        """Up to where both logs are the same, as far as one answer can tell (KIP-279)."""
+        own_epoch, own_end = self.partition.epochs.end_offset_for(epoch, self.partition.next_offset)
+        if (epoch, end) == UNDEFINED or (own_epoch, own_end) == UNDEFINED:
+            return self.partition.high_watermark
+        if own_epoch != epoch:
+            return min(own_end, self.partition.next_offset)
+        return min(own_end, end, self.partition.next_offset)

@@ -1,0 +1,49 @@
+"""How a message reaches a node. The one seam between clients and nodes, and between nodes.
+
+`send` gives a future at once: a transport never blocks its caller for an answer, and never raises what the node may
+answer. An unreachable node is a failed future with a retriable error.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from pylog.errors import NetworkError
+from pylog.future import Future, failed
+from pylog.message import Message, Session
+
+Handle = Callable[[Message, Session], Future[Any]]
+
+
+class Transport(Protocol):
+    """What clients and followers need of a network."""
+
+    def attach(self, node: int, handle: Handle) -> None:
+        """From now on messages to `node` go to `handle`."""
+
+    def detach(self, node: int) -> None:
+        """The node is gone: messages to it fail."""
+
+    def send(self, node: int, message: Message, session: Session) -> Future[Any]:
+        """Deliver `message`; the future is the node's answer, a value of the matching class in `message`."""
+
+
+class MemoryTransport:
+    """Nodes of one process, called in the caller's thread; nothing is copied. Several logs may share one."""
+
+    def __init__(self) -> None:
+        self._handles: dict[int, Handle] = {}
+
+    def attach(self, node: int, handle: Handle) -> None:
+        """Raises ValueError when another open node has that id."""
+        if node in self._handles:
+            raise ValueError(f"node {node} is attached to this transport already: give each log its own node_id")
+        self._handles[node] = handle
+
+    def detach(self, node: int) -> None:
+        self._handles.pop(node, None)
+
+    def send(self, node: int, message: Message, session: Session) -> Future[Any]:
+        handle = self._handles.get(node)
+        if handle is None:
+            return failed(NetworkError(f"node {node} is not attached to this transport"))
+        return handle(message, session)

@@ -1,0 +1,59 @@
+"""A thread that does a node's work when it is due, and sleeps in between without costing anything.
+
+It holds nothing whose loss matters: it is a daemon, and a process that ends without `close` is an ordinary crash.
+"""
+
+import threading
+from collections.abc import Callable
+
+from pylog.clock import Clock
+
+
+class Worker:
+    """Calls `work()` whenever `due()` has come. The thread starts at the first `wake` that finds something to wait for.
+
+    `due` gives a tick in milliseconds, or None when there is nothing to wait for.
+    """
+
+    def __init__(self, name: str, clock: Clock, due: Callable[[], int | None], work: Callable[[], None]) -> None:
+        self._name = name
+        self._clock = clock
+        self._due = due
+        self._work = work
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._sleeps_until: int | None = None
+        self._closed = False
+
+    def wake(self) -> None:
+        """Something may be due earlier than the thread knows. Cheap when it is not."""
+        due = self._due()
+        if due is None or self._closed or (self._sleeps_until is not None and self._sleeps_until <= due):
+            return
+        with self._changed:
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Stop the thread and wait for it, unless it is the caller."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._closed:
+                    return
+                due = self._due()
+                now = self._clock.tick_ms()
+                if due is None or due > now:
+                    self._sleeps_until = due
+                    self._changed.wait(None if due is None else (due - now) / 1000)
+                    self._sleeps_until = None
+                    continue
+            self._work()

@@ -1,0 +1,145 @@
+"""A reader beside a writer: rolls, truncation, deletion, an owner that comes later; no descriptor is left behind."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+import pylog
+from pylog import Record, errors
+
+
+def fill(log: pylog.Log, count: int, size: int = 10, topic: str = "t") -> None:
+    for _ in range(count):
+        partition = log.topic(topic)[0]
+        partition.append([Record(b"%d " % partition.next_offset + b"x" * size)])
+
+
+def offsets(log: pylog.Log) -> list[int]:
+    return [record.offset for record in log.topic("t")[0].records()]
+
+
+def test_a_reader_follows_a_writer_through_its_rolls(tmp_path: Path) -> None:
+    with pylog.open(tmp_path, flush="none") as owner:
+        owner.create_topic("t", config={"segment.bytes": 1 << 20, "index.interval.bytes": 0})
+        writing = threading.Thread(target=fill, args=(owner, 300, 20_000))
+        with pylog.open(tmp_path, mode="read") as reader:
+            with reader.consumer("t", auto_offset_reset="earliest") as consumer:
+                writing.start()
+                seen: list[int] = []
+                while len(seen) < 300:
+                    records = consumer.poll(5000)
+                    assert records, "the reader stands still"
+                    for record in records:
+                        assert record.value is not None
+                        assert record.value.startswith(b"%d " % record.offset)
+                        seen.append(record.offset)
+            writing.join()
+            assert seen == list(range(300))
+            assert len(reader.topic("t")[0].segments) > 5
+            found = reader.topic("t")[0].offset_for_time(0)
+            assert found == 0 and reader.topic("t")[0].offset_for_time(2**60) is None
+
+
+def test_a_reader_sees_what_a_truncation_took_away(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
+        owner.create_topic("t", config={"segment.bytes": 1 << 20})
+        fill(owner, 60, 50_000)
+        assert offsets(reader) == list(range(60))
+        partition = owner.broker.partition("t", 0)
+        partition.truncate(10, 0)
+        assert reader.topic("t")[0].next_offset == 10 and offsets(reader) == list(range(10))
+        fill(owner, 40, 70_000)
+        assert offsets(reader) == list(range(50))
+        assert all(record.value and len(record.value) > 60_000 for record in reader.topic("t")[0].records(10))
+        partition.truncate_fully(500, 0)
+        fill(owner, 1)
+        assert offsets(reader) == [500]
+
+
+def test_a_topic_made_anew_is_another_topic(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
+        owner.create_topic("t")
+        fill(owner, 5)
+        view = reader.topic("t")[0]
+        assert view.next_offset == 5
+        with reader.consumer("t") as consumer:
+            consumer.poll(0)
+            owner.delete_topic("t")
+            with pytest.raises(errors.UnknownTopicOrPartition):
+                _ = view.next_offset
+            with pytest.raises(errors.UnknownTopicOrPartition):
+                consumer.poll(1000)
+        owner.create_topic("t")
+        assert view.next_offset == 0
+        fill(owner, 2)
+        assert offsets(reader) == [0, 1] and view.next_offset == 2
+
+
+def test_an_owner_that_comes_later_is_noticed(tmp_path: Path) -> None:
+    """A directory that nobody has published anything for, as Kafka leaves it."""
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")
+        fill(log, 3)
+    (tmp_path / ".pylog-published").unlink()
+    with pylog.open(tmp_path, mode="read") as reader:
+        assert offsets(reader) == [0, 1, 2]
+        with pylog.open(tmp_path) as owner:
+            fill(owner, 2)
+            owner.create_topic("later")
+            assert offsets(reader) == [0, 1, 2, 3, 4]
+            assert reader.topics() == ["later", "t"]
+
+
+def test_readers_leave_no_descriptors(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as owner:
+        owner.create_topic("t", config={"segment.bytes": 1 << 20})
+        fill(owner, 50, 50_000)
+
+        def open_descriptors() -> int:
+            return len(os.listdir("/proc/self/fd"))
+
+        before = open_descriptors()
+        for _ in range(3):
+            with pylog.open(tmp_path, mode="read") as reader:
+                assert len(offsets(reader)) == 50
+        assert open_descriptors() == before
+
+
+def test_many_threads_may_share_a_reader(tmp_path: Path) -> None:
+    with pylog.open(tmp_path, flush="none") as owner, pylog.open(tmp_path, mode="read") as reader:
+        owner.create_topic("t", config={"segment.bytes": 1 << 20})
+        fill(owner, 1)
+        failures: list[BaseException] = []
+        done = threading.Event()
+
+        def look() -> None:
+            try:
+                while not done.is_set():
+                    assert reader.topics()[0] == "t"
+                    found = offsets(reader)
+                    assert found == list(range(len(found)))
+            except (AssertionError, errors.PylogError, RuntimeError, KeyError) as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=look) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for number in range(12):
+            owner.create_topic(f"u{number}")
+            fill(owner, 5, 40_000)
+        done.set()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+
+
+def test_a_closed_reader_refuses(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as owner:
+        owner.create_topic("t")
+    reader = pylog.open(tmp_path, mode="read")
+    view = reader.topic("t")[0]
+    reader.close()
+    with pytest.raises(errors.Closed):
+        _ = view.next_offset

@@ -1,0 +1,335 @@
+"""The two roles over a partition, driven by hand: what is fetched, acknowledged, cut and refused."""
+
+from uuid import UUID
+
+import pytest
+
+from pylog.batch import encode, split
+from pylog.config import TopicConfig
+from pylog.errors import DurabilityUnknown, FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch
+from pylog.files import MemoryFiles, join
+from pylog.kernel import Record
+from pylog.message import EARLIEST, LATEST, FetchedPart, FetchPart, ListOffsetsPart
+from pylog.partition import Checkpoint, Partition
+from pylog.replica import Follower, Leader, bounds_part, list_offset
+
+NOW = 1_700_000_000_000
+CONFIG = TopicConfig.loaded({"segment.bytes": "1000", "segment.ms": "10000", "index.interval.bytes": "200"})
+LEADER, FOLLOWER = 1, 2
+
+
+def make(files: MemoryFiles | None = None, config: TopicConfig = CONFIG) -> Partition:
+    partition = Partition(files or MemoryFiles(), "log/t-0", "t", 0, config)
+    partition.create(UUID(int=7), NOW)
+    return partition
+
+
+def lead(partition: Partition, epoch: int, *, durable: bool = False) -> Leader:
+    partition.begin_epoch(epoch)
+    return Leader(partition, epoch=epoch, followers=frozenset({FOLLOWER}), visible_when_durable=durable)
+
+
+def write(leader: Leader, *values: str, timestamp: int = NOW) -> None:
+    for value in values:
+        leader.append(encode([Record(value.encode(), timestamp=timestamp)], now_ms=NOW), NOW)
+
+
+def fetch(leader: Leader, follower: Follower, max_bytes: int = 1 << 20) -> bool:
+    """One fetch and its answer, as the node and the fetcher pass them on."""
+    part = follower.next_fetch(max_bytes)
+    try:
+        answer = leader.fetch(part, replica_id=FOLLOWER, max_bytes=1 << 20)
+    except OffsetOutOfRange as error:
+        answer = bounds_part(leader.partition, part)
+        answer.error = error
+    return follower.apply(answer, NOW)
+
+
+def catch_up(leader: Leader, follower: Follower, max_bytes: int = 1 << 20) -> int:
+    rounds = 1
+    while fetch(leader, follower, max_bytes):
+        rounds += 1
+        assert rounds < 1000, "the follower makes no progress"
+    return rounds
+
+
+def values(partition: Partition) -> list[str]:
+    found, offset = [], partition.start_offset
+    while offset < partition.next_offset:
+        piece = partition.read(offset, 1 << 20, upto=partition.next_offset)
+        assert piece is not None
+        for batch in split(piece.data, check_crc=True):
+            found += [
+                str(record.value, "utf-8") for record in batch.records("t", 0, offset) if record.value is not None
+            ]
+            offset = batch.next_offset
+    return found
+
+
+def segment_files(partition: Partition) -> dict[int, bytes]:
+    return {segment.base_offset: partition.files.read_file(segment.path) for segment, _ in partition.segments}
+
+
+def assert_same(leader: Leader, follower: Follower) -> None:
+    assert segment_files(follower.partition) == segment_files(leader.partition)
+    assert follower.partition.epochs.entries == leader.partition.epochs.entries
+    follower.partition.check()
+
+
+# --- what is committed ------------------------------------------------------------------------------------------------
+
+
+def test_the_high_watermark_is_what_every_replica_has() -> None:
+    leader, follower = lead(make(), 0), Follower(make(), leader=LEADER, epoch=0)
+    write(leader, "a", "b")
+    leader.advance()
+    assert leader.partition.high_watermark == 0, "nobody has fetched yet"
+    fetch(leader, follower)
+    assert (leader.partition.high_watermark, follower.partition.next_offset) == (0, 2)
+    fetch(leader, follower)
+    assert leader.partition.high_watermark == 2, "the second fetch is the acknowledgement"
+    assert follower.partition.high_watermark == 2
+
+
+def test_the_leaders_own_copy_counts_when_it_is_durable() -> None:
+    leader, follower = lead(make(), 0, durable=True), Follower(make(), leader=LEADER, epoch=0)
+    write(leader, "a")
+    catch_up(leader, follower)
+    assert leader.partition.high_watermark == 0
+    leader.partition.sync()
+    leader.advance()
+    assert leader.partition.high_watermark == 1
+
+
+def test_a_follower_that_lost_its_tail_does_not_move_the_high_watermark_back() -> None:
+    leader, follower = lead(make(), 0), Follower(make(), leader=LEADER, epoch=0)
+    write(leader, "a", "b", "c")
+    catch_up(leader, follower)
+    follower.partition.truncate(1, NOW)
+    fetch(leader, follower)
+    assert leader.partition.high_watermark == 3
+    write(leader, "d")
+    leader.advance()
+    assert leader.partition.high_watermark == 3
+    catch_up(leader, follower)
+    assert leader.partition.high_watermark == 4
+    assert_same(leader, follower)
+
+
+def test_an_offset_nobody_can_have_is_no_acknowledgement() -> None:
+    leader = lead(make(), 0)
+    write(leader, "a")
+    with pytest.raises(OffsetOutOfRange):
+        leader.fetch(FetchPart("t", 0, 50), replica_id=FOLLOWER, max_bytes=100)
+    write(leader, "b")
+    leader.advance()
+    assert leader.partition.high_watermark == 0
+
+
+def test_who_is_no_replica_may_read_but_does_not_count() -> None:
+    leader = lead(make(), 0)
+    write(leader, "a")
+    leader.fetch(FetchPart("t", 0, 1), replica_id=77, max_bytes=100)
+    assert not leader.advance() and leader.partition.high_watermark == 0
+
+
+def test_consumers_see_up_to_the_high_watermark_and_followers_to_the_end() -> None:
+    leader, follower = lead(make(), 0), Follower(make(), leader=LEADER, epoch=0)
+    write(leader, "a")
+    catch_up(leader, follower)
+    write(leader, "b")
+    seen = leader.fetch(FetchPart("t", 0, 0), replica_id=-1, max_bytes=1 << 20)
+    assert [batch.next_offset for batch in split(seen.data)] == [1]
+    copied = leader.fetch(FetchPart("t", 0, 0), replica_id=FOLLOWER, max_bytes=1 << 20)
+    assert [batch.next_offset for batch in split(copied.data)] == [1, 2]
+
+
+# --- the same bytes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_bytes", [1, 300, 1 << 20])
+def test_segments_roll_at_the_same_batches_by_size_and_by_time(max_bytes: int) -> None:
+    leader, follower = lead(make(), 0), Follower(make(), leader=LEADER, epoch=0)
+    for i in range(80):
+        write(leader, f"{i} " + "x" * (i * 37 % 300), timestamp=NOW + i * 3000 if i > 40 else NOW)
+        if i % 7 == 0:
+            catch_up(leader, follower, max_bytes)
+    catch_up(leader, follower, max_bytes)
+    assert len(leader.partition.segments) > 20
+    assert_same(leader, follower)
+
+
+def test_a_follower_goes_on_where_it_was_after_a_crash() -> None:
+    files = MemoryFiles()
+    leader, follower = lead(make(), 0), Follower(make(files), leader=LEADER, epoch=0)
+    for i in range(30):
+        write(leader, f"{i} " + "x" * 100)
+    catch_up(leader, follower)
+    last = files.open(follower.partition.segments[-1][0].path)
+    last.truncate(last.size() - 5)
+    reopened = Partition(files, "log/t-0", "t", 0, CONFIG)
+    reopened.open(Checkpoint(clean=False), NOW)
+    again = Follower(reopened, leader=LEADER, epoch=0)
+    assert reopened.next_offset < 30
+    write(leader, "more")
+    catch_up(leader, again)
+    assert_same(leader, again)
+
+
+def test_an_empty_segment_left_by_a_crash_is_not_kept() -> None:
+    """The leader rolled and died before it wrote: its next batch goes where its follower will put it."""
+    files = MemoryFiles()
+    leader, follower = lead(make(files), 0), Follower(make(), leader=LEADER, epoch=0)
+    write(leader, "a", "b")
+    catch_up(leader, follower)
+    leader.partition.roll(NOW)
+    reopened = Partition(files, "log/t-0", "t", 0, CONFIG)
+    reopened.open(Checkpoint(clean=False), NOW)
+    leader = lead(reopened, 1)
+    write(leader, "c")
+    follower = Follower(follower.partition, leader=LEADER, epoch=1)
+    catch_up(leader, follower)
+    assert len(reopened.segments) == 1
+    assert_same(leader, follower)
+
+
+# --- divergence -------------------------------------------------------------------------------------------------------
+
+
+def parted(common: int, ours: list[str], theirs: list[str]) -> tuple[Leader, Follower]:
+    """A new leader in epoch 1 with `theirs`, and the old one of epoch 0 with `ours`, after `common` shared records."""
+    old = lead(make(), 0)
+    new = Follower(make(), leader=LEADER, epoch=0)
+    write(old, *[f"common {i}" for i in range(common)])
+    catch_up(old, new)
+    write(old, *ours)
+    leader = lead(new.partition, 1)
+    write(leader, *theirs)
+    return leader, Follower(old.partition, leader=FOLLOWER, epoch=1)
+
+
+@pytest.mark.parametrize("theirs", [[], ["x"], ["x"] * 5, ["y" * 950, "z"]])
+@pytest.mark.parametrize("ours", [[], ["p"], ["p" * 900, "q" * 900, "r"]])
+@pytest.mark.parametrize("common", [0, 3])
+def test_what_the_old_leader_alone_had_is_cut(common: int, ours: list[str], theirs: list[str]) -> None:
+    leader, follower = parted(common, ours, theirs)
+    catch_up(leader, follower)
+    assert values(follower.partition) == [f"common {i}" for i in range(common)] + theirs
+    assert segment_files(follower.partition) == segment_files(leader.partition)
+    assert leader.partition.high_watermark == follower.partition.high_watermark == common + len(theirs)
+
+
+def test_a_leader_that_has_written_nothing_says_where_older_epochs_ended() -> None:
+    """KAFKA-7415: two elections without a write; the leader of the one in between has records nobody else has."""
+    one, two = make(), make()
+    write(lead(one, 0), "a", "b")
+    catch_up(Leader(one, epoch=0, followers=frozenset(), visible_when_durable=False),
+             Follower(two, leader=LEADER, epoch=0))  # fmt: skip
+    write(lead(two, 1), "lost 1", "lost 2", "lost 3")
+    leader = lead(one, 2)
+    follower = Follower(two, leader=LEADER, epoch=2)
+    rounds = catch_up(leader, follower)
+    assert values(two) == ["a", "b"] and rounds <= 3
+    write(leader, "c")
+    catch_up(leader, follower)
+    assert_same(leader, follower)
+
+
+def test_fast_failovers_are_reconciled_step_by_step() -> None:
+    """KIP-279: both logs have epochs the other has never seen."""
+    one, two = make(), make()
+    leader, follower = lead(one, 0), Follower(two, leader=LEADER, epoch=0)
+    write(leader, "a", "b")
+    catch_up(leader, follower)
+    write(lead(two, 1), "two in 1")
+    write(lead(one, 2), "one in 2", "one in 2")
+    write(lead(two, 3), "two in 3")
+    leader, follower = lead(one, 4), Follower(two, leader=LEADER, epoch=4)
+    catch_up(leader, follower)
+    assert values(two) == ["a", "b", "one in 2", "one in 2"]
+    assert segment_files(one) == segment_files(two)
+
+
+def test_a_follower_ahead_of_its_leader_is_cut() -> None:
+    leader, follower = lead(make(), 0), Follower(make(), leader=LEADER, epoch=0)
+    write(leader, *"abcdef")
+    catch_up(leader, follower)
+    leader.partition.truncate(2, NOW)
+    catch_up(leader, follower)
+    assert values(follower.partition) == ["a", "b"]
+    write(leader, "x")
+    catch_up(leader, follower)
+    assert_same(leader, follower)
+
+
+def test_a_follower_behind_the_leaders_start_begins_anew() -> None:
+    leader, follower = lead(make(), 0), Follower(make(), leader=LEADER, epoch=0)
+    write(leader, "a", "b")
+    catch_up(leader, follower)
+    leader.partition.truncate_fully(100, NOW)
+    write(leader, "c")
+    catch_up(leader, follower)
+    assert (follower.partition.start_offset, follower.partition.next_offset) == (100, 101)
+    assert values(follower.partition) == ["c"]
+    assert_same(leader, follower)
+    assert leader.partition.high_watermark == follower.partition.high_watermark == 101
+
+
+# --- epochs -----------------------------------------------------------------------------------------------------------
+
+
+def test_who_believes_in_another_epoch_is_told() -> None:
+    leader = lead(make(), 5)
+    for epoch, error in ((4, FencedLeaderEpoch), (6, UnknownLeaderEpoch)):
+        with pytest.raises(error, match=str(epoch)):
+            leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=epoch), replica_id=FOLLOWER, max_bytes=1)
+    leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=5), replica_id=FOLLOWER, max_bytes=1)
+
+
+def test_a_leader_whose_time_is_over_appends_nothing() -> None:
+    partition = make()
+    stale = lead(partition, 1)
+    write(stale, "a")
+    write(lead(partition, 2), "b")
+    with pytest.raises(FencedLeaderEpoch, match="epoch 1 is over"):
+        write(stale, "c")
+    with pytest.raises(FencedLeaderEpoch):
+        partition.begin_epoch(1)
+    assert values(partition) == ["a", "b"]
+
+
+def test_an_error_in_the_answer_is_raised_and_changes_nothing() -> None:
+    follower = Follower(make(), leader=LEADER, epoch=0)
+    with pytest.raises(DurabilityUnknown):
+        follower.apply(FetchedPart("t", 0, DurabilityUnknown("x")), NOW)
+    with pytest.raises(OffsetOutOfRange):
+        follower.apply(FetchedPart("t", 0, OffsetOutOfRange("x"), log_start_offset=0), NOW)
+    assert follower.partition.next_offset == 0
+
+
+def test_offsets_by_name_and_by_time_stop_at_the_high_watermark() -> None:
+    leader, follower = lead(make(), 0), Follower(make(), leader=LEADER, epoch=0)
+    write(leader, "a", timestamp=1000)
+    write(leader, "b", timestamp=2000)
+    catch_up(leader, follower)
+    write(leader, "c", timestamp=3000)
+
+    def offset(timestamp: int) -> tuple[int, int]:
+        found = list_offset(leader.partition, ListOffsetsPart("t", 0, timestamp))
+        return found.offset, found.timestamp
+
+    assert (offset(EARLIEST), offset(LATEST)) == ((0, -1), (2, -1))
+    assert offset(1500) == (1, 2000)
+    assert offset(3000) == (-1, -1), "nobody has committed it"
+
+
+def test_the_log_of_a_crashed_leader_is_found_by_its_epochs() -> None:
+    """The epoch checkpoint names an epoch before its first batch: a crash in between must not leave it behind."""
+    files = MemoryFiles()
+    partition = make(files)
+    write(lead(partition, 0), "a")
+    partition.begin_epoch(3)
+    reopened = Partition(files, "log/t-0", "t", 0, CONFIG)
+    reopened.open(Checkpoint(clean=False), NOW)
+    assert reopened.epochs.entries == [(0, 0)]
+    assert files.stat(join("log/t-0", "leader-epoch-checkpoint")) is not None
