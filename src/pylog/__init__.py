@@ -1,0 +1,36 @@
+"""pylog: Kafka's log as a Python library. `pylog.open(path)` is where it begins."""
+
+from pylog.consumer import Consumer
+from pylog.errors import PylogError
+from pylog.log import Log, open  # noqa: A004
+from pylog.node import Follow, Lead
+from pylog.partition import Appended, Recovered
+from pylog.producer import Producer
+from pylog.record import ConsumerRecord, Header, OffsetAndTimestamp, Record, RecordMetadata, TopicPartition
+from pylog.transport import MemoryTransport, Transport
+from pylog.views import PartitionView, TopicView
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Appended",
+    "Consumer",
+    "ConsumerRecord",
+    "Follow",
+    "Header",
+    "Lead",
+    "Log",
+    "MemoryTransport",
+    "OffsetAndTimestamp",
+    "PartitionView",
+    "Producer",
+    "PylogError",
+    "Record",
+    "RecordMetadata",
+    "Recovered",
+    "TopicPartition",
+    "TopicView",
+    "Transport",
+    "__version__",
+    "open",
+]

@@ -1,0 +1,81 @@
+"""What a client knows of the nodes: which topics there are and who leads their partitions, asked once and kept.
+
+The knowledge is refreshed when a topic is not in it and when a node says that it is not the leader any more.
+"""
+
+from typing import Any
+
+from pylog.errors import PylogError, UnknownTopicOrPartition
+from pylog.future import Future
+from pylog.message import ClusterMetadata, Message, Metadata, Session, TopicMetadata
+from pylog.record import TopicPartition
+from pylog.transport import Transport
+
+ANSWER_SECONDS_MAX = 60.0
+
+
+class Cluster:
+    """The client's view of the nodes behind `transport`; `node` is the one that is asked about topics."""
+
+    def __init__(self, transport: Transport, node: int, client_id: str) -> None:
+        self._transport = transport
+        self._node = node
+        self._session = Session(client_id=client_id)
+        self._topics: dict[str, TopicMetadata] = {}
+
+    def send(self, node: int, message: Message) -> Future[Any]:
+        """Send to a node; the future is its answer."""
+        return self._transport.send(node, message, self._session)
+
+    def ask(self, message: Message) -> Any:
+        """Send to the node that this client is attached to, and wait for the answer."""
+        return self.send(self._node, message).result(ANSWER_SECONDS_MAX)
+
+    def refresh(self, names: list[str] | None = None) -> None:
+        """Ask about these topics, or all; those that are gone are forgotten."""
+        answer: ClusterMetadata = self.ask(Metadata(names))
+        known = {} if names is None else dict(self._topics)
+        for topic in answer.topics:
+            if topic.error is None:
+                known[topic.name] = topic
+            else:
+                known.pop(topic.name, None)
+        # Replaced as a whole: other threads may be looking.
+        self._topics = known
+
+    def topic_names(self) -> list[str]:
+        """All topics there are now."""
+        self.refresh()
+        return sorted(self._topics)
+
+    def topic(self, name: str) -> TopicMetadata:
+        """A topic. Raises UnknownTopicOrPartition."""
+        found = self._topics.get(name)
+        if found is None:
+            answer: ClusterMetadata = self.ask(Metadata([name]))
+            found = answer.topics[0]
+            if found.error is not None:
+                raise found.error
+            self._topics[name] = found
+        return found
+
+    def leader(self, key: TopicPartition) -> int:
+        """The node that leads a partition. Raises UnknownTopicOrPartition."""
+        partitions = self.topic(key.topic).partitions
+        if not 0 <= key.partition < len(partitions):
+            raise UnknownTopicOrPartition(
+                f"topic {key.topic!r} has no partition {key.partition}; it has {len(partitions)}, from 0 on"
+            )
+        return partitions[key.partition].leader
+
+    def by_leader(self, keys: list[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """Group partitions by the node that leads them."""
+        grouped: dict[int, list[TopicPartition]] = {}
+        for key in keys:
+            grouped.setdefault(self.leader(key), []).append(key)
+        return grouped
+
+    def heard(self, key: TopicPartition, error: PylogError) -> None:
+        """A node answered with an error: what is known of the topic may be out of date."""
+        if getattr(error, "retriable", False):
+            self._topics.pop(key.topic, None)

@@ -1,0 +1,239 @@
+"""`open` and `Log`: what a user holds.
+
+    mode="own"    this process owns the directory: it writes, and everything works
+    mode="read"   no lock, nothing is written: reads what the owner, wherever it is, has published
+    mode="auto"   own
+
+    pylog.open(path)        -> Broker over DiskFiles      (mode own)
+                            -> Reader over DiskFiles      (mode read)
+    pylog.open(":memory:")  -> Broker over MemoryFiles
+
+Producers and consumers are clients of the node over a transport that calls it in their thread.
+"""
+
+import atexit
+import os
+import weakref
+from collections.abc import Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from pylog.admin import Admin
+from pylog.broker import Broker
+from pylog.clock import Clock, SystemClock
+from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig
+from pylog.consumer import Consumer
+from pylog.errors import InvalidConfig, ReadOnly
+from pylog.files import DiskFiles, MemoryFiles
+from pylog.node import unknown_topic
+from pylog.partition import Recovered
+from pylog.producer import Producer
+from pylog.reader import Reader
+from pylog.transport import MemoryTransport, Transport
+from pylog.views import TopicView
+
+MEMORY = ":memory:"
+Mode = Literal["auto", "own", "read"]
+Flush = Literal["sync", "interval", "none"]
+
+_open_logs: "weakref.WeakSet[Log]" = weakref.WeakSet()
+
+
+def open(  # noqa: A001
+    path: str | os.PathLike[str],
+    *,
+    mode: Mode = "auto",
+    flush: Flush | None = None,
+    config: Mapping[str, Any] | None = None,
+    node_id: int | None = None,
+    transport: Transport | None = None,
+    clock: Clock | None = None,
+) -> "Log":
+    """Open a log directory, or `":memory:"`, and give a `Log`; use it as a context manager.
+
+    `mode`: "own" (and "auto") makes a missing directory and locks it; "read" needs no lock and works while another
+    process writes. `flush`: when an append is durable: "sync" before it is acknowledged (the default on disk),
+    "interval" within a second, "none" when the system pleases (the default in memory). `config`: Kafka's broker
+    configs, among them defaults for topics (`log.segment.bytes`...). `node_id` and `transport`: for instances that
+    replicate to each other.
+
+    Raises: DirectoryLocked (names the owner's pid), LogNotFound (reader, nothing there), UnsupportedFormat, ReadOnly,
+    StorageError (a file where the directory should be...), InvalidConfig.
+    """
+    if mode not in ("auto", "own", "read"):
+        raise ValueError(f'mode is {mode!r}, not "auto", "own" or "read"')
+    if flush not in (None, "sync", "interval", "none"):
+        raise ValueError(f'flush is {flush!r}, not "sync", "interval" or "none"')
+    where = os.fspath(path)
+    node_config = NodeConfig.from_kafka(config or {})
+    ticking = clock or SystemClock()
+    way = transport or MemoryTransport()
+    if mode == "read":
+        if where == MEMORY:
+            raise ValueError('":memory:" belongs to the process that opens it: there is nothing to read for another')
+        files = DiskFiles(node_config.max_open_files, read_only=True)
+        reader = Reader(files, os.path.abspath(where), config=node_config, clock=ticking, node_id=node_id or 1)
+        way.attach(reader.node_id, reader.handle)
+        return Log(where, reader, way, ticking)
+    in_memory = where == MEMORY
+    broker = Broker(
+        MemoryFiles() if in_memory else DiskFiles(node_config.max_open_files),
+        "log" if in_memory else os.path.abspath(where),
+        config=node_config,
+        clock=ticking,
+        transport=way,
+        node_id=node_id,
+        flush=flush or ("none" if in_memory else "sync"),
+    )
+    return Log(where, broker, way, ticking)
+
+
+class Log:
+    """An open log: topics, producers, consumers. Thread-safe. Close it, or use it as a context manager.
+
+    A process that ends without `close` loses nothing that was acknowledged; the next open reads a little more.
+    """
+
+    def __init__(self, path: str, node: Broker | Reader, transport: Transport, clock: Clock) -> None:
+        self.path = path
+        self._node = node
+        self._transport = transport
+        self._clock = clock
+        self._admin = Admin(transport, node.node_id)
+        self._clients: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
+        self._closed = False
+        _open_logs.add(self)
+
+    def __repr__(self) -> str:
+        return f"<Log {self.path} node {self.node_id}, {self.mode}>"
+
+    @property
+    def mode(self) -> Literal["own", "read"]:
+        """How the directory was opened."""
+        return "read" if isinstance(self._node, Reader) else "own"
+
+    @property
+    def node_id(self) -> int:
+        """The id of this node, as in the directory's `meta.properties`."""
+        return self._node.node_id
+
+    @property
+    def broker(self) -> Broker:
+        """The node itself, for giving roles (`apply`). Raises ReadOnly in mode "read"."""
+        if isinstance(self._node, Reader):
+            raise ReadOnly(f'{self.path} was opened with mode="read": there is no node of its own here')
+        return self._node
+
+    @property
+    def recovered(self) -> tuple[Recovered, ...]:
+        """The torn tails that opening cut off after an unclean stop, one a partition that had one."""
+        return self._node.recovered if isinstance(self._node, Broker) else ()
+
+    # --- topics ----------------------------------------------------------------------------------------------------
+
+    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None) -> TopicView:
+        """Make a topic. `config`: Kafka's topic configs; values may be str, int or bool.
+
+        Raises: TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig (suggests the nearest name),
+        ReadOnly.
+        """
+        self._admin.create_topic(name, partitions, config or {})
+        return self.topic(name)
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic with all its records. Raises UnknownTopicOrPartition, ReadOnly."""
+        self._admin.delete_topic(name)
+
+    def topics(self, *, internal: bool = False) -> list[str]:
+        """The names of the topics, sorted; internal ones (`__...`) on request."""
+        return [topic.name for topic in self._admin.topics() if internal or not topic.name.startswith("__")]
+
+    def topic(self, name: str) -> TopicView:
+        """A topic as it is now. Raises UnknownTopicOrPartition."""
+        self._admin.topic(name)
+        if name not in self._node.image.topics:
+            raise unknown_topic(name)
+        return TopicView(self._node, name, self._clock)
+
+    # --- clients ---------------------------------------------------------------------------------------------------
+
+    def producer(self, **config: Any) -> Producer:
+        """A producer. Configs are Kafka's, with underscores: `acks`, `linger_ms`, `compression_type`...
+        (`ProducerConfig`).
+
+        Raises: InvalidConfig, ReadOnly.
+        """
+        if self.mode == "read":
+            raise ReadOnly(f'{self.path} was opened with mode="read": open it with mode="own" to send')
+        producer = Producer(self._transport, self.node_id, ProducerConfig.from_kafka(config), self._clock)
+        self._clients.add(producer)
+        return producer
+
+    def consumer(self, *topics: str, group_id: str | None = None, **config: Any) -> Consumer:
+        """A consumer, subscribed to `topics` if any. Configs are Kafka's, with underscores (`ConsumerConfig`).
+
+        Without a group, subscribing means all partitions. Raises: UnknownTopicOrPartition, InvalidConfig.
+        """
+        if group_id is not None:
+            raise InvalidConfig(
+                f"group_id={group_id!r}: this version of pylog has no consumer groups yet. Leave it out: the consumer "
+                "then reads all partitions of its topics; keep positions yourself and `seek` to them"
+            )
+        consumer = Consumer(self._transport, self.node_id, ConsumerConfig.from_kafka(config), self._clock)
+        if topics:
+            consumer.subscribe(topics)
+        self._clients.add(consumer)
+        return consumer
+
+    # --- the end ---------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Make everything appended so far durable, whatever the flush mode. Raises DurabilityUnknown."""
+        if isinstance(self._node, Broker):
+            self._node.sync()
+
+    def close(self) -> None:
+        """Close the clients made here, then the node: everything is durable then. Twice is once."""
+        if self._closed:
+            return
+        self._closed = True
+        _open_logs.discard(self)
+        try:
+            for client in list(self._clients):
+                client.close()
+        finally:
+            if isinstance(self._node, Reader):
+                self._transport.detach(self.node_id)
+            self._node.close()
+
+    def _abandon(self) -> None:
+        self._closed = True
+        for client in list(self._clients):
+            if isinstance(client, Producer):
+                client.abandon()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@atexit.register
+def _close_all() -> None:
+    with ExitStack() as closing:
+        for log in list(_open_logs):
+            closing.callback(log.close)
+
+
+def _abandon_all() -> None:
+    for log in list(_open_logs):
+        log._abandon()
+    _open_logs.clear()
+
+
+# What a child inherits is its parent's: closing it there would flush and answer for records that are not the child's.
+os.register_at_fork(after_in_child=_abandon_all)

@@ -1,0 +1,245 @@
+"""Topic -> Partition -> Segment, for those who build on them: what `Log.topic` gives.
+
+A view holds no state of its own; each look goes to the node, so it is as true in a process that owns the log as in one
+that only reads it. Reading here goes straight to the files of this node, up to the high watermark; appending is a
+Produce through the node, like a producer's.
+"""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from pylog.batch import Batch, columns, encode, split
+from pylog.broker import Broker
+from pylog.clock import Clock
+from pylog.config import TopicConfig
+from pylog.errors import CorruptBatch
+from pylog.kernel import ConsumerRecord, Record
+from pylog.message import Produce, Produced, ProducePart, Session
+from pylog.partition import Appended, Partition
+from pylog.readable import ReadablePartition
+from pylog.reader import Reader
+from pylog.segment import Slice
+
+if TYPE_CHECKING:
+    import pyarrow
+
+READ_BYTES = 1 << 20
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers")
+_SESSION = Session(client_id="pylog")
+
+
+class SegmentInfo(NamedTuple):
+    """One segment of a partition."""
+
+    base_offset: int
+    next_offset: int
+    path: str
+    size: int
+
+
+class PartitionView:
+    """One partition as it lies on this node."""
+
+    def __init__(self, node: Broker | Reader, topic: str, partition: int, clock: Clock) -> None:
+        self.topic = topic
+        self.partition = partition
+        self._node = node
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"<PartitionView {self.topic}-{self.partition}>"
+
+    def _now(self) -> ReadablePartition:
+        return self._node.partition(self.topic, self.partition)
+
+    @property
+    def path(self) -> str:
+        """The partition's directory."""
+        return self._now().directory
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset there is."""
+        return self._now().start_offset
+
+    @property
+    def next_offset(self) -> int:
+        """The offset the next record will get."""
+        return self._now().next_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """The first offset that consumers do not see: what is below is on every replica (and durable, with
+        flush="sync").
+        """
+        return self._now().high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset that read_committed consumers do not see."""
+        return self._now().last_stable_offset
+
+    @property
+    def durable_offset(self) -> int:
+        """The first offset that a power cut could take."""
+        return self._now().durable_offset
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the newest batch, -1 where there is none. The owner's view; a reader does not know it."""
+        partition = self._now()
+        return partition.epochs.latest if isinstance(partition, Partition) else -1
+
+    @property
+    def size(self) -> int:
+        """Bytes of all `.log` files."""
+        return self._now().size
+
+    @property
+    def segments(self) -> list[SegmentInfo]:
+        """The segments, oldest first; the last one is active."""
+        return [SegmentInfo(s.base_offset, end, s.path, s.size) for s, end in self._now().segments]
+
+    def append(self, records: Sequence[Record]) -> Appended:
+        """Append records as one batch, through the node: acknowledged by all replicas, durable as `flush` says.
+
+        Raises: what refuses the batch (RecordTooLarge, InvalidTimestamp...), DiskFull, DurabilityUnknown, ReadOnly.
+        """
+        batch = encode(records, now_ms=self._clock.wall_ms())
+        answer = self._node.handle(Produce([ProducePart(self.topic, self.partition, batch)]), _SESSION)
+        produced: Produced = answer.result()
+        part = produced.parts[0]
+        if part.error is not None:
+            raise part.error
+        return Appended(part.base_offset, part.next_offset, part.log_append_time)
+
+    def read(self, offset: int, max_bytes: int = READ_BYTES) -> bytes:
+        """Whole batches from the one that holds `offset` on, at least one if there is one; empty at the high watermark.
+
+        The first batch may begin below `offset`. Raises: OffsetOutOfRange, CorruptBatch.
+        """
+        partition = self._now()
+        found = partition.read(offset, max_bytes, upto=partition.high_watermark)
+        return bytes(found.data) if found is not None else b""
+
+    def records(self, offset: int | None = None, end: int | None = None) -> Iterator[ConsumerRecord]:
+        """The records in [offset, end): from the start up to the high watermark of now, unless told otherwise.
+
+        Raises: OffsetOutOfRange, CorruptBatch (names file, position and offset).
+        """
+        for first, last, batches in self._chunks(offset, end, READ_BYTES):
+            for batch in batches:
+                for record in batch.records(self.topic, self.partition, first):
+                    if record.offset < last:
+                        yield record
+
+    def columns(
+        self,
+        offset: int | None = None,
+        end: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        max_rows: int = 10_000,
+    ) -> "Iterator[pyarrow.RecordBatch]":
+        """The same records as Arrow record batches of about `max_rows` rows, without an object a record.
+
+        `columns`: which of key, value, topic, partition, offset, timestamp, timestamp_type, headers, in that order.
+        Needs pyarrow and numpy: `pip install "pylog-commitlog[arrow]"`. Raises ValueError for an unknown column.
+        """
+        names = tuple(COLUMNS if columns is None else columns)
+        unknown = [name for name in names if name not in COLUMNS]
+        if unknown:
+            raise ValueError(f"there is no column {unknown[0]!r}; the columns are {', '.join(COLUMNS)}")
+        for first, last, batches in self._chunks(offset, end, READ_BYTES):
+            group: list[Batch] = []
+            rows = 0
+            for batch in batches:
+                if group and rows + batch.count > max_rows:
+                    yield self._record_batch(group, first, last, names)
+                    group, rows = [], 0
+                group.append(batch)
+                rows += batch.count
+            if group:
+                yield self._record_batch(group, first, last, names)
+
+    def _record_batch(
+        self, batches: list[Batch], first: int, last: int, names: tuple[str, ...]
+    ) -> "pyarrow.RecordBatch":
+        # First, as it says what to install where pyarrow is not there.
+        decoded = columns(batches, first, last, frozenset(names) - {"topic", "partition"} | {"offset"})
+        import pyarrow
+
+        rows = len(decoded["offset"])
+        decoded["topic"] = pyarrow.repeat(self.topic, rows)
+        decoded["partition"] = pyarrow.repeat(pyarrow.scalar(self.partition, pyarrow.int32()), rows)
+        if "timestamp" in decoded:
+            decoded["timestamp"] = decoded["timestamp"].cast(pyarrow.timestamp("ms", tz="UTC"))
+        return pyarrow.RecordBatch.from_arrays([decoded[name] for name in names], names=list(names))
+
+    def _chunks(self, offset: int | None, end: int | None, max_bytes: int) -> Iterator[tuple[int, int, list[Batch]]]:
+        """Data batches read in pieces, each with the range of offsets wanted of it. CRCs are checked."""
+        partition = self._now()
+        position = partition.start_offset if offset is None else offset
+        limit = partition.high_watermark if end is None else min(end, partition.high_watermark)
+        while position < limit:
+            found = partition.read(position, max_bytes, upto=limit)
+            if found is None:
+                return
+            batches = self._split(found, position)
+            yield position, limit, [batch for batch in batches if not batch.is_control]
+            position = batches[-1].next_offset
+
+    @staticmethod
+    def _split(found: Slice, position: int) -> list[Batch]:
+        good: list[Batch] = []
+        try:
+            good.extend(split(found.data, check_crc=True))
+            return good
+        except CorruptBatch as error:
+            if good:
+                # The next piece begins with the damaged one.
+                return good
+            raise CorruptBatch(
+                f"{error.reason}; run `pylog verify` to see all damage",
+                path=found.path, position=found.position + (error.position or 0), offset=position,
+            ) from None  # fmt: skip
+
+    def offset_for_time(self, timestamp_ms: int) -> int | None:
+        """The offset of the first visible record, in offset order, whose timestamp is at least this;
+        None if none is.
+        """
+        partition = self._now()
+        found = partition.offset_for_time(timestamp_ms, upto=partition.high_watermark)
+        return found.offset if found is not None else None
+
+    def check(self) -> None:
+        """Read everything and verify every invariant. Raises CorruptBatch at the first that does not hold."""
+        self._now().check()
+
+
+class TopicView:
+    """A topic: its name, id, config, and its partitions by number."""
+
+    def __init__(self, node: Broker | Reader, name: str, clock: Clock) -> None:
+        image = node.image.topics[name]
+        self.name = name
+        self.id: uuid.UUID = image.id
+        self.overrides: dict[str, str] = dict(image.config)
+        """The configs set on the topic itself, by Kafka's names."""
+        self.config: TopicConfig = node.topic_config(image.config)
+        self._partitions = [PartitionView(node, name, number, clock) for number in sorted(image.partitions)]
+
+    def __repr__(self) -> str:
+        return f"<TopicView {self.name} with {len(self)} partitions>"
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __getitem__(self, number: int) -> PartitionView:
+        if not 0 <= number < len(self._partitions):
+            raise IndexError(f"topic {self.name!r} has no partition {number}; it has {len(self)}, from 0 on")
+        return self._partitions[number]
+
+    def __iter__(self) -> Iterator[PartitionView]:
+        return iter(self._partitions)

@@ -1,0 +1,199 @@
+"""A producer before a node that is slow, full, gone or wrong."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import pylog
+from pylog import errors
+from pylog.clock import SystemClock
+from pylog.config import ProducerConfig
+from pylog.errors import PylogError
+from pylog.future import Future, completed, failed
+from pylog.message import (
+    ClusterMetadata,
+    Message,
+    Metadata,
+    PartitionMetadata,
+    Produce,
+    Produced,
+    ProducedPart,
+    Session,
+    TopicMetadata,
+)
+from pylog.producer import Producer
+
+NODE = 1
+SECONDS = 20
+
+
+class SlowNode:
+    """A node that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Produce, Future[Produced]]] = []
+        self.metadata_asked = 0
+        self.refuse: PylogError | None = None
+        self.arrived = threading.Semaphore(0)
+
+    def handle(self, message: Message, session: Session) -> Future[Any]:
+        if isinstance(message, Metadata):
+            self.metadata_asked += 1
+            partitions = [PartitionMetadata(number, NODE, 0, [NODE], [NODE]) for number in range(2)]
+            return completed(
+                ClusterMetadata([TopicMetadata(name, partitions=partitions) for name in message.topics or []])
+            )
+        assert isinstance(message, Produce)
+        if self.refuse is not None:
+            return failed(self.refuse)
+        answer: Future[Produced] = Future()
+        self.waiting.append((message, answer))
+        self.arrived.release()
+        return answer
+
+    def answer(self, error: PylogError | None = None) -> None:
+        message, answer = self.waiting.pop(0)
+        parts = [ProducedPart(part.topic, part.partition, error, 100, 100 + part.batch.count) for part in message.parts]
+        answer.set_result(Produced(parts))
+
+
+@pytest.fixture
+def node() -> SlowNode:
+    return SlowNode()
+
+
+def producer(node: SlowNode, **config: Any) -> Producer:
+    transport = pylog.MemoryTransport()
+    transport.attach(NODE, node.handle)
+    return Producer(transport, NODE, ProducerConfig.from_kafka(config), SystemClock())
+
+
+def test_a_full_buffer_makes_send_fail_when_nothing_comes_free(node: SlowNode) -> None:
+    sending = producer(node, buffer_memory=500, max_block_ms=20, linger_ms=1000)
+    futures = [sending.send("t", b"x" * 150, partition=0) for _ in range(2)]
+    with pytest.raises(errors.BufferExhausted, match="max_block_ms=20"):
+        sending.send("t", b"x" * 150, partition=0)
+    node.answer()
+    last = sending.send("t", b"x" * 150, partition=0)
+    assert [future.result(0).offset for future in futures] == [100, 101]
+    with pytest.raises(TimeoutError):
+        sending.close(timeout=0.01)
+    node.answer()
+    assert last.result(0).offset == 100
+
+
+def test_a_send_that_waits_for_room_goes_on_when_there_is_some(node: SlowNode) -> None:
+    sending = producer(node, buffer_memory=500, max_block_ms=SECONDS * 1000, linger_ms=1000)
+    for _ in range(2):
+        sending.send("t", b"x" * 150, partition=0)
+    answered = threading.Thread(target=lambda: (node.arrived.acquire(timeout=SECONDS), node.answer()))
+    answered.start()
+    assert not sending.send("t", b"x" * 150, partition=0).done()
+    answered.join()
+
+
+def test_a_send_that_waits_for_room_is_told_when_the_producer_closes(node: SlowNode) -> None:
+    sending = producer(node, buffer_memory=500, max_block_ms=SECONDS * 1000, linger_ms=1000)
+    for _ in range(2):
+        sending.send("t", b"x" * 150, partition=0)
+    raised: list[BaseException] = []
+
+    def send() -> None:
+        try:
+            sending.send("t", b"x" * 150, partition=0)
+        except PylogError as error:
+            raised.append(error)
+
+    blocked = threading.Thread(target=send)
+    blocked.start()
+    node.arrived.acquire(timeout=SECONDS)
+    with pytest.raises(TimeoutError, match="1 batches"):
+        sending.close(timeout=0.01)
+    node.answer()
+    blocked.join(SECONDS)
+    assert [type(error) for error in raised] == [errors.Closed]
+
+
+def test_flush_gives_up_in_time_and_the_batch_may_still_arrive(node: SlowNode) -> None:
+    sending = producer(node, linger_ms=1000)
+    future = sending.send("t", b"x")
+    with pytest.raises(TimeoutError, match=r"1 batches were not answered within 0\.01 s"):
+        sending.flush(timeout=0.01)
+    assert not future.done()
+    node.answer()
+    sending.flush(timeout=0)
+    assert future.result(0).offset == 100
+
+
+def test_an_unreachable_node_is_the_records_error(node: SlowNode) -> None:
+    sending = producer(node, linger_ms=0)
+    sending.partitions_for("t")
+    node.refuse = errors.NetworkError("gone")
+    assert isinstance(sending.send("t", b"x").exception(0), errors.NetworkError)
+    sending.close()
+
+
+def test_after_a_retriable_error_the_leader_is_asked_for_again(node: SlowNode) -> None:
+    sending = producer(node, linger_ms=0)
+    first = sending.send("t", b"x")
+    assert node.metadata_asked == 1
+    node.answer(errors.NotLeaderOrFollower("moved"))
+    assert isinstance(first.exception(0), errors.NotLeaderOrFollower)
+    sending.send("t", b"y")
+    assert node.metadata_asked == 2
+    node.answer()
+    sending.close()
+
+
+def test_linger_sends_what_nobody_flushes(node: SlowNode) -> None:
+    sending = producer(node, linger_ms=1)
+    future = sending.send("t", b"x")
+    assert node.arrived.acquire(timeout=SECONDS)
+    node.answer()
+    assert future.result(SECONDS).offset == 100
+    sending.close()
+
+
+def test_a_callback_that_raises_harms_nobody(node: SlowNode, caplog: pytest.LogCaptureFixture) -> None:
+    sending = producer(node, linger_ms=1000)
+    future = sending.send("t", b"x", partition=0)
+
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    future.add_done_callback(fail)
+    flushed = threading.Thread(target=sending.flush)
+    flushed.start()
+    node.arrived.acquire(timeout=SECONDS)
+    node.answer()
+    flushed.join(SECONDS)
+    assert not flushed.is_alive(), "flush waits for a batch that was answered"
+    assert "a callback of a record of t-0 raised" in caplog.text
+    sending.close(timeout=0)
+
+
+def test_batches_of_a_partition_keep_their_order(node: SlowNode) -> None:
+    sending = producer(node, batch_size=100, linger_ms=1000)
+    for i in range(20):
+        sending.send("t", b"%d" % i * 40, partition=i % 2)
+    sent: dict[int, list[bytes | None]] = {0: [], 1: []}
+    closing = threading.Thread(target=sending.close)
+    closing.start()
+    for _ in range(20):
+        assert node.arrived.acquire(timeout=SECONDS)
+        (part,) = node.waiting[0][0].parts
+        sent[part.partition] += [record.value for record in part.batch.records("t", 0)]
+        node.answer()
+    closing.join(SECONDS)
+    assert sent == {n: [b"%d" % i * 40 for i in range(n, 20, 2)] for n in (0, 1)}
+
+
+@pytest.mark.parametrize("use", [lambda p: p.send("t", b"x"), lambda p: p.send("t", b"x", key=b"k")])
+def test_a_closed_producer_refuses(node: SlowNode, use: Callable[[Producer], object]) -> None:
+    sending = producer(node)
+    sending.close()
+    sending.close()
+    with pytest.raises(errors.Closed):
+        use(sending)
