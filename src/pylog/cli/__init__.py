@@ -1,0 +1,107 @@
+"""The `pylog` command: a thin skin over the public API and `pylog.inspect`.
+
+    pylog topic create|list|describe|delete     pylog segment dump FILE
+    pylog produce TOPIC [FILE...]               pylog verify
+    pylog consume TOPIC...                      pylog version
+
+One file per group of commands; each adds its parsers (`add`) and names the function that runs it. What leaves the
+program:
+
+    0    done, also when whoever read our output had enough (`| head -1`)
+    1    an error, said in one line on stderr that tells what to do; `verify` and `segment dump`: also damage found
+    2    wrong usage
+    130  interrupted (Ctrl-C); what was sent until then was written
+
+Commands that only look (`list`, `describe`, `consume`, `verify`, `segment dump`) lock nothing and work while another
+process owns the log.
+"""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from pylog.cli import consume, produce, segment, topic, verify, version
+from pylog.cli.arguments import Parser, add_log, examples
+from pylog.cli.output import say
+from pylog.errors import DirectoryLocked, PylogError
+
+__all__ = ["main"]
+
+INTERRUPTED = 130
+
+
+class _Said(logging.Handler):
+    """What the library logs (a torn tail that was cut, a partition that failed) in the command's own words."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command;
+
+    `argv` without the program's name (default: `sys.argv`). Gives the exit code, and never raises for an error that a
+    user can do something about. Wrong usage ends in SystemExit(2), as argparse has it.
+    """
+    logger = logging.getLogger("pylog")
+    if not any(isinstance(handler, _Said) for handler in logger.handlers):
+        logger.addHandler(_Said(logging.WARNING))
+        logger.propagate = False
+    try:
+        code = _run(argv)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        _forget_stdout()
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except DirectoryLocked as error:
+        owner = "another process" if error.pid is None or error.pid < 0 else f"process {error.pid}"
+        say(f"{owner} owns this log: stop it, or wait; list, describe, consume and verify work beside it")
+    except (PylogError, ValueError, ImportError) as error:
+        say(str(error) or type(error).__name__)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        say(f"{place}{error.strerror or error}")
+    return 1
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    args = _parser().parse_args(argv)
+    code: int = args.run(args)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="pylog",
+        description="Kafka's log as a library: topics, partitions and offsets in a directory, no server.",
+        epilog=examples((
+            "export PYLOG_LOG=data",
+            "pylog topic create clicks --partitions 6",
+            "pylog produce clicks access.log --key-separator ' '",
+            "pylog consume clicks --from-beginning --max-records 10 --format json",
+            "pylog topic describe clicks",
+            "pylog verify",
+        )),
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=version.title(), help="print the version and leave")
+    add_log(parser)
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    for group in (topic, produce, consume, segment, verify, version):
+        group.add(commands)
+    return parser
+
+
+def _forget_stdout() -> None:
+    """Nobody reads our output any more: let the interpreter's last flush go nowhere, instead of failing."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        # stdout is no file (a test reads it): there is nothing that could fail later.
+        return

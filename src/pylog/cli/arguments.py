@@ -1,0 +1,149 @@
+"""What the commands share in their arguments: where the log is, and how words become values.
+
+`--log PATH` may stand before or after the command; without it the environment variable PYLOG_LOG says where the log
+is. Values are parsed here, so that a wrong one is wrong usage (exit code 2, argparse's message) and never an error
+halfway through.
+
+    --config retention.ms=604800000        a pair
+    --headers trace=1,source=web           pairs, UTF-8
+    --since 10m | 2h | 2024-05-01T12:00 | 1714564800000
+"""
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pylog.clock import Clock
+
+__all__ = [
+    "Moment",
+    "Parser",
+    "add_log",
+    "codec",
+    "config_pair",
+    "count",
+    "examples",
+    "headers",
+    "log_path",
+    "moment",
+    "natural",
+    "separator",
+]
+
+ENVIRONMENT = "PYLOG_LOG"
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser that shows examples as they are written and takes no abbreviated options."""
+
+    def __init__(self, **settings: Any) -> None:
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **settings)
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """Give `parser` the option --log. It has no default, so that it may be given to a command or in front of it."""
+    parser.add_argument(
+        "--log", metavar="PATH", default=argparse.SUPPRESS, help=f"the log's directory (default: ${ENVIRONMENT})"
+    )
+
+
+def log_path(args: argparse.Namespace) -> str:
+    """The directory that was named, by --log or by PYLOG_LOG. Ends the program with code 2 when none was."""
+    path: str = getattr(args, "log", None) or os.environ.get(ENVIRONMENT, "")
+    if not path:
+        parser: argparse.ArgumentParser = args.parser
+        parser.error(f"no log was named: give --log PATH or set {ENVIRONMENT}")
+    return path
+
+
+def config_pair(text: str) -> tuple[str, str]:
+    """`retention.ms=1000` -> ("retention.ms", "1000")."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, as in retention.ms=604800000")
+    return name.strip(), value.strip()
+
+
+def headers(text: str) -> tuple[tuple[str, bytes], ...]:
+    """`a=1,b=2` -> (("a", b"1"), ("b", b"2")): in this order, names may repeat."""
+    pairs = []
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise argparse.ArgumentTypeError(f"{part!r} is not NAME=VALUE, as in --headers trace=1,source=web")
+        pairs.append((name, value.encode()))
+    return tuple(pairs)
+
+
+def codec(text: str) -> str:
+    """The name of a codec."""
+    if text not in CODECS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no codec: choose one of {', '.join(CODECS)}")
+    return text
+
+
+def separator(text: str) -> bytes:
+    """The bytes between key and value; `\\t` and other escapes of Python strings are understood."""
+    data = (
+        text.encode("latin-1", "backslashreplace").decode("unicode_escape").encode() if "\\" in text else text.encode()
+    )
+    if not data or b"\n" in data:
+        raise argparse.ArgumentTypeError("the separator must not be empty, nor hold a line break")
+    return data
+
+
+def count(text: str) -> int:
+    """A number above zero."""
+    number = natural(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("0 is too few: give at least 1")
+    return number
+
+
+def natural(text: str) -> int:
+    """A number, zero or above; `1_000` and `1,000` are understood."""
+    digits = text.replace("_", "").replace(",", "")
+    if not digits.isascii() or not digits.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 0 or above")
+    return int(digits)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time: `ms` since 1970, or `ago_ms` before now."""
+
+    ms: int | None = None
+    ago_ms: int = 0
+
+    def at(self, clock: Clock) -> int:
+        """The time in ms since 1970."""
+        return clock.wall_ms() - self.ago_ms if self.ms is None else self.ms
+
+
+def moment(text: str) -> Moment:
+    """`10m` or `2h` (ago), ms since 1970, or ISO 8601 (UTC where it names no zone)."""
+    ago = re.fullmatch(r"(\d+)(ms|s|m|h|d|w)( ago)?", text)
+    if ago:
+        return Moment(ago_ms=int(ago[1]) * UNITS_MS[ago[2]])
+    if text.isascii() and text.isdigit() and len(text) > 8:
+        return Moment(ms=int(text))
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time: give 10m or 2h (ago), 2024-05-01T12:00 (UTC), or ms since 1970"
+        ) from error
+    at = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
+    return Moment(ms=round(at.timestamp() * 1000))
+
+
+def examples(lines: Sequence[str]) -> str:
+    """The end of a help text."""
+    return "examples:\n" + "\n".join(f"  {line}" for line in lines)

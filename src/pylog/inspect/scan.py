@@ -1,0 +1,148 @@
+"""Reading batches out of a file that nobody vouches for.
+
+    file   [ batch ][ batch ][ damaged batch ][ batch ][ torn ta
+             good     good     Damage            good     Damage: the file ends inside it
+
+`batches` reads a file window by window and gives every whole batch whose CRC holds, in file order, and a `Damage` for
+each stretch that is not one. Behind a damaged batch it goes on only where that is safe: the damaged header still says
+a length, and what follows there is the header of a later batch, or the end of the file. Otherwise the rest of the
+file is one Damage.
+
+Invariants: the batches and damages given cover the file without gap or overlap; no file content raises anything here,
+only the disk itself can (StorageError). Kafka's `FileLogInputStream` stops at the first damage and takes a torn tail
+for the end.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pylog.batch import Batch
+from pylog.errors import CorruptBatch, StorageError
+from pylog.files import File
+from pylog.kernel import walk
+
+__all__ = ["Damage", "Found", "batches", "words"]
+
+WINDOW_BYTES = 4 << 20
+HEADER_BYTES = 61
+PREFIX_BYTES = 12
+"""Of a batch: base offset and batch length, which its size is learnt from."""
+
+_HEADER = struct.Struct(">qiib")
+"""Base offset, batch length, leader epoch, magic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A whole batch at `position` whose CRC holds. Its records have not been looked at."""
+
+    position: int
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """`size` bytes at `position` that are not a good batch.
+
+    `offset` is what the header there says, None if it says nothing.
+    """
+
+    position: int
+    size: int
+    offset: int | None
+    what: str
+    batch: Batch | None
+    """The batch as its header describes it, where that much can be read (a wrong CRC)."""
+    is_torn: bool = False
+    """The file ends inside this batch: an append that was cut short."""
+
+
+def words(error: BaseException) -> str:
+    """What an error says about the bytes, without the place and the advice that it adds for a user."""
+    return error.reason if isinstance(error, CorruptBatch) else str(error)
+
+
+def batches(file: File) -> Iterator[Found | Damage]:
+    """Everything in `file`, from the first byte to the end it had when this was called.
+
+    Raises: StorageError (the disk).
+    """
+    position, size, window = 0, file.size(), WINDOW_BYTES
+    while position < size:
+        data = file.read(position, min(window, size - position))
+        at_end = position + len(data) >= size
+        if not data:
+            # The owner cut the file while it was read: what is gone is not damage.
+            return
+        spans, good, fault = walk(data, 0, check_crc=True)
+        for span in spans:
+            yield Found(position + span.position, Batch.parse(data, span.position))
+        if fault is None and good == 0 and not at_end:
+            window = _window_for(data, window)
+            if window <= size - position:
+                continue
+        if fault is None and (good > 0 and not at_end):
+            position, window = position + good, WINDOW_BYTES
+            continue
+        position += good
+        if position >= size:
+            return
+        damage = (
+            _torn(data[good:], position, size) if fault is None else _faulty(file, data, good, position, fault, size)
+        )
+        yield damage
+        position, window = damage.position + damage.size, WINDOW_BYTES
+
+
+def _window_for(data: bytes, window: int) -> int:
+    """How much to read for the batch that begins `data` and is larger than it."""
+    if len(data) < PREFIX_BYTES:
+        return window
+    return max(window + 1, PREFIX_BYTES + int.from_bytes(data[8:12], "big", signed=True))
+
+
+def _torn(data: bytes, position: int, size: int) -> Damage:
+    there = size - position
+    if len(data) < PREFIX_BYTES:
+        return Damage(position, there, None, f"the file ends {there} bytes into a batch header", None, is_torn=True)
+    offset, length = struct.unpack_from(">qi", data)
+    what = f"the last batch is cut off: {there} of its {length + PREFIX_BYTES} bytes are there"
+    return Damage(position, there, offset, what, None, is_torn=True)
+
+
+def _faulty(file: File, data: bytes, good: int, position: int, fault: str, size: int) -> Damage:
+    """The bad batch at `position`, which is `good` in `data`:
+
+    as long as its header says, if what follows bears that out.
+    """
+    there = size - position
+    if not any(data[good:]) and good + there == len(data):
+        what = f"{there} zero bytes lie behind the last batch: space that was reserved, or a write that was lost"
+        return Damage(position, there, None, what, None, is_torn=True)
+    if len(data) < good + HEADER_BYTES:
+        return Damage(position, there, None, fault, None)
+    offset, length, _, magic = _HEADER.unpack_from(data, good)
+    end = position + PREFIX_BYTES + length
+    if length < HEADER_BYTES - PREFIX_BYTES or end > size or magic != 2 or not _bears_out(file, end, offset, size):
+        rest = f"{fault}; nothing in the {there} bytes from here to the end of the file can be trusted"
+        return Damage(position, there, offset if offset >= 0 else None, rest, None)
+    return Damage(position, end - position, offset, fault, _parsed(file.read(position, end - position)))
+
+
+def _bears_out(file: File, position: int, after: int, size: int) -> bool:
+    """Whether a batch with a higher offset than `after` seems to start at `position`, or the file ends there."""
+    if position == size:
+        return True
+    head = file.read(position, HEADER_BYTES)
+    if len(head) < HEADER_BYTES:
+        return False
+    offset, length, _, magic = _HEADER.unpack_from(head)
+    return bool(offset > after and length >= HEADER_BYTES - PREFIX_BYTES and magic == 2)
+
+
+def _parsed(data: bytes) -> Batch | None:
+    try:
+        return Batch.parse(data, 0)
+    except StorageError:
+        return None

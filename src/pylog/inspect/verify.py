@@ -1,0 +1,381 @@
+"""Checking a whole log directory, file by file, without opening it as a log.
+
+    log dir   meta.properties, checkpoints        do they parse; does any promise more than the log holds
+      topic-0   partition.metadata, leader-epoch-checkpoint
+                segments in order                  see `pylog.inspect.segments`
+                files that no segment owns         orphans, leftovers of a crash, strangers
+
+Nothing is locked, changed or repaired, so it runs beside an owner, and on a copy or a read-only disk. What an owner
+published is read before the log is, so nothing that is appended meanwhile looks like damage, and nothing that was
+promised may be missing.
+
+Invariants: whatever the bytes are, the answer is `Problem`s; the last value is always `Totals`; a sound directory
+that Kafka or pylog closed gives no problem that is not `harmless`.
+"""
+
+import re
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from pylog.checkpoint import read_epochs, read_offsets, read_topic_id
+from pylog.directory import HIGH_WATERMARKS, PUBLISHED, RECOVERY_POINTS, START_OFFSETS, require_directory
+from pylog.errors import LogNotFound, PylogError, StorageError, UnknownTopicOrPartition
+from pylog.files import Files, join
+from pylog.inspect.dump import base_offset_of, producer_entries
+from pylog.inspect.scan import words
+from pylog.inspect.segments import Facts, Span, check_segment
+from pylog.inspect.texts import said, text_lines
+from pylog.inspect.values import Checked, Problem, Totals
+from pylog.published import Published, State
+from pylog.record import TopicPartition
+
+__all__ = ["log_bytes", "verify"]
+
+PARTITION_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>\d{1,10})")
+SEGMENT_FILE = re.compile(r"(?P<base>\d{20})(?P<suffix>\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
+LEFT_BEHIND = re.compile(r".*(\.deleted|\.cleaned|\.swap|\.tmp|\.part|-delete|-future|-stray)")
+OWN_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state"})
+TEXT_FILES = ("meta.properties", RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, "cleaner-offset-checkpoint")
+RESTORE = "records that were acknowledged are missing: restore the partition from a replica or a backup"
+NOT_PARTITIONS = "it is no partition folder, and is not looked at"
+
+Events = Iterator[Problem | Checked]
+
+
+@dataclass(slots=True)
+class _Tally:
+    partitions: int = 0
+    segments: int = 0
+    batches: int = 0
+    records: int = 0
+    size: int = 0
+    index_entries: int = 0
+    problems: int = 0
+    notes: int = 0
+
+    def add(self, facts: Facts) -> None:
+        self.segments += 1
+        self.batches += facts.batches
+        self.records += facts.records
+        self.size += facts.size
+        self.index_entries += facts.index_entries
+
+    def count(self, event: Problem | Checked) -> None:
+        if isinstance(event, Problem):
+            if event.harmless:
+                self.notes += 1
+            else:
+                self.problems += 1
+
+
+@dataclass(slots=True)
+class _Promises:
+    """What the directory says of each partition, for the log to be held against."""
+
+    offsets: dict[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    published: Published | None = None
+
+    def state(self, topic_id: UUID | None, partition: int) -> State | None:
+        """What the owner said last. Raises: StorageError (the file is damaged)."""
+        if self.published is None or topic_id is None:
+            return None
+        entry = self.published.find(topic_id, partition)
+        return entry.read() if entry is not None else None
+
+
+def verify(files: Files, log_dir: str, *, topic: str | None = None) -> Iterator[Problem | Checked | Totals]:
+    """Check everything in `log_dir`, or the partitions of `topic` alone: problems as they are found, then the totals.
+
+    A `Checked` says that a file is done, for those who show progress (`log_bytes` is what they come to). Files that
+    vanish while this runs (an owner's retention) are passed over.
+    Raises: LogNotFound (no directory, or not one of a log), UnknownTopicOrPartition (`topic` has no folder),
+    StorageError (the disk).
+    """
+    require_directory(files, log_dir)
+    partitions = _partitions(files, log_dir, topic)
+    tally = _Tally()
+    promises = _Promises()
+    for event in _everything(files, log_dir, partitions, promises, tally, whole=topic is None):
+        tally.count(event)
+        yield event
+    yield Totals(
+        tally.partitions, tally.segments, tally.batches, tally.records, tally.size, tally.index_entries,
+        tally.problems, tally.notes,
+    )  # fmt: skip
+
+
+def log_bytes(files: Files, log_dir: str, *, topic: str | None = None) -> int:
+    """The bytes of all `.log` files that `verify` will read. Raises as `verify` does."""
+    require_directory(files, log_dir)
+    total = 0
+    for partition in _partitions(files, log_dir, topic):
+        folder = join(log_dir, f"{partition.topic}-{partition.partition}")
+        for name in files.list_dir(folder):
+            stat = files.stat(join(folder, name)) if name.endswith(".log") else None
+            total += stat.size if stat is not None else 0
+    return total
+
+
+def _partitions(files: Files, log_dir: str, topic: str | None) -> list[TopicPartition]:
+    found = []
+    names = files.list_dir(log_dir)
+    for name in names:
+        match = PARTITION_FOLDER.fullmatch(name)
+        stat = files.stat(join(log_dir, name)) if match else None
+        if match and stat is not None and stat.is_dir:
+            found.append(TopicPartition(match["topic"], int(match["number"])))
+    if not found and "meta.properties" not in names:
+        raise LogNotFound(f"{log_dir}: this is no log directory: it has no meta.properties and no partition folder")
+    if topic is None:
+        return sorted(found)
+    chosen = sorted(partition for partition in found if partition.topic == topic)
+    if not chosen:
+        known = ", ".join(sorted({partition.topic for partition in found})) or "none"
+        raise UnknownTopicOrPartition(f"{log_dir}: topic {topic!r} has no partition here; there are: {known}")
+    return chosen
+
+
+def _everything(
+    files: Files, log_dir: str, partitions: list[TopicPartition], promises: _Promises, tally: _Tally, *, whole: bool
+) -> Events:
+    if whole:
+        yield from _root(files, log_dir)
+    yield from _read_promises(files, log_dir, promises)
+    ids: dict[str, tuple[UUID, str]] = {}
+    try:
+        for partition in partitions:
+            try:
+                yield from _partition(files, log_dir, partition, promises, tally, ids)
+            except LogNotFound:
+                # The topic was deleted meanwhile.
+                continue
+    finally:
+        if promises.published is not None:
+            promises.published.close()
+
+
+# --- the directory itself -------------------------------------------------------------------------------------------
+
+
+def _root(files: Files, log_dir: str) -> Events:
+    for name in sorted(files.list_dir(log_dir)):
+        path = join(log_dir, name)
+        if LEFT_BEHIND.fullmatch(name):
+            yield Problem(path, None, None, "it was left behind or waits for removal", NOT_PARTITIONS, harmless=True)
+            continue
+        stat = files.stat(path)
+        if stat is not None and stat.is_dir and not PARTITION_FOLDER.fullmatch(name):
+            yield Problem(path, None, None, "its name is not TOPIC-PARTITION", NOT_PARTITIONS, harmless=True)
+        elif name in TEXT_FILES:
+            yield from _text_problems(files, path)
+    if files.stat(join(log_dir, "meta.properties")) is None:
+        what = "it is missing: the directory does not say which node it belongs to"
+        yield Problem(join(log_dir, "meta.properties"), None, None, what, "the next open writes one", harmless=True)
+
+
+def _text_problems(files: Files, path: str) -> Iterator[Problem]:
+    for line in text_lines(files, path):
+        if isinstance(line, Problem):
+            yield line
+
+
+def _read_promises(files: Files, log_dir: str, promises: _Promises) -> Events:
+    for name in (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS):
+        try:
+            promises.offsets[name] = read_offsets(files, join(log_dir, name))
+        except PylogError:
+            # Missing, or already a problem of its own.
+            promises.offsets[name] = {}
+    path = join(log_dir, PUBLISHED)
+    if files.stat(path) is None:
+        return
+    try:
+        promises.published = Published(files, path, writable=False)
+    except PylogError as error:
+        yield _problem(path, error)
+
+
+def _problem(path: str, error: PylogError) -> Problem:
+    """The problem that an error speaks of."""
+    what, advice = said(error, path)
+    return Problem(path, None, None, what, advice or "restore it from a replica or a backup")
+
+
+# --- one partition --------------------------------------------------------------------------------------------------
+
+
+def _partition(
+    files: Files,
+    log_dir: str,
+    partition: TopicPartition,
+    promises: _Promises,
+    tally: _Tally,
+    ids: dict[str, tuple[UUID, str]],
+) -> Events:
+    folder = join(log_dir, f"{partition.topic}-{partition.partition}")
+    topic_id = yield from _topic_id(files, folder, partition.topic, ids)
+    state = later = None
+    names = files.list_dir(folder)
+    try:
+        state = promises.state(topic_id, partition.partition)
+        names = files.list_dir(folder)
+        # Read again, for the start alone: the owner moves it up first and removes segments then.
+        later = promises.state(topic_id, partition.partition)
+    except StorageError as error:
+        yield _problem(join(log_dir, PUBLISHED), error)
+    suffixes = _segments(names)
+    yield from _strangers(folder, names, suffixes)
+    tally.partitions += 1
+    bases = sorted(base for base, has in suffixes.items() if ".log" in has)
+    said_end = state.next_offset if state is not None else None
+    end, epoch, is_whole = yield from _check_segments(files, folder, suffixes, bases, said_end, tally)
+    yield from _snapshots(files, folder, suffixes)
+    yield from _epochs(files, folder, end, epoch)
+    if bases:
+        yield from _kept(log_dir, folder, partition, promises, state, end, is_whole)
+        if later is not None and later.start_offset < bases[0]:
+            what = f"the log should start at {later.start_offset}, and its first segment starts at {bases[0]}"
+            yield Problem(folder, None, later.start_offset, what, RESTORE)
+
+
+def _check_segments(
+    files: Files, folder: str, suffixes: dict[int, set[str]], bases: list[int], said_end: int | None, tally: _Tally
+) -> Generator[Problem | Checked, None, tuple[int, int, bool]]:
+    """Check the segments in order. Gives where the log ends, its last leader epoch, and whether all of it could be
+    read.
+    """
+    end, epoch = (bases[0] if bases else 0), -1
+    is_whole = True
+    for number, base in enumerate(bases):
+        is_last = number + 1 == len(bases)
+        span = Span(folder, base, max(base, end), None if is_last else bases[number + 1], said_end)
+        if base > end:
+            what = f"no segment has the offsets {end} to {base - 1}"
+            advice = "after compaction that is as it should be; otherwise a file is missing: restore it"
+            yield Problem(span.path(".log"), None, end, what, advice, harmless=True)
+        try:
+            facts = yield from check_segment(files, span, frozenset(suffixes[base]), epoch)
+        except LogNotFound:
+            continue
+        except StorageError as error:
+            # The disk, not the bytes: the other files may still be readable.
+            yield _problem(span.path(".log"), error)
+            is_whole = False
+            continue
+        tally.add(facts)
+        end, epoch = facts.next_offset, facts.leader_epoch
+        is_whole = is_whole and facts.damaged_from is None
+        yield Checked(span.path(".log"), facts.size, facts.records)
+    return end, epoch, is_whole
+
+
+def _segments(names: list[str]) -> dict[int, set[str]]:
+    """Base offset -> the suffixes of the files that are there."""
+    found: dict[int, set[str]] = {}
+    for name in names:
+        if match := SEGMENT_FILE.fullmatch(name):
+            found.setdefault(int(match["base"]), set()).add(match["suffix"])
+    return found
+
+
+def _topic_id(
+    files: Files, folder: str, topic: str, ids: dict[str, tuple[UUID, str]]
+) -> Generator[Problem, None, UUID | None]:
+    path = join(folder, "partition.metadata")
+    if files.stat(path) is None:
+        what = "it is missing, so the partition has no topic id"
+        yield Problem(path, None, None, what, "opening the log gives it one", harmless=True)
+        return None
+    problems = list(_text_problems(files, path))
+    yield from problems
+    topic_id = None if problems else read_topic_id(files, folder)
+    if topic_id is None:
+        return None
+    known, elsewhere = ids.setdefault(topic, (topic_id, path))
+    if known != topic_id:
+        what = f"its topic id {topic_id} is not {known}, as in {elsewhere}"
+        yield Problem(
+            path, None, None, what, "one of the two folders belongs to a deleted topic of the same name: move it away"
+        )
+    return topic_id
+
+
+def _strangers(folder: str, names: list[str], suffixes: dict[int, set[str]]) -> Iterator[Problem]:
+    for name in sorted(names):
+        path = join(folder, name)
+        if name in OWN_FILES or name.endswith(".checkpoint"):
+            continue
+        if LEFT_BEHIND.fullmatch(name):
+            what, advice = (
+                "it was left behind by a crash, or waits for removal",
+                "the next open for writing takes it away",
+            )
+            yield Problem(path, None, None, what, advice, harmless=True)
+        elif SEGMENT_FILE.fullmatch(name) is None:
+            yield Problem(path, None, None, "it is no file of a log", "it is not looked at", harmless=True)
+        elif not name.endswith((".log", ".snapshot")) and ".log" not in suffixes[base_offset_of(name) or 0]:
+            what = "it is an index without its .log"
+            yield Problem(path, None, None, what, "restore the .log if it was lost, or delete this file")
+
+
+def _snapshots(files: Files, folder: str, suffixes: dict[int, set[str]]) -> Iterator[Problem]:
+    for base in sorted(base for base, has in suffixes.items() if ".snapshot" in has):
+        path = join(folder, f"{base:020d}.snapshot")
+        try:
+            producer_entries(files.read_file(path))
+        except LogNotFound:
+            continue
+        except StorageError as error:
+            advice = "delete it: an older one is read in its place, and the log replayed from there"
+            yield Problem(path, None, None, words(error), advice)
+
+
+def _epochs(files: Files, folder: str, end: int, epoch: int) -> Iterator[Problem]:
+    path = join(folder, "leader-epoch-checkpoint")
+    if files.stat(path) is None:
+        if epoch > 0:
+            what = f"it is missing, and the log has leader epochs up to {epoch}"
+            yield Problem(path, None, None, what, "followers cannot truncate by epoch until the log is recovered")
+        return
+    problems = list(_text_problems(files, path))
+    yield from problems
+    if problems:
+        return
+    before = (read_epochs(files, path) or [(-1, 0)])[-1]
+    if before[0] < epoch:
+        what = f"its last epoch is {before[0]}, and the log has batches of epoch {epoch}"
+        yield Problem(path, None, None, what, "delete it: recovery builds it again from the log")
+    elif before[1] > end:
+        what = f"epoch {before[0]} starts at {before[1]}, behind the end of the log at {end}"
+        yield Problem(path, None, before[1], what, "records are missing at the end of the log: restore them")
+
+
+def _kept(
+    log_dir: str,
+    folder: str,
+    partition: TopicPartition,
+    promises: _Promises,
+    state: State | None,
+    end: int,
+    is_whole: bool,
+) -> Iterator[Problem]:
+    """Whether the log holds what was promised.
+
+    Damage that was found explains a short log, so nothing is said twice.
+    """
+    if is_whole and state is not None and state.durable_offset > end:
+        what = f"the owner had made everything below offset {state.durable_offset} durable, and the log ends at {end}"
+        yield Problem(folder, None, end, what, RESTORE)
+    for name, meaning in (
+        (RECOVERY_POINTS, "is durable"), (START_OFFSETS, "was deleted on request"), (HIGH_WATERMARKS, "is replicated"),
+    ):  # fmt: skip
+        offset = promises.offsets[name].get(partition, 0)
+        if is_whole and offset > end:
+            what = f"{folder} ends at offset {end}, and this says that everything below {offset} {meaning}"
+            yield Problem(join(log_dir, name), None, offset, what, RESTORE)
+    if state is not None and state.failed:
+        what = "a write or a sync failed while the last owner had it open, and it takes no more appends"
+        yield Problem(
+            folder, None, state.durable_offset, what, "look at the disk, then close the log and open it again"
+        )
