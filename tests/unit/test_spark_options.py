@@ -1,0 +1,255 @@
+"""Options of a Spark read: the cases of Spark's KafkaRelationSuite ("bad batch query options") and our own."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pylog.record import TopicPartition
+from pylog.spark.options import (
+    COLUMNS,
+    EARLIEST,
+    LATEST,
+    Assign,
+    AtOffset,
+    AtOffsets,
+    AtTimestamp,
+    AtTimestamps,
+    ReadOptions,
+    Subscribe,
+    SubscribePattern,
+    column_name,
+    parse,
+)
+
+
+def read(**options: str) -> ReadOptions:
+    """The options of a read of topic t in /data, with changes."""
+    if not {"subscribe", "subscribePattern", "assign"} & options.keys():
+        options = {"subscribe": "t"} | options
+    return parse({"path": "/data"} | options)
+
+
+def test_defaults() -> None:
+    assert read() == ReadOptions(
+        path="/data",
+        selection=Subscribe(("t",)),
+        starting=AtOffset(EARLIEST),
+        ending=AtOffset(LATEST),
+        no_match="error",
+        min_partitions=None,
+        max_records_per_partition=None,
+        columns=("key", "value", "topic", "partition", "offset", "timestamp", "timestampType"),
+        fail_on_data_loss=True,
+        ignored=(),
+    )
+
+
+def test_names_and_words_match_in_any_case() -> None:
+    shouted = {"PATH": "/data", "SubScribe": "t", "STARTINGOFFSETS": "Earliest", "failondataLOSS": "False"}
+    assert parse(shouted) == read(failOnDataLoss="false")
+    assert read(startingOffsets=" earliest ", endingOffsets="LATEST") == read()
+
+
+def test_options_pickle() -> None:
+    options = read(startingOffsets='{"t":{"0":1}}')
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("given_path", "expected"),
+    [
+        ("/a/b", "/a/b"),
+        (" /a/b ", "/a/b"),
+        ("a/b", str(Path.cwd() / "a/b")),
+        ("file:///a/b", "/a/b"),
+        ("file:/a/b", "/a/b"),
+        ("file://localhost/a%20b", "/a b"),
+        ("/a/b:c", "/a/b:c"),
+    ],
+)
+def test_path(given_path: str, expected: str) -> None:
+    assert read(path=given_path).path == expected
+
+
+@pytest.mark.parametrize("path", ["hdfs://host/a", "s3a://bucket/a", "file://host/a"])
+def test_path_on_another_machine(path: str) -> None:
+    with pytest.raises(ValueError, match="local directories only"):
+        read(path=path)
+
+
+def test_path_missing_or_several() -> None:
+    with pytest.raises(ValueError, match=r"needs the log's directory: load\(path\)"):
+        parse({"subscribe": "t"})
+    with pytest.raises(ValueError, match="needs the log's directory"):
+        read(path=" ")
+    with pytest.raises(ValueError, match="one log directory"):
+        parse({"paths": '["/a","/b"]', "subscribe": "t"})
+
+
+def test_selection() -> None:
+    assert read(subscribe=" a , b,,a").selection == Subscribe(("a", "b"))
+    assert read(subscribePattern=" a.*|b ").selection == SubscribePattern("a.*|b")
+    expected = Assign((TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)))
+    assert read(assign='{"b":[1],"a":[2,0,2]}').selection == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "One of the following options must be specified .* subscribe, subscribePattern, assign"),
+        (
+            {"subscribe": "t", "subscribePattern": "t.*"},
+            "Only one of the following options .* got subscribe, subscribeP",
+        ),
+        ({"subscribe": "t", "assign": '{"a":[0]}'}, "Only one of the following options can be specified"),
+        ({"assign": ""}, "No topicpartitions to assign"),
+        ({"assign": "a"}, "No topicpartitions to assign"),
+        ({"assign": "{}"}, "No topicpartitions to assign"),
+        ({"assign": '{"a":[]}'}, "No topicpartitions to assign"),
+        ({"subscribe": ""}, "No topics to subscribe"),
+        ({"subscribe": " , "}, "No topics to subscribe"),
+        ({"subscribePattern": ""}, "Pattern to subscribe is empty"),
+        ({"subscribePattern": "(a"}, r"not a regular expression: .* got '\(a'"),
+    ],
+)
+def test_selection_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse({"path": "/data"} | options)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a":', '{"a":0}', '{"a":["0"]}', '{"a":[-1]}', '{"a":[true]}', '{"a":[0.5]}', "{" * 9999]
+)
+def test_assign_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"option 'assign': expected e.g. "):
+        read(assign=text)
+
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def test_limits() -> None:
+    offsets = read(startingOffsets='{"t":{"0":23,"1":-2}}', endingOffsets=' {"t":{"0":99,"1":-1}}')
+    assert offsets.starting == AtOffsets({P0: 23, P1: EARLIEST})
+    assert offsets.ending == AtOffsets({P0: 99, P1: LATEST})
+    times = read(startingOffsetsByTimestamp='{"t":{"0":23}}', endingOffsetsByTimestamp='{"t":{"1":5}}')
+    assert times.starting == AtTimestamps({P0: 23})
+    assert times.ending == AtTimestamps({P1: 5})
+    both = read(startingTimestamp=" 1000", endingTimestamp="2000")
+    assert (both.starting, both.ending) == (AtTimestamp(1000), AtTimestamp(2000))
+
+
+def test_limits_precedence() -> None:
+    everything = {
+        "startingTimestamp": "1",
+        "startingOffsetsByTimestamp": '{"t":{"0":2}}',
+        "startingOffsets": "latest",
+        "endingTimestamp": "3",
+        "endingOffsetsByTimestamp": '{"t":{"0":4}}',
+        "endingOffsets": "earliest",
+    }
+    assert (read(**everything).starting, read(**everything).ending) == (AtTimestamp(1), AtTimestamp(3))
+    del everything["startingTimestamp"], everything["endingTimestamp"]
+    assert (read(**everything).starting, read(**everything).ending) == (AtTimestamps({P0: 2}), AtTimestamps({P0: 4}))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("startingOffsets", "latest", "starting offset can't be latest for batch queries"),
+        ("startingOffsets", '{"t":{"0":-1}}', "startingOffsets for t-0 can't be latest for batch queries"),
+        ("endingOffsets", "earliest", "ending offset can't be earliest for batch queries"),
+        ("endingOffsets", '{"t":{"0":-2}}', "endingOffsets for t-0 can't be earliest for batch queries"),
+        ("startingOffsets", "beginning", "option 'startingOffsets': expected e.g. .* or 'earliest' or 'latest'"),
+        ("startingOffsets", '{"t":{"0":-3}}', "option 'startingOffsets': expected"),
+        ("startingOffsets", '{"t":{"x":1}}', "option 'startingOffsets': expected"),
+        ("startingOffsets", '{"t":{"-1":1}}', "option 'startingOffsets': expected"),
+        ("startingOffsets", '{"t":{"0":"1"}}', "option 'startingOffsets': expected"),
+        ("startingOffsets", '{"t":{"0":1.0}}', "option 'startingOffsets': expected"),
+        ("endingOffsets", '{"t":"latest"}', "option 'endingOffsets': expected"),
+        ("endingOffsets", "[1]", "option 'endingOffsets': expected"),
+        ("endingOffsets", '{"t":{"0":1}', "option 'endingOffsets': expected"),
+        ("startingOffsetsByTimestamp", "earliest", "option 'startingOffsetsByTimestamp': expected"),
+        ("endingOffsetsByTimestamp", '{"t":{"0":-1}}', "option 'endingOffsetsByTimestamp': expected"),
+        ("startingTimestamp", "2024-01-01", "option 'startingTimestamp': expected a single timestamp"),
+        ("endingTimestamp", "-5", "option 'endingTimestamp': expected a single timestamp .* got '-5'"),
+        ("startingOffsetsByTimestampStrategy", "skip", "is 'error' or 'latest', got 'skip'"),
+        ("minPartitions", "0", "minPartitions must be positive, got '0'"),
+        ("minPartitions", "many", "minPartitions must be positive, got 'many'"),
+        ("maxRecordsPerPartition", "-1", "maxRecordsPerPartition must be positive, got '-1'"),
+        ("includeHeaders", "yes", "option 'includeHeaders' is 'true' or 'false', got 'yes'"),
+        ("failOnDataLoss", "", "option 'failOnDataLoss' is 'true' or 'false', got ''"),
+        ("columns", " , ", "option 'columns' names no column"),
+        ("columns", "key,KEY", "option 'columns' names a column twice"),
+        ("columns", "key,ofset", "option 'columns' names an unknown column 'ofset': did you mean 'offset'?"),
+    ],
+)
+def test_values_refused(option: str, value: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(**{option: value})
+
+
+def test_values() -> None:
+    options = read(
+        minPartitions="8",
+        maxRecordsPerPartition="1000",
+        failOnDataLoss="false",
+        startingOffsetsByTimestampStrategy="Latest",
+    )
+    assert (options.min_partitions, options.max_records_per_partition) == (8, 1000)
+    assert not options.fail_on_data_loss
+    assert options.no_match == "latest"
+
+
+def test_columns() -> None:
+    assert read(includeHeaders="true").columns == COLUMNS
+    assert read(includeHeaders="false").columns == COLUMNS[:-1]
+    assert read(columns="offset, TIMESTAMPTYPE,value").columns == ("offset", "timestampType", "value")
+    assert read(columns="headers").columns == ("headers",)
+    assert column_name("Key", "the schema") == "key"
+
+
+def test_unknown_options() -> None:
+    with pytest.raises(ValueError, match=r"unknown option 'startingoffset' .*: did you mean 'startingOffsets'"):
+        read(startingOffset="earliest")
+    with pytest.raises(ValueError, match=r"unknown option 'zzz' for the pylog source$"):
+        read(zzz="1")
+
+
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [
+        ("kafka.bootstrap.servers", "give it as load"),
+        ("kafka.auto.offset.reset", "startingOffsets"),
+        ("kafka.key.deserializer", "keys are binary"),
+        ("kafka.value.deserializer", "values are binary"),
+        ("kafka.group.id", "no consumer group"),
+        ("kafka.enable.auto.commit", "without a Kafka client"),
+        ("Kafka.Interceptor.Classes", "without a Kafka client"),
+    ],
+)
+def test_kafka_options(option: str, instead: str) -> None:
+    with pytest.raises(ValueError, match=f"Kafka option '{option.lower()}' is not supported: .*{instead}"):
+        read(**{option: "x"})
+
+
+def test_options_without_effect_in_a_batch_are_reported() -> None:
+    options = read(maxOffsetsPerTrigger="5", **{"fetchOffset.numRetries": "3"})
+    assert options.ignored == ("maxOffsetsPerTrigger", "fetchOffset.numRetries")
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["subscribe", "assign", "startingOffsets", "endingTimestamp", "columns"]), st.text()
+    )
+)
+def test_any_text_is_understood_or_refused_with_a_value_error(options: dict[str, str]) -> None:
+    try:
+        parsed = parse({"path": "/data"} | options)
+    except ValueError as error:
+        assert str(error)
+    else:
+        assert isinstance(parsed, ReadOptions)
