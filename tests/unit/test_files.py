@@ -563,3 +563,18 @@ for call in (
 """
         assert run(program, folder) == "True True\n" * 5
         os.chmod(folder, 0o755)
+
+
+def test_a_process_with_few_descriptors_keeps_some_for_others(tmp_path: Path) -> None:
+    program = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+from pylog.files import DiskFiles
+files = DiskFiles(max_open=1000)
+opened = [files.open(f"{sys.argv[1]}/{i}", create=True) for i in range(200)]
+for i, file in enumerate(opened):
+    file.write(0, b"%d" % i)
+others = [open("/dev/null") for _ in range(20)]
+print([file.read(0, 9) for file in opened] == [b"%d" % i for i in range(200)], len(files.list_dir(sys.argv[1])))
+"""
+    assert run(program, str(tmp_path)) == "True 200\n"

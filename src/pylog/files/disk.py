@@ -16,6 +16,7 @@ Invariants:
 import errno
 import mmap
 import os
+import resource
 import shutil
 import threading
 import weakref
@@ -262,12 +263,18 @@ def _write_rest(
 
 
 class DiskFiles:
-    """A local file system, through at most `max_open` descriptors (more only while more are in use at one moment)."""
+    """A local file system, through at most `max_open` descriptors (more only while more are in use at one moment).
+
+    Never more than half of what the process may open: the rest is for directories, sockets and whoever we live with.
+    """
 
     def __init__(self, max_open: int = 256, read_only: bool = False) -> None:
         if max_open < 1:
             raise ValueError(f"max_open must be at least 1, not {max_open}")
         self.read_only = read_only
+        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if allowed != resource.RLIM_INFINITY:
+            max_open = min(max_open, max(1, allowed // 2))
         self._descriptors = _Descriptors(max_open)
         self._open_files: weakref.WeakSet[DiskFile] = weakref.WeakSet()
 
