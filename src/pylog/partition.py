@@ -144,7 +144,7 @@ class Partition(ReadablePartition):
         active = self._segments.active
         stat = self.files.stat(active.path)
         active.created_ms = stat.mtime_ms if stat is not None else now_ms
-        damaged = without_index(self.files, self.directory) if checkpoint.clean else set()
+        damaged = without_index(self.files, self.directory)
         if not checkpoint.clean or damaged or active.load() is not None:
             self._recover(min([checkpoint.durable_offset, *damaged]), checkpoint.durable_offset)
         self._drop_empty_tail()

@@ -138,15 +138,16 @@ def test_a_log_that_ends_below_what_was_durable_is_damaged(disk: Disk) -> None:
         assert (caught.value.position, caught.value.offset) == (whole, 1)
 
 
+@pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_a_clean_open_builds_a_missing_index_anew(disk: Disk, suffix: str) -> None:
+def test_an_open_builds_a_missing_index_anew(disk: Disk, suffix: str, clean: bool) -> None:
     wanted = [f"{i} {'x' * 100}" for i in range(60)]
     for i, value in enumerate(wanted):
         disk.append(value, timestamp=NOW + i)
     first = disk.partition.segments[0][0].path
     disk.partition.close()
     disk.files.remove(first.removesuffix(".log") + suffix)
-    disk.reopen(Checkpoint(durable_offset=60))
+    disk.reopen(Checkpoint(durable_offset=60, clean=clean))
     disk.partition.check()
     found = disk.partition.offset_for_time(NOW + 3, upto=60)
     assert found is not None and found.offset == 3

@@ -26,10 +26,7 @@ from pylog.inspect.values import AbortedEntry, Problem
 __all__ = ["Facts", "Span", "check_segment"]
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
-REBUILD = (
-    "remove .kafka_cleanshutdown and recovery-point-offset-checkpoint from the log directory while nobody has it open: "
-    "the next open then reads everything and builds the indexes again"
-)
+REBUILD = "delete the file while nobody has the log open: the next open for writing builds it again from the log"
 RESTORE = (
     "keep a copy of the file and restore it from a replica or a backup; what lies before this place can still be read"
 )
@@ -126,9 +123,10 @@ def _damage(path: str, span: Span, facts: Facts, damage: Damage) -> Problem:
     if span.acknowledged is not None and facts.next_offset >= span.acknowledged:
         # Everything that was ever shown to a reader is there: an append is under way, or died with its process.
         return Problem(path, damage.position, offset, damage.what, CUT, harmless=True)
-    return Problem(
-        path, damage.position, offset, damage.what, f"{CUT}; what was in it, if it was acknowledged, is lost"
-    )
+    if span.acknowledged is not None:
+        return Problem(path, damage.position, offset, damage.what, RESTORE)
+    advice = f"{CUT}, unless it had been made durable; what was in it, if it was acknowledged, is lost"
+    return Problem(path, damage.position, offset, damage.what, advice)
 
 
 def _note(facts: Facts, batch: Batch, position: int) -> None:
