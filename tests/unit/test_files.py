@@ -390,6 +390,20 @@ def test_the_descriptor_budget(tmp_path: Path) -> None:
         DiskFiles(max_open=0)
 
 
+def test_maps_are_in_the_budget(tmp_path: Path) -> None:
+    files = DiskFiles(max_open=8)
+    data = bytes(100_000)
+    before = len(os.listdir("/dev/fd"))
+    views = []
+    for i in range(40):
+        file = files.open(str(tmp_path / str(i)), create=True)
+        file.write(0, data)
+        views.append(file.view())
+        file.read(0, 1)
+        assert len(os.listdir("/dev/fd")) <= before + 8
+    assert all(view == data for view in views)
+
+
 def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
     files = DiskFiles(max_open=2)
     a, b, c = (files.open(str(tmp_path / name), create=True) for name in "abc")

@@ -8,6 +8,7 @@ not in use is closed and opened again when it is needed: a thousand partitions f
 
 Invariants:
 - a descriptor is closed only while no call uses it (pins, counted under the lock);
+- a map needs a descriptor as well: what is small is copied instead, and so is the rest when half of the budget is maps;
 - with `read_only` nothing is opened for writing and nothing is mapped: another process may cut the file, and touching
   a map behind the end of a file kills the process;
 - after a failed sync a file takes no more writes and no more syncs.
@@ -28,6 +29,7 @@ from pylog.files.protocol import File, FileStat, Lock, refuse_write, typed_error
 
 _IOV_MAX = 1024
 _CREATE_MODE = 0o644
+_COPY_BYTES_MAX = 1 << 16
 _fdatasync = getattr(os, "fdatasync", os.fsync)
 
 
@@ -38,6 +40,8 @@ class _Descriptors:
         self.max_open = max_open
         self.lock = threading.Lock()
         self.recent: OrderedDict[DiskFile, None] = OrderedDict()
+        # Each map keeps a descriptor of its own until nobody looks at it any more.
+        self.maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
     def __del__(self) -> None:
         # A log that was dropped without a close must not keep its descriptors for the life of the process.
@@ -46,7 +50,7 @@ class _Descriptors:
 
     def evict(self, allowed: int) -> None:
         """Close unused descriptors, oldest first, until `allowed` are open. The lock is held."""
-        surplus = len(self.recent) - allowed
+        surplus = len(self.recent) + len(self.maps) - allowed
         if surplus <= 0:
             return
         idle = [file for file in self.recent if file.pins == 0][:surplus]
@@ -104,7 +108,7 @@ class DiskFile:
                 if error.errno not in (errno.EMFILE, errno.ENFILE):
                     raise
                 # The process has fewer descriptors left than our budget: give half of ours back.
-                descriptors.evict(len(descriptors.recent) // 2)
+                descriptors.evict(len(descriptors.maps) + len(descriptors.recent) // 2)
                 self.descriptor = os.open(self.path, flags, _CREATE_MODE)
         except OSError as error:
             raise typed_error(error, "open", self.path) from error
@@ -222,11 +226,15 @@ class DiskFile:
     def view(self) -> memoryview:
         if self.read_only:
             return memoryview(self.read(0, self.size()))
+        descriptors = self._descriptors
+        if self._size <= _COPY_BYTES_MAX or len(descriptors.maps) >= descriptors.max_open // 2:
+            return memoryview(self.read(0, self._size))
         descriptor = self._pin()
         try:
-            if os.fstat(descriptor).st_size == 0:
-                return memoryview(b"")
-            return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+            mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+            with descriptors.lock:
+                descriptors.maps.add(mapped)
+            return memoryview(mapped)
         except OSError as error:
             raise typed_error(error, "map", self.path) from error
         finally:
