@@ -415,3 +415,17 @@ def test_verify_names_the_damage(clicks: Run, tmp_path: Path) -> None:
     assert told[0]["path"] == str(path) and told[1]["problems"] == 1
     dumped = clicks("segment", "dump", str(path))
     assert dumped.code == 1 and "isvalid: false" in dumped.out
+
+
+def test_files_and_topics_may_stand_behind_options(clicks: Run, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1\n")
+    (tmp_path / "b").write_bytes(b"2\n")
+    assert clicks("topic", "create", "-p", "1", "late").code == 0
+    done = clicks("produce", "late", "--codec", "zstd", str(tmp_path / "a"), "-q", str(tmp_path / "b"))
+    assert (done.code, done.err) == (0, "")
+    assert clicks("consume", "late", "--from-beginning", "clicks").out.count("\n") == 32
+    assert clicks("produce", "late", "--nope", "a").code == 2
+
+
+def test_an_error_in_a_line_of_standard_input_says_so(clicks: Run) -> None:
+    failed(clicks("produce", "clicks", "-q", "--key-separator", ":", stdin=b"a:1\nb\n"), "standard input, line 2")

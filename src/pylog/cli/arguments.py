@@ -45,6 +45,17 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **settings)
+        self._is_intermixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Take positional arguments from between options too: `produce clicks --codec zstd access.log`."""
+        if self._is_intermixing or self._subparsers is not None:
+            return super().parse_known_args(args, namespace)
+        self._is_intermixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_intermixing = False
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:
@@ -123,8 +134,8 @@ class Moment:
     ago_ms: int = 0
 
     def at(self, clock: Clock) -> int:
-        """The time in ms since 1970."""
-        return clock.wall_ms() - self.ago_ms if self.ms is None else self.ms
+        """The time in ms since 1970; 0 for what is before that, as records know no such time."""
+        return max(0, clock.wall_ms() - self.ago_ms if self.ms is None else self.ms)
 
 
 def moment(text: str) -> Moment:

@@ -191,8 +191,9 @@ def _send_all(args: argparse.Namespace, producer: Producer, count: _Count, brake
     sources = args.files or [STDIN]
     try:
         with Meter(args.topic, _total(sources) if not args.quiet else 0) as meter:
-            for name in sources:
-                for number, line in _lines(name, count, brake):
+            for source in sources:
+                name = "standard input" if source == STDIN else source
+                for number, line in _lines(source, name, count, brake):
                     key, value = _split(line, args.key_separator, name, number)
                     try:
                         future = producer.send(args.topic, value, key, partition=args.partition, headers=args.headers)
@@ -219,11 +220,11 @@ def _total(sources: list[str]) -> int | None:
     return sum(sizes) or None
 
 
-def _lines(name: str, count: _Count, brake: _Brake) -> Iterator[tuple[int, bytes]]:
-    if name == STDIN:
-        yield from _numbered(sys.stdin.buffer, "standard input", count, brake)
+def _lines(source: str, name: str, count: _Count, brake: _Brake) -> Iterator[tuple[int, bytes]]:
+    if source == STDIN:
+        yield from _numbered(sys.stdin.buffer, name, count, brake)
         return
-    with open(name, "rb") as stream:
+    with open(source, "rb") as stream:
         yield from _numbered(stream, name, count, brake)
 
 
