@@ -224,14 +224,18 @@ class Broker:
         )  # fmt: skip
 
     def _made_durable(self, leader: Leader, part: ProducedPart) -> bool:
-        """Wait until an append is as durable as `flush` promises. Where the disk refuses, that is the part's error."""
+        """Wait until an append is as durable as `flush`, or the topic's `flush.messages`, promises.
+
+        Where the disk refuses, that is the part's error.
+        """
         self._note_append()
-        if self._flush != "sync":
+        partition = leader.partition
+        if self._flush != "sync" and part.next_offset - partition.durable_offset < partition.config.flush_messages:
             return True
         try:
-            with self._gate(leader.partition):
-                if leader.partition.durable_offset < part.next_offset:
-                    leader.partition.sync()
+            with self._gate(partition):
+                if partition.durable_offset < part.next_offset:
+                    partition.sync()
         except PartitionFailed as error:
             part.error = error if isinstance(error, DurabilityUnknown) else DurabilityUnknown(str(error))
             return False

@@ -32,7 +32,12 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig(Config):
-    """The configs of a topic (Kafka: LogConfig)."""
+    """The configs of a topic (Kafka: LogConfig).
+
+    All are checked and stored. In this version these have no effect yet: the ones of retention and compaction
+    (`cleanup_policy` but for the keys that "compact" asks for), `file_delete_delay_ms`, `flush_ms`,
+    `min_insync_replicas`, `preallocate`, `segment_jitter_ms` and `unclean_leader_election_enable`.
+    """
 
     cleanup_policy: frozenset[str] = option(
         frozenset(["delete"]), SomeOf("compact", "delete"), broker="log.cleanup.policy"
