@@ -52,6 +52,8 @@ class Producer:
         self._lock = threading.Lock()
         self._freed = threading.Condition(self._lock)
         self._ship_locks: dict[TopicPartition, threading.Lock] = {}
+        self._shippers: dict[TopicPartition, int] = {}
+        self._answering = threading.local()
         self._in_flight: set[OpenBatch] = set()
         self._worker = Worker("pylog-linger", clock, self._next_due, self._ship_due)
         self._closed = False
@@ -97,6 +99,8 @@ class Producer:
 
     def _partition(self, topic: str, count: int, key: bytes | None, partition: int | None, size: int) -> TopicPartition:
         if partition is not None:
+            if not isinstance(partition, int):
+                raise TypeError(f"partition is {type(partition).__name__}, not int or None")
             if not 0 <= partition < count:
                 raise UnknownTopicOrPartition(
                     f"topic {topic!r} has no partition {partition}; it has {count}, from 0 on"
@@ -130,7 +134,7 @@ class Producer:
                     self._lock.acquire()
                 continue
             left_ms = deadline - self._clock.tick_ms()
-            if left_ms <= 0 or not self._freed.wait(left_ms / 1000):
+            if left_ms <= 0 or not self._freed.wait(min(left_ms / 1000, threading.TIMEOUT_MAX)):
                 raise BufferExhausted(
                     f"{accumulator.bytes_waiting} bytes wait to be answered and buffer_memory is "
                     f"{self.config.buffer_memory}: no room came free within max_block_ms={self.config.max_block_ms}"
@@ -142,17 +146,26 @@ class Producer:
 
     def _ship(self, key: TopicPartition) -> None:
         """Send the closed batches of a partition, in order."""
+        me = threading.get_ident()
+        if self._shippers.get(key) == me:
+            # A callback of a batch that is being shipped has sent more: the loop below, which it was called from, goes
+            # on with that.
+            return
         ship_lock = self._ship_locks.get(key)
         if ship_lock is None:
             ship_lock = self._ship_locks.setdefault(key, threading.Lock())
         with ship_lock:
-            while True:
-                with self._lock:
-                    batch = self._accumulator.take(key)
-                    if batch is None:
-                        return
-                    self._in_flight.add(batch)
-                self._send(batch)
+            self._shippers[key] = me
+            try:
+                while True:
+                    with self._lock:
+                        batch = self._accumulator.take(key)
+                        if batch is None:
+                            return
+                        self._in_flight.add(batch)
+                    self._send(batch)
+            finally:
+                del self._shippers[key]
 
     def _send(self, batch: OpenBatch) -> None:
         try:
@@ -163,12 +176,12 @@ class Producer:
                 timeout_ms=self.config.request_timeout_ms,
             )
             answer: Future[Produced] = self._cluster.send(self._cluster.leader(batch.key), message)
-        except PylogError as error:
-            self._settle(batch, error, None)
-            return
         except BaseException as error:
             self._settle(batch, error, None)
-            raise
+            if not isinstance(error, Exception):
+                raise
+            # An error is for the futures: this thread may be the one that lingers, or another sender's.
+            return
         answer.add_done_callback(lambda done: self._answered(batch, done))
 
     def _answered(self, batch: OpenBatch, answer: Future[Produced]) -> None:
@@ -176,6 +189,8 @@ class Producer:
         self._settle(batch, error, answer.result() if error is None else None)
 
     def _settle(self, batch: OpenBatch, error: BaseException | None, produced: Produced | None) -> None:
+        outer = getattr(self._answering, "depth", 0)
+        self._answering.depth = outer + 1
         try:
             if produced is not None:
                 part = produced.parts[0]
@@ -191,6 +206,7 @@ class Producer:
             # (Kafka logs it too).
             logger.exception("a callback of a record of %s-%d raised", *batch.key)
         finally:
+            self._answering.depth = outer
             with self._lock:
                 self._accumulator.release(batch)
                 self._in_flight.discard(batch)
@@ -209,8 +225,10 @@ class Producer:
     def flush(self, timeout: float | None = None) -> None:
         """Send everything that was given to `send` before, and wait until it is answered: every future is done then.
 
-        What went wrong with a record is in its future. Raises TimeoutError after `timeout` seconds.
+        What went wrong with a record is in its future. Raises TimeoutError after `timeout` seconds, RuntimeError in a
+        callback of a record, where it would wait for itself.
         """
+        self._refuse_in_callback("flush")
         with self._lock:
             ready = self._accumulator.close_due()
         for key in ready:
@@ -224,12 +242,17 @@ class Producer:
                     raise TimeoutError(f"{len(waiting & self._in_flight)} batches were not answered within {timeout} s")
                 self._freed.wait(left)
 
+    def _refuse_in_callback(self, what: str) -> None:
+        if getattr(self._answering, "depth", 0):
+            raise RuntimeError(f"{what} in a callback of a record would wait for that callback to end: do it outside")
+
     def partitions_for(self, topic: str) -> list[int]:
         """The partition numbers of a topic. Raises UnknownTopicOrPartition."""
         return [p.partition for p in self._cluster.topic(topic).partitions]
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush and stop; later sends raise Closed."""
+        """Flush and stop; later sends raise Closed. Raises what `flush` does."""
+        self._refuse_in_callback("close")
         with self._lock:
             if self._closed:
                 return

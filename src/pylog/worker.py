@@ -53,7 +53,7 @@ class Worker:
                 now = self._clock.tick_ms()
                 if due is None or due > now:
                     self._sleeps_until = due
-                    self._changed.wait(None if due is None else (due - now) / 1000)
+                    self._changed.wait(None if due is None else min((due - now) / 1000, threading.TIMEOUT_MAX))
                     self._sleeps_until = None
                     continue
             self._work()

@@ -174,6 +174,62 @@ def test_a_callback_that_raises_harms_nobody(node: SlowNode, caplog: pytest.LogC
     sending.close(timeout=0)
 
 
+def test_a_callback_may_send_and_must_not_wait_for_itself() -> None:
+    """More than a batch of it, in the thread that ships: the partition's next batches follow the one answered."""
+    sent: list[Future[Any]] = []
+    refused: list[str] = []
+
+    with pylog.open(":memory:") as log, log.producer(linger_ms=5, batch_size=300) as sending:
+        log.create_topic("t")
+
+        def again(_: Future[Any]) -> None:
+            sent.extend(sending.send("t", b"x" * 100) for _ in range(10))
+            for wait in (sending.flush, sending.close):
+                try:
+                    wait()
+                except RuntimeError as error:
+                    refused.append(str(error))
+
+        first = sending.send("t", b"first")
+        first.add_done_callback(again)
+        assert first.result(SECONDS).offset == 0
+        sending.flush(SECONDS)
+        assert [future.result(SECONDS).offset for future in sent] == list(range(1, 11))
+    assert [text.split()[0] for text in refused] == ["flush", "close"]
+
+
+def test_the_longest_linger_is_until_somebody_flushes() -> None:
+    with pylog.open(":memory:") as log, log.producer(linger_ms=2**63 - 1, batch_size=300) as sending:
+        log.create_topic("t")
+        first = sending.send("t", b"")
+        sending.flush(SECONDS)
+        assert first.done()
+        # The thread that lingers is still there.
+        assert sending._worker._thread is not None
+        sending._worker._thread.join(0.1)
+        assert sending._worker._thread.is_alive()
+
+
+def test_an_error_that_nobody_foresaw_is_the_records_and_linger_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pylog.open(":memory:") as log, log.producer(linger_ms=1) as sending:
+        log.create_topic("t")
+        with monkeypatch.context() as patched:
+            patched.setattr("pylog.producer.encode_rows", lambda *_, **__: 1 // 0)
+            assert isinstance(sending.send("t", b"").exception(SECONDS), ZeroDivisionError)
+        assert sending.send("t", b"").result(SECONDS).offset == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [({"partition": 1.0}, TypeError), ({"partition": "0"}, TypeError), ({"timestamp_ms": 1 << 63}, ValueError)],
+)
+def test_what_no_batch_can_hold_is_refused_at_once(
+    node: SlowNode, settings: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=r"partition is|64 bits"):
+        producer(node).send("t", b"", **settings)
+
+
 def test_batches_of_a_partition_keep_their_order(node: SlowNode) -> None:
     sending = producer(node, batch_size=100, linger_ms=1000)
     for i in range(20):
