@@ -14,7 +14,8 @@ class Admin:
         self._cluster = Cluster(transport, node, "admin")
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, object]) -> None:
-        """Raises TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig; nothing is made then."""
+        """Raises TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig, TypeError; nothing is made."""
+        _check_types(name, partitions)
         stored = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
         self._changed(self._cluster.ask(CreateTopics([NewTopic(name, partitions, stored)])))
 
@@ -36,3 +37,10 @@ class Admin:
         for error in answer.errors:
             if error is not None:
                 raise error
+
+
+def _check_types(name: object, partitions: object) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a topic is str, not {type(name).__name__}")
+    if not isinstance(partitions, int):
+        raise TypeError(f"the number of partitions is int, not {type(partitions).__name__}")

@@ -171,6 +171,8 @@ class Consumer:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on at `offset`. Outside the log, the next poll does what `auto_offset_reset` says."""
+        if not isinstance(offset, int):
+            raise TypeError(f"offset is {type(offset).__name__}, not int")
         if offset < 0:
             raise ValueError(f"offset {offset} is negative: seek_to_end and seek_to_beginning go to the ends")
         (key,) = self._checked([partition])
@@ -360,8 +362,9 @@ class Consumer:
         """Records as they come; waits for more for ever, or for `consumer_timeout_ms` where that is set."""
         limit_ms = self.config.consumer_timeout_ms
         while not self._closed:
-            while self._iterated:
+            if self._iterated:
                 yield self._iterated.popleft()
+                continue
             records = self.poll(self.config.fetch_max_wait_ms if limit_ms is None else limit_ms)
             self._iterated.extend(records)
             if limit_ms is not None and not records:
@@ -382,6 +385,7 @@ class Consumer:
         """Let go of what was fetched; every later call raises Closed."""
         self._closed = True
         self._fetched.clear()
+        self._iterated.clear()
 
     def __enter__(self) -> Self:
         return self

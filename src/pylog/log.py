@@ -24,7 +24,7 @@ from pylog.broker import Broker
 from pylog.clock import Clock, SystemClock
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig
 from pylog.consumer import Consumer
-from pylog.errors import InvalidConfig, ReadOnly
+from pylog.errors import Closed, InvalidConfig, ReadOnly
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.node import unknown_topic
 from pylog.partition import Recovered
@@ -66,6 +66,10 @@ def open(  # noqa: A001
     if flush not in (None, "sync", "interval", "none"):
         raise ValueError(f'flush is {flush!r}, not "sync", "interval" or "none"')
     where = os.fspath(path)
+    if not where:
+        raise ValueError('path is empty: give a directory ("." for this one) or ":memory:"')
+    if node_id is not None and (type(node_id) is not int or not 0 <= node_id < 1 << 31):
+        raise ValueError(f"node_id is {node_id!r}, not a whole number from 0 to {(1 << 31) - 1}")
     node_config = NodeConfig.from_kafka(config or {})
     ticking = clock or SystemClock()
     way = transport or MemoryTransport()
@@ -138,19 +142,23 @@ class Log:
         Raises: TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig (suggests the nearest name),
         ReadOnly.
         """
+        self._check_open()
         self._admin.create_topic(name, partitions, config or {})
         return self.topic(name)
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic with all its records. Raises UnknownTopicOrPartition, ReadOnly."""
+        self._check_open()
         self._admin.delete_topic(name)
 
     def topics(self, *, internal: bool = False) -> list[str]:
         """The names of the topics, sorted; internal ones (`__...`) on request."""
+        self._check_open()
         return [topic.name for topic in self._admin.topics() if internal or not topic.name.startswith("__")]
 
     def topic(self, name: str) -> TopicView:
         """A topic as it is now. Raises UnknownTopicOrPartition."""
+        self._check_open()
         self._admin.topic(name)
         if name not in self._node.image.topics:
             raise unknown_topic(name)
@@ -164,6 +172,7 @@ class Log:
 
         Raises: InvalidConfig, ReadOnly.
         """
+        self._check_open()
         if self.mode == "read":
             raise ReadOnly(f'{self.path} was opened with mode="read": open it with mode="own" to send')
         producer = Producer(self._transport, self.node_id, ProducerConfig.from_kafka(config), self._clock)
@@ -175,6 +184,7 @@ class Log:
 
         Without a group, subscribing means all partitions. Raises: UnknownTopicOrPartition, InvalidConfig.
         """
+        self._check_open()
         if group_id is not None:
             raise InvalidConfig(
                 f"group_id={group_id!r}: this version of pylog has no consumer groups yet. Leave it out: the consumer "
@@ -188,8 +198,13 @@ class Log:
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed(f"this log is closed; open {self.path} again")
+
     def flush(self) -> None:
-        """Make everything appended so far durable, whatever the flush mode. Raises DurabilityUnknown."""
+        """Make everything appended so far durable, whatever the flush mode. Raises DurabilityUnknown, Closed."""
+        self._check_open()
         if isinstance(self._node, Broker):
             self._node.sync()
 

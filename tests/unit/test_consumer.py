@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,3 +140,19 @@ def test_misuse_is_told(log: pylog.Log) -> None:
     for use in (lambda: consumer.poll(0), lambda: consumer.seek(T0, 0), lambda: consumer.subscribe("t")):
         with pytest.raises(errors.Closed):
             use()
+
+
+def test_a_loop_ends_when_its_consumer_is_closed(log: pylog.Log) -> None:
+    seen = 0
+    with log.consumer("t", auto_offset_reset="earliest") as consumer:
+        for _ in consumer:
+            seen += 1
+            if seen == 5:
+                consumer.close()
+    assert seen == 5
+
+
+@pytest.mark.parametrize("offset", [0.5, "1", None])
+def test_a_position_is_a_whole_number(log: pylog.Log, offset: Any) -> None:
+    with log.consumer("t") as consumer, pytest.raises(TypeError, match="offset is"):
+        consumer.seek(T0, offset)

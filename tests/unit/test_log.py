@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,6 +118,9 @@ def test_bad_topics_are_refused(log: pylog.Log) -> None:
         log.create_topic("u", config={"retention.mss": 1})
     with pytest.raises(errors.InvalidConfig, match=r"segment\.bytes"):
         log.create_topic("u", config={"segment.bytes": 1})
+    for name, partitions in ((5, 1), ("u", "3"), ("u", 1.5)):
+        with pytest.raises(TypeError, match=r"int|str"):
+            log.create_topic(name, partitions)  # type: ignore[arg-type]
     assert log.topics() == ["t"]
 
 
@@ -194,6 +198,16 @@ def test_a_topic_keeps_its_own_codec(log: pylog.Log) -> None:
     log.topic("t")[0].append([Record(b"x" * 100)])
     assert log.topic("t")[0].read(0)[22] & 7 == 3
     assert [r.value for r in log.topic("t")[0].records()] == [b"x" * 100]
+
+
+def test_a_topic_may_ask_for_a_sync_every_few_records(tmp_path: Path) -> None:
+    with pylog.open(tmp_path, flush="none") as log:
+        view = log.create_topic("t", config={"flush.messages": 3})[0]
+        durable = []
+        for _ in range(7):
+            view.append([Record(b"x")])
+            durable.append(view.durable_offset)
+    assert durable == [0, 0, 3, 3, 3, 6, 6]
 
 
 # --- consuming --------------------------------------------------------------------------------------------------------
@@ -397,12 +411,29 @@ def test_a_node_id_belongs_to_its_directory(tmp_path: Path) -> None:
         pylog.open(tmp_path, node_id=4)
 
 
+@pytest.mark.parametrize("node_id", [-1, 1 << 31, "x", True])
+def test_an_impossible_node_id_makes_nothing(tmp_path: Path, node_id: Any) -> None:
+    with pytest.raises(ValueError, match="node_id is"):
+        pylog.open(tmp_path / "log", node_id=node_id)
+    assert not (tmp_path / "log").exists()
+
+
+def test_an_empty_path_is_not_the_directory_one_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="path is empty"):
+        pylog.open("")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_closed_log_refuses(tmp_path: Path) -> None:
     log = pylog.open(tmp_path)
     topic = log.create_topic("t")
     log.close()
     log.close()
-    for use in (lambda: topic[0].append([Record(b"x")]), lambda: topic[0].next_offset):
+    for use in (
+        lambda: topic[0].append([Record(b"x")]), lambda: topic[0].next_offset, log.topics, log.producer, log.consumer,
+        log.flush, lambda: log.create_topic("u"), lambda: log.topic("t"), lambda: log.delete_topic("t"),
+    ):  # fmt: skip
         with pytest.raises(errors.Closed):
             use()
 

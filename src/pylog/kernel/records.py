@@ -134,6 +134,8 @@ def check_fields(value: object, key: object, timestamp: object) -> None:
             raise TypeError(f"timestamp is {type(timestamp).__name__}, not int (milliseconds) or None")
         if timestamp < -1:
             raise ValueError(f"timestamp {timestamp} is negative: -1 means none, and there is nothing below")
+        if timestamp >= 1 << 63:
+            raise ValueError(f"timestamp {timestamp} does not fit into 64 bits: it counts milliseconds")
 
 
 def checked_headers(headers: Iterable[Any]) -> tuple[Header, ...]:
