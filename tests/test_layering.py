@@ -26,7 +26,7 @@ LAYERS = [
         validate metadata published index epoch sequence
         segment
         segments retention compaction
-        readable
+        readable recovery
         partition
         directory
         topic catalogue
@@ -48,7 +48,7 @@ CLIENT = {"accumulator", "cluster", "producer", "consumer", "admin"}
 STORAGE = set(
     """
     files checkpoint validate metadata published index epoch sequence segment segments retention compaction readable
-    partition directory topic catalogue inspect replica node fetcher broker reader
+    recovery partition directory topic catalogue inspect replica node fetcher broker reader
 """.split()
 )
 
@@ -143,6 +143,15 @@ def test_opens_with_words_and_stays_short(module: Module) -> None:
         assert ast.get_docstring(module.tree), f"{module.path} has no docstring that says what it is for"
     lines = module.path.read_text(encoding="utf-8").count("\n")
     assert lines <= 600, f"{module.path} has {lines} lines: split it where the data path bends"
+
+
+def test_the_design_page_lists_the_parts() -> None:
+    """docs/design.md shows the layers that have files, in the order of `LAYERS`."""
+    page = (SOURCE.parent / "docs" / "design.md").read_text(encoding="utf-8")
+    listed = [layer.split() for layer in page.split("```")[1].split("<")]
+    there = {module.part for module in INNER}
+    real = [[part for part in layer if part in there] for layer in LAYERS]
+    assert listed == [layer for layer in real if layer]
 
 
 @each_inner

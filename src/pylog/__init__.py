@@ -4,9 +4,10 @@ from pylog.consumer import Consumer
 from pylog.errors import PylogError
 from pylog.log import Log, open  # noqa: A004
 from pylog.node import Follow, Lead
-from pylog.partition import Appended, Recovered
+from pylog.partition import Appended
 from pylog.producer import Producer
 from pylog.record import ConsumerRecord, Header, OffsetAndTimestamp, Record, RecordMetadata, TopicPartition
+from pylog.recovery import Recovered
 from pylog.transport import MemoryTransport, Transport
 from pylog.views import PartitionView, TopicView
 

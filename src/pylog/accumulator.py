@@ -4,8 +4,8 @@ A batch is closed when the next record would make it larger than `batch_size`, w
 `linger_ms`, or when someone flushes. It enters its partition's queue in the same call that closed it, so batches of a
 partition cannot overtake each other.
 
-A data structure: no thread, no lock (the producer holds one around it), no clock. This is the twin of a compiled one;
-here a record waits as a tuple and is encoded when its batch is sent.
+A data structure: no thread, no lock (the producer holds one around it), no clock. A record waits as a
+tuple; its batch is encoded as a whole when it is sent.
 """
 
 from collections import deque

@@ -1,13 +1,14 @@
 """A node as the others see it: it answers messages, waits for what has to be waited for, and works in the background.
 
     handle(message, session) -> Future
-        Produce       Leader.append -> sync, if flush="sync" -> Leader.advance -> answer, or park it until the high
+        Produce       Leader.append -> sync, if due -> Leader.advance -> answer, or park it until the high
                       watermark has passed the batch (acks=all, with followers)
         Fetch         Leader.fetch  -> answer, or park it until there is something to read or its time is up
         ListOffsets, Metadata, CreateTopics, DeleteTopics
 
-Only here does a node wait. Group commit: callers queue at a partition's gate; the first syncs for all who have appended
-by then, and the others find their records durable when their turn comes.
+Only here does a node wait for anybody; its threads, `worker` and `fetcher`, sleep by themselves. Group commit: callers
+queue at a partition's gate; the first syncs for all who have appended by then, and the others find their records
+durable when their turn comes.
 
 `apply(Lead | Follow)` is the one entry by which roles are given: by hand now, by elections later.
 
@@ -58,9 +59,10 @@ from pylog.message import (
 )
 from pylog.metadata import MetadataImage
 from pylog.node import Follow, Lead, Node
-from pylog.partition import Partition, Recovered
+from pylog.partition import Partition
 from pylog.pending import Pending
 from pylog.record import TopicPartition
+from pylog.recovery import Recovered
 from pylog.replica import Follower, Leader, bounds_part, list_part
 from pylog.transport import Transport
 from pylog.worker import Worker
@@ -377,7 +379,10 @@ class Broker:
     # --- offsets and topics ----------------------------------------------------------------------------------------
 
     def _list_offsets(self, message: ListOffsets) -> Future[ListedOffsets]:
-        return completed(ListedOffsets([list_part(self.node.leader, part) for part in message.parts]))
+        return completed(ListedOffsets([list_part(self._led, part) for part in message.parts]))
+
+    def _led(self, topic: str, number: int) -> Partition:
+        return self.node.leader(topic, number).partition
 
     def _metadata(self, message: Metadata) -> Future[ClusterMetadata]:
         return completed(self.node.describe(message.topics))

@@ -86,7 +86,7 @@ def topics_in_folders(files: Files, path: str) -> dict[str, tuple[uuid.UUID | No
 class Catalogue:
     """The owner's side: replays the metadata log at open and appends to it.
 
-    The broker holds its lock around `commit`.
+    The node holds its lock around `commit`.
     """
 
     def __init__(self, directory: LogDirectory, now_ms: Callable[[], int]) -> None:

@@ -87,7 +87,7 @@ class LogDirectory:
             raise
 
     def _load(self, node_id: int | None) -> None:
-        self.node_id, self.cluster_id, self.directory_id = self._identity(node_id)
+        self.node_id, self.directory_id = self._identity(node_id)
         self.clean = self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None or not self._has_segments()
         self._recovery_points = self._offsets(RECOVERY_POINTS)
         self._start_offsets = self._offsets(START_OFFSETS)
@@ -108,7 +108,7 @@ class LogDirectory:
         except ValueError as error:
             raise StorageError(f"{path}: {key}={text!r} cannot be read ({error}); restore the file") from error
 
-    def _identity(self, node_id: int | None) -> tuple[int, str, uuid.UUID]:
+    def _identity(self, node_id: int | None) -> tuple[int, uuid.UUID]:
         path = join(self.path, META_PROPERTIES)
         if self.files.stat(path) is None:
             stored = {
@@ -125,7 +125,7 @@ class LogDirectory:
             raise StorageError(f"{path}: the directory belongs to node {stored_id}, not to node {node_id}")
         text = stored.get("directory.id", kafka_uuid(uuid.UUID(int=0)))
         directory_id = self._parsed(path, "directory.id", text, parse_uuid)
-        return stored_id, stored.get("cluster.id", ""), directory_id
+        return stored_id, directory_id
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         path = join(self.path, name)
@@ -212,5 +212,5 @@ def require_directory(files: Files, path: str) -> None:
 def require_log(files: Files, path: str) -> None:
     """Raise LogNotFound unless `path` is a log directory: a reader never makes one."""
     require_directory(files, path)
-    if files.stat(join(path, "meta.properties")) is None and not partition_folders(files, path):
+    if files.stat(join(path, META_PROPERTIES)) is None and not partition_folders(files, path):
         raise LogNotFound(f"{path}: neither meta.properties nor partition folders are here, so it is no log directory")

@@ -27,9 +27,9 @@ from pylog.consumer import Consumer
 from pylog.errors import Closed, InvalidConfig, ReadOnly
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.node import unknown_topic
-from pylog.partition import Recovered
 from pylog.producer import Producer
 from pylog.reader import Reader
+from pylog.recovery import Recovered
 from pylog.transport import MemoryTransport, Transport
 from pylog.views import TopicView
 

@@ -24,11 +24,9 @@ NO_ID = uuid.UUID(int=0)
 
 @dataclass(slots=True)
 class Session:
-    """Who sent a message. A node checks and counts by it; an in-process client has a client id only."""
+    """Who sent a message. Nodes do nothing with it yet; a transport may."""
 
     client_id: str = ""
-    principal: str = "ANONYMOUS"
-    host: str = "in-process"
 
 
 # --- produce ---------------------------------------------------------------------------------------------------------

@@ -32,8 +32,9 @@ from pylog.errors import (
 from pylog.files import Files
 from pylog.message import ClusterMetadata, NewTopic, PartitionMetadata, TopicMetadata
 from pylog.metadata import MetadataImage, PartitionImage, TopicImage, remove_topic, take_leadership, validate_topic_name
-from pylog.partition import Partition, Recovered
+from pylog.partition import Partition
 from pylog.record import TopicPartition
+from pylog.recovery import Recovered
 from pylog.replica import Follower, Leader
 from pylog.topic import Topic, remove_leftovers
 

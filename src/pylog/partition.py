@@ -1,4 +1,4 @@
-"""The log of one partition: segments in order, offsets, watermarks, recovery.
+"""The log of one partition: segments in order, offsets, watermarks.
 
     start_offset <= high_watermark <= next_offset,  start_offset <= durable_offset <= next_offset     (half-open ends)
 
@@ -39,7 +39,9 @@ from pylog.files import Files, join
 from pylog.kernel import BatchSpan, walk
 from pylog.published import Entry, State
 from pylog.readable import ReadablePartition
-from pylog.segment import Fault, Segment, file_name
+from pylog.record import TopicPartition
+from pylog.recovery import Recovered, drop_empty_tail, recover
+from pylog.segment import Segment, file_name
 from pylog.segments import Segments, base_offsets, remove_orphans, without_index
 from pylog.validate import Origin, leader_batch
 
@@ -54,19 +56,6 @@ class Appended:
     next_offset: int
     log_append_time: int | None = None
     """The broker's clock, where the topic stamps LogAppendTime; None where records keep their own timestamps."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """A torn tail that opening a partition cut off: nothing in it had been acknowledged."""
-
-    topic: str
-    partition: int
-    path: str
-    position: int
-    offset: int
-    bytes_cut: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +120,7 @@ class Partition(ReadablePartition):
         """Open what is on disk. After an unclean stop everything from the recovery point on is read and checked.
 
         A bad batch at or beyond the durable offset is a torn tail: it is cut, and `recovered` says where. Below it,
-        something that was promised is damaged: CorruptBatch is raised and nothing is touched.
+        something that was promised is damaged: CorruptBatch is raised and nothing is cut (see `recovery`).
         """
         self.epochs = LeaderEpochs(self.files, join(self.directory, "leader-epoch-checkpoint"))
         remove_orphans(self.files, self.directory)
@@ -146,8 +135,12 @@ class Partition(ReadablePartition):
         active.created_ms = stat.mtime_ms if stat is not None else now_ms
         damaged = without_index(self.files, self.directory)
         if not checkpoint.clean or damaged or active.load() is not None:
-            self._recover(min([checkpoint.durable_offset, *damaged]), checkpoint.durable_offset)
-        self._drop_empty_tail()
+            self.recovered = recover(
+                self._segments, self.epochs, TopicPartition(self.topic, self.number),
+                start=min([checkpoint.durable_offset, *damaged]), promised=checkpoint.durable_offset,
+            )  # fmt: skip
+        if drop_empty_tail(self._segments):
+            self._unsynced_names = True
         self.next_offset = self._segments.active.next_offset
         if self.next_offset < checkpoint.durable_offset:
             raise CorruptBatch(
@@ -166,54 +159,6 @@ class Partition(ReadablePartition):
         before = self._entry.read() if self._entry is not None else None
         self._generation = before.generation + 1 if before is not None else 0
         self.publish()
-
-    def _recover(self, start: int, promised: int) -> None:
-        """Read and index everything from the segment that holds offset `start` on; `promised` is what was durable."""
-        for index in range(self._segments.index_of(start), len(self._segments)):
-            segment = self._segments[index]
-            segment.activate()
-            epochs, fault = segment.recover()
-            for epoch, first in epochs:
-                if epoch > self.epochs.latest:
-                    self.epochs.assign(epoch, first)
-            if fault is not None:
-                self._cut(index, fault, promised)
-                return
-            if index < len(self._segments) - 1:
-                segment.seal()
-
-    def _cut(self, index: int, fault: Fault, promised: int) -> None:
-        if fault.offset < promised:
-            raise CorruptBatch(
-                f"{fault.reason}; it lies below offset {promised}, which was durable, so nothing was cut. "
-                "Run `pylog verify` to see all damage, and restore the file from a replica or a backup",
-                path=fault.path, position=fault.position, offset=fault.offset,
-            )  # fmt: skip
-        removed = self._segments[index].cut(fault.position)
-        for segment in reversed(self._segments.keep(index + 1)):
-            removed += segment.size
-            segment.remove()
-        self._segments.active.activate()
-        self.recovered = Recovered(
-            self.topic, self.number, fault.path, fault.position, fault.offset, removed, fault.reason
-        )
-        logger.warning(
-            "%s-%d: cut a torn tail of %d bytes at %s, position %d, offset %d: %s",
-            self.topic, self.number, removed, fault.path, fault.position, fault.offset, fault.reason,
-        )  # fmt: skip
-
-    def _drop_empty_tail(self) -> None:
-        """Remove an empty last segment that begins where the one before it ends. A crash or a truncation leaves it;
-        whether the next batch starts a segment is for the roll rules to say, which are the same on every replica.
-        """
-        if len(self._segments) < 2 or self._segments.active.size > 0:
-            return
-        before, empty = self._segments[-2], self._segments.active
-        if before.load() is None and before.next_offset == empty.base_offset:
-            self._segments.keep(len(self._segments) - 1)
-            empty.remove()
-            before.activate()
-            self._unsynced_names = True
 
     def _restart_at(self, offset: int, now_ms: int) -> None:
         for segment in self._segments:
@@ -263,10 +208,7 @@ class Partition(ReadablePartition):
         """
         with self._lock:
             self._check_usable()
-            if epoch < self.epochs.latest:
-                raise FencedLeaderEpoch(
-                    f"{self.topic}-{self.number}: epoch {epoch} is over, the log is in epoch {self.epochs.latest}"
-                )
+            self._check_epoch(epoch)
             if origin is Origin.CLIENT:
                 batch = leader_batch(batch, self.config, now_ms)
             base_offset = self.next_offset
@@ -322,11 +264,14 @@ class Partition(ReadablePartition):
         """
         with self._lock:
             self._check_usable()
-            if epoch < self.epochs.latest:
-                raise FencedLeaderEpoch(
-                    f"{self.topic}-{self.number}: epoch {epoch} is over, the log is in epoch {self.epochs.latest}"
-                )
+            self._check_epoch(epoch)
             self.epochs.assign(epoch, self.next_offset)
+
+    def _check_epoch(self, epoch: int) -> None:
+        if epoch < self.epochs.latest:
+            raise FencedLeaderEpoch(
+                f"{self.topic}-{self.number}: epoch {epoch} is over, the log is in epoch {self.epochs.latest}"
+            )
 
     def roll(self, now_ms: int) -> None:
         """Start a new segment at the end of the log, unless the active one is empty."""
@@ -485,6 +430,6 @@ class Partition(ReadablePartition):
         active = self._segments.active
         active.activate()
         active.truncate(offset)
-        self._drop_empty_tail()
+        drop_empty_tail(self._segments)
         self.next_offset = self._segments.active.next_offset
         self._unsynced_names = True

@@ -18,7 +18,7 @@ class Pending(Generic[T]):
     """Items waiting under keys, each for an offset of its key, all with a deadline. An item may wait under several
     keys.
 
-    An item leaves when it is released: by `reached`, by `expired` or by `remove`; it is never given out twice.
+    An item leaves when it is released: by `reached`, `expired` or `drain`; it is never given out twice.
     """
 
     def __init__(self) -> None:
@@ -30,14 +30,13 @@ class Pending(Generic[T]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def add(self, item: T, wants: list[tuple[Hashable, int]], deadline_ms: int) -> int:
-        """Let `item` wait until one of `wants` (key, offset) is reached or the deadline has come; gives its ticket."""
+    def add(self, item: T, wants: list[tuple[Hashable, int]], deadline_ms: int) -> None:
+        """Let `item` wait until one of `wants` (key, offset) is reached or the deadline has come."""
         ticket = next(self._tickets)
         self._items[ticket] = (item, wants)
         for key, offset in wants:
             self._waiting.setdefault(key, SortedDict())[(offset, ticket)] = None
         heappush(self._deadlines, (deadline_ms, ticket))
-        return ticket
 
     def reached(self, key: Hashable, offset: int) -> list[T]:
         """Release what waits under `key` for an offset not above `offset`, lowest first."""

@@ -32,9 +32,7 @@ from pylog.message import (
     Fetched,
     FetchedPart,
     ListedOffsets,
-    ListedPart,
     ListOffsets,
-    ListOffsetsPart,
     Message,
     Metadata,
     Produce,
@@ -45,7 +43,7 @@ from pylog.node import describe_topics, unknown_partition
 from pylog.published import Entry, Published
 from pylog.readable import ReadablePartition
 from pylog.record import TopicPartition
-from pylog.replica import list_offset, read_part
+from pylog.replica import list_part, read_part
 from pylog.segment import Segment, Slice
 from pylog.segments import Segments, base_offsets
 
@@ -284,13 +282,7 @@ class Reader:
         return Fetched(parts)
 
     def _list_offsets(self, message: ListOffsets) -> ListedOffsets:
-        return ListedOffsets([self._list_part(part) for part in message.parts])
-
-    def _list_part(self, part: ListOffsetsPart) -> ListedPart:
-        try:
-            return list_offset(self._find(part.topic, part.partition), part)
-        except PylogError as error:
-            return ListedPart(part.topic, part.partition, error)
+        return ListedOffsets([list_part(self._find, part) for part in message.parts])
 
     def _metadata(self, message: Metadata) -> ClusterMetadata:
         self._refresh_image()

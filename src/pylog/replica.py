@@ -122,11 +122,10 @@ def read_part(partition: ReadablePartition, part: FetchPart, *, upto: int | None
     return answer
 
 
-def list_part(find: Callable[[str, int], Leader], part: ListOffsetsPart) -> ListedPart:
-    """Answer one part of a ListOffsets; `find` gives the leader, or raises what becomes the part's error."""
+def list_part(find: Callable[[str, int], ReadablePartition], part: ListOffsetsPart) -> ListedPart:
+    """Answer one part of a ListOffsets; `find` gives the partition, or raises what becomes the part's error."""
     try:
-        partition = find(part.topic, part.partition).partition
-        return list_offset(partition, part)
+        return list_offset(find(part.topic, part.partition), part)
     except PylogError as error:
         return ListedPart(part.topic, part.partition, error)
 

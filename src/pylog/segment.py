@@ -5,7 +5,7 @@
     00000000000000001042.timeindex   largest timestamp so far -> offset of the batch that has it  (index.TimeIndex)
 
 The number is the base offset: no batch in the file starts below it. Batches are appended whole, in one write, and
-never changed; only `truncate` and `recover` make the file shorter. An index entry is added before a batch when more
+never changed; only `truncate` and `cut` make the file shorter. An index entry is added before a batch when more
 than `index.interval.bytes` were written since the last entry, so the first batch never has one (Kafka's
 LogSegment.append, per batch).
 
@@ -26,15 +26,14 @@ from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.files import File, Files, join
 from pylog.index import OffsetIndex, TimeIndex
-from pylog.kernel import BatchSpan, walk
+from pylog.kernel import HEADER_BYTES, LOG_OVERHEAD, BatchSpan, walk
 
 WINDOW_BYTES = 1 << 20
 MAX_RELATIVE_OFFSET = 2**31 - 1
 NO_TIMESTAMP = -1
 
 _PREFIX = struct.Struct(">qi11xi")  # base offset, batch length, (epoch, magic, crc, attributes), last offset delta
-_LOG_OVERHEAD = 12
-_MIN_LENGTH = 49
+_MIN_LENGTH = HEADER_BYTES - LOG_OVERHEAD
 _MAX_TIMESTAMP_AT = 35
 
 
@@ -65,7 +64,6 @@ class Fault(NamedTuple):
     position: int
     offset: int
     """The offset the bad batch should have begun with, or a later one."""
-    bytes_after: int
     reason: str
 
 
@@ -286,7 +284,7 @@ class Segment:
                     "run `pylog verify` to see all damage",
                     path=self.path, position=at + position, offset=max(offset, self.base_offset),
                 )  # fmt: skip
-            following = position + _LOG_OVERHEAD + length
+            following = position + LOG_OVERHEAD + length
             if base >= upto:
                 return max(begin, 0), position if begin >= 0 else 0, 0, last
             if begin < 0 and base + last_delta >= offset:
@@ -302,7 +300,7 @@ class Segment:
         if begin < 0:
             return position, position, WINDOW_BYTES, last
         if position == begin:
-            return begin, begin, _LOG_OVERHEAD + int(_PREFIX.unpack_from(data, begin)[1]), last
+            return begin, begin, LOG_OVERHEAD + int(_PREFIX.unpack_from(data, begin)[1]), last
         return begin, position, 0, last
 
     def scan(self, position: int = 0, *, check_crc: bool) -> Iterator[tuple[bytes, int, list[BatchSpan], Fault | None]]:
@@ -330,7 +328,7 @@ class Segment:
                 reason = f"{len(data) - valid} bytes are too few for the batch they begin"
             if reason is not None:
                 at = position + valid
-                fault = Fault(self.path, at, expected, size - at, reason)
+                fault = Fault(self.path, at, expected, reason)
             yield data, position, spans, fault
             if fault is not None:
                 return
@@ -404,7 +402,7 @@ class Segment:
         return epochs, None
 
     def cut(self, position: int) -> int:
-        """Cut the file at `position`, a batch boundary, and forget index entries beyond it. Gives the bytes removed."""
+        """Cut the file at `position`, where `recover` stopped, so no index entry lies beyond. Gives the bytes cut."""
         removed = self.size - position
         self._log.truncate(position)
         self._cuts += 1

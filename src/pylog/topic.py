@@ -23,7 +23,7 @@ logger = logging.getLogger("pylog")
 class Topic:
     """The partitions of one topic that this node keeps. `numbers` are those it keeps, of all the topic has.
 
-    Not thread-safe for opening: the broker holds its lock around `partition`.
+    Not thread-safe for opening: the node holds its lock around `partition`.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""The per-record loops, in two twins of one interface: `pure` is the specification, a compiled one may take its place.
+"""The per-record loops. `pure` is the one implementation today, and the specification of a compiled one to come.
 
-`NAME` says which runs. The record classes are the kernel's, so that a compiled twin can make them without a call.
+`NAME` says which runs. The record classes are the kernel's, so that a compiled twin could make them without a call.
 `columns` needs numpy and pyarrow and is imported only by those who ask for Arrow.
 """
 

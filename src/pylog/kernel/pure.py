@@ -1,4 +1,4 @@
-"""The per-record loops in Python: the specification of the compiled kernel, and what runs where there is no compiler.
+"""The per-record loops in Python: what runs today, and the specification of a compiled kernel to come.
 
     record stream    repeat count times
       length         varint    bytes after this field
@@ -14,8 +14,7 @@ outside are bounded before they are read; what does not fit raises CorruptBatch.
 this: a key, value or header value length of -2 is null, stray bits in the last byte of a varint pass, a header name
 that is not UTF-8 gets replacement characters. One thing is refused that Kafka reads: offsets that do not rise.
 
-Here speed decides over shape: fields are read in place, and the short varints, as most are, without a
-call.
+Here speed decides over shape: fields are read in place, and the short varints, as most are, without a call.
 """
 
 import struct
