@@ -188,6 +188,8 @@ def test_end_of_input_ends_a_producer(data: Path, terminals: list[Terminal]) -> 
     [
         ("consume", "lines", "--from-beginning"),
         ("consume", "lines", "--from-beginning", "--follow"),
+        # Nothing is left to write that could fail.
+        ("consume", "lines", "--offset", "-1", "--follow"),
         ("segment", "dump", "--records"),
     ],
 )

@@ -13,7 +13,7 @@ import sys
 
 import pylog
 from pylog.cli.arguments import Parser, add_log, count, examples, log_path, moment, natural
-from pylog.cli.output import is_terminal, say, write
+from pylog.cli.output import check_reader, is_terminal, say, write
 from pylog.cli.template import Renderer, renderer
 from pylog.clock import SystemClock
 from pylog.consumer import Consumer
@@ -160,6 +160,8 @@ def _follow(consumer: Consumer, render: Renderer, limit: int | None) -> None:
         if records:
             write(b"".join(map(render, records)), flush=True)
             printed += len(records)
+        else:
+            check_reader()
 
 
 def _drain(consumer: Consumer, render: Renderer, limit: int | None, ends: dict[TopicPartition, int]) -> None:

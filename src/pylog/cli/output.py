@@ -9,6 +9,7 @@ plain text.
 
 import base64
 import json
+import select
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from rich.text import Text
 __all__ = [
     "Column",
     "Meter",
+    "check_reader",
     "count_text",
     "duration_text",
     "is_terminal",
@@ -119,6 +121,19 @@ def write(data: bytes, *, flush: bool = False) -> None:
     sys.stdout.buffer.write(data)
     if flush:
         sys.stdout.buffer.flush()
+
+
+def check_reader() -> None:
+    """Raises BrokenPipeError when nobody reads stdout any more: who waits for something to write would not notice."""
+    try:
+        stdout = sys.stdout.fileno()
+    except (OSError, ValueError):
+        # stdout is no file (a test reads it).
+        return
+    look = select.poll()
+    look.register(stdout, 0)
+    if any(events & select.POLLERR for _, events in look.poll(0)):
+        raise BrokenPipeError
 
 
 def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
