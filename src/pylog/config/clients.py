@@ -24,7 +24,7 @@ class ProducerConfig(Config):
     buffer_memory: int = option(32 << 20, long(0))
     """How many bytes of records may wait to be sent; then `send` waits."""
     client_id: str = option("", Words())
-    """What the node calls this client in its log."""
+    """A name for this client, sent along with each message. No effect yet: nodes do nothing with it."""
     compression_gzip_level: int = option(-1, integer(-1, 9, without=(0,)))
     """The level where `compression_type` is gzip; -1 is zlib's own choice."""
     compression_lz4_level: int = option(9, integer(1, 17))
@@ -58,7 +58,7 @@ class ConsumerConfig(Config):
     check_crcs: bool = option(True, Switch())
     """Whether every batch's checksum is verified."""
     client_id: str = option("", Words())
-    """What the node calls this client in its log."""
+    """A name for this client, sent along with each message. No effect yet: nodes do nothing with it."""
     consumer_timeout_ms: int | None = option(None, Whole(0, INT_MAX, optional=True))
     """How long iterating waits for more records before it ends; None: for ever. Not Kafka's (but kafka-python's)."""
     fetch_max_bytes: int = option(50 << 20, integer(0))

@@ -34,15 +34,16 @@ DAY_MS = 24 * 60 * 60 * 1000
 class TopicConfig(Config):
     """The configs of a topic (Kafka: LogConfig).
 
-    All are checked and stored. In this version these have no effect yet: the ones of retention and compaction
-    (`cleanup_policy` but for the keys that "compact" asks for), `file_delete_delay_ms`, `flush_ms`,
-    `min_insync_replicas`, `preallocate`, `segment_jitter_ms` and `unclean_leader_election_enable`.
+    All are checked and stored. Those marked "No effect yet" change nothing in this version.
     """
 
     cleanup_policy: frozenset[str] = option(
         frozenset(["delete"]), SomeOf("compact", "delete"), broker="log.cleanup.policy"
     )
-    """What happens to old records: delete whole segments, compact (keep the last of each key), both, or nothing."""
+    """What happens to old records: delete whole segments, compact (keep the last of each key), both, or nothing.
+
+    No effect yet but one: with "compact" a record without a key is refused.
+    """
     compression_gzip_level: int = option(-1, integer(-1, 9, without=(0,)), broker="compression.gzip.level")
     """The level where `compression_type` is gzip; -1 is zlib's own choice."""
     compression_lz4_level: int = option(9, integer(1, 17), broker="compression.lz4.level")
@@ -54,17 +55,19 @@ class TopicConfig(Config):
     compression_zstd_level: int = option(3, integer(-131072, 22), broker="compression.zstd.level")
     """The level where `compression_type` is zstd."""
     delete_retention_ms: int = option(DAY_MS, long(0), broker="log.cleaner.delete.retention.ms")
-    """How long a compacted topic keeps tombstones, so that a reader from the start sees them."""
+    """How long a compacted topic keeps tombstones, so that a reader from the start sees them. No effect yet."""
     file_delete_delay_ms: int = option(60_000, long(0), broker="log.segment.delete.delay.ms")
-    """How long a removed segment's files stay, for those who read them."""
+    """How long a removed segment's files stay, for those who read them. No effect yet: they go at once."""
     flush_messages: int = option(LONG_MAX, long(1), broker="log.flush.interval.messages")
-    """Sync after so many records, whatever the flush mode."""
+    """Where the partition is led: sync before an append is answered that leaves so many records not synced, whatever
+    the flush mode.
+    """
     flush_ms: int = option(LONG_MAX, long(0), broker="log.flush.interval.ms log.flush.scheduler.interval.ms")
-    """Sync after so long, whatever the flush mode."""
+    """Sync after so long, whatever the flush mode. No effect yet: the node's `flush_interval_ms` is for all topics."""
     index_interval_bytes: int = option(4096, integer(0), broker="log.index.interval.bytes")
     """About how many bytes of records there are to one index entry."""
     max_compaction_lag_ms: int = option(LONG_MAX, long(1), broker="log.cleaner.max.compaction.lag.ms")
-    """How long a record may stay uncompacted at most."""
+    """How long a record may stay uncompacted at most. No effect yet."""
     max_message_bytes: int = option(1_048_588, integer(0), broker="message.max.bytes")
     """The largest batch, header included, as it is stored."""
     message_timestamp_after_max_ms: int = option(3_600_000, long(0), broker="log.message.timestamp.after.max.ms")
@@ -76,27 +79,27 @@ class TopicConfig(Config):
     )
     """Whose time a record bears: its sender's, or the append's."""
     min_cleanable_dirty_ratio: float = option(0.5, Share(), broker="log.cleaner.min.cleanable.ratio")
-    """How much of a compacted log is not clean yet when it is worth cleaning."""
+    """How much of a compacted log is not clean yet when it is worth cleaning. No effect yet."""
     min_compaction_lag_ms: int = option(0, long(0), broker="log.cleaner.min.compaction.lag.ms")
-    """How long a record stays uncompacted at least."""
+    """How long a record stays uncompacted at least. No effect yet."""
     min_insync_replicas: int = option(1, integer(1), broker="min.insync.replicas")
-    """How many replicas have to be in sync for acks=all."""
+    """How many replicas have to be in sync for acks=all. No effect yet: acks=all waits for all of them."""
     preallocate: bool = option(False, Switch(), broker="log.preallocate")
-    """Give a new segment its full size on disk at once."""
+    """Give a new segment its full size on disk at once. No effect yet."""
     retention_bytes: int = option(-1, long(), broker="log.retention.bytes")
-    """How large a partition may grow before its oldest segments go; -1: as large as it likes."""
+    """How large a partition may grow before its oldest segments go; -1: as large as it likes. No effect yet."""
     retention_ms: int = option(-1, long(-1), broker="log.retention.ms log.retention.minutes log.retention.hours")
-    """How old records may get before their segments go; -1: as old as they like (Kafka: a week)."""
+    """How old records may get before their segments go; -1: as old as they like (Kafka: a week). No effect yet."""
     segment_bytes: int = option(1 << 30, integer(1 << 20), broker="log.segment.bytes", stored=integer(1))
     """The size at which a segment is full."""
     segment_index_bytes: int = option(10 << 20, integer(4), broker="log.index.size.max.bytes")
     """The size at which an index is full, and with it its segment."""
     segment_jitter_ms: int = option(0, long(0), broker="log.roll.jitter.ms log.roll.jitter.hours")
-    """Up to how much earlier than `segment_ms` a segment is full, at random."""
+    """Up to how much earlier than `segment_ms` a segment is full, at random. No effect yet."""
     segment_ms: int = option(7 * DAY_MS, long(1), broker="log.roll.ms log.roll.hours")
     """The age at which a segment is full."""
     unclean_leader_election_enable: bool = option(False, Switch(), broker="unclean.leader.election.enable")
-    """Whether a replica that is not in sync may lead when no other is left, at the price of records."""
+    """Whether a replica that is not in sync may lead when no other is left, at the price of records. No effect yet."""
 
     @classmethod
     def from_kafka(cls, configs: Mapping[str, Any], *, defaults: Self | None = None) -> Self:
