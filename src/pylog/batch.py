@@ -19,8 +19,10 @@
 one that was read is a view of somebody else's bytes and is not.
 """
 
+import enum
+import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crc32c import crc32c
 
@@ -36,6 +38,7 @@ from pylog.kernel import (
     MAGIC,
     MAGIC_AT,
     BatchScope,
+    BatchSpan,
     ConsumerRecord,
     Record,
     decode_records,
@@ -54,8 +57,28 @@ TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
 
+_MARKER_KEY = struct.Struct(">hh")  # version, type
+_MARKER_VALUE = struct.Struct(">hi")  # version, coordinator epoch
+_ABORT, _COMMIT = 0, 1
+
 Row = tuple[bytes | None, bytes | None, int | None, Sequence[tuple[str, bytes | None]]]
 Buffer = bytes | bytearray | memoryview
+
+
+class Origin(enum.Enum):
+    """Who wrote a batch (Kafka's AppendOrigin): what is checked depends on it."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+    RAFT_LEADER = "raft leader"
+
+
+class Marker(NamedTuple):
+    """What ends a transaction: a control record of its coordinator (Kafka's EndTransactionMarker)."""
+
+    is_abort: bool
+    coordinator_epoch: int
 
 
 class Batch:
@@ -75,6 +98,7 @@ class Batch:
         "producer_epoch",
         "producer_id",
         "size",
+        "trusted",
     )
 
     data: Buffer
@@ -90,11 +114,16 @@ class Batch:
     producer_epoch: int
     base_sequence: int
     count: int
+    trusted: bool
+    """Whether `encode` made it here: then CRC, counts, offset deltas and max timestamp are right, and every record
+    parses. Bytes that came from elsewhere are never trusted.
+    """
 
     def __init__(self, data: Buffer) -> None:
         """`data` is exactly one batch, with a header that makes sense: `parse` checks that."""
         self.data = data
         self.size = len(data)
+        self.trusted = False
         (
             self.base_offset, _, self.leader_epoch, _, self.crc, self.attributes, self.last_offset_delta,
             self.base_timestamp, self.max_timestamp, self.producer_id, self.producer_epoch, self.base_sequence,
@@ -194,6 +223,12 @@ class Batch:
         self.max_timestamp = now_ms
         self._write_header(self._own())
 
+    def stamp_create_time(self, max_timestamp: int) -> None:
+        """Let every record bear its own time, of which `max_timestamp` is the largest: bit 3 cleared, and a new CRC."""
+        self.attributes &= ~TIMESTAMP_TYPE_BIT
+        self.max_timestamp = max_timestamp
+        self._write_header(self._own())
+
     def _own(self) -> bytearray:
         if not isinstance(self.data, bytearray):
             self.data = bytearray(self.data)
@@ -215,6 +250,24 @@ class Batch:
         except CorruptBatch as error:
             raise CorruptBatch(error.reason, offset=self.base_offset) from None
 
+    def marker(self) -> Marker | None:
+        """The marker in a control batch; None in one of another kind, or that compaction has emptied.
+
+        A version above 0 is read as version 0. Raises CorruptBatch.
+        """
+        if not self.is_control or self.count == 0 or self.producer_id < 0:
+            return None
+        record = self.records("", -1)[0]
+        key, value = record.key or b"", record.value or b""
+        if len(key) < _MARKER_KEY.size or _MARKER_KEY.unpack_from(key)[0] < 0:
+            raise CorruptBatch(f"a control record has the key {key.hex()!r}", offset=self.base_offset)
+        kind = _MARKER_KEY.unpack_from(key)[1]
+        if kind not in (_ABORT, _COMMIT):
+            return None
+        if len(value) < _MARKER_VALUE.size or _MARKER_VALUE.unpack_from(value)[0] < 0:
+            raise CorruptBatch(f"a transaction marker has the value {value.hex()!r}", offset=self.base_offset)
+        return Marker(kind == _ABORT, _MARKER_VALUE.unpack_from(value)[1])
+
     def records(self, topic: str, partition: int, first_offset: int = 0) -> list[ConsumerRecord]:
         """The records from `first_offset` on; also those of a control batch; [] for a batch that compaction emptied.
 
@@ -231,6 +284,11 @@ class Batch:
             )  # fmt: skip
         except CorruptBatch as error:
             raise CorruptBatch(error.reason, offset=self.base_offset) from None
+
+
+def marker_at(data: Buffer, span: BatchSpan) -> Marker | None:
+    """The transaction marker in the batch at `span` of `data`, if it is one. Raises CorruptBatch."""
+    return Batch.parse(data, span.position).marker() if span.attributes & CONTROL_BIT else None
 
 
 def encode(
@@ -287,6 +345,7 @@ def encode_rows(
     batch.base_timestamp, batch.max_timestamp = base_timestamp, max_timestamp
     batch.producer_id, batch.producer_epoch, batch.base_sequence = producer_id, producer_epoch, base_sequence
     batch._write_header(data)
+    batch.trusted = True
     return batch
 
 

@@ -11,6 +11,8 @@ do. All of them pickle.
 """
 
 import re
+from collections.abc import Sequence
+from typing import NamedTuple
 
 
 class PylogError(Exception):
@@ -115,6 +117,24 @@ class ProtocolError(PylogError):
             _BY_CODE[code] = cls
 
 
+class RecordError(NamedTuple):
+    """What is wrong with one record of a batch (Kafka: RecordError; KIP-467)."""
+
+    index: int  # type: ignore[assignment]  # its place in the batch; hides tuple.index, which nobody needs
+    message: str
+
+
+class BatchRefused(ProtocolError):
+    """A batch was not appended, and none of its records, because of what is in it (Kafka: RecordValidationException).
+
+    `record_errors` lists the records that are to blame, () where it is the batch as a whole.
+    """
+
+    def __init__(self, message: str, record_errors: Sequence[RecordError] = ()) -> None:
+        self.record_errors = tuple(record_errors)
+        super().__init__(message)
+
+
 def for_code(code: int) -> type[ProtocolError]:
     """The class of a Kafka error code; UnknownServer for one that is not known. 0 means no error: ValueError."""
     if code == 0:
@@ -172,7 +192,7 @@ class GroupAuthorization(ProtocolError, code=30, kafka_name="GROUP_AUTHORIZATION
     """Not authorised for the group."""
 class ClusterAuthorization(ProtocolError, code=31, kafka_name="CLUSTER_AUTHORIZATION_FAILED"):
     """Not authorised for the cluster."""
-class InvalidTimestamp(ProtocolError, code=32): """A record's timestamp is outside the range that the topic allows."""
+class InvalidTimestamp(BatchRefused, code=32): """A record's timestamp is outside the range that the topic allows."""
 class UnsupportedSaslMechanism(ProtocolError, code=33): """The SASL mechanism is not supported."""
 class IllegalSaslState(ProtocolError, code=34): """The request does not fit the state of the SASL handshake."""
 class UnsupportedVersion(ProtocolError, code=35): """The version of the request is not supported."""
@@ -239,7 +259,7 @@ class EligibleLeadersNotAvailable(ProtocolError, code=83, retriable=True): """No
 class ElectionNotNeeded(ProtocolError, code=84, retriable=True): """The election is not needed."""
 class NoReassignmentInProgress(ProtocolError, code=85): """There is no reassignment to speak of."""
 class GroupSubscribedToTopic(ProtocolError, code=86): """The group is subscribed to the topic."""
-class InvalidRecord(ProtocolError, code=87): """A record is not valid."""
+class InvalidRecord(BatchRefused, code=87): """A record is not valid."""
 class UnstableOffsetCommit(ProtocolError, code=88, retriable=True):
     """There are transactional offset commits that are not decided."""
 class ThrottlingQuotaExceeded(ProtocolError, code=89, retriable=True): """The quota is used up: wait."""

@@ -1,110 +1,224 @@
-"""What a leader checks and rewrites in a batch before it enters the log (Kafka's LogValidator).
+"""What a leader checks and rewrites in a batch before it enters its log, and a follower in the bytes of its leader.
 
-A batch arrives as bytes that are already a batch. Most go through untouched: the leader only learns from the header
-that it may. A batch is decoded again in three cases alone: the topic keeps another codec than the one it came with, the
-topic is compacted (every record needs a key), or old timestamps are refused (the header knows the largest timestamp
-only).
+    where it came from      bytes checked       batch and records checked             rewritten
+    client                  unless trusted      all below                             timestamps, codec
+    coordinator             unless trusted      as a client's, but may be control     timestamps, codec
+                                                and without sequence
+    raft leader, replica    unless trusted      -                                     -
 
-Followers and the metadata log check nothing here: what they append was checked by the leader that wrote it.
+(Kafka: LogValidator, UnifiedLog.analyzeAndValidateRecords.) Trusted is a batch that `batch.encode` made in this
+process: its header tells the truth, so it is decoded only where the header does not know enough: the topic keeps
+another codec, is compacted (every record needs a key), or refuses old timestamps (the header has the largest only).
+Every other batch is somebody's bytes and is decoded whole: a record that cannot be read must not get into a log.
+
+Invariants of what comes out for a client: the CRC is right; `count` records have offset deltas 0, 1, 2...; bit 3 is the
+topic's timestamp type and the max timestamp the largest of the records, or the append time. One bad record refuses its
+whole batch. A batch of which nothing has to change keeps its bytes, CRC included.
 """
 
-import enum
+from typing import NoReturn
 
-from pylog.batch import Batch, encode
+from pylog.batch import CODEC_MASK, CONTROL_BIT, TIMESTAMP_TYPE_BIT, Batch, Buffer, Origin, encode_rows
 from pylog.compression import Codec
 from pylog.config import TopicConfig
-from pylog.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
-from pylog.kernel import ConsumerRecord, Record
+from pylog.errors import (
+    CorruptBatch,
+    CorruptRecord,
+    InvalidRecord,
+    InvalidTimestamp,
+    RecordError,
+    RecordTooLarge,
+    UnsupportedCompressionType,
+    UnsupportedFormat,
+)
+from pylog.kernel import (
+    CREATE_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    MAX_TIMESTAMP,
+    BatchScope,
+    BatchSpan,
+    ConsumerRecord,
+    decode_records,
+    walk,
+)
 
 NO_LIMIT = 2**63 - 1
+NO_TIMESTAMP = -1
+ERRORS_SHOWN = 3
+
+GIVEN_OFFSETS = (Origin.CLIENT, Origin.COORDINATOR)
+"""Whose batches get their offsets here. The others' are taken as they are."""
 
 
-class Origin(enum.Enum):
-    """Who wrote a batch (Kafka's AppendOrigin): what is checked depends on it."""
-
-    CLIENT = "client"
-    RAFT_LEADER = "raft leader"
+# --- leader -----------------------------------------------------------------------------------------------------------
 
 
-def leader_batch(batch: Batch, config: TopicConfig, now_ms: int) -> Batch:
-    """The batch to append for a client's `batch`: the same object, stamped or not, or a new one in the topic's codec.
+def leader_batches(data: Buffer, config: TopicConfig, now_ms: int, *, origin: Origin = Origin.CLIENT) -> list[Batch]:
+    """The batches to append for bytes that somebody else encoded: one from a client or a coordinator, any number else.
 
-    Raises: RecordTooLarge (`max.message.bytes`, after compression), InvalidTimestamp (outside
-    `message.timestamp.{before,after}.max.ms`), InvalidRecord (empty or control batch, misnumbered offsets, a record
-    without key on a compacted topic). One bad record refuses the whole batch; nothing was written.
+    A batch that is cut off at the end is dropped; [] where no batch is whole. Raises: CorruptRecord (a CRC or a
+    bound), UnsupportedFormat (message formats v0 and v1), InvalidRecord (several batches), and what `leader_batch`
+    refuses.
     """
-    if batch.count <= 0 or batch.last_offset_delta + 1 != batch.count:
-        raise InvalidRecord(f"a batch of {batch.count} records cannot end at offset delta {batch.last_offset_delta}")
-    if batch.is_control:
-        raise InvalidRecord("a client cannot write a control batch")
-    _check_size(batch, config)
+    spans, end, reason = walk(data, check_crc=False)
+    view = memoryview(data)
+    if reason is not None:
+        _refuse_legacy(view, end, reason)
+        raise CorruptRecord(f"position {end} of what was sent: {reason}; send it again")
+    if len(spans) > 1 and origin in GIVEN_OFFSETS:
+        raise InvalidRecord(f"{len(spans)} batches for one partition: a {origin.value} sends one at a time")
+    batches = [Batch(view[span.position : span.position + span.size]) for span in spans]
+    return [leader_batch(batch, config, now_ms, origin=origin) for batch in batches]
+
+
+def leader_batch(batch: Batch, config: TopicConfig, now_ms: int, *, origin: Origin = Origin.CLIENT) -> Batch:
+    """The batch to append for `batch`: the same object, stamped or not, or a new one in the topic's codec.
+
+    Raises: CorruptRecord (the CRC), UnsupportedCompressionType, RecordTooLarge (`max.message.bytes`, before and after
+    recompression), InvalidTimestamp (outside `message.timestamp.{before,after}.max.ms`, or the client set the append
+    time), InvalidRecord (empty, control or misnumbered batch, a producer id without sequence, a record that cannot be
+    read or has no key on a compacted topic). The last two list the records in `record_errors`. Nothing was written.
+    """
+    if batch.base_offset != 0 and not batch.trusted and origin is Origin.CLIENT:
+        raise InvalidRecord(f"a client's batch has base offset {batch.base_offset}: it is 0, the leader gives offsets")
+    if origin in GIVEN_OFFSETS and batch.size > config.max_message_bytes:
+        raise _too_large(batch, config)
+    if not batch.trusted:
+        _check_bytes(batch)
+    if origin not in GIVEN_OFFSETS:
+        return batch
+    _check_header(batch, origin)
     append_time = config.message_timestamp_type == "LogAppendTime"
-    if not append_time:
-        _check_newest(batch, config, now_ms)
     target = _target_codec(batch, config)
-    if target is not None or "compact" in config.cleanup_policy or _limits_old(config, append_time):
-        records = batch.records("", -1)
-        _check_records(records, config, now_ms, append_time)
+    newest = batch.max_timestamp
+    if target is not None or not _header_says_enough(batch, config, now_ms, append_time):
+        records = _decode(batch)
+        _check_records(records, batch, config, now_ms, append_time)
+        newest = max([record.timestamp for record in records])
         if target is not None:
-            batch = _recompressed(batch, records, target, config, now_ms)
-            _check_size(batch, config)
+            batch = _recompressed(batch, records, target, config)
+            if batch.size > config.max_message_bytes:
+                raise _too_large(batch, config)
     if append_time:
         batch.stamp_append_time(now_ms)
+    elif batch.attributes & TIMESTAMP_TYPE_BIT or batch.max_timestamp != newest:
+        batch.stamp_create_time(newest)
     return batch
 
 
-def _check_size(batch: Batch, config: TopicConfig) -> None:
-    if batch.size > config.max_message_bytes:
-        raise RecordTooLarge(
-            f"a batch of {batch.size} bytes is over the topic's max.message.bytes={config.max_message_bytes}: "
-            "send smaller records or raise the config"
-        )
+def _check_bytes(batch: Batch) -> None:
+    try:
+        batch.check()
+    except CorruptBatch as error:
+        raise CorruptRecord(f"{error.reason}; send it again") from None
+    try:
+        _ = batch.codec
+    except CorruptBatch as error:
+        raise UnsupportedCompressionType(error.reason) from None
 
 
-def _check_newest(batch: Batch, config: TopicConfig, now_ms: int) -> None:
-    ahead = batch.max_timestamp - now_ms
-    if ahead > config.message_timestamp_after_max_ms:
-        raise InvalidTimestamp(
-            f"timestamp {batch.max_timestamp} is {ahead} ms ahead of the clock, more than "
-            f"message.timestamp.after.max.ms={config.message_timestamp_after_max_ms}"
-        )
+def _check_header(batch: Batch, origin: Origin) -> None:
+    if batch.count <= 0 or batch.last_offset_delta + 1 != batch.count:
+        raise InvalidRecord(f"a batch of {batch.count} records cannot end at offset delta {batch.last_offset_delta}")
+    if origin is not Origin.CLIENT:
+        return
+    if batch.attributes & CONTROL_BIT:
+        raise InvalidRecord("a client cannot write a control batch")
+    if batch.producer_id >= 0 and batch.base_sequence < 0:
+        raise InvalidRecord(f"producer {batch.producer_id} sent a batch with sequence {batch.base_sequence}")
 
 
-def _limits_old(config: TopicConfig, append_time: bool) -> bool:
-    return not append_time and config.message_timestamp_before_max_ms < NO_LIMIT
-
-
-def _check_records(records: list[ConsumerRecord], config: TopicConfig, now_ms: int, append_time: bool) -> None:
-    oldest = now_ms - config.message_timestamp_before_max_ms if _limits_old(config, append_time) else None
-    for index, record in enumerate(records):
-        if record.offset != index:
-            raise InvalidRecord(f"record {index} of the batch has offset delta {record.offset}")
-        if "compact" in config.cleanup_policy and record.key is None:
-            raise InvalidRecord(f"record {index} of the batch has no key, and the topic is compacted")
-        if oldest is not None and 0 <= record.timestamp < oldest:
-            raise InvalidTimestamp(
-                f"record {index} of the batch has timestamp {record.timestamp}, older than "
-                f"message.timestamp.before.max.ms={config.message_timestamp_before_max_ms} allows"
-            )
+def _too_large(batch: Batch, config: TopicConfig) -> RecordTooLarge:
+    return RecordTooLarge(
+        f"a batch of {batch.size} bytes is over the topic's max.message.bytes={config.max_message_bytes}: "
+        "send smaller records or raise the config"
+    )
 
 
 def _target_codec(batch: Batch, config: TopicConfig) -> Codec | None:
     """The codec to re-encode into; None where the batch may stay as it is. A level alone never recompresses."""
-    if config.compression_type == "producer":
+    if config.compression_type == "producer" or batch.is_control:
         return None
     target = Codec.NONE if config.compression_type == "uncompressed" else Codec.parse(config.compression_type)
     return None if target is batch.codec else target
 
 
-def _recompressed(batch: Batch, records: list[ConsumerRecord], codec: Codec, config: TopicConfig, now_ms: int) -> Batch:
+def _header_says_enough(batch: Batch, config: TopicConfig, now_ms: int, append_time: bool) -> bool:
+    """Whether the header alone proves that no record is refused, and has the right max timestamp."""
+    if not batch.trusted or "compact" in config.cleanup_policy:
+        return False
+    return append_time or (
+        config.message_timestamp_before_max_ms == NO_LIMIT
+        and batch.max_timestamp - now_ms <= config.message_timestamp_after_max_ms
+        and not batch.attributes & TIMESTAMP_TYPE_BIT  # left by an append that failed when the topic had LogAppendTime
+    )
+
+
+def _decode(batch: Batch) -> list[ConsumerRecord]:
+    """The records with offsets from 0 on and the timestamps that they bear themselves, whatever bit 3 says.
+
+    Offsets that rise, `count` of them up to delta `count - 1`, are 0, 1, 2...
+    """
+    scope = BatchScope("", -1, -1, CREATE_TIME)
+    try:
+        return decode_records(
+            batch.payload(), batch.count, 0, batch.base_timestamp, None, scope, last_offset=batch.last_offset_delta
+        )
+    except CorruptBatch as error:
+        raise InvalidRecord(f"the batch cannot be read: {error.reason}") from None
+
+
+def _check_records(
+    records: list[ConsumerRecord], batch: Batch, config: TopicConfig, now_ms: int, append_time: bool
+) -> None:
+    needs_key = "compact" in config.cleanup_policy
+    forged = _claims_append_time(batch, append_time)
+    oldest, newest = 0, MAX_TIMESTAMP
+    if not append_time:
+        oldest = max(now_ms - config.message_timestamp_before_max_ms, 0)
+        newest = now_ms + config.message_timestamp_after_max_ms
+    errors: list[RecordError] = []
+    untimely = False
+    for index, record in enumerate(records):
+        timestamp = record.timestamp
+        if needs_key and record.key is None:
+            errors.append(RecordError(index, "it has no key, and the topic is compacted"))
+        elif forged:
+            untimely = True
+            errors.append(RecordError(index, "its batch claims LogAppendTime, which is the leader's to give"))
+        elif not oldest <= timestamp <= newest and timestamp != NO_TIMESTAMP:
+            untimely = True
+            errors.append(RecordError(index, f"its timestamp {timestamp} is not in [{oldest}, {newest}]"))
+    if errors:
+        _refuse(errors, len(records), InvalidTimestamp if untimely else InvalidRecord)
+
+
+def _claims_append_time(batch: Batch, append_time: bool) -> bool:
+    """Whether a client set bit 3 where Kafka refuses it. Elsewhere the bit is reset to what the topic says."""
+    if batch.trusted or batch.timestamp_type == CREATE_TIME:
+        return False
+    return append_time or batch.max_timestamp == NO_TIMESTAMP
+
+
+def _refuse(errors: list[RecordError], count: int, kind: type[InvalidRecord] | type[InvalidTimestamp]) -> NoReturn:
+    shown = "; ".join(f"record {error.index}: {error.message}" for error in errors[:ERRORS_SHOWN])
+    limits = ""
+    if kind is InvalidTimestamp:
+        limits = " (see message.timestamp.before.max.ms and message.timestamp.after.max.ms)"
+    raise kind(f"{len(errors)} of {count} records are refused, and so is their batch: {shown}{limits}", errors)
+
+
+def _recompressed(batch: Batch, records: list[ConsumerRecord], codec: Codec, config: TopicConfig) -> Batch:
     levels = {
         Codec.GZIP: config.compression_gzip_level,
         Codec.LZ4: config.compression_lz4_level,
         Codec.ZSTD: config.compression_zstd_level,
     }
-    return encode(
-        (Record(r.value, r.key, r.timestamp, r.headers) for r in records),
-        now_ms=now_ms,
+    return encode_rows(
+        ((r.value, r.key, r.timestamp, r.headers) for r in records),
+        now_ms=NO_TIMESTAMP,
         codec=codec,
         level=levels.get(codec),
         producer_id=batch.producer_id,
@@ -112,3 +226,43 @@ def _recompressed(batch: Batch, records: list[ConsumerRecord], codec: Codec, con
         base_sequence=batch.base_sequence,
         transactional=batch.is_transactional,
     )
+
+
+# --- follower ---------------------------------------------------------------------------------------------------------
+
+
+def follower_spans(data: Buffer) -> list[BatchSpan]:
+    """The whole batches in a leader's bytes, to be appended as they are: the leader has looked at their records.
+
+    A batch that is cut off at the end is dropped, the next fetch brings it whole. Gaps between offsets are fine.
+    Raises: CorruptBatch with the position in `data` (a CRC, a bound, a codec that does not exist, offsets that do not
+    rise), UnsupportedFormat (message formats v0 and v1); then nothing of `data` may be appended.
+    """
+    spans, end, reason = walk(data, check_crc=True)
+    if reason is not None:
+        _refuse_legacy(memoryview(data), end, reason)
+        raise CorruptBatch(reason, position=end)
+    previous = -1
+    for span in spans:
+        if span.base_offset <= previous:
+            raise CorruptBatch(
+                f"offset {span.base_offset} follows {previous}: the batches do not rise",
+                position=span.position, offset=span.base_offset,
+            )  # fmt: skip
+        if span.attributes & CODEC_MASK > Codec.ZSTD:
+            raise CorruptBatch(
+                f"compression codec {span.attributes & CODEC_MASK} does not exist",
+                position=span.position, offset=span.base_offset,
+            )  # fmt: skip
+        previous = span.last_offset
+    return spans
+
+
+def _refuse_legacy(view: memoryview, position: int, reason: str) -> None:
+    """Raise UnsupportedFormat where `walk` stopped at a message of format v0 or v1, and not at zeros."""
+    if (
+        len(view) - position > MAGIC_AT
+        and view[position + MAGIC_AT] < MAGIC
+        and any(view[position + 8 : position + LOG_OVERHEAD])
+    ):
+        raise UnsupportedFormat(f"position {position}: {reason}; it takes a client, or a log, of Kafka 0.11 or newer")

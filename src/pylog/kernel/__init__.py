@@ -4,6 +4,7 @@
 `columns` needs numpy and pyarrow and is imported only by those who ask for Arrow.
 """
 
+from pylog.kernel.filter import RecordSpan, keep_records, scan_records
 from pylog.kernel.pure import (
     CRC_FROM,
     HEADER,
@@ -11,6 +12,7 @@ from pylog.kernel.pure import (
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
+    MAX_TIMESTAMP,
     NAME,
     BatchSpan,
     decode_records,
@@ -41,19 +43,23 @@ __all__ = [
     "LOG_OVERHEAD",
     "MAGIC",
     "MAGIC_AT",
+    "MAX_TIMESTAMP",
     "NAME",
     "BatchScope",
     "BatchSpan",
     "ConsumerRecord",
     "Header",
     "Record",
+    "RecordSpan",
     "check_fields",
     "checked_headers",
     "decode_records",
     "encode_records",
     "frame_fault",
     "header_fault",
+    "keep_records",
     "murmur2",
     "record_size_bound",
+    "scan_records",
     "walk",
 ]

@@ -1,0 +1,97 @@
+"""What holds for every batch that a leader lets in, whoever made its bytes and whatever the topic wants."""
+
+import struct
+from collections.abc import Callable
+
+from crc32c import crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pylog.batch import Batch, encode_rows
+from pylog.compression import Codec
+from pylog.config import TopicConfig
+from pylog.errors import PylogError
+from pylog.validate import follower_spans, leader_batch, leader_batches
+
+NOW = 1_700_000_000_000
+
+Rows = list[tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]]
+
+blobs = st.none() | st.binary(max_size=40)
+timestamps = st.just(-1) | st.integers(0, 2 * NOW) | st.integers(NOW - 10_000, NOW + 10_000)
+headers = st.lists(st.tuples(st.text(max_size=5), blobs), max_size=3)
+rows = st.lists(st.tuples(blobs, blobs, timestamps, headers), min_size=1, max_size=20)
+
+
+@st.composite
+def topics(draw: st.DrawFn) -> TopicConfig:
+    """What a topic may want of its batches."""
+    codecs = ["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
+    wants = {
+        "message.timestamp.type": draw(st.sampled_from(["CreateTime", "LogAppendTime"])),
+        "compression.type": draw(st.sampled_from(codecs)),
+        "cleanup.policy": draw(st.sampled_from(["delete", "delete", "compact"])),
+        "message.timestamp.before.max.ms": str(draw(st.sampled_from([2**63 - 1, 5_000]))),
+        "message.timestamp.after.max.ms": str(draw(st.sampled_from([2**63 - 1, 3_600_000, 5_000]))),
+    }
+    return TopicConfig.loaded(wants)
+
+
+def result(call: Callable[[], Batch]) -> bytes | tuple[type, tuple[object, ...]]:
+    """The bytes to append, or why there are none."""
+    try:
+        batch = call()
+    except PylogError as error:
+        return type(error), getattr(error, "record_errors", ())
+    return bytes(batch.data)
+
+
+@given(rows, st.sampled_from(Codec), topics())
+def test_trust_changes_the_work_and_never_the_result(
+    records: Rows,
+    codec: Codec,
+    topic: TopicConfig,
+) -> None:
+    trusted = encode_rows(records, now_ms=NOW, codec=codec)
+    data = bytes(trusted.data)
+    foreign = result(lambda: leader_batches(data, topic, NOW)[0])
+    assert result(lambda: leader_batch(trusted, topic, NOW)) == foreign
+    if isinstance(foreign, bytes):
+        found = Batch.parse(foreign)
+        found.check()
+        read = found.records("", -1)
+        assert [(r.value, r.key, [tuple(h) for h in r.headers]) for r in read] == [
+            (value, key, named) for value, key, _, named in records
+        ]
+        assert found.max_timestamp == max(record.timestamp for record in read)
+        if topic.message_timestamp_type == "LogAppendTime":
+            assert found.append_timestamp == NOW
+        else:
+            assert [record.timestamp for record in read] == [timestamp for _, _, timestamp, _ in records]
+        if topic.compression_type != "producer":
+            assert found.codec.name.lower() == topic.compression_type.replace("uncompressed", "none")
+        if topic.message_timestamp_type == "CreateTime":
+            # What a leader has let in, it lets in again, and changes nothing.
+            assert result(lambda: leader_batches(foreign, topic, NOW)[0]) == foreign
+
+
+@given(rows, st.sampled_from(Codec), topics(), st.data())
+def test_any_bytes_behind_a_right_crc_come_out_sound_or_not_at_all(
+    records: Rows,
+    codec: Codec,
+    topic: TopicConfig,
+    draw: st.DataObject,
+) -> None:
+    data = bytearray(encode_rows(records, now_ms=NOW, codec=codec).data)
+    for _ in range(draw.draw(st.integers(1, 3))):
+        at = draw.draw(st.integers(21, len(data) - 1) | st.integers(21, 60))
+        data[at] = draw.draw(st.integers(0, 255))
+    struct.pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
+    found = result(lambda: leader_batches(bytes(data), topic, NOW)[0])
+    if isinstance(found, bytes):
+        batch = Batch.parse(found)
+        batch.check()
+        read = batch.records("", -1)
+        assert [record.offset for record in read] == list(range(batch.count))
+        assert batch.max_timestamp == max(record.timestamp for record in read)
+        assert [span.size for span in follower_spans(found)] == [batch.size]
