@@ -14,11 +14,12 @@ Paths are strings joined with "/". Failures are typed by what the caller can do 
     StorageError      anything else: an I/O error, a file where a directory should be
 
 Durability is never implied: `File.sync` covers bytes and length, `sync_dir` covers names, and the two calls that do it
-by themselves (`make_dir`, `replace_file`) say so.
+by themselves (`make_dir`, `replace_file`) say so. `refuse_network` tells a file system that cannot promise it.
 """
 
 from pylog.files.disk import DiskFiles
 from pylog.files.memory import MemoryFiles
+from pylog.files.mounts import refuse_network
 from pylog.files.protocol import File, Files, FileStat, Lock, join
 
-__all__ = ["DiskFiles", "File", "FileStat", "Files", "Lock", "MemoryFiles", "join"]
+__all__ = ["DiskFiles", "File", "FileStat", "Files", "Lock", "MemoryFiles", "join", "refuse_network"]

@@ -8,6 +8,7 @@ memory of a file is ever exported, so a file can always grow.
 import os
 import posixpath
 import threading
+from collections.abc import Mapping
 
 from pylog.clock import Clock, SystemClock
 from pylog.errors import Closed, LogNotFound, StorageError
@@ -71,6 +72,13 @@ class MemoryFile:
             del node.data[size:]
             node.mtime_ms = self._files.now_ms()
 
+    def allocate(self, size: int) -> None:
+        # Memory needs no reserving.
+        self._usable()
+
+    def trim(self) -> None:
+        self._usable()
+
     def sync(self) -> None:
         self._usable()
 
@@ -107,16 +115,32 @@ class _MemoryLock:
 
 
 class MemoryFiles:
-    """A tree of its own: two `MemoryFiles` share nothing. The empty path, "." and "/" exist from the start."""
+    """A tree of its own: two `MemoryFiles` share nothing. The empty path, "." and "/" exist from the start.
+
+    `tree` is what is there at first: paths of files with their bytes, and of directories with None.
+    """
 
     read_only = False
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, tree: Mapping[str, bytes | None] | None = None) -> None:
         self.mutex = threading.Lock()
         self.locked: set[str] = set()
         self.now_ms = (clock or SystemClock()).wall_ms
         self._dirs: dict[str, int] = {".": 0, "/": 0}
         self._nodes: dict[str, _Node] = {}
+        now_ms = self.now_ms() if tree else 0
+        for path, data in (tree or {}).items():
+            if data is None:
+                self._dirs[path] = now_ms
+            else:
+                self._nodes[path] = node = _Node(path, now_ms)
+                node.data += data
+
+    def tree(self) -> dict[str, bytes | None]:
+        """Everything that is there, as `__init__` takes it."""
+        with self.mutex:
+            dirs: dict[str, bytes | None] = {path: None for path in self._dirs if path not in (".", "/")}
+            return dirs | {path: bytes(node.data) for path, node in self._nodes.items()}
 
     def make_dir(self, path: str) -> None:
         path = posixpath.normpath(path)
@@ -205,6 +229,10 @@ class MemoryFiles:
             below = path + "/"
             self._nodes = {p: node for p, node in self._nodes.items() if not p.startswith(below)}
             self._dirs = {p: mtime for p, mtime in self._dirs.items() if p != path and not p.startswith(below)}
+
+    def set_modified(self, path: str, mtime_ms: int) -> None:
+        with self.mutex:
+            self._find("set the time of", path).mtime_ms = mtime_ms
 
     def sync_dir(self, path: str) -> None:
         path = posixpath.normpath(path)

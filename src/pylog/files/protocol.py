@@ -4,6 +4,7 @@ A `File` is a path and a logical size; whether a descriptor is open is nobody's 
 positional and takes no lock that a writer holds. Invariants that both implementations keep:
 
 - `write` is all or nothing as far as `size` goes: when it raises, the file has the length it had;
+- nobody reads behind `size`, whatever `allocate` has reserved there;
 - there are no holes: writing begins at or below `size`;
 - a handle follows its file when the file, or a directory above it, is renamed through the same `Files`.
 """
@@ -46,7 +47,11 @@ class File(Protocol):
         """Whether writes are refused; then another process may be growing the file, and `size` looks at the disk."""
 
     def size(self) -> int:
-        """Length in bytes: cached by a writer, asked of the disk by a reader."""
+        """Length in bytes: cached by a writer, asked of the disk by a reader.
+
+        A reader in another process sees what `allocate` reserved as well, zeros behind the last byte written: it goes
+        by what the writer has published, never by the length.
+        """
 
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes from `position`; fewer at the end of the file, none behind it."""
@@ -61,6 +66,16 @@ class File(Protocol):
     def truncate(self, size: int) -> None:
         """Cut the file at `size`. An equal size leaves it untouched (its mtime counts), a larger is a ValueError."""
 
+    def allocate(self, size: int) -> None:
+        """Reserve space, so that writing up to `size` cannot meet a full disk and a sync need not change the length.
+
+        `size()` stays what it is; a cut, or a write that failed, gives the reserve up. Where the file system cannot
+        reserve, nothing happens. Raises DiskFull, and nothing has changed then.
+        """
+
+    def trim(self) -> None:
+        """Give back what `allocate` reserved behind `size()`. A file without that is not touched (its mtime counts)."""
+
     def sync(self) -> None:
         """Return when every byte written before the call is durable, and the file's length with it (fdatasync).
 
@@ -72,7 +87,10 @@ class File(Protocol):
         """The whole file as it is now, read-only: a map for an owner. Only for files that are never cut any more."""
 
     def close(self) -> None:
-        """Give up the handle; later use raises Closed, closing twice is fine. Does not sync."""
+        """Give up the handle, and what is reserved behind `size()`; later use raises Closed, closing twice is fine.
+
+        Does not sync.
+        """
 
 
 class Files(Protocol):
@@ -111,6 +129,9 @@ class Files(Protocol):
 
     def remove_dir(self, path: str) -> None:
         """Remove a directory with everything in it."""
+
+    def set_modified(self, path: str, mtime_ms: int) -> None:
+        """Let a file have been written at `mtime_ms` (ms since 1970 UTC)."""
 
     def sync_dir(self, path: str) -> None:
         """Make the names in a directory durable."""

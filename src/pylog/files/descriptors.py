@@ -1,0 +1,85 @@
+"""Which files have a descriptor open: one LRU with a budget, shared by every file of a `DiskFiles`.
+
+Invariants:
+- a descriptor is closed only while no call uses it (`pins`, counted under the lock);
+- a map needs a descriptor as well, until nobody looks at it any more: both count;
+- who needs one of the process's last descriptors gets half of ours.
+"""
+
+import errno
+import mmap
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+CREATE_MODE = 0o644
+_NONE_LEFT = frozenset({errno.EMFILE, errno.ENFILE})
+
+T = TypeVar("T")
+
+
+class Holder(Protocol):
+    """What has a descriptor: -1 while it is closed."""
+
+    descriptor: int
+    pins: int
+
+    def __hash__(self) -> int: ...
+
+
+class Descriptors:
+    """Who has a descriptor open, least recently used first. The attributes are guarded by `lock`."""
+
+    def __init__(self, max_open: int) -> None:
+        self.max_open = max_open
+        self.lock = threading.Lock()
+        self.recent: OrderedDict[Holder, None] = OrderedDict()
+        self.maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+
+    def __del__(self) -> None:
+        # A log that was dropped without a close must not keep its descriptors for the life of the process.
+        for holder in self.recent:
+            os.close(holder.descriptor)
+
+    def open(self, holder: Holder, path: str, flags: int) -> None:
+        """Open `path` for `holder`, which becomes the most recently used. The lock is held. Raises OSError."""
+        self._evict(self.max_open - 1)
+        try:
+            holder.descriptor = os.open(path, flags, CREATE_MODE)
+        except OSError as error:
+            if error.errno not in _NONE_LEFT:
+                raise
+            self._give_back()
+            holder.descriptor = os.open(path, flags, CREATE_MODE)
+        self.recent[holder] = None
+
+    def spared(self, call: Callable[[], T]) -> T:
+        """What `call` gives, which needs descriptors of its own for a moment. The lock is not held.
+
+        Where the process has none left, half of ours are given back and `call` is made again: it must bear that.
+        """
+        try:
+            return call()
+        except OSError as error:
+            if error.errno not in _NONE_LEFT:
+                raise
+            with self.lock:
+                self._give_back()
+            return call()
+
+    def _give_back(self) -> None:
+        self._evict(len(self.maps) + len(self.recent) // 2)
+
+    def _evict(self, allowed: int) -> None:
+        """Close unused descriptors, oldest first, until `allowed` are open."""
+        surplus = len(self.recent) + len(self.maps) - allowed
+        if surplus <= 0:
+            return
+        idle = [holder for holder in self.recent if holder.pins == 0][:surplus]
+        for holder in idle:
+            del self.recent[holder]
+            os.close(holder.descriptor)
+            holder.descriptor = -1

@@ -1,0 +1,266 @@
+"""One file on a local file system: what `protocol.File` says.
+
+    0                    logical size              reserved
+    [ what was written   )[ zeros, from `allocate` )        nobody reads behind the logical size, `trim` cuts there
+
+A `DiskFile` opens its descriptor on first use, and may lose it whenever it is not in use (`Descriptors`).
+
+Invariants:
+- with `read_only` nothing is opened for writing and nothing is mapped: another process may cut the file, and touching
+  a map behind the end of a file kills the process;
+- what is small is copied instead of mapped, and so is the rest when half of the budget is maps;
+- nothing that was ever written lies in the reserved part: what is cut is cut on the disk, with the reserve behind it;
+- after a failed sync a file takes no more writes and no more syncs.
+
+EINTR never shows: the calls of `os` try again by themselves (PEP 475), `posix_fallocate` and `pwritev` too.
+"""
+
+import errno
+import mmap
+import os
+from contextlib import suppress
+
+from pylog.errors import Closed, LogNotFound, StorageError
+from pylog.files.descriptors import Descriptors
+from pylog.files.protocol import refuse_write, typed_error
+
+_IOV_MAX = 1024
+_COPY_BYTES_MAX = 1 << 16
+_CANNOT_RESERVE = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENODEV})
+_fdatasync = getattr(os, "fdatasync", os.fsync)
+_fallocate = getattr(os, "posix_fallocate", None)
+
+
+class DiskFile:
+    """One file: what `protocol.File` says."""
+
+    __slots__ = (
+        "__weakref__", "_closed", "_descriptors", "_failed", "_physical", "_size", "_synced", "_writes", "descriptor",
+        "path", "pins", "read_only",
+    )  # fmt: skip
+
+    def __init__(self, descriptors: Descriptors, path: str, *, read_only: bool, create: bool) -> None:
+        self.path = path
+        self.read_only = read_only
+        self.descriptor = -1
+        self.pins = 0
+        self._descriptors = descriptors
+        self._closed = False
+        self._failed: str | None = None
+        # Bytes that an earlier, killed process left in the page cache count as not synced.
+        self._writes, self._synced = 1, 0
+        descriptor = self._pin(os.O_CREAT if create else 0)
+        try:
+            self._size = self._physical = os.fstat(descriptor).st_size
+        except OSError as error:
+            raise typed_error(error, "stat", path) from error
+        finally:
+            self._unpin()
+
+    def _pin(self, flags: int = 0) -> int:
+        """The descriptor, opened if need be, and safe from being closed until `_unpin`."""
+        descriptors = self._descriptors
+        with descriptors.lock:
+            if self.descriptor < 0:
+                self._open(flags)
+            else:
+                descriptors.recent.move_to_end(self)
+            self.pins += 1
+            return self.descriptor
+
+    def _open(self, flags: int) -> None:
+        if self._closed:
+            raise Closed(f"{self.path} is closed; open the log again")
+        flags |= os.O_CLOEXEC | (os.O_RDONLY if self.read_only else os.O_RDWR)
+        try:
+            self._descriptors.open(self, self.path, flags)
+        except OSError as error:
+            raise typed_error(error, "open", self.path) from error
+
+    def _unpin(self) -> None:
+        with self._descriptors.lock:
+            self.pins -= 1
+            if self._closed and self.pins == 0:
+                self._release()
+
+    def _release(self) -> None:
+        if self.descriptor >= 0:
+            self._descriptors.recent.pop(self, None)
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def size(self) -> int:
+        if self.read_only:
+            descriptor = self._pin()
+            try:
+                return os.fstat(descriptor).st_size
+            except OSError as error:
+                raise typed_error(error, "stat", self.path) from error
+            finally:
+                self._unpin()
+        return self._size
+
+    def read(self, position: int, size: int) -> bytes:
+        descriptor = self._pin()
+        try:
+            return os.pread(descriptor, size, position)
+        except OSError as error:
+            raise typed_error(error, f"read {size} bytes at position {position} of", self.path) from error
+        finally:
+            self._unpin()
+
+    def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None:
+        self._check_writable("write to", position)
+        descriptor = self._pin()
+        try:
+            self._write(descriptor, position, buffers)
+        finally:
+            self._unpin()
+
+    def _write(self, descriptor: int, position: int, buffers: tuple[bytes | bytearray | memoryview, ...]) -> None:
+        end = position + sum(map(len, buffers))
+        try:
+            written = os.pwritev(descriptor, buffers[:_IOV_MAX], position)
+            if position + written != end:
+                _write_rest(descriptor, position, buffers, written)
+        except OSError as error:
+            self._roll_back(descriptor)
+            raise typed_error(error, f"write {end - position} bytes at position {position} of", self.path) from error
+        except BaseException:
+            # A signal's exception between two system calls: the file must not keep half of a write.
+            self._roll_back(descriptor)
+            raise
+        self._size = max(self._size, end)
+        self._physical = max(self._physical, end)
+        self._writes += 1
+
+    def _roll_back(self, descriptor: int) -> None:
+        """Give the file the length it had before a failed write. What was reserved goes: half a write lies in it."""
+        try:
+            if os.fstat(descriptor).st_size != self._size:
+                os.ftruncate(descriptor, self._size)
+            self._physical = self._size
+        except OSError as error:
+            self._failed = f"a failed write could not be undone ({error.strerror})"
+            raise StorageError(
+                f"{self.path}: {self._failed}; bytes behind position {self._size} are in doubt. "
+                "Close the log and open it again"
+            ) from error
+
+    def _check_writable(self, doing: str, position: int) -> None:
+        if self.read_only:
+            raise refuse_write(doing, self.path)
+        if self._failed is not None:
+            raise StorageError(f"{self.path}: {self._failed}; close the log and open it again")
+        if not 0 <= position <= self._size:
+            raise ValueError(f"cannot {doing} {self.path} at position {position}: it has {self._size} bytes")
+
+    def truncate(self, size: int) -> None:
+        self._check_writable("truncate", size)
+        if size != self._size:
+            self._cut(size)
+
+    def _cut(self, size: int) -> None:
+        descriptor = self._pin()
+        try:
+            os.ftruncate(descriptor, size)
+            self._size = self._physical = size
+            self._writes += 1
+        except OSError as error:
+            raise typed_error(error, f"cut at position {size}", self.path) from error
+        finally:
+            self._unpin()
+
+    def allocate(self, size: int) -> None:
+        self._check_writable("reserve space in", 0)
+        if size <= self._physical or _fallocate is None:
+            return
+        descriptor = self._pin()
+        try:
+            _fallocate(descriptor, 0, size)
+            self._physical = size
+            self._writes += 1
+        except OSError as error:
+            # Part of it may have been reserved.
+            self._roll_back(descriptor)
+            if error.errno not in _CANNOT_RESERVE:
+                raise typed_error(error, f"reserve {size} bytes for", self.path) from error
+        finally:
+            self._unpin()
+
+    def trim(self) -> None:
+        self._check_writable("trim", 0)
+        if self._physical != self._size:
+            self._cut(self._size)
+
+    def sync(self) -> None:
+        self._check_writable("sync", 0)
+        target = self._writes
+        if self._synced >= target:
+            return
+        descriptor = self._pin()
+        try:
+            _fdatasync(descriptor)
+        except OSError as error:
+            self._failed = f"an earlier sync failed ({error.strerror}), and what it lost cannot be known"
+            # Never DiskFull: that would say that nothing was written.
+            raise StorageError(
+                f"cannot sync {self.path}: {error.strerror}. Check the device and the kernel's log"
+            ) from error
+        finally:
+            self._unpin()
+        self._synced = max(self._synced, target)
+
+    def view(self) -> memoryview:
+        if self.read_only:
+            return memoryview(self.read(0, self.size()))
+        descriptors = self._descriptors
+        if self._size <= _COPY_BYTES_MAX or len(descriptors.maps) >= descriptors.max_open // 2:
+            return memoryview(self.read(0, self._size))
+        descriptor, size = self._pin(), self._size
+        try:
+            mapped = descriptors.spared(lambda: mmap.mmap(descriptor, size, access=mmap.ACCESS_READ))
+            with descriptors.lock:
+                descriptors.maps.add(mapped)
+            return memoryview(mapped)
+        except OSError as error:
+            raise typed_error(error, "map", self.path) from error
+        finally:
+            self._unpin()
+
+    def close(self) -> None:
+        try:
+            if not self._closed and not self.read_only and self._failed is None:
+                with suppress(LogNotFound):  # removed meanwhile
+                    self.trim()
+        finally:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        with self._descriptors.lock:
+            self._closed = True
+            if self.pins == 0:
+                self._release()
+
+
+def _write_rest(
+    descriptor: int, position: int, buffers: tuple[bytes | bytearray | memoryview, ...], written: int
+) -> None:
+    """Go on where a short write stopped. The kernel says why it was short when it is asked to go on."""
+    skip = written
+    for start in range(0, len(buffers), _IOV_MAX):
+        rest = []
+        for buffer in buffers[start : start + _IOV_MAX]:
+            taken = min(skip, len(buffer))
+            skip -= taken
+            if taken < len(buffer):
+                rest.append(memoryview(buffer)[taken:])
+        while rest:
+            count = os.pwritev(descriptor, rest, position + written)
+            if count == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            written += count
+            while rest and count >= len(rest[0]):
+                count -= len(rest.pop(0))
+            if rest:
+                rest[0] = rest[0][count:]
