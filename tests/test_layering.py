@@ -23,12 +23,15 @@ LAYERS = [
         record clock config partitioner
         future compression files schema assignor
         batch checkpoint
-        validate metadata published index epoch sequence
-        segment
-        segments retention compaction
+        validate metadata published index epoch logfile
+        sequence segment
+        segments
+        trash retention compaction integrity
+        local_log
         readable recovery
+        written
         partition
-        directory
+        directory cleaner
         topic catalogue
         inspect
         message
@@ -47,14 +50,15 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 CLIENT = {"accumulator", "cluster", "producer", "consumer", "admin"}
 STORAGE = set(
     """
-    files checkpoint validate metadata published index epoch sequence segment segments retention compaction readable
-    recovery partition directory topic catalogue inspect replica node fetcher broker reader
+    files checkpoint validate metadata published index epoch logfile sequence segment segments trash retention
+    compaction integrity local_log readable recovery written partition cleaner directory topic catalogue inspect replica
+    node fetcher broker reader
 """.split()
 )
 
 # Who waits: broker (with node, fetcher and worker, which stand beside it), the clients, and the clock that they ask.
 WAITING = {"clock", "broker", "node", "fetcher", "worker", "reader", "producer", "consumer", "kafka", "log"}
-PLAIN_LOCK = {"files", "partition", "future"}
+PLAIN_LOCK = {"files", "written", "future"}
 WAITS = set(
     """
     _thread asyncio concurrent multiprocessing queue sched select selectors signal socket socketserver ssl subprocess

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable
 
 from pylog import metadata
-from pylog.batch import Batch, encode
+from pylog.batch import Batch, Origin, encode
 from pylog.checkpoint import read_topic_id
 from pylog.config import TopicConfig
 from pylog.directory import LogDirectory, folder_name, partition_folders
@@ -27,7 +27,6 @@ from pylog.partition import Partition
 from pylog.readable import ReadablePartition
 from pylog.schema import message
 from pylog.segments import base_offsets
-from pylog.validate import Origin
 
 logger = logging.getLogger("pylog")
 

@@ -2,6 +2,8 @@
 
     *-offset-checkpoint         "0\n" count "\n" then a line "topic partition offset" each
     leader-epoch-checkpoint     "0\n" count "\n" then a line "epoch startOffset" each, both columns rising
+    pylog-damages               "0\n" count "\n" then a line "base position end offset nextOffset" each: what cannot be
+                                read any more in a partition's files (ours; Kafka ignores it)
     partition.metadata          "version: 0\ntopic_id: " 22 characters of URL-safe base64, no newline at the end
     meta.properties             Java properties: "key=value" lines, comments with "#" or "!"
 
@@ -23,6 +25,7 @@ from pylog.files import Files, join
 from pylog.record import TopicPartition
 
 PARTITION_METADATA = "partition.metadata"
+DAMAGES = "pylog-damages"
 
 _VERSION = "0"
 _NUMBER = re.compile(r"-?[0-9]{1,19}\Z", re.ASCII)
@@ -72,6 +75,28 @@ def read_epochs(files: Files, path: str) -> list[tuple[int, int]]:
 def write_epochs(files: Files, path: str, epochs: Iterable[tuple[int, int]]) -> None:
     """Replace a leader epoch checkpoint, durably."""
     _write_checkpoint(files, path, [f"{epoch} {start}" for epoch, start in epochs])
+
+
+def read_damages(files: Files, directory: str) -> dict[int, list[tuple[int, int, int, int]]]:
+    """The damaged parts of a partition's files by base offset: (position, end, offset, next offset) each, rising."""
+    path = join(directory, DAMAGES)
+    damages: dict[int, list[tuple[int, int, int, int]]] = {}
+
+    def entry(fields: list[str], number: int) -> None:
+        base, position, end, offset, following = (_number(field, _INT64, path, number) for field in fields)
+        if not (0 <= base <= offset <= following and 0 <= position <= end):
+            _refuse(path, number, "these numbers cannot be")
+        damages.setdefault(base, []).append((position, end, offset, following))
+
+    if files.stat(path) is not None:
+        _read_checkpoint(files, path, 5, entry)
+    return damages
+
+
+def write_damages(files: Files, directory: str, damages: Mapping[int, Iterable[tuple[int, int, int, int]]]) -> None:
+    """Replace the list of damaged parts, durably."""
+    lines = [" ".join(map(str, (base, *damage))) for base, parts in sorted(damages.items()) for damage in parts]
+    _write_checkpoint(files, join(directory, DAMAGES), lines)
 
 
 def read_topic_id(files: Files, directory: str) -> uuid.UUID | None:

@@ -22,9 +22,10 @@ from pylog.checkpoint import read_offsets, read_properties, write_offsets, write
 from pylog.errors import LogNotFound, StorageError, UnsupportedFormat
 from pylog.files import Files, join
 from pylog.metadata import is_topic_name
-from pylog.partition import Checkpoint, Partition
+from pylog.partition import Partition
 from pylog.published import Entry, Published
 from pylog.record import TopicPartition
+from pylog.recovery import Checkpoint
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
@@ -143,6 +144,7 @@ class LogDirectory:
         durable = published.durable_offset if published is not None else self._recovery_points.get(key, 0)
         return Checkpoint(
             start_offset=self._start_offsets.get(key, 0),
+            recovery_point=durable,
             durable_offset=durable,
             high_watermark=self._high_watermarks.get(key, 0),
             clean=self.clean,
@@ -161,7 +163,7 @@ class LogDirectory:
             self._recovery_points[key] = partition.durable_offset
             self._high_watermarks[key] = partition.high_watermark
             self._start_offsets.pop(key, None)
-            if partition.start_offset > partition.segments[0][0].base_offset:
+            if partition.start_offset > partition.first_base_offset:
                 self._start_offsets[key] = partition.start_offset
         write_offsets(self.files, join(self.path, RECOVERY_POINTS), self._recovery_points)
         write_offsets(self.files, join(self.path, START_OFFSETS), self._start_offsets)

@@ -14,6 +14,7 @@ Source: Kafka's LeaderEpochFileCache.
 from bisect import bisect_right
 
 from pylog.checkpoint import read_epochs, write_epochs
+from pylog.errors import DiskFull
 from pylog.files import Files
 
 NO_EPOCH = -1
@@ -82,11 +83,18 @@ class LeaderEpochs:
             self._replace(kept)
 
     def truncate_start(self, offset: int) -> None:
-        """The log now starts at `offset`: forget epochs that ended there; the one that goes on starts there."""
+        """The log now starts at `offset`: forget epochs that ended there; the one that goes on starts there.
+
+        A full disk keeps the old file, which says nothing wrong: deleting records has to work without a byte free.
+        """
         gone = [entry for entry in self._entries if entry[1] <= offset]
         if not gone or (gone[-1][1] == offset and len(gone) == 1):
             return
-        self._replace(((gone[-1][0], offset), *self._entries[len(gone) :]))
+        kept = ((gone[-1][0], offset), *self._entries[len(gone) :])
+        try:
+            self._replace(kept)
+        except DiskFull:
+            self._entries = kept
 
     def clear(self) -> None:
         """Forget everything: the log starts anew."""

@@ -360,3 +360,142 @@ class TimeIndex(_Index):
             last_timestamp, last_relative = timestamp, relative
             count += 1
         return count
+
+
+class AbortedTxn(NamedTuple):
+    """A transaction that was aborted: data in [first_offset, last_offset), the marker at last_offset."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+    """The last stable offset right after the abort."""
+
+
+class TransactionIndex:
+    """The aborted transactions whose markers lie in a segment, in the order of the markers.
+
+    The file is made with the first one. Small, and read as a whole; its owner keeps it in memory.
+    """
+
+    _entry = Struct(">hqqqq")
+
+    def __init__(self, files: Files, path: str, base_offset: int) -> None:
+        self.files = files
+        self.path = path
+        self.base_offset = base_offset
+        self._file: File | None = None
+        self._fault: str | None = None
+        self._written = 0
+        self._rows: list[AbortedTxn] = []
+        self._load()
+
+    def _load(self) -> None:
+        self._fault, self._written, self._rows = None, 0, []
+        if self.files.stat(self.path) is None:
+            return
+        data = self.files.read_file(self.path)
+        rows: list[AbortedTxn] = []
+        for version, *fields in self._entry.iter_unpack(data[: len(data) - len(data) % self._entry.size]):
+            txn = AbortedTxn(*fields)
+            last = rows[-1].last_offset if rows else self.base_offset - 1
+            if version != 0 or txn.last_offset <= last or not 0 <= txn.first_offset <= txn.last_offset:
+                self._fault = f"entry {len(rows)} (version {version}, {txn}) cannot be"
+                break
+            rows.append(txn)
+        self._rows, self._written = rows, len(rows)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file, or there will be one with the next sync."""
+        return bool(self._rows) or self.files.stat(self.path) is not None
+
+    @property
+    def entries(self) -> int:
+        """How many transactions there are."""
+        return len(self._current())
+
+    def __iter__(self) -> Iterator[AbortedTxn]:
+        return iter(self._current())
+
+    def sanity(self) -> str | None:
+        """What is wrong with the file, in words; None when all of it can be believed."""
+        return self._fault
+
+    def _current(self) -> list[AbortedTxn]:
+        if self.files.read_only:
+            # Another process may have added some.
+            self._load()
+        return self._rows
+
+    def append(self, txn: AbortedTxn) -> None:
+        """Note an aborted transaction. A full disk keeps it in memory; it is written with the next one.
+
+        Raises: StorageError unless its marker lies behind that of the last.
+        """
+        if self._rows and txn.last_offset <= self._rows[-1].last_offset:
+            raise StorageError(
+                f"{self.path}: a marker at offset {txn.last_offset} does not follow {self._rows[-1].last_offset}"
+            )
+        self._rows.append(txn)
+        self._flush_if_room()
+
+    def collect(self, start: int, upto: int) -> tuple[list[AbortedTxn], bool]:
+        """The transactions with records in [start, upto), and whether none can be in later segments.
+
+        (TransactionIndex.collectAbortedTxns)
+        """
+        found = []
+        for txn in self._current():
+            if txn.last_offset >= start and txn.first_offset < upto:
+                found.append(txn)
+            if txn.last_stable_offset >= upto:
+                return found, True
+        return found, False
+
+    def truncate(self, offset: int) -> None:
+        """Drop the transactions whose markers lie at or above `offset`."""
+        kept = [txn for txn in self._rows if txn.last_offset < offset]
+        if len(kept) < len(self._rows):
+            self._replace(kept)
+
+    def reset(self) -> None:
+        """Drop everything."""
+        self._fault = None
+        if self.exists:
+            self._replace([])
+
+    def _replace(self, rows: list[AbortedTxn]) -> None:
+        self._open().truncate(0)
+        self._rows, self._written = rows, 0
+        self._flush_if_room()
+
+    def _open(self) -> File:
+        if self._file is None:
+            self._file = self.files.open(self.path, create=True)
+        return self._file
+
+    def _flush_if_room(self) -> None:
+        rows = self._rows[self._written :]
+        try:
+            file = self._open()
+            file.write(self._written * self._entry.size, b"".join(self._entry.pack(0, *txn) for txn in rows))
+            self._written += len(rows)
+        except DiskFull:
+            # The marker is in the log already, and must not be refused for its index.
+            return
+
+    def sync(self) -> None:
+        """Make it durable, as far as the disk has room."""
+        if self._written < len(self._rows):
+            self._flush_if_room()
+        if self._file is not None:
+            self._file.sync()
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self._file is not None:
+            if self._written < len(self._rows):
+                self._flush_if_room()
+            self._file.close()
+            self._file = None

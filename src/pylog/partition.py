@@ -1,49 +1,51 @@
-"""The log of one partition: segments in order, offsets, watermarks.
+"""The log of one partition: segments in order, offsets, watermarks, producers.
 
-    start_offset <= high_watermark <= next_offset,  start_offset <= durable_offset <= next_offset     (half-open ends)
+    start_offset <= last_stable_offset <= high_watermark <= next_offset,  durable_offset <= next_offset   (half-open)
 
     [ segment 0 ][ segment 4096 ][ segment 9001, active ]
       sealed, immutable            the only one that is written
 
-There are two ways in, and both end in `_write`: `append` gives a client's batch its offsets and its leader epoch,
+There are two ways in, and both end in `_write`: `append` gives a leader's batch its offsets and its leader epoch,
 `append_follower` takes a leader's bytes as they are. Nothing here syncs by itself: `sync` is called by whoever has to
 promise durability, and moves `durable_offset`.
 
-What may be seen from outside this process is said by `publish`, after the bytes are in the file and never before.
+What may be seen from outside this process is said by `publish`, after the bytes are in the file and never before; what
+is taken away is announced by a new generation, before it goes.
 
 A failed write or sync latches the partition: its files are in doubt, so every later call raises PartitionFailed until
 the log is opened again and recovery has read what is really there (a failed fsync is never tried again). A full disk
-does not latch: the file was put back to the last whole batch.
+does not latch: the file was put back to the last whole batch. (Kafka: UnifiedLog, LocalLog.)
 """
 
 import logging
-import threading
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from uuid import UUID
 
-from pylog.batch import Batch
+from pylog.batch import Batch, Buffer, Origin, marker_at
 from pylog.checkpoint import write_topic_id
 from pylog.config import TopicConfig
 from pylog.epoch import LeaderEpochs
 from pylog.errors import (
-    CorruptBatch,
-    DiskFull,
     DurabilityUnknown,
     FencedLeaderEpoch,
+    LogNotFound,
     OffsetOutOfRange,
-    PartitionFailed,
-    PylogError,
+    PolicyViolation,
+    RecordBatchTooLarge,
 )
 from pylog.files import Files, join
-from pylog.kernel import BatchSpan, walk
-from pylog.published import Entry, State
-from pylog.readable import ReadablePartition
+from pylog.kernel import BatchSpan
+from pylog.local_log import LocalLog
+from pylog.published import Entry
 from pylog.record import TopicPartition
-from pylog.recovery import Recovered, drop_empty_tail, recover
-from pylog.segment import Segment, file_name
-from pylog.segments import Segments, base_offsets, remove_orphans, without_index
-from pylog.validate import Origin, leader_batch
+from pylog.recovery import Checkpoint, Quarantined, Recovered, Recovery, settle
+from pylog.retention import Bounds, rules
+from pylog.segment import Segment
+from pylog.sequence import Plan, Producers, Verification
+from pylog.validate import follower_spans, leader_batch, leader_batches
+from pylog.written import WrittenPartition
 
 logger = logging.getLogger("pylog")
 
@@ -56,44 +58,31 @@ class Appended:
     next_offset: int
     log_append_time: int | None = None
     """The broker's clock, where the topic stamps LogAppendTime; None where records keep their own timestamps."""
+    duplicate: bool = False
+    """The producer has sent the batch before: nothing was written, the offsets are those it got then."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """What the log directory remembered of a partition when it was last open."""
-
-    start_offset: int = 0
-    durable_offset: int = 0
-    """Everything below was fsynced, indexes too: recovery begins here."""
-    high_watermark: int = 0
-    clean: bool = True
-
-
-class Partition(ReadablePartition):
+class Partition(WrittenPartition):
     """One partition of a topic on one node, with its writer. Knows nothing of roles, followers or who asks.
 
     Thread-safe: one lock for writing; reading takes none (bytes below `next_offset` never change while they exist).
     """
 
     def __init__(
-        self,
-        files: Files,
-        directory: str,
-        topic: str,
-        number: int,
-        config: TopicConfig,
-        entry: Entry | None = None,
-    ) -> None:
-        super().__init__(directory, topic, number)
+        self, files: Files, directory: str, topic: str, number: int, config: TopicConfig, entry: Entry | None = None,
+        *, producer_id_expiration_ms: int = 86_400_000, verify_transactions: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(directory, topic, number, entry)
         self.files = files
         self.config = config
         self.recovered: Recovered | None = None
+        self.quarantined: tuple[Quarantined, ...] = ()
         self.epochs: LeaderEpochs
-        self._entry = entry
-        self._generation = 0
-        self._unsynced_names = False
-        self._failure: BaseException | None = None
-        self._lock = threading.Lock()
+        self.producers = Producers(
+            f"{topic}-{number}", expiration_ms=producer_id_expiration_ms, verify=verify_transactions
+        )
+        self._local = LocalLog(files, directory, config)
+        self._segments = self._local.segments
 
     @property
     def is_open(self) -> bool:
@@ -101,9 +90,20 @@ class Partition(ReadablePartition):
         return len(self._segments) > 0
 
     @property
-    def failed(self) -> bool:
-        """Whether an I/O error has latched it: what it holds is in doubt until the log is opened again."""
-        return self._failure is not None
+    def last_stable_offset(self) -> int:
+        """The end of what read_committed sees: the first offset of an open transaction, or the high watermark."""
+        unstable = self.producers.first_unstable_offset
+        return self.high_watermark if unstable is None else min(self.high_watermark, max(unstable, self.start_offset))
+
+    @property
+    def data_end(self) -> int:
+        """Behind the last record in the files: only a truncation inside a batch leaves it below `next_offset`."""
+        return self._segments.active.next_offset if len(self._segments) else 0
+
+    @property
+    def data_end_max(self) -> int:
+        """Only this process writes, so it knows."""
+        return max(self.next_offset, self.data_end)
 
     # --- opening and closing ---------------------------------------------------------------------------------------
 
@@ -113,60 +113,49 @@ class Partition(ReadablePartition):
         write_topic_id(self.files, self.directory, topic_id)
         self.epochs = LeaderEpochs(self.files, join(self.directory, "leader-epoch-checkpoint"))
         self.start_offset = self.next_offset = self.high_watermark = self.durable_offset = start_offset
-        self._add_segment(start_offset, now_ms)
+        self.producers.clear(start_offset)
+        self._local.add(start_offset, now_ms)
+        self._local.snapshot(self.producers)
         self.publish()
 
     def open(self, checkpoint: Checkpoint, now_ms: int) -> None:
         """Open what is on disk. After an unclean stop everything from the recovery point on is read and checked.
 
         A bad batch at or beyond the durable offset is a torn tail: it is cut, and `recovered` says where. Below it,
-        something that was promised is damaged: CorruptBatch is raised and nothing is cut (see `recovery`).
+        something that was promised is damaged: it is kept and stepped over, and `quarantined` says where.
         """
+        names = settle(self.files, self.directory)
         self.epochs = LeaderEpochs(self.files, join(self.directory, "leader-epoch-checkpoint"))
-        remove_orphans(self.files, self.directory)
-        bases = base_offsets(self.files, self.directory)
-        self._segments = Segments(
-            Segment(self.files, self.directory, base, self.config, active=base == bases[-1]) for base in bases
-        )
-        if not bases:
-            self._add_segment(checkpoint.start_offset, now_ms)
-        active = self._segments.active
-        stat = self.files.stat(active.path)
-        active.created_ms = stat.mtime_ms if stat is not None else now_ms
-        damaged = without_index(self.files, self.directory)
-        if not checkpoint.clean or damaged or active.load() is not None:
-            self.recovered = recover(
-                self._segments, self.epochs, TopicPartition(self.topic, self.number),
-                start=min([checkpoint.durable_offset, *damaged]), promised=checkpoint.durable_offset,
-            )  # fmt: skip
-        if drop_empty_tail(self._segments):
-            self._unsynced_names = True
-        self.next_offset = self._segments.active.next_offset
-        if self.next_offset < checkpoint.durable_offset:
-            raise CorruptBatch(
-                f"the log ends at offset {self.next_offset}, but everything below {checkpoint.durable_offset} was "
-                "durable: the files were cut or replaced. Restore them from a replica or a backup",
-                path=active.path, position=active.size, offset=self.next_offset,
-            )  # fmt: skip
+        self._local.load(names)
+        self._segments = self._local.segments
+        if not len(self._segments):
+            self._local.add(checkpoint.start_offset, now_ms)
+        recovery = self._recovery(checkpoint, now_ms)
+        self.next_offset = recovery.run(names)
+        self.recovered, self.quarantined = recovery.torn, tuple(recovery.quarantined)
+        if self._segments.active.log.ends_damaged:
+            self._roll(self.next_offset, now_ms)
         if self.next_offset < checkpoint.start_offset:
             self._restart_at(checkpoint.start_offset, now_ms)
         self.start_offset = max(checkpoint.start_offset, self._segments.first.base_offset)
         self.epochs.truncate_end(self.next_offset)
-        self.durable_offset = (
-            self.next_offset if checkpoint.clean else max(checkpoint.durable_offset, self.start_offset)
-        )
+        self.epochs.truncate_start(checkpoint.start_offset)
+        known = checkpoint.recovery_point if not checkpoint.clean else self.next_offset
+        self.durable_offset = min(max(known, self.start_offset), self.next_offset)
         self.high_watermark = min(max(checkpoint.high_watermark, self.start_offset), self.next_offset)
-        before = self._entry.read() if self._entry is not None else None
-        self._generation = before.generation + 1 if before is not None else 0
+        self.producers.advance(self.high_watermark)
+        self._begin_generation()
         self.publish()
 
-    def _restart_at(self, offset: int, now_ms: int) -> None:
-        for segment in self._segments:
-            segment.remove()
-        self._segments = Segments()
-        self.epochs.clear()
-        self._add_segment(offset, now_ms)
-        self.next_offset = offset
+    def _roll(self, base_offset: int, now_ms: int) -> Segment:
+        self.producers.reach(base_offset)
+        segment = self._local.roll(base_offset, now_ms)
+        self._local.snapshot(self.producers)
+        return segment
+
+    def _recovery(self, checkpoint: Checkpoint, now_ms: int) -> Recovery:
+        key = TopicPartition(self.topic, self.number)
+        return Recovery(self._local, key, self.epochs, self.producers, checkpoint, now_ms)
 
     def close(self) -> bool:
         """Sync everything and give the descriptors back; whether it is all safe.
@@ -174,89 +163,139 @@ class Partition(ReadablePartition):
         A failed partition is left as it is.
         """
         with self._lock:
-            clean = self._failure is None
+            clean = not self.failed
             if clean:
                 self._segments.active.finish()
+                self._local.snapshot(self.producers)
         try:
             if clean:
-                self._sync_from(self.durable_offset)
+                self._local.sync(self.durable_offset)
                 self.durable_offset = self.next_offset
                 self.publish()
         finally:
-            for segment in self._segments:
-                segment.close()
+            self.abandon()
         return clean
 
-    def _add_segment(self, base_offset: int, now_ms: int) -> Segment:
-        for suffix in (".log", ".index", ".timeindex"):
-            path = join(self.directory, file_name(base_offset, suffix))
-            if self.files.stat(path) is not None:
-                self.files.remove(path)
-        segment = Segment(self.files, self.directory, base_offset, self.config, active=True, create=True)
-        segment.created_ms = now_ms
-        self._segments.add(segment)
-        self._unsynced_names = True
-        return segment
+    def abandon(self) -> None:
+        """Give the descriptors back and write nothing: what an opening that failed is left with."""
+        self._local.close()
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        """Go by `config` from now on: the next append, roll and clean-up do."""
+        with self._lock:
+            self.config = config
+            self._local.reconfigure(config)
 
     # --- appending -------------------------------------------------------------------------------------------------
 
-    def append(self, batch: Batch, *, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
+    def append(
+        self, batch: Batch, *, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT, transaction_version: int = -1,
+        guard: Verification | None = None,
+    ) -> Appended:  # fmt: skip
         """Append one batch as the leader of `epoch`: it gets the next offsets. Visible to nobody before `publish`.
 
-        Raises: what `validate.leader_batch` refuses; DiskFull (nothing written, try again when there is room);
-        DurabilityUnknown (the write failed and the partition is latched); PartitionFailed (it had failed before).
+        `guard` is what `start_verification` gave, where transactions are verified.
+        Raises: what `validate.leader_batch` and `Producers.plan` refuse; RecordBatchTooLarge (larger than a segment);
+        DiskFull (nothing written, try again when there is room); DurabilityUnknown (the write failed and the partition
+        is latched); PartitionFailed (it had failed before).
         """
+        batch = leader_batch(batch, self.config, now_ms, origin=origin)
+        return self._append(batch, epoch, now_ms, origin, transaction_version, guard)
+
+    def append_bytes(
+        self, data: Buffer, *, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT,
+        transaction_version: int = -1, guard: Verification | None = None,
+    ) -> Appended:  # fmt: skip
+        """Append a batch that somebody else has encoded: every byte of it is checked first.
+
+        Without a whole batch nothing happens. Raises what `validate.leader_batches` and `append` raise.
+        """
+        batches = leader_batches(data, self.config, now_ms, origin=origin)
+        if not batches:
+            return Appended(self.next_offset, self.next_offset)
+        return self._append(batches[0], epoch, now_ms, origin, transaction_version, guard)
+
+    def _append(
+        self, batch: Batch, epoch: int, now_ms: int, origin: Origin, transaction_version: int,
+        guard: Verification | None,
+    ) -> Appended:  # fmt: skip
         with self._lock:
             self._check_usable()
             self._check_epoch(epoch)
-            if origin is Origin.CLIENT:
-                batch = leader_batch(batch, self.config, now_ms)
             base_offset = self.next_offset
             batch.stamp(base_offset, epoch)
-            self._write(batch.data, batch, epoch, now_ms)
+            segment = self._make_room([batch], batch.size, now_ms)
+            plan = None
+            if batch.producer_id >= 0:
+                marker = batch.marker() if batch.is_control else None
+                plan = self.producers.plan(
+                    [(batch, marker)], origin=origin, transaction_version=transaction_version, guard=guard
+                )
+                if plan.duplicate is not None:
+                    known = plan.duplicate
+                    return Appended(known.first_offset, known.last_offset + 1, known.timestamp, duplicate=True)
+            self._write(segment, batch.data, [batch], plan)
             return Appended(base_offset, self.next_offset, batch.append_timestamp)
 
-    def append_follower(self, data: bytes | memoryview, *, now_ms: int) -> Appended:
-        """Append a leader's bytes unchanged: same offsets, same epochs, rolled at the same batches (gaps are fine).
+    def append_follower(self, data: Buffer, *, epoch: int, now_ms: int) -> Appended:
+        """Append bytes of the leader of `epoch` unchanged, in one piece: same offsets, same epochs (gaps are fine).
 
-        A partial batch at the end is dropped, the next fetch brings it whole. Raises: CorruptBatch (a CRC or a bound),
-        OffsetOutOfRange (it begins below the end of this log), and what `append` raises for the disk.
+        A partial batch at the end is dropped, the next fetch brings it whole; so is what a later leader wrote
+        (KAFKA-18723). Raises: CorruptBatch (a CRC or a bound), OffsetOutOfRange (it begins below the end of this log),
+        and what `append` raises for the disk.
         """
-        spans, valid, reason = walk(data, check_crc=True)
-        if reason is not None:
-            raise CorruptBatch(f"fetched from the leader of {self.topic}-{self.number}: {reason}", position=valid)
+        spans = follower_spans(data)
+        spans = list(takewhile(lambda span: span.leader_epoch <= epoch, spans))
         with self._lock:
             self._check_usable()
             base_offset = self.next_offset
-            view = memoryview(data)
-            for span in spans:
-                if span.base_offset < self.next_offset:
-                    raise OffsetOutOfRange(
-                        f"fetched offset {span.base_offset} is below the end of {self.topic}-{self.number}, "
-                        f"{self.next_offset}"
-                    )
-                # One write a batch: the roll rules see what the leader's saw, so the files come out the same.
-                self._write(view[span.position : span.position + span.size], span, span.leader_epoch, now_ms)
+            if not spans:
+                return Appended(base_offset, base_offset)
+            if spans[0].base_offset < base_offset:
+                raise OffsetOutOfRange(
+                    f"fetched offset {spans[0].base_offset} is below the end of {self.topic}-{self.number}, "
+                    f"{base_offset}"
+                )
+            size = spans[-1].position + spans[-1].size
+            segment = self._make_room(spans, size, now_ms)
+            plan = None
+            if any(span.producer_id >= 0 for span in spans):
+                marked = [(span, marker_at(data, span)) for span in spans]
+                plan = self.producers.plan(marked, origin=Origin.REPLICATION)
+            self._write(segment, memoryview(data)[:size], spans, plan)
             return Appended(base_offset, self.next_offset)
 
-    def _write(self, data: bytes | bytearray | memoryview, batch: Batch | BatchSpan, epoch: int, now_ms: int) -> None:
+    def _make_room(self, batches: Sequence[Batch | BatchSpan], size: int, now_ms: int) -> Segment:
+        """The segment that an append goes into, a new one if need be; its leader epochs are noted before it."""
+        with self._in_doubt():
+            for batch in batches:
+                if batch.leader_epoch >= 0:
+                    self.epochs.assign(batch.leader_epoch, batch.base_offset)
+        if size > self.config.segment_bytes:
+            raise RecordBatchTooLarge(
+                f"{size} bytes do not fit into a segment of {self.topic}-{self.number}: "
+                f"segment.bytes={self.config.segment_bytes}"
+            )
+        segment = self._segments.active
+        newest = max(batch.max_timestamp for batch in batches)
+        if segment.should_roll(size, batches[-1].last_offset, newest, now_ms):
+            with self._in_doubt():
+                segment = self._roll(max(batches[0].base_offset, self.next_offset), now_ms)
+        return segment
+
+    def _write(
+        self, segment: Segment, data: Buffer, batches: Sequence[Batch | BatchSpan],
+        plan: Plan | None,
+    ) -> None:  # fmt: skip
         """The one place where bytes enter the log."""
-        try:
-            segment = self._segments.active
-            if segment.size > 0 and segment.should_roll(batch, now_ms):
-                segment = self._roll(batch.base_offset, now_ms)
-            if epoch > self.epochs.latest:
-                self.epochs.assign(epoch, batch.base_offset)
-            segment.append(data, batch)
-            self.next_offset = segment.next_offset
-        except DiskFull:
-            raise
-        except BaseException as error:
-            # Also an interrupt between the write and its bookkeeping: what memory says is in doubt, the file is not.
-            self._latch(error)
-            if not isinstance(error, Exception):
-                raise
-            raise DurabilityUnknown(self._failed_words(error)) from error
+        with self._in_doubt():
+            segment.append(data, batches)
+            self.next_offset = batches[-1].last_offset + 1
+            if plan is None:
+                self.producers.reach(self.next_offset)
+            else:
+                for txn in self.producers.apply(plan, self.next_offset):
+                    segment.aborted.append(txn)
 
     def begin_epoch(self, epoch: int) -> None:
         """Note that the leader of `epoch` begins at the end of the log, before it appends: who follows an older epoch
@@ -265,7 +304,9 @@ class Partition(ReadablePartition):
         with self._lock:
             self._check_usable()
             self._check_epoch(epoch)
-            self.epochs.assign(epoch, self.next_offset)
+            with self._in_doubt():
+                self._local.drop_empty_tail()
+                self.epochs.assign(epoch, self.next_offset)
 
     def _check_epoch(self, epoch: int) -> None:
         if epoch < self.epochs.latest:
@@ -273,21 +314,26 @@ class Partition(ReadablePartition):
                 f"{self.topic}-{self.number}: epoch {epoch} is over, the log is in epoch {self.epochs.latest}"
             )
 
-    def roll(self, now_ms: int) -> None:
-        """Start a new segment at the end of the log, unless the active one is empty."""
+    def roll(self, now_ms: int) -> int:
+        """Start a new segment at the end of the log, unless the active one is empty; gives where it begins."""
         with self._lock:
             self._check_usable()
-            if self._segments.active.size > 0:
-                self._roll(self.next_offset, now_ms)
+            with self._in_doubt():
+                return self._roll(self.next_offset, now_ms).base_offset
 
-    def _roll(self, base_offset: int, now_ms: int) -> Segment:
-        sealed = self._segments.active
-        # The closing entry before the new segment can be seen: a reader believes a segment that is not the last.
-        sealed.finish()
-        # The new files first: where the disk is too full for them, the old segment simply stays the active one.
-        segment = self._add_segment(base_offset, now_ms)
-        sealed.seal()
-        return segment
+    def start_verification(
+        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
+    ) -> Verification | None:
+        """See `Producers.start_verification`."""
+        with self._lock:
+            return self.producers.start_verification(
+                producer_id, sequence, epoch, supports_epoch_bump=supports_epoch_bump
+            )
+
+    def expire_producers(self, now_ms: int) -> list[int]:
+        """Forget producers that have been idle for `producer.id.expiration.ms`; gives their ids."""
+        with self._lock:
+            return self.producers.expire(now_ms)
 
     # --- durability ------------------------------------------------------------------------------------------------
 
@@ -298,10 +344,14 @@ class Partition(ReadablePartition):
         """
         with self._lock:
             self._check_usable()
-            target = self.next_offset
-        if target > self.durable_offset or self._unsynced_names:
+            target, generation = self.next_offset, self._generation
+        if target > self.durable_offset or self._local.has_unsynced_names:
             try:
-                self._sync_from(self.durable_offset)
+                self._local.sync(self.durable_offset)
+            except LogNotFound:
+                # Removed meanwhile, and with it what was to be synced (KAFKA-15391); else it is missing for good.
+                if generation == self._generation:
+                    raise
             except BaseException as error:
                 with self._lock:
                     self._latch(error)
@@ -311,13 +361,6 @@ class Partition(ReadablePartition):
         with self._lock:
             self.durable_offset = min(max(self.durable_offset, target), self.next_offset)
             return self.durable_offset
-
-    def _sync_from(self, offset: int) -> None:
-        names, self._unsynced_names = self._unsynced_names, False
-        for segment in self._segments.from_offset(offset):
-            segment.sync()
-        if names:
-            self.files.sync_dir(self.directory)
 
     def advance_high_watermark(self, offset: int) -> bool:
         """Move the high watermark up to `offset`, never down and never past the end; publish it.
@@ -329,107 +372,158 @@ class Partition(ReadablePartition):
             if offset <= self.high_watermark:
                 return False
             self.high_watermark = offset
+            self.producers.advance(offset)
             self._publish()
             return True
 
-    def publish(self) -> None:
-        """Tell reader processes what they may see."""
-        with self._lock:
-            self._publish()
+    # --- the end: truncating ---------------------------------------------------------------------------------------
 
-    def _publish(self) -> None:
-        if self._entry is not None:
-            self._entry.publish(self.state())
+    def truncate(self, offset: int, now_ms: int) -> bool:
+        """Drop everything from `offset` on; the log goes on there. Gives whether anything was dropped.
 
-    def state(self) -> State:
-        """The offsets of this moment, as they are published."""
-        return State(
-            generation=self._generation,
-            start_offset=self.start_offset,
-            next_offset=self.next_offset,
-            high_watermark=self.high_watermark,
-            last_stable_offset=self.last_stable_offset,
-            durable_offset=self.durable_offset,
-            failed=self._failure is not None,
-        )
-
-    def _latch(self, error: BaseException) -> None:
-        if self._failure is None:
-            self._failure = error
-            logger.error("%s-%d failed and takes no more appends: %s", self.topic, self.number, error)
-            try:
-                self._publish()
-            except PylogError as second:
-                # The same disk that failed may refuse this too; the latch in memory stands.
-                logger.error("%s-%d: its failure could not be published: %s", self.topic, self.number, second)
-
-    def _failed_words(self, error: BaseException) -> str:
-        return (
-            f"{self.topic}-{self.number} in {self.directory}: {error!r}. Whether the records of this append are on "
-            "disk is unknown; close the log and open it again to read what is there"
-        )
-
-    def _check_usable(self) -> None:
-        if self._failure is not None:
-            raise PartitionFailed(
-                f"{self.topic}-{self.number} in {self.directory} failed earlier ({self._failure}); "
-                "close the log and open it again"
-            )
-
-    # --- truncating ------------------------------------------------------------------------------------------------
-
-    def truncate(self, offset: int, now_ms: int) -> int:
-        """Drop everything from `offset` on, down to a batch boundary; gives the new end."""
-        if offset < self.start_offset:
-            return self.truncate_fully(offset, now_ms)
-        with self._lock:
-            self._check_usable()
-            self._change(offset, lambda: self._truncate_segments(offset))
-            self._publish()
-        return self.next_offset
-
-    def truncate_fully(self, offset: int, now_ms: int) -> int:
-        """Drop everything and start anew at `offset`, which is given back."""
-        with self._lock:
-            self._check_usable()
-            self._change(offset, lambda: self._restart_at(offset, now_ms))
-            self.start_offset = self.high_watermark = self.durable_offset = offset
-            self._publish()
-        return offset
-
-    def _change(self, offset: int, work: Callable[[], None]) -> None:
-        """Do `work`, which takes away what lies at `offset` and beyond.
-
-        Readers in other processes are told first that there is less to see, and by the generation that what they have
-        read meanwhile may be gone.
+        Inside a batch the whole batch goes, which leaves a gap. (UnifiedLog.truncateTo)
         """
-        try:
-            self._generation += 1
-            self.high_watermark = min(self.high_watermark, offset)
-            self.durable_offset = min(self.durable_offset, offset)
-            self._publish()
-            if self._entry is not None:
-                # On disk before the files get shorter: else the next open would miss what was taken away on purpose.
-                self._entry.sync()
-            work()
-            self.epochs.truncate_end(self.next_offset)
-        except BaseException as error:
-            self._latch(error)
-            if not isinstance(error, Exception):
-                raise
-            raise DurabilityUnknown(self._failed_words(error)) from error
-        self.durable_offset = min(self.durable_offset, self.next_offset)
-        self.high_watermark = min(self.high_watermark, self.next_offset)
+        with self._lock:
+            self._check_usable()
+            if offset >= self.next_offset:
+                self.epochs.truncate_end(self.next_offset)
+                return False
+            if offset < self._segments.first.base_offset:
+                self._truncate_fully(offset, offset, now_ms)
+                return True
+            segment = self._segments[self._segments.index_of(offset)]
+            kept = segment.boundary(offset)[1]
+            with self._taking_away(offset, kept):
+                self._local.truncate(offset, now_ms)
+                self.next_offset = offset
+                self.epochs.truncate_end(offset)
+                self.start_offset = min(self.start_offset, offset)
+                self._reload_producers(now_ms)
+            return True
 
-    def _truncate_segments(self, offset: int) -> None:
-        if offset >= self.next_offset:
-            return
-        index = self._segments.index_of(offset)
-        for segment in reversed(self._segments.keep(index + 1)):
-            segment.remove()
-        active = self._segments.active
-        active.activate()
-        active.truncate(offset)
-        drop_empty_tail(self._segments)
-        self.next_offset = self._segments.active.next_offset
-        self._unsynced_names = True
+    def drop_empty_tail(self) -> None:
+        """Remove an empty last segment that a crash or a truncation has left behind.
+
+        Whether the next batch starts a segment is for the roll rules to say, which are the same on every replica.
+        """
+        with self._lock:
+            self._check_usable()
+            with self._in_doubt():
+                self._local.drop_empty_tail()
+
+    def truncate_fully(self, offset: int, now_ms: int, *, start_offset: int | None = None) -> None:
+        """Drop everything and start anew at `offset`, with nothing visible below `start_offset` (`offset` if None)."""
+        with self._lock:
+            self._check_usable()
+            self._truncate_fully(offset, offset if start_offset is None else start_offset, now_ms)
+
+    def _truncate_fully(self, offset: int, start_offset: int, now_ms: int) -> None:
+        with self._taking_away(offset, offset):
+            self._restart_at(offset, now_ms)
+            # What lies below the start needs no snapshot.
+            self.producers.snapshot_offset = max(start_offset, offset)
+            self.start_offset, self.high_watermark = start_offset, max(start_offset, offset)
+            self.durable_offset = offset
+            self.producers.advance(offset)
+
+    def _restart_at(self, offset: int, now_ms: int) -> None:
+        self._local.restart(offset, now_ms)
+        self.epochs.clear()
+        self.producers.clear(offset)
+        self.producers.snapshot_offset = self.next_offset = offset
+
+    def _reload_producers(self, now_ms: int) -> None:
+        self._recovery(Checkpoint(self.start_offset, clean=False), now_ms).finish(self.next_offset)
+        self.producers.advance(self.high_watermark)
+
+    # --- the start: deleting records, retention --------------------------------------------------------------------
+
+    def delete_records(self, offset: int) -> int:
+        """Let the log start at `offset` (-1: at the high watermark); gives the new start. (DeleteRecords)
+
+        It may lie inside a batch. Whole segments below it go with the next `apply_retention`.
+        Raises: PolicyViolation (the topic's policy does not include "delete"), OffsetOutOfRange (above the high
+        watermark).
+        """
+        if "delete" not in self.config.cleanup_policy:
+            raise PolicyViolation(f"{self.topic} has cleanup.policy without delete: its records cannot be deleted")
+        self.advance_start(self.high_watermark if offset == -1 else offset)
+        return self.start_offset
+
+    def advance_start(self, offset: int) -> bool:
+        """Move the start of the log up to `offset`, never down; gives whether it moved.
+
+        Raises: OffsetOutOfRange above the high watermark.
+        """
+        with self._lock:
+            self._check_usable()
+            if not 0 <= offset <= self.high_watermark:
+                raise OffsetOutOfRange(
+                    f"{self.topic}-{self.number} cannot start at offset {offset}: "
+                    f"only what is below the high watermark, {self.high_watermark}, may be deleted"
+                )
+            return self._advance_start(offset)
+
+    def _advance_start(self, offset: int) -> bool:
+        if offset <= self.start_offset:
+            return False
+        self.start_offset = offset
+        with self._in_doubt():
+            self.epochs.truncate_start(offset)
+            self.producers.start_at(offset)
+            self._publish()
+        return True
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Drop the segments that nobody has to keep any more; gives how many. (UnifiedLog.deleteOldSegments)
+
+        They are out of sight at once; their files go with `purge`, when `file.delete.delay.ms` has passed.
+        """
+        with self._lock:
+            self._check_usable()
+            dropped = 0
+            for rule in rules(self.config):
+                bounds = Bounds(self.start_offset, self.high_watermark, self.next_offset, now_ms)
+                count = rule(self._segments, bounds, self.config)
+                dropped += self._drop(count, now_ms) if count else 0
+            return dropped
+
+    def _drop(self, count: int, now_ms: int) -> int:
+        if count == len(self._segments):
+            # A log has a segment at least.
+            self._roll(self.next_offset, now_ms)
+        self._advance_start(self._segments[count].base_offset)
+        with self._in_doubt():
+            self._generation += 1
+            self._local.drop(count, now_ms)
+            self._publish()
+        return count
+
+    def purge(self, now_ms: int) -> None:
+        """Remove the files of segments that were dropped `file.delete.delay.ms` ago. Needs no lock."""
+        self._local.trash.purge(now_ms)
+
+    @property
+    def purge_due_ms(self) -> int | None:
+        """When `purge` has something to do (wall clock, ms); None when nothing waits."""
+        return self._local.trash.due_ms
+
+    # --- the middle: compaction ------------------------------------------------------------------------------------
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int, *, until: Segment) -> bool:
+        """Put `new`, written beside the log as `.cleaned` and synced, in the place of the neighbours `old`.
+
+        False, and `new` is removed, when one of them, or `until`, a segment behind them, is no longer part of the log:
+        what `new` was made from has been cut then. The active segment cannot be replaced.
+        """
+        with self._lock:
+            self._check_usable()
+            there = {id(segment) for segment in self._segments.made}
+            if not {id(until), *map(id, old)} <= there or old[-1] is self._segments.active:
+                new.remove()
+                return False
+            with self._in_doubt():
+                self._generation += 1
+                self._local.replace(old, new, now_ms)
+                self._publish()
+            return True

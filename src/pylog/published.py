@@ -7,7 +7,7 @@
               32  slot A
              128  slot B
     slot       0  u64 sequence | u64 generation | i64 start | i64 next | i64 high watermark | i64 last stable
-              48  i64 durable | u32 flags (1: failed) | u32 crc32c of the key and the 60 bytes before
+              48  i64 durable | i64 data end | u32 flags (1: failed) | u32 crc32c of the key and the 68 bytes before
 
 Publishing is one write of one slot, the one that does not hold the latest state; reading takes the slot with the
 higher sequence among those whose checksum is right. So a reader that meets a write in the middle, or a crash in the
@@ -33,7 +33,7 @@ ENTRY_BYTES = 256
 _HEADER = struct.Struct("<8sII")
 _KEY = struct.Struct("<16si")
 _CRC = struct.Struct("<I")
-_SLOT = struct.Struct("<QQqqqqqI")
+_SLOT = struct.Struct("<QQqqqqqqI")
 _SLOTS_AT = 32
 _SLOT_BYTES = 96
 _FAILED = 1
@@ -50,6 +50,8 @@ class State:
     high_watermark: int = 0
     last_stable_offset: int = 0
     durable_offset: int = 0
+    data_end: int = 0
+    """Behind the last record in the files; only a truncation inside a batch leaves it below `next_offset`."""
     failed: bool = False
     """An I/O error has latched the partition: it takes no appends until the log is opened again."""
 
@@ -74,7 +76,7 @@ class Entry:
         sequence = self._sequence + 1
         body = _SLOT.pack(
             sequence, state.generation, state.start_offset, state.next_offset, state.high_watermark,
-            state.last_stable_offset, state.durable_offset, _FAILED if state.failed else 0,
+            state.last_stable_offset, state.durable_offset, state.data_end, _FAILED if state.failed else 0,
         )  # fmt: skip
         slot = self._position + _SLOTS_AT + _SLOT_BYTES * (sequence & 1)
         self._published.file.write(slot, body + _CRC.pack(crc32c(self.key + body)))
@@ -108,8 +110,8 @@ class Entry:
         checksum = data[at + _SLOT.size : at + _SLOT.size + 4]
         if not any(body) or _CRC.pack(crc32c(self.key + body)) != checksum:
             return 0, None
-        sequence, generation, start, following, high, stable, durable, flags = _SLOT.unpack(body)
-        return sequence, State(generation, start, following, high, stable, durable, bool(flags & _FAILED))
+        sequence, generation, start, following, high, stable, durable, data_end, flags = _SLOT.unpack(body)
+        return sequence, State(generation, start, following, high, stable, durable, data_end, bool(flags & _FAILED))
 
 
 class Published:

@@ -5,7 +5,10 @@ Offsets are half-open: `start_offset` is the first in; `next_offset`, `high_wate
 """
 
 from pylog.errors import CorruptBatch, OffsetOutOfRange
-from pylog.segment import Segment, Slice, TimestampAndOffset
+from pylog.index import AbortedTxn
+from pylog.integrity import check_segment
+from pylog.logfile import Slice
+from pylog.segment import OFFSET_MAX, Segment, TimestampAndOffset
 from pylog.segments import Segments
 
 
@@ -20,7 +23,8 @@ class ReadablePartition:
         self.next_offset = 0
         self.high_watermark = 0
         self.durable_offset = 0
-        self._segments = Segments()
+        self._data_end = 0
+        self._segments = Segments(_none)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.topic}-{self.number} [{self.start_offset}, {self.next_offset})>"
@@ -33,12 +37,18 @@ class ReadablePartition:
     @property
     def segments(self) -> list[tuple[Segment, int]]:
         """Each segment with the offset at which it ends."""
-        return self._segments.spans(self.next_offset)
+        segments, end = self._segments, self.next_offset
+        return [(segment, segments.end_of(index, end)) for index, segment in enumerate(segments)]
+
+    @property
+    def first_base_offset(self) -> int:
+        """Where the first segment begins: at `start_offset` or below it."""
+        return self._segments.first.base_offset
 
     @property
     def size(self) -> int:
         """Bytes of all `.log` files."""
-        return sum(segment.size for segment in self._segments)
+        return self._segments.size()
 
     def read(self, offset: int, max_bytes: int, *, upto: int) -> Slice | None:
         """Whole batches from `offset` up to the offset `upto`, at least one if there is one; None at the end.
@@ -51,20 +61,53 @@ class ReadablePartition:
                 f"offset {offset} of {self.topic}-{self.number} is outside [{self.start_offset}, {self.next_offset}]"
             )
         upto = min(upto, self.next_offset)
-        for segment in self._segments.from_offset(offset):
+        segments = self._segments
+        for index in range(segments.index_of(offset), len(segments)):
             if offset >= upto:
                 return None
-            found = segment.read(offset, max_bytes, upto=upto)
+            end = segments.end_of(index, self.data_end_max)
+            found = segments[index].read(offset, max_bytes, upto=upto, end=end)
             if found is not None:
                 return found
-        if upto == self.next_offset and len(self._segments) and self._segments.active.base_offset < upto:
-            active = self._segments.active
+        if upto == self.next_offset and offset < self.data_end:
+            active = segments.active
             raise CorruptBatch(
-                f"nothing is left of the records from here up to {upto}, where the log should end: the file was cut. "
-                "Run `pylog verify` to see all damage, and restore it from a replica or a backup",
+                f"nothing is left of the records from here up to {self.data_end}, where the log should end: the file "
+                "was cut. Run `pylog verify` to see all damage, and restore it from a replica or a backup",
                 path=active.path, position=active.size, offset=offset,
             )  # fmt: skip
         return None
+
+    @property
+    def data_end(self) -> int:
+        """Behind the last record that is in the files. Below `next_offset` after a truncation inside a batch."""
+        return self._data_end
+
+    @property
+    def data_end_max(self) -> int:
+        """Above every offset that the active segment can hold now."""
+        return OFFSET_MAX
+
+    def aborted(self, start: int, upto: int) -> list[AbortedTxn]:
+        """The aborted transactions that have records in [start, upto), for who reads committed ones only.
+
+        A transaction is noted where its marker lies, which may be some segments further on. (LocalLog.
+        collectAbortedTransactions)
+        """
+        found: list[AbortedTxn] = []
+        for segment in self._segments.from_offset(start):
+            transactions, complete = segment.aborted.collect(start, upto)
+            found += transactions
+            if complete:
+                break
+        return found
+
+    def max_timestamp(self, upto: int) -> TimestampAndOffset | None:
+        """The record with the largest timestamp below `upto`; None when there is none. (KIP-734)"""
+        newest = max(self._segments, key=lambda segment: segment.largest_timestamp, default=None)
+        if newest is None or newest.size == 0:
+            return None
+        return newest.offset_for_time(newest.largest_timestamp, first=self.start_offset, upto=upto)
 
     def offset_for_time(self, timestamp: int, *, upto: int) -> TimestampAndOffset | None:
         """The first record below `upto` whose timestamp is >= `timestamp` (ms), in offset order;
@@ -86,10 +129,14 @@ class ReadablePartition:
 
         Raises CorruptBatch at the first that does not hold.
         """
-        for segment, end in self._segments.spans(self.next_offset):
-            segment.check(end)
+        for segment, end in self.segments:
+            check_segment(segment, end)
         if not self.start_offset <= self.high_watermark <= self.next_offset:
             raise CorruptBatch(
                 f"the high watermark {self.high_watermark} is outside [{self.start_offset}, {self.next_offset}]",
                 path=self.directory,
             )
+
+
+def _none(base_offset: int) -> Segment:
+    raise LookupError(f"there is no segment {base_offset}: the partition is not open")

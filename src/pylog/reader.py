@@ -17,13 +17,14 @@ from typing import Any
 from uuid import UUID
 
 from pylog.catalogue import replay, topics_in_folders
-from pylog.checkpoint import read_offsets
+from pylog.checkpoint import read_damages, read_offsets
 from pylog.clock import Clock
 from pylog.config import NodeConfig, TopicConfig
 from pylog.directory import META_PROPERTIES, PUBLISHED, START_OFFSETS, folder_name, read_identity, require_log
 from pylog.errors import Closed, CorruptBatch, LogNotFound, PylogError, ReadOnly
 from pylog.files import Files, join
 from pylog.future import Future, completed
+from pylog.logfile import Damage, Slice
 from pylog.message import (
     ClusterMetadata,
     CreateTopics,
@@ -44,7 +45,7 @@ from pylog.published import Entry, Published
 from pylog.readable import ReadablePartition
 from pylog.record import TopicPartition
 from pylog.replica import list_part, read_part
-from pylog.segment import Segment, Slice
+from pylog.segment import Segment
 from pylog.segments import Segments, base_offsets
 
 POLL_MS_MIN = 1
@@ -63,6 +64,8 @@ class SharedPartition(ReadablePartition):
         self.start_offset = start_offset
         self._files = files
         self._config = config
+        self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
+        self._stable_offset = 0
         self._find_entry = find_entry
         self._entry: Entry | None = None
         self._generation = -1
@@ -91,19 +94,30 @@ class SharedPartition(ReadablePartition):
         self.next_offset = state.next_offset
         self.high_watermark = state.high_watermark
         self.durable_offset = state.durable_offset
+        self._stable_offset = state.last_stable_offset
+        self._data_end = state.data_end
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What the owner has published; without an owner, nobody knows of transactions."""
+        return self._stable_offset
+
+    def _segment(self, base_offset: int) -> Segment:
+        damages = tuple(Damage(*part) for part in self._damages.get(base_offset, ()))
+        return Segment(self._files, self.directory, base_offset, self._config, active=True, damages=damages)
 
     def _load_segments(self, *, anew: bool) -> None:
         """List the segments; each follows the growth of its files by itself."""
-        known = {} if anew else {segment.base_offset: segment for segment in self._segments}
+        bases = base_offsets(self._files, self.directory)
         before = self._segments
-        self._segments = Segments(
-            known.get(base) or Segment(self._files, self.directory, base, self._config, active=True)
-            for base in base_offsets(self._files, self.directory)
-        )
-        kept = set(self._segments)
-        for segment in before:
-            if segment not in kept:
-                segment.close()
+        if not anew and bases[: len(before)] == before.bases:
+            for base in bases[len(before) :]:
+                before.add(self._segment(base))
+            return
+        self._damages = read_damages(self._files, self.directory)
+        self._segments = Segments(self._segment, bases)
+        for segment in before.made:
+            segment.close()
 
     def _measure(self) -> None:
         self._load_segments(anew=True)
@@ -114,6 +128,7 @@ class SharedPartition(ReadablePartition):
         active.load()
         self.start_offset = max(self.start_offset, self._segments.first.base_offset)
         self.next_offset = self.high_watermark = self.durable_offset = active.next_offset
+        self._stable_offset = self._data_end = active.next_offset
 
     def read(self, offset: int, max_bytes: int, *, upto: int) -> Slice | None:
         """See `ReadablePartition.read`; a read that the owner took something away from is made again."""
@@ -133,7 +148,7 @@ class SharedPartition(ReadablePartition):
 
     def close(self) -> None:
         """Give the descriptors back."""
-        for segment in self._segments:
+        for segment in self._segments.made:
             segment.close()
 
 

@@ -1,22 +1,45 @@
-"""What becomes of a partition's files after an unclean stop: read on from where they are known to be good.
+"""What becomes of a partition's files when it is opened: interrupted work is finished, and after an unclean stop they
+are read on from where they are known to be good.
 
-    [ below the durable offset         )[ at or beyond it                        ]
-      damage: CorruptBatch, nothing cut   whole batches stay, a torn tail is cut
+    [ below the durable offset                    )[ at or beyond it                        ]
+      damage: kept as it is and stepped over;        whole batches stay, a torn tail is cut
+      CorruptBatch for whoever reads what was in it
 
-Indexes are rebuilt from the segment that holds the recovery point on; leader epochs that the checkpoint has missed are
-noted. Works on a partition that nobody else sees yet, so it takes no lock. (Kafka: LogLoader.)
+Indexes are rebuilt from the segment that holds the recovery point on, and where one is missing; leader epochs that the
+checkpoint has missed are noted; the producers' state is read from its snapshots and brought up to the end of the log.
+Works on a partition that nobody else sees yet, so it takes no lock. (Kafka: LogLoader, ProducerStateManager.)
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pylog.batch import Origin, marker_at
+from pylog.config import TopicConfig
 from pylog.epoch import LeaderEpochs
-from pylog.errors import CorruptBatch
+from pylog.files import Files, join
+from pylog.index import AbortedTxn
+from pylog.local_log import LocalLog
+from pylog.logfile import Damage, Fault, Window
 from pylog.record import TopicPartition
-from pylog.segment import Fault
-from pylog.segments import Segments
+from pylog.segment import CLEANED, DELETED, LOG, SUFFIXES, SWAP, Segment
+from pylog.segments import is_segment_file, remove_orphans
+from pylog.sequence import Producers, drop_strays, restore, snapshot_offsets
 
 logger = logging.getLogger("pylog")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What the log directory remembered of a partition when it was last open."""
+
+    start_offset: int = 0
+    recovery_point: int = 0
+    """Everything below was fsynced, indexes too: recovery begins here."""
+    durable_offset: int = 0
+    """Everything below was promised: where it cannot be read it is damaged, and never cut."""
+    high_watermark: int = 0
+    clean: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,58 +55,276 @@ class Recovered:
     reason: str
 
 
-def recover(
-    segments: Segments, epochs: LeaderEpochs, key: TopicPartition, *, start: int, promised: int
-) -> Recovered | None:
-    """Read and index everything from the segment that holds offset `start` on; gives the torn tail, if one was cut.
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A part of the log that was durable and cannot be read any more: kept as it is, and stepped over."""
 
-    `promised` is the durable offset: a bad batch below it raises CorruptBatch, and no log is cut.
+    topic: str
+    partition: int
+    path: str
+    position: int
+    bytes_lost: int
+    offset: int
+    next_offset: int
+    reason: str
+
+
+# --- interrupted work -------------------------------------------------------------------------------------------------
+
+
+def settle(files: Files, directory: str) -> list[str]:
+    """Finish or undo what a crash has interrupted in a partition's folder; gives the names that are there then.
+
+    Deleted files go. A replacement that was complete (`.swap`, and no `.cleaned` at or below it) takes its place, any
+    other is dropped. Indexes without a log go. (LogLoader.removeTempFilesAndCollectSwapFiles.)
     """
-    for index in range(segments.index_of(start), len(segments)):
-        segment = segments[index]
+    names = files.list_dir(directory)
+    _remove(files, directory, [name for name in names if name.endswith(".tmp")])
+    if any(name.endswith((CLEANED, SWAP, DELETED)) for name in names):
+        _remove(files, directory, [name for name in names if name.endswith(DELETED)])
+        cleaned = [name for name in names if name.endswith(CLEANED)]
+        lowest = min((_base(name) for name in cleaned), default=None)
+        swaps = [name for name in names if name.endswith(SWAP)]
+        undone = [name for name in swaps if lowest is not None and _base(name) >= lowest]
+        _remove(files, directory, undone + cleaned)
+        _swap_in(files, directory, [name for name in swaps if name not in undone])
+        files.sync_dir(directory)
+        names = files.list_dir(directory)
+    remove_orphans(files, directory, names)
+    return files.list_dir(directory)
+
+
+def _base(name: str) -> int:
+    stem = name.partition(".")[0]
+    return int(stem) if stem.isascii() and stem.isdigit() else 0
+
+
+def _remove(files: Files, directory: str, names: list[str]) -> None:
+    for name in names:
+        files.remove(join(directory, name))
+
+
+def _swap_in(files: Files, directory: str, swaps: list[str]) -> None:
+    """Put complete replacements in the place of what they replace: nothing of that may be left beside them."""
+    for name in swaps:
+        if name.endswith(LOG + SWAP):
+            base = _base(name)
+            end = _swapped_end(files, directory, base)
+            replaced = [
+                other for other in files.list_dir(directory)
+                if other.endswith(SUFFIXES) and is_segment_file(other, "." + other.partition(".")[2])
+                and base <= _base(other) < end
+            ]  # fmt: skip
+            _remove(files, directory, replaced)
+    # What was replaced is gone for good before its replacement can be seen.
+    files.sync_dir(directory)
+    for name in swaps:
+        files.rename(join(directory, name), join(directory, name[: -len(SWAP)]))
+
+
+def _swapped_end(files: Files, directory: str, base_offset: int) -> int:
+    segment = Segment(files, directory, base_offset, TopicConfig(), active=False, suffix=SWAP)
+    segment.load()
+    segment.close()
+    return segment.next_offset
+
+
+# --- reading what is there --------------------------------------------------------------------------------------------
+
+
+class Recovery:
+    """Brings the indexes, epochs and producers of one partition to the end of its log. (LogLoader.recoverLog)"""
+
+    def __init__(
+        self, local: LocalLog, key: TopicPartition, epochs: LeaderEpochs, producers: Producers,
+        checkpoint: Checkpoint, now_ms: int,
+    ) -> None:  # fmt: skip
+        self.local = local
+        self.segments = local.segments
+        self.key = key
+        self.epochs = epochs
+        self.producers = producers
+        self._scratch = Producers(producers.name, expiration_ms=producers.expiration_ms)
+        self.checkpoint = checkpoint
+        self.start_offset = checkpoint.start_offset
+        self.promised = checkpoint.durable_offset
+        self.now_ms = now_ms
+        self.torn: Recovered | None = None
+        self.quarantined: list[Quarantined] = []
+
+    def run(self, names: list[str]) -> int:
+        """Open what is on disk, of which `names` is the listing; gives where the log ends."""
+        clean, segments = self.checkpoint.clean, self.segments
+        known_good = max(self.checkpoint.recovery_point, self.start_offset)
+        first = len(segments) if clean else segments.index_of(known_good)
+        for index in self.local.lacking_an_index(names):
+            if index < min(first, len(segments) - 1):
+                self._one(index)
+            else:
+                first = min(first, index)
+        for index in self.local.lacking_times(names):
+            if index < first:
+                self._rebuild_times(index)
+        active = segments.active
+        active.created_ms = active.modified_ms()
+        if first == len(segments):
+            active.activate()
+            first -= active.load() is not None
+        self._from(first)
+        end = segments.active.next_offset
+        if end < self.promised:
+            self._missing(end)
+            end = self.promised
+        self.start_offset = max(self.start_offset, segments.first.base_offset)
+        drop_strays(self.local.files, self.local.directory, segments.bases)
+        self.finish(end)
+        if self.quarantined:
+            self.local.write_damages()
+        return end
+
+    def _from(self, index: int) -> None:
+        """Read everything from the segment at `index` on, CRCs included, and index it anew."""
+        while index < len(self.segments):
+            segment = self.segments[index]
+            fault = self._rebuilt(segment, self.segments.end_of(index, self.promised))
+            index += 1
+            if fault is not None:
+                self._cut(index, fault)
+                return
+            if index < len(self.segments):
+                segment.seal()
+
+    def _one(self, index: int) -> None:
+        """Rebuild the indexes of one sealed segment that lacks one of them, or has one that cannot be."""
+        segment = self.segments[index]
+        fault = self._rebuilt(segment, self.segments.end_of(index, self.promised))
+        while fault is not None:
+            self._quarantine(segment, fault, self.segments.end_of(index, self.promised))
+            fault = self._rebuilt(segment, self.segments.end_of(index, self.promised))
+        segment.seal()
+
+    def _rebuild_times(self, index: int) -> None:
+        """Rebuild the time index of one segment, which nothing else depends on. (Kafka leaves it empty.)"""
+        segment = self.segments[index]
         segment.activate()
-        found, fault = segment.recover()
-        for epoch, first in found:
-            if epoch > epochs.latest:
-                epochs.assign(epoch, first)
-        if fault is not None:
-            return _cut(segments, index, fault, key, promised)
-        if index < len(segments) - 1:
+        for _ in segment.recover(with_transactions=False):
+            pass
+        if index < len(self.segments) - 1:
             segment.seal()
-    return None
 
+    def _rebuilt(self, segment: Segment, end: int) -> Fault | None:
+        """Read one segment; gives the fault behind which nothing was promised."""
+        segment.activate()
+        while True:
+            self._bring(self._scratch, segment.base_offset)
+            fault = None
+            for window in segment.recover():
+                fault = window.fault
+                self._follow(segment, window)
+            if fault is None or fault.offset >= self.promised:
+                self.local.snapshot(self._scratch)
+                return fault
+            self._quarantine(segment, fault, end)
 
-def _cut(segments: Segments, index: int, fault: Fault, key: TopicPartition, promised: int) -> Recovered:
-    if fault.offset < promised:
-        raise CorruptBatch(
-            f"{fault.reason}; it lies below offset {promised}, which was durable, so nothing was cut. "
-            "Run `pylog verify` to see all damage, and restore the file from a replica or a backup",
-            path=fault.path, position=fault.position, offset=fault.offset,
+    def _follow(self, segment: Segment, window: Window) -> None:
+        for span in window.spans:
+            if span.leader_epoch > self.epochs.latest:
+                self.epochs.assign(span.leader_epoch, span.base_offset)
+        for txn in follow(self._scratch, window):
+            segment.aborted.append(txn)
+
+    def _quarantine(self, segment: Segment, fault: Fault, end: int) -> None:
+        """Keep a damaged part as it is, and step over it from now on."""
+        position, following = segment.log.resume_after(fault) or (segment.size, end)
+        damage = Damage(fault.position, position, fault.offset, following)
+        segment.log.damages = tuple(sorted((*segment.log.damages, damage)))
+        self._report(fault.path, damage, fault.reason)
+
+    def _report(self, path: str, damage: Damage, reason: str) -> None:
+        lost = damage.end - damage.position
+        self.quarantined.append(
+            Quarantined(*self.key, path, damage.position, lost, damage.offset, damage.next_offset, reason)
+        )
+        logger.error(
+            "%s-%d: offsets %d to %d were durable and are damaged (%s, position %d, %d bytes: %s); nothing was cut, "
+            "the rest stays readable. `pylog repair` gives them up",
+            *self.key, damage.offset, damage.next_offset - 1, path, damage.position, lost, reason,
         )  # fmt: skip
-    removed = segments[index].cut(fault.position)
-    for segment in reversed(segments.keep(index + 1)):
-        removed += segment.size
-        segment.remove()
-    segments.active.activate()
-    logger.warning(
-        "%s-%d: cut a torn tail of %d bytes at %s, position %d, offset %d: %s",
-        *key, removed, fault.path, fault.position, fault.offset, fault.reason,
-    )  # fmt: skip
-    return Recovered(*key, fault.path, fault.position, fault.offset, removed, fault.reason)
+
+    def _missing(self, offset: int) -> None:
+        """The log ends at `offset`, below what was durable: what is missing is damage of no bytes."""
+        active = self.segments.active
+        damage = Damage(active.size, active.size, offset, self.promised)
+        active.log.damages = (*active.log.damages, damage)
+        self._report(active.path, damage, "the file was cut or replaced")
+
+    def _cut(self, count: int, fault: Fault) -> None:
+        """Cut a torn tail: the rest of a segment from `fault` on, and all segments but the first `count`."""
+        torn = self.segments[count - 1]
+        removed = torn.size - fault.position
+        torn.log.truncate(fault.position)
+        for segment in reversed(self.segments.keep(count)):
+            removed += segment.size
+            segment.remove()
+        logger.warning(
+            "%s-%d: cut a torn tail of %d bytes at %s, position %d, offset %d: %s",
+            *self.key, removed, fault.path, fault.position, fault.offset, fault.reason,
+        )  # fmt: skip
+        self.torn = Recovered(*self.key, fault.path, fault.position, fault.offset, removed, fault.reason)
+
+    # --- producers -------------------------------------------------------------------------------------------------
+
+    def _bring(self, producers: Producers, offset: int, *, snapshots_at: Sequence[int] = ()) -> None:
+        """The producers as they were at `offset`: from the newest good snapshot below it, and the log after that.
+
+        (UnifiedLog.rebuildProducerState)
+        """
+        restore(self.local.files, self.local.directory, producers, self.start_offset, offset, self.now_ms)
+        for index in range(self.segments.index_of(producers.end_offset), len(self.segments)):
+            segment = self.segments[index]
+            if segment.base_offset >= offset:
+                break
+            producers.reach(max(segment.base_offset, producers.end_offset))
+            if segment.base_offset in snapshots_at:
+                self.local.snapshot(producers)
+            _replay(producers, segment, offset)
+        producers.reach(offset)
+        self.local.snapshot(producers)
+
+    def finish(self, end: int) -> None:
+        """Bring the producers to the end of the log, with snapshots where the next open may want to begin.
+
+        A log that was closed cleanly and has no snapshot has no producers. (UnifiedLog.rebuildProducerState)
+        """
+        bases = self.segments.bases[-2:]
+        offsets = snapshot_offsets(self.local.files, self.local.directory)
+        if self.checkpoint.clean and not offsets:
+            for offset in (*bases, end):
+                self.producers.reach(offset)
+                self.local.snapshot(self.producers)
+            return
+        self._bring(self.producers, end, snapshots_at=bases)
 
 
-def drop_empty_tail(segments: Segments) -> bool:
-    """Remove an empty last segment that begins where the one before it ends; gives whether there was one.
+def _replay(producers: Producers, segment: Segment, upto: int) -> None:
+    start = max(segment.base_offset, producers.end_offset)
+    position = segment.offsets.lookup(start, log_size=segment.size)[1]
+    for window in segment.scan(position, check_crc=False):
+        follow(
+            producers,
+            window._replace(
+                spans=[span for span in window.spans if start <= span.last_offset and span.base_offset < upto]
+            ),
+        )
 
-    A crash or a truncation leaves it; whether the next batch starts a segment is for the roll rules to say, which are
-    the same on every replica.
-    """
-    if len(segments) < 2 or segments.active.size > 0:
-        return False
-    before, empty = segments[-2], segments.active
-    if before.load() is not None or before.next_offset != empty.base_offset:
-        return False
-    segments.keep(len(segments) - 1)
-    empty.remove()
-    before.activate()
-    return True
+
+def follow(producers: Producers, window: Window) -> list[AbortedTxn]:
+    """Note what the batches of a window say about their producers; gives the transactions that they abort."""
+    aborted: list[AbortedTxn] = []
+    for span in window.spans:
+        if span.producer_id >= 0:
+            plan = producers.plan([(span, marker_at(window.data, span))], origin=Origin.REPLICATION)
+            aborted += producers.apply(plan, span.last_offset + 1)
+    if window.spans:
+        producers.reach(window.spans[-1].last_offset + 1)
+    return aborted

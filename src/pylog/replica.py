@@ -16,7 +16,7 @@ Neither knows threads, sockets, clocks or files: a simulation drives these very 
 
 from collections.abc import Callable
 
-from pylog.batch import Batch
+from pylog.batch import Batch, split
 from pylog.errors import FencedLeaderEpoch, OffsetOutOfRange, PylogError, UnknownLeaderEpoch
 from pylog.message import (
     CONSUMER,
@@ -140,7 +140,7 @@ def list_offset(partition: ReadablePartition, part: ListOffsetsPart) -> ListedPa
     else:
         found = partition.offset_for_time(part.timestamp, upto=partition.high_watermark)
         if found is not None:
-            answer.timestamp, answer.offset = found
+            answer.timestamp, answer.offset = found.timestamp, found.offset
     return answer
 
 
@@ -180,10 +180,13 @@ class Follower:
             raise fetched.error
         if fetched.diverging is not None:
             partition.truncate(self._common_end(*fetched.diverging), now_ms)
+            partition.drop_empty_tail()
             return True
         changed = len(fetched.data) > 0
         if changed:
-            partition.append_follower(fetched.data, now_ms=now_ms)
+            for batch in split(fetched.data):
+                # One append a batch: the roll rules see what the leader's saw, so the files come out the same.
+                partition.append_follower(batch.data, epoch=self.epoch, now_ms=now_ms)
         partition.advance_high_watermark(fetched.high_watermark)
         return changed
 

@@ -1,15 +1,16 @@
-"""One segment of a partition: a `.log` file and the two indexes that lead into it.
+"""One segment of a partition: a `.log` file and the indexes that lead into it.
 
-    00000000000000001042.log         batches, one after the other, nothing else (kafka-format: FileRecords)
-    00000000000000001042.index       last offset of a batch -> position of its first byte   (index.OffsetIndex)
+    00000000000000001042.log         batches, one after the other                                 (logfile.LogFile)
+    00000000000000001042.index       last offset of a batch -> position of its first byte         (index.OffsetIndex)
     00000000000000001042.timeindex   largest timestamp so far -> offset of the batch that has it  (index.TimeIndex)
+    00000000000000001042.txnindex    aborted transactions: their markers are here             (index.TransactionIndex)
 
-The number is the base offset: no batch in the file starts below it. Batches are appended whole, in one write, and
-never changed; only `truncate` and `cut` make the file shorter. An index entry is added before a batch when more
+The number is the base offset: no batch in the file starts below it. An index entry is added before a batch when more
 than `index.interval.bytes` were written since the last entry, so the first batch never has one (Kafka's
-LogSegment.append, per batch).
+LogSegment.append, per batch). `.cleaned`, `.swap` and `.deleted` behind a name: being written, about to take its place,
+about to go (LogFileUtils).
 
-Invariants, held by `check`:
+Invariants, held by `integrity.check_segment`:
 - offsets rise from batch to batch and stay within [base_offset, base_offset + 2**31 - 1];
 - every index entry points at the start of the batch whose last offset it names;
 - the indexes can be thrown away and rebuilt from the `.log`: they are never the truth.
@@ -17,23 +18,23 @@ Invariants, held by `check`:
 A sealed segment never changes; its indexes are read from their files. The active one is the last of its partition.
 """
 
-import struct
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from pylog.batch import Batch
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
-from pylog.files import File, Files, join
-from pylog.index import OffsetIndex, TimeIndex
-from pylog.kernel import HEADER_BYTES, LOG_OVERHEAD, BatchSpan, walk
+from pylog.files import Files, join
+from pylog.index import OffsetIndex, TimeIndex, TransactionIndex
+from pylog.logfile import MAX_RELATIVE_OFFSET, Damage, Fault, LogFile, Slice, Wanted, Window
 
-WINDOW_BYTES = 1 << 20
-MAX_RELATIVE_OFFSET = 2**31 - 1
 NO_TIMESTAMP = -1
+OFFSET_MAX = 2**63 - 1
+LOG = ".log"
+SUFFIXES = (LOG, ".index", ".timeindex", ".txnindex")
+CLEANED, SWAP, DELETED = ".cleaned", ".swap", ".deleted"
 
-_PREFIX = struct.Struct(">qi11xi")  # base offset, batch length, (epoch, magic, crc, attributes), last offset delta
-_MIN_LENGTH = HEADER_BYTES - LOG_OVERHEAD
 _MAX_TIMESTAMP_AT = 35
 
 
@@ -48,28 +49,10 @@ class Written(Protocol):
     def max_timestamp(self) -> int: ...
 
 
-class Slice(NamedTuple):
-    """Whole batches read from one segment."""
-
-    data: memoryview
-    path: str
-    position: int
-    """Where in the file `data` begins."""
-
-
-class Fault(NamedTuple):
-    """Where a segment stops making sense: everything before `position` is good."""
-
-    path: str
-    position: int
-    offset: int
-    """The offset the bad batch should have begun with, or a later one."""
-    reason: str
-
-
 class TimestampAndOffset(NamedTuple):
     timestamp: int
     offset: int
+    leader_epoch: int = -1
 
 
 def file_name(base_offset: int, suffix: str) -> str:
@@ -80,111 +63,164 @@ def file_name(base_offset: int, suffix: str) -> str:
 class Segment:
     """A `.log` file with its indexes. Not thread-safe for writing: the partition's lock is held by whoever appends.
 
-    `active=False` opens the indexes as files of a sealed segment. `next_offset` of a sealed segment is the base offset
-    of the one after it, which the partition knows without opening the file.
+    `active=False` opens the indexes as files of a sealed segment. `next_offset` is known of an active segment alone;
+    a sealed one ends where the next one begins. No file is opened before it is needed.
     """
 
     def __init__(
-        self, files: Files, directory: str, base_offset: int, config: TopicConfig, *, active: bool, create: bool = False
+        self,
+        files: Files,
+        directory: str,
+        base_offset: int,
+        config: TopicConfig,
+        *,
+        active: bool,
+        create: bool = False,
+        suffix: str = "",
+        damages: tuple[Damage, ...] = (),
     ) -> None:
         self.files = files
         self.directory = directory
         self.base_offset = base_offset
         self.config = config
-        self.path = join(directory, file_name(base_offset, ".log"))
         self.next_offset = base_offset
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self.created_ms = 0
+        self._suffix = suffix
         self._active = active
-        self._log: File = files.open(self.path, create=create)
+        self.log = LogFile(files, self._path(LOG), base_offset, create=create, damages=damages)
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
+        self._aborted: TransactionIndex | None = None
         self._unindexed_bytes = 0
-        self._cuts = 0
-        self._following = (-1, 0, 0)  # where the last read ended, and after how many cuts: the next one needs no index
         self._first_timestamp: int | None = None
+        self._roll_after_ms = _roll_after_ms(config)
         self._loaded_timestamps = active and not files.read_only
         if self._loaded_timestamps:
             self._open_indexes()
+        if create and config.preallocate:
+            self.log.file.allocate(config.segment_bytes)
+
+    def __repr__(self) -> str:
+        return f"<Segment {self.path}>"
+
+    def _path(self, kind: str) -> str:
+        return join(self.directory, file_name(self.base_offset, kind) + self._suffix)
 
     def _open_indexes(self) -> None:
         """Open what is being written at once: two threads that each did so at its first use would have two of them
         (KAFKA-9156).
         """
-        self._offsets, self._times = self.offsets, self.times
+        self._offsets, self._times, self._aborted = self.offsets, self.times, self.aborted
 
     # --- what it holds ---------------------------------------------------------------------------------------------
 
     @property
+    def path(self) -> str:
+        """The `.log` file."""
+        return self.log.path
+
+    @property
     def size(self) -> int:
         """Bytes of the `.log` file."""
-        return self._log.size()
+        return self.log.size()
 
     @property
     def offsets(self) -> OffsetIndex:
         if self._offsets is None:
-            path = join(self.directory, file_name(self.base_offset, ".index"))
             limit = self.config.segment_index_bytes
+            path = self._path(".index")
             self._offsets = OffsetIndex(self.files, path, self.base_offset, limit, active=self._active)
         return self._offsets
 
     @property
     def times(self) -> TimeIndex:
         if self._times is None:
-            path = join(self.directory, file_name(self.base_offset, ".timeindex"))
             limit = self.config.segment_index_bytes
+            path = self._path(".timeindex")
             self._times = TimeIndex(self.files, path, self.base_offset, limit, active=self._active)
         return self._times
 
     @property
+    def aborted(self) -> TransactionIndex:
+        """The aborted transactions whose markers lie here."""
+        if self._aborted is None:
+            self._aborted = TransactionIndex(self.files, self._path(".txnindex"), self.base_offset)
+        return self._aborted
+
+    @property
     def largest_timestamp(self) -> int:
         """The largest record timestamp, or -1 when no record has one."""
+        self._load_timestamps()
+        return self.max_timestamp
+
+    @property
+    def largest_timestamp_offset(self) -> int:
+        """The last offset of the first batch that has the largest timestamp."""
+        self._load_timestamps()
+        return self.max_timestamp_offset
+
+    def _load_timestamps(self) -> None:
         if not self._loaded_timestamps:
             last = self.times.last
             if last is not None:
                 self.max_timestamp, self.max_timestamp_offset = last
             # A reader looks again each time: the owner may be about to write the closing entry.
             self._loaded_timestamps = not self.files.read_only
-        return self.max_timestamp
 
-    def should_roll(self, batch: Written, now_ms: int) -> bool:
-        """Whether `batch` has to go into a new segment (LogSegment.shouldRoll): the size, time, index and offset
-        limits.
+    def modified_ms(self) -> int:
+        """When the `.log` file was last written."""
+        stat = self.files.stat(self.path)
+        return stat.mtime_ms if stat is not None else self.created_ms
+
+    def age_timestamp(self) -> int:
+        """What retention and compaction lag go by: the largest record timestamp, else when the file was written."""
+        largest = self.largest_timestamp
+        return largest if largest >= 0 else self.modified_ms()
+
+    def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether an append of `size` bytes has to go into a new segment (LogSegment.shouldRoll): the size, time,
+        index and offset limits.
         """
-        size = self.size
-        if size > self.config.segment_bytes - batch.size:
+        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        if size > 0 and self._waited_ms(batch.max_timestamp, now_ms) > self.config.segment_ms:
+        used = self.size
+        if used > self.config.segment_bytes - size:
             return True
-        if batch.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+        if used > 0 and self._waited_ms(max_timestamp, now_ms) > self._roll_after_ms:
             return True
         return self.offsets.is_full or self.times.is_full
 
     def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
+        first = self.first_timestamp()
+        return max_timestamp - first if first >= 0 else now_ms - self.created_ms
+
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch; -1 where it has none, or there is no batch."""
         if self._first_timestamp is None:
-            self._first_timestamp = int.from_bytes(self._log.read(_MAX_TIMESTAMP_AT, 8), "big", signed=True)
-        if self._first_timestamp >= 0:
-            return max_timestamp - self._first_timestamp
-        return now_ms - self.created_ms
+            head = self.log.file.read(_MAX_TIMESTAMP_AT, 8)
+            if len(head) < 8:
+                return NO_TIMESTAMP
+            self._first_timestamp = int.from_bytes(head, "big", signed=True)
+        return self._first_timestamp
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
-    def append(self, data: bytes | bytearray | memoryview, batch: Written) -> None:
-        """Write `data`, the bytes of `batch`, behind what is there.
+    def append(self, data: bytes | bytearray | memoryview, batches: Sequence[Written]) -> None:
+        """Write `data`, the bytes of `batches`, behind what is there.
 
         Raises: DiskFull (nothing was written), StorageError (the file is in doubt: the caller latches).
         """
-        position = self.size
-        self._log.write(position, data)
-        self._note(batch, position)
+        position = self.log.append(data)
+        for batch in batches:
+            self._note(batch, position)
+            position += batch.size
 
     def _note(self, batch: Written, position: int) -> None:
         """Bookkeeping for one batch at `position`: the same when it is appended and when it is recovered."""
         last_offset = batch.last_offset
-        if batch.max_timestamp > self.max_timestamp:
-            self.max_timestamp = batch.max_timestamp
-            self.max_timestamp_offset = last_offset
+        self._note_timestamp(batch)
         if position == 0:
             self._first_timestamp = batch.max_timestamp
         if self._unindexed_bytes > self.config.index_interval_bytes:
@@ -194,25 +230,36 @@ class Segment:
         self._unindexed_bytes += batch.size
         self.next_offset = last_offset + 1
 
+    def _note_timestamp(self, batch: Written) -> None:
+        if batch.max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        """Go by `config` from now on; what was written stays as it is."""
+        self.config = config
+        self._roll_after_ms = _roll_after_ms(config)
+
     def activate(self) -> None:
         """Make a sealed segment the active one again, after a truncation removed those behind it."""
         if not self._active:
+            self._load_timestamps()
             self.forget_indexes()
             self._active = True
             self._open_indexes()
 
     def forget_indexes(self) -> None:
         """Close the index files; the next look-up opens them as they are then."""
-        for index in (self._offsets, self._times):
+        for index in (self._offsets, self._times, self._aborted):
             if index is not None:
                 index.close()
-        self._offsets = self._times = None
+        self._offsets = self._times = self._aborted = None
 
     def seal(self) -> None:
         """End of the segment's life as the active one; from now on it never changes."""
         self.finish()
         self.offsets.seal()
         self.times.seal()
+        self.log.file.trim()
         self._active = False
 
     def finish(self) -> None:
@@ -222,118 +269,59 @@ class Segment:
 
     def sync(self) -> None:
         """Make the segment durable: the log before the indexes that point into it."""
-        self._log.sync()
+        self.log.file.sync()
         self.offsets.sync()
         self.times.sync()
+        self.aborted.sync()
 
     def close(self) -> None:
         """Give the descriptors back."""
-        self._log.close()
+        self.log.close()
         self.forget_indexes()
 
+    def rename(self, suffix: str) -> None:
+        """Give all files of the segment another suffix, the log first. Durable after the directory's sync."""
+        self.forget_indexes()
+        for kind in SUFFIXES:
+            source = join(self.directory, file_name(self.base_offset, kind) + self._suffix)
+            target = join(self.directory, file_name(self.base_offset, kind) + suffix)
+            if self.files.stat(source) is not None:
+                self.files.rename(source, target)
+        self._suffix = suffix
+        self.log.path = self._path(LOG)
+
     def remove(self) -> None:
-        """Delete the three files, the log last: an index without a log is an orphan that the next open removes."""
+        """Delete the files, the log last: an index without a log is an orphan that the next open removes."""
         self.close()
-        for suffix in (".index", ".timeindex", ".log"):
-            path = join(self.directory, file_name(self.base_offset, suffix))
+        for kind in reversed(SUFFIXES):
+            path = self._path(kind)
             if self.files.stat(path) is not None:
                 self.files.remove(path)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
-    def read(self, offset: int, max_bytes: int, *, upto: int) -> Slice | None:
+    def read(self, offset: int, max_bytes: int, *, upto: int, end: int = OFFSET_MAX) -> Slice | None:
         """Whole batches from the one that holds `offset` on, none that starts at or above `upto`.
 
         At least one batch even if it is larger than `max_bytes` (KIP-74); None when this segment has nothing in
-        [offset, upto). The first batch may begin below `offset`: the reader drops those records.
-        Raises: CorruptBatch when the headers on the way make no sense.
+        [offset, upto). The first batch may begin below `offset`: the reader drops those records. `end` is where the
+        segment ends, if that is known. Raises: CorruptBatch when the headers on the way make no sense, or `offset` lies
+        in a damaged part.
         """
-        size, cuts = self.size, self._cuts
-        following, position, valid = self._following
-        if following != offset or valid != cuts:
-            position = self.offsets.lookup(offset, log_size=size)[1]
+        wanted = Wanted(offset, upto, end, max_bytes)
         window = max_bytes + self.config.index_interval_bytes
-        while position < size:
-            data = self._log.read(position, min(window, size - position))
-            begin, end, wanted, last = self._cut(data, position, offset, upto, max_bytes)
-            if end > begin:
-                self._following = (last + 1, position + end, cuts)
-                return Slice(memoryview(data)[begin:end], self.path, position + begin)
-            if wanted == 0:
-                return None
-            if begin == 0 and len(data) == size - position:
-                raise CorruptBatch(
-                    f"{len(data)} bytes are too few for the batch they begin; run `pylog verify` to see all damage",
-                    path=self.path, position=position, offset=max(offset, self.base_offset),
-                )  # fmt: skip
-            position += begin
-            window = max(window, wanted)
-        return None
+        position = self.log.after_last(offset)
+        if position is not None:
+            return self.log.read(wanted, position, expected=offset, window=window)
+        indexed, position = self.offsets.lookup(offset, log_size=self.size)
+        if position and not self.log.ends_with(position, indexed):
+            # The index is wrong, or the batch that it names: read from the start, and see.
+            position = 0
+        return self.log.read(wanted, position, expected=self.base_offset, window=window)
 
-    def _cut(self, data: bytes, at: int, offset: int, upto: int, max_bytes: int) -> tuple[int, int, int, int]:
-        """Find whole batches [begin, end) in `data` and the last offset in them.
-
-        An empty range with `wanted` > 0 says: read on from begin, at least so many bytes.
-        """
-        position, size, begin, last = 0, len(data), -1, -1
-        while position + _PREFIX.size <= size:
-            base, length, last_delta = _PREFIX.unpack_from(data, position)
-            if length < _MIN_LENGTH or last_delta < 0:
-                raise CorruptBatch(
-                    f"a batch header says length {length} and last offset delta {last_delta}; "
-                    "run `pylog verify` to see all damage",
-                    path=self.path, position=at + position, offset=max(offset, self.base_offset),
-                )  # fmt: skip
-            following = position + LOG_OVERHEAD + length
-            if base >= upto:
-                return max(begin, 0), position if begin >= 0 else 0, 0, last
-            if begin < 0 and base + last_delta >= offset:
-                begin = position
-            if begin >= 0:
-                if following > size or (position > begin and following - begin > max_bytes):
-                    break
-                last = base + last_delta
-            position = following
-            if base + last_delta >= upto - 1:
-                # What follows is nobody's business yet, and another process may be writing it right now.
-                return max(begin, 0), position if begin >= 0 else 0, 0, last
-        if begin < 0:
-            return position, position, WINDOW_BYTES, last
-        if position == begin:
-            return begin, begin, LOG_OVERHEAD + int(_PREFIX.unpack_from(data, begin)[1]), last
-        return begin, position, 0, last
-
-    def scan(self, position: int = 0, *, check_crc: bool) -> Iterator[tuple[bytes, int, list[BatchSpan], Fault | None]]:
-        """Walk the file from `position`: windows of bytes, where each begins, the batches in it;
-        a Fault ends the walk.
-        """
-        size = self.size
-        expected = self.base_offset
-        window = WINDOW_BYTES
-        while position < size:
-            data = self._log.read(position, min(window, size - position))
-            spans, valid, reason = walk(data, check_crc=check_crc)
-            fault = None
-            for span in spans:
-                if span.base_offset < expected or span.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
-                    reason = f"offset {span.base_offset} does not follow {expected - 1} in this segment"
-                    valid = span.position
-                    spans = spans[: spans.index(span)]
-                    break
-                expected = span.last_offset + 1
-            if reason is None and valid == 0 and len(data) < size - position:
-                window *= 4
-                continue
-            if reason is None and valid < len(data) == size - position:
-                reason = f"{len(data) - valid} bytes are too few for the batch they begin"
-            if reason is not None:
-                at = position + valid
-                fault = Fault(self.path, at, expected, reason)
-            yield data, position, spans, fault
-            if fault is not None:
-                return
-            position += valid
-            window = WINDOW_BYTES
+    def scan(self, position: int = 0, *, check_crc: bool) -> Iterator[Window]:
+        """Walk the log from `position` on: see `LogFile.scan`."""
+        return self.log.scan(position, check_crc=check_crc)
 
     def offset_for_time(self, timestamp: int, *, first: int, upto: int) -> TimestampAndOffset | None:
         """The first record in [first, upto) whose timestamp is at least `timestamp`
@@ -347,18 +335,11 @@ class Segment:
                     return None
                 if span.max_timestamp < timestamp or span.last_offset < first:
                     continue
-                found = self._first_at_or_after(Batch.parse(data, span.position), timestamp, first, upto)
+                found = _first_at_or_after(Batch.parse(data, span.position), timestamp, first, upto)
                 if found is not None:
                     return found
             if fault is not None and fault.offset < upto:
                 raise CorruptBatch(fault.reason, path=fault.path, position=fault.position, offset=fault.offset)
-        return None
-
-    @staticmethod
-    def _first_at_or_after(batch: Batch, timestamp: int, first: int, upto: int) -> TimestampAndOffset | None:
-        for record in batch.records("", -1, first):
-            if record.timestamp >= timestamp:
-                return TimestampAndOffset(record.timestamp, record.offset) if record.offset < upto else None
         return None
 
     # --- opening, recovering, cutting ------------------------------------------------------------------------------
@@ -369,99 +350,78 @@ class Segment:
         """
         last = self.offsets.last
         position = last[1] if last is not None and last[1] < self.size else 0
-        if (newest := self.times.last) is not None:
-            self.max_timestamp, self.max_timestamp_offset = newest
+        return self._load_from(position)
+
+    def _load_from(self, position: int) -> Fault | None:
+        self.max_timestamp, self.max_timestamp_offset = self.times.last or (NO_TIMESTAMP, self.base_offset)
         for _, _, spans, fault in self.scan(position, check_crc=False):
             for span in spans:
-                if span.max_timestamp > self.max_timestamp:
-                    self.max_timestamp, self.max_timestamp_offset = span.max_timestamp, span.last_offset
+                self._note_timestamp(span)
                 self.next_offset = span.last_offset + 1
             if fault is not None:
                 return fault
         return None
 
-    def recover(self) -> tuple[list[tuple[int, int]], Fault | None]:
-        """Read the whole file, check every CRC and build both indexes anew (LogSegment.recover).
+    def recover(self, *, with_transactions: bool = True) -> Iterator[Window]:
+        """Read the whole file, check every CRC and build the offset and time index anew (LogSegment.recover).
 
-        Gives the leader epochs met as (epoch, start offset), and the fault that stopped it. Nothing is cut here: the
-        partition decides whether the fault is a torn tail or corruption.
+        Gives what was read as it is noted; the transaction index is emptied for whoever follows the transactions.
+        A fault ends it. Nothing is cut here: the partition decides whether it is a torn tail or corruption.
         """
         self.offsets.reset()
         self.times.reset()
+        if with_transactions:
+            self.aborted.reset()
         self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         self.next_offset = self.base_offset
         self._unindexed_bytes = 0
-        epochs: list[tuple[int, int]] = []
-        for _, start, spans, fault in self.scan(check_crc=True):
-            for span in spans:
-                self._note(span, start + span.position)
-                if span.leader_epoch >= 0 and (not epochs or span.leader_epoch > epochs[-1][0]):
-                    epochs.append((span.leader_epoch, span.base_offset))
-            if fault is not None:
-                return epochs, fault
-        return epochs, None
+        for window in self.scan(check_crc=True):
+            for span in window.spans:
+                self._note(span, window.position + span.position)
+            yield window
+        self.finish()
+        # What was recovered counts for an index entry no more (as in Kafka, where the counter begins anew).
+        self._unindexed_bytes = 0
 
-    def cut(self, position: int) -> int:
-        """Cut the file at `position`, where `recover` stopped, so no index entry lies beyond. Gives the bytes cut."""
-        removed = self.size - position
-        self._log.truncate(position)
-        self._cuts += 1
-        return removed
+    def boundary(self, offset: int) -> tuple[int, int]:
+        """The end of the last whole batch that lies below `offset`: (position, next offset)."""
+        kept: int | None = None
+        position = self.offsets.lookup(offset, log_size=self.size)[1]
+        for _, start, spans, _ in self.scan(position, check_crc=False):
+            for span in spans:
+                if span.last_offset >= offset:
+                    return start + span.position, min(offset, span.base_offset) if kept is None else kept
+                kept = span.last_offset + 1
+        return self.size, self.base_offset if kept is None else kept
 
     def truncate(self, offset: int) -> None:
         """Drop every batch that reaches `offset` or beyond; the segment ends at the batch boundary at or below it."""
-        kept = self.base_offset
-        position = self.offsets.lookup(offset, log_size=self.size)[1]
-        cut_at = self.size
-        for _, start, spans, _ in self.scan(position, check_crc=False):
-            beyond = next((span for span in spans if span.last_offset >= offset), None)
-            if beyond is not None:
-                kept, cut_at = min(offset, beyond.base_offset), start + beyond.position
-                break
-            kept = spans[-1].last_offset + 1 if spans else kept
+        position, _ = self.boundary(offset)
         self.offsets.truncate(offset)
         self.times.truncate(offset)
-        self._log.truncate(cut_at)
-        self._cuts += 1
-        self.next_offset = kept
+        self.aborted.truncate(offset)
+        self.log.truncate(position)
+        self.next_offset = self.base_offset
         self._unindexed_bytes = 0
-        self._first_timestamp = None
-        self._reload_max_timestamp()
-
-    def _reload_max_timestamp(self) -> None:
-        self.max_timestamp, self.max_timestamp_offset = self.times.last or (NO_TIMESTAMP, self.base_offset)
+        if position == 0:
+            self._first_timestamp = None
         last = self.offsets.last
-        for _, _, spans, _ in self.scan(last[1] if last is not None else 0, check_crc=False):
-            for span in spans:
-                if span.max_timestamp > self.max_timestamp:
-                    self.max_timestamp, self.max_timestamp_offset = span.max_timestamp, span.last_offset
+        self._load_from(last[1] if last is not None else 0)
 
-    def check(self, end: int) -> None:
-        """Verify every invariant of this segment, which must end at or below `end`.
 
-        Raises CorruptBatch at the first that does not hold.
-        """
-        starts: dict[int, int] = {}
-        timestamps: dict[int, int] = {}
-        for _, start, spans, fault in self.scan(check_crc=True):
-            for span in spans:
-                starts[span.last_offset] = start + span.position
-                timestamps[span.last_offset] = span.max_timestamp
-                if span.last_offset >= end:
-                    raise CorruptBatch(
-                        f"offset {span.last_offset} is not below {end}, where the next segment begins",
-                        path=self.path, position=start + span.position, offset=span.base_offset,
-                    )  # fmt: skip
-            if fault is not None:
-                raise CorruptBatch(fault.reason, path=fault.path, position=fault.position, offset=fault.offset)
-        for i in range(self.offsets.entries):
-            offset, position = self.offsets.entry(i)
-            if starts.get(offset) != position:
-                raise CorruptBatch(
-                    "an index entry points beside a batch", path=self.offsets.path, position=i * 8, offset=offset
-                )
-        for i in range(self.times.entries):
-            timestamp, offset = self.times.entry(i)
-            if timestamps.get(offset) != timestamp:
-                raise CorruptBatch("a time index entry names a timestamp its batch does not have",
-                                   path=self.times.path, position=i * 12, offset=offset)  # fmt: skip
+def _roll_after_ms(config: TopicConfig) -> int:
+    """How old a segment may get: `segment.ms`, or `max.compaction.lag.ms` if that is less, minus a random jitter."""
+    limit = config.segment_ms
+    if "compact" in config.cleanup_policy:
+        limit = min(limit, config.max_compaction_lag_ms)
+    jitter = min(config.segment_jitter_ms, config.segment_ms)
+    return limit - (random.randrange(jitter) if jitter else 0)
+
+
+def _first_at_or_after(batch: Batch, timestamp: int, first: int, upto: int) -> TimestampAndOffset | None:
+    for record in batch.records("", -1, first):
+        if record.timestamp >= timestamp:
+            if record.offset >= upto:
+                return None
+            return TimestampAndOffset(record.timestamp, record.offset, batch.leader_epoch)
+    return None

@@ -1,87 +1,150 @@
 """The segments of one partition, in order of their base offsets.
 
-Readers take no lock: every change puts a new pair of lists in place of the old one, so whoever iterates goes on with
-the segments there were when it began.
+A segment is made when it is first asked for, so opening a partition costs nothing per segment. Readers take no lock:
+adding appends to the lists (an offset is found only when its segment is there), and everything else puts new lists in
+place of the old ones, so whoever iterates goes on with the segments there were when it began.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
 
 from pylog.files import Files, join
-from pylog.segment import Segment
+from pylog.logfile import Damage
+from pylog.segment import LOG, SUFFIXES, Segment
 
 
 def base_offsets(files: Files, directory: str) -> list[int]:
     """The base offsets of the `.log` files in a partition's directory, rising."""
-    return sorted(int(name[:-4]) for name in files.list_dir(directory) if _is_log(name))
+    return logs_among(files.list_dir(directory))
 
 
-def _is_log(name: str) -> bool:
-    return name.endswith(".log") and name[:-4].isascii() and name[:-4].isdigit()
+def logs_among(names: Iterable[str]) -> list[int]:
+    """The base offsets of the `.log` files among `names`, rising."""
+    return sorted(int(name[:-4]) for name in names if is_segment_file(name, LOG))
 
 
-def remove_orphans(files: Files, directory: str) -> None:
-    """Delete index files that have no log (LogLoader): a crash while a segment was removed leaves them."""
-    names = files.list_dir(directory)
-    logs = {name[:-4] for name in names if _is_log(name)}
-    for name in names:
-        stem, _, suffix = name.partition(".")
-        if suffix in ("index", "timeindex", "txnindex") and stem not in logs:
-            files.remove(join(directory, name))
-
-
-def without_index(files: Files, directory: str) -> set[int]:
-    """The base offsets of the segments that lack one of their two indexes, which have to be built anew."""
-    names = set(files.list_dir(directory))
-    stems = {name[:-4] for name in names if _is_log(name)}
-    return {int(stem) for stem in stems if not {f"{stem}.index", f"{stem}.timeindex"} <= names}
+def is_segment_file(name: str, suffix: str) -> bool:
+    """Whether `name` is digits and then `suffix`."""
+    stem = name[: -len(suffix)]
+    return name.endswith(suffix) and stem.isascii() and stem.isdigit()
 
 
 class Segments:
-    """A sorted sequence of segments; the last one is active."""
+    """A sorted sequence of segments; the last one is active. `make` gives the segment with a base offset."""
 
-    def __init__(self, segments: Iterable[Segment] = ()) -> None:
-        items = list(segments)
-        self._state: tuple[list[int], list[Segment]] = ([s.base_offset for s in items], items)
+    def __init__(self, make: Callable[[int], Segment], bases: Iterable[int] = ()) -> None:
+        self._make = make
+        self._state: tuple[list[int], dict[int, Segment]] = (list(bases), {})
+        self._measured: tuple[list[int], int, int] = ([], 0, 0)  # so many of these segments have so many bytes
 
     def __len__(self) -> int:
-        return len(self._state[1])
+        return len(self._state[0])
 
     def __iter__(self) -> Iterator[Segment]:
-        return iter(self._state[1])
+        return self.from_index(0)
 
     def __getitem__(self, index: int) -> Segment:
-        return self._state[1][index]
+        bases, made = self._state
+        return self._get(bases[index], made)
+
+    def _get(self, base_offset: int, made: dict[int, Segment]) -> Segment:
+        found = made.get(base_offset)
+        # Two threads that come at once get the same one.
+        return found if found is not None else made.setdefault(base_offset, self._make(base_offset))
+
+    @property
+    def bases(self) -> list[int]:
+        """The base offsets, rising."""
+        return list(self._state[0])
 
     @property
     def first(self) -> Segment:
-        return self._state[1][0]
+        return self[0]
 
     @property
     def active(self) -> Segment:
-        return self._state[1][-1]
+        return self[-1]
+
+    @property
+    def made(self) -> list[Segment]:
+        """Those that were asked for since the partition was opened, in no order: only they can hold anything open."""
+        return list(self._state[1].values())
+
+    def size(self) -> int:
+        """Bytes of all `.log` files. Each sealed one is looked at once."""
+        bases, made = self._state
+        known, count, size = self._measured
+        if known is not bases:
+            count = size = 0
+        for base in bases[count:-1]:
+            size += self._get(base, made).size
+        self._measured = (bases, len(bases) - 1, size)
+        return size + (self._get(bases[-1], made).size if bases else 0)
+
+    def damages(self) -> dict[int, tuple[Damage, ...]]:
+        """The damaged parts of the segments that have any, by base offset."""
+        return {segment.base_offset: segment.log.damages for segment in self.made if segment.log.damages}
 
     def index_of(self, offset: int) -> int:
         """Which segment holds `offset`: the last whose base is not above it, the first if all are."""
         return max(0, bisect_right(self._state[0], offset) - 1)
 
-    def from_offset(self, offset: int) -> list[Segment]:
-        """The segment that holds `offset` and all after it."""
-        bases, items = self._state
-        return items[max(0, bisect_right(bases, offset) - 1) :]
+    def from_index(self, index: int) -> Iterator[Segment]:
+        """The segment at `index` and all after it."""
+        bases, made = self._state
+        while index < len(bases):
+            yield self._get(bases[index], made)
+            index += 1
 
-    def spans(self, end: int) -> list[tuple[Segment, int]]:
-        """Each segment with the offset at which the next one begins (`end` for the last)."""
-        bases, items = self._state
-        # Without any (a partition that has no folder yet) `end` is left over.
-        return list(zip(items, [*bases[1:], end], strict=False))
+    def from_offset(self, offset: int) -> Iterator[Segment]:
+        """The segment that holds `offset` and all after it."""
+        return self.from_index(self.index_of(offset))
+
+    def between(self, start: int, end: int) -> list[Segment]:
+        """The segments whose base offsets are in [start, end)."""
+        bases, made = self._state
+        return [self._get(base, made) for base in bases[bisect_left(bases, start) : bisect_left(bases, end)]]
+
+    def end_of(self, index: int, end: int) -> int:
+        """Where the segment at `index` ends: the base offset of the next one, `end` for the last."""
+        bases = self._state[0]
+        return bases[index + 1] if index + 1 < len(bases) else end
 
     def add(self, segment: Segment) -> None:
-        bases, items = self._state
-        self._state = ([*bases, segment.base_offset], [*items, segment])
+        """Put a new active segment behind the others."""
+        bases, made = self._state
+        made[segment.base_offset] = segment
+        bases.append(segment.base_offset)
 
     def keep(self, count: int) -> list[Segment]:
         """Keep the first `count` segments; gives the others."""
-        bases, items = self._state
-        self._state = (bases[:count], items[:count])
-        return items[count:]
+        gone = list(self.from_index(count))
+        self._replace(self._state[0][:count])
+        return gone
+
+    def drop(self, count: int) -> list[Segment]:
+        """Drop the first `count` segments, which are given."""
+        gone = [self[index] for index in range(count)]
+        self._replace(self._state[0][count:])
+        return gone
+
+    def swap(self, old: Iterable[Segment], new: Segment) -> None:
+        """Put `new` in the place of `old`, neighbours that it holds the records of."""
+        gone = {segment.base_offset for segment in old}
+        bases, made = self._state
+        kept = {base: segment for base, segment in made.items() if base not in gone}
+        kept[new.base_offset] = new
+        self._state = (sorted([*(base for base in bases if base not in gone), new.base_offset]), kept)
+
+    def _replace(self, bases: list[int]) -> None:
+        kept, made = set(bases), self._state[1]
+        self._state = (bases, {base: segment for base, segment in made.items() if base in kept})
+
+
+def remove_orphans(files: Files, directory: str, names: list[str]) -> None:
+    """Delete index files that have no log (LogLoader): a crash while a segment was removed leaves them."""
+    logs = {name[:-4] for name in names if is_segment_file(name, LOG)}
+    for suffix in SUFFIXES[1:]:
+        for name in names:
+            if is_segment_file(name, suffix) and name[: -len(suffix)] not in logs:
+                files.remove(join(directory, name))

@@ -58,8 +58,7 @@ class Topic:
             else:
                 partition.open(checkpoint, now_ms)
         except BaseException:
-            for segment, _ in partition.segments:
-                segment.close()
+            partition.abandon()
             raise
         self._open[number] = partition
         return partition

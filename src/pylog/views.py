@@ -15,11 +15,11 @@ from pylog.clock import Clock
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.kernel import ConsumerRecord, Record
+from pylog.logfile import Slice
 from pylog.message import Produce, Produced, ProducePart, Session
 from pylog.partition import Appended, Partition
 from pylog.readable import ReadablePartition
 from pylog.reader import Reader
-from pylog.segment import Slice
 
 if TYPE_CHECKING:
     import pyarrow

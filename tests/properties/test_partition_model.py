@@ -7,12 +7,14 @@ from typing import Any
 from uuid import UUID
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pylog.batch import encode, split
 from pylog.compression import Codec
 from pylog.config import TopicConfig
+from pylog.errors import RecordBatchTooLarge
 from pylog.files import MemoryFiles
 from pylog.kernel import Record
 from pylog.message import FetchPart
@@ -66,6 +68,10 @@ class Model(RuleBasedStateMachine):
             self.number += 1
             made.append((time, b"%d:" % self.number + bytes((self.number * 31 + i * 7) & 255 for i in range(size))))
         batch = encode([Record(value, timestamp=time) for time, value in made], now_ms=NOW, codec=codec)
+        if batch.size > self.config.segment_bytes:
+            with pytest.raises(RecordBatchTooLarge):
+                self.partition.append(batch, epoch=self.epoch, now_ms=NOW)
+            return
         appended = self.partition.append(batch, epoch=self.epoch, now_ms=NOW)
         assert (appended.base_offset, appended.next_offset) == (self.end, self.end + len(made))
         self.batches.append((self.end, self.epoch, made))
@@ -87,10 +93,11 @@ class Model(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        target = data.draw(st.integers(0, self.end))
+        target = data.draw(st.sampled_from([base for base, _, _ in self.batches] + [self.end]))
+        assert self.partition.truncate(target, NOW) is (target < self.end)
+        self.partition.drop_empty_tail()
         while self.batches and self.end > target:
             self.batches.pop()
-        assert self.partition.truncate(target, NOW) == self.end
         self.durable = min(self.durable, self.end)
         self.epoch += 1
 
@@ -186,7 +193,8 @@ class Model(RuleBasedStateMachine):
         time = data.draw(st.one_of(times, st.sampled_from(known or [0])))
         upto = data.draw(st.sampled_from([base for base, _, _ in self.batches] + [self.end]))
         wanted = next(((t, o) for o, t, _ in self.records() if t >= time and o < upto), None)
-        assert self.partition.offset_for_time(time, upto=upto) == wanted
+        found = self.partition.offset_for_time(time, upto=upto)
+        assert (found and (found.timestamp, found.offset)) == wanted
 
     @rule()
     def a_fetch_at_the_end_gives_the_bounds(self) -> None:

@@ -125,17 +125,24 @@ def test_the_first_record_at_or_after_a_time(disk: Disk) -> None:
     assert disk.partition.offset_for_time(3000, upto=1) is None
 
 
-def test_a_log_that_ends_below_what_was_durable_is_damaged(disk: Disk) -> None:
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_that_ends_below_what_was_durable_goes_on_behind_it(disk: Disk, clean: bool) -> None:
     disk.append("a")
     whole = disk.partition.size
     disk.append("b")
     disk.partition.close()
-    handle = disk.files.open(log_file(disk))
-    handle.truncate(whole)
-    for clean in (True, False):
-        with pytest.raises(CorruptBatch, match="ends at offset 1, but everything below 2 was durable") as caught:
-            disk.reopen(Checkpoint(clean=clean, durable_offset=2))
+    disk.files.open(log_file(disk)).truncate(whole)
+    disk.reopen(Checkpoint(clean=clean, recovery_point=2, durable_offset=2))
+    (lost,) = disk.partition.quarantined
+    assert (lost.position, lost.bytes_lost, lost.offset, lost.next_offset) == (whole, 0, 1, 2)
+    for _ in range(2):
+        with pytest.raises(CorruptBatch, match="offsets 1 to 1 are damaged") as caught:
+            disk.partition.read(1, 100, upto=2)
         assert (caught.value.position, caught.value.offset) == (whole, 1)
+        if disk.partition.next_offset == 2:
+            assert disk.append("c") == 2
+        assert disk.values(2) == ["c"]
+        disk.reopen(Checkpoint())
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -205,16 +212,30 @@ def flip(disk: Disk, path: str, position: int) -> None:
     handle.close()
 
 
-def test_damage_below_the_durable_offset_is_never_cut(disk: Disk) -> None:
+@pytest.mark.parametrize("at", [0, 8, 30, 65])
+def test_damage_below_the_durable_offset_is_kept_and_stepped_over(disk: Disk, at: int) -> None:
     for i in range(5):
         disk.append(f"value {i}")
     path = log_file(disk)
     size = disk.files.open(path).size()
-    flip(disk, path, 2 * size // 5 + 65)
-    with pytest.raises(CorruptBatch, match="durable, so nothing was cut") as caught:
-        disk.reopen(Checkpoint(clean=False, durable_offset=5))
-    assert (caught.value.path, caught.value.position, caught.value.offset) == (path, 2 * size // 5, 2)
-    assert disk.files.open(path).size() == size
+    flip(disk, path, 2 * size // 5 + at)
+    disk.reopen(Checkpoint(clean=False, durable_offset=5))
+    (lost,) = disk.partition.quarantined
+    assert (lost.path, lost.position, lost.bytes_lost) == (path, 2 * size // 5, size // 5)
+    assert (lost.offset, lost.next_offset) == (2, 3)
+    for _ in range(2):
+        assert disk.files.open(path).size() == size
+        with pytest.raises(CorruptBatch, match="offsets 2 to 2 are damaged") as caught:
+            disk.values(2)
+        assert (caught.value.path, caught.value.position, caught.value.offset) == (path, 2 * size // 5, 2)
+        assert disk.values(3) == ["value 3", "value 4"]
+        piece = disk.partition.read(0, 1 << 20, upto=5)
+        assert piece is not None and [b.base_offset for b in split(piece.data)] == [0, 1]
+        disk.partition.check()
+        # It is remembered: a clean open reads nothing, and knows.
+        disk.reopen(Checkpoint())
+    assert disk.append("after") == 5
+    assert disk.values(3) == ["value 3", "value 4", "after"]
 
 
 def test_damage_is_found_when_it_is_read(disk: Disk) -> None:
@@ -235,7 +256,8 @@ def test_truncation_leaves_what_lies_below(disk: Disk, target: int) -> None:
     wanted = [f"{i} {'x' * 100}" for i in range(50)]
     for value in wanted:
         disk.append(value)
-    assert disk.partition.truncate(target, NOW) == target
+    assert disk.partition.truncate(target, NOW) is (target < 50)
+    assert disk.partition.next_offset == target
     assert disk.values() == wanted[:target]
     disk.partition.check()
     assert disk.append("new") == target
@@ -243,11 +265,17 @@ def test_truncation_leaves_what_lies_below(disk: Disk, target: int) -> None:
     assert disk.values() == [*wanted[:target], "new"]
 
 
-def test_truncation_inside_a_batch_goes_down_to_its_beginning(disk: Disk) -> None:
+def test_truncation_inside_a_batch_takes_all_of_it_and_leaves_a_gap(disk: Disk) -> None:
     disk.append("a")
     disk.append("b", "c", "d")
-    assert disk.partition.truncate(3, NOW) == 1
+    assert disk.partition.truncate(3, NOW)
+    assert (disk.partition.next_offset, disk.partition.durable_offset) == (3, 0)
     assert disk.values() == ["a"]
+    assert disk.partition.read(1, 100, upto=3) is None
+    assert disk.append("e") == 3
+    assert disk.values() == ["a", "e"]
+    disk.reopen(UNCLEAN)
+    assert disk.values() == ["a", "e"]
 
 
 def test_a_follower_takes_the_bytes_as_they_are(disk: Disk, tmp_path: Path) -> None:
@@ -257,14 +285,14 @@ def test_a_follower_takes_the_bytes_as_they_are(disk: Disk, tmp_path: Path) -> N
     while copy.partition.next_offset < 60:
         piece = disk.partition.read(copy.partition.next_offset, 700, upto=60)
         assert piece is not None
-        copy.partition.append_follower(piece.data, now_ms=NOW)
+        copy.partition.append_follower(piece.data, epoch=2, now_ms=NOW)
     assert copy.values() == disk.values()
     assert copy.partition.epochs.entries == disk.partition.epochs.entries
     for (ours, _), (theirs, _) in zip(copy.partition.segments, disk.partition.segments, strict=True):
         assert ours.base_offset == theirs.base_offset
         assert copy.files.read_file(ours.path) == disk.files.read_file(theirs.path)
     with pytest.raises(OffsetOutOfRange, match="below the end"):
-        copy.partition.append_follower(piece.data, now_ms=NOW)
+        copy.partition.append_follower(piece.data, epoch=2, now_ms=NOW)
 
 
 def test_a_follower_refuses_damaged_bytes(disk: Disk) -> None:
@@ -274,7 +302,7 @@ def test_a_follower_refuses_damaged_bytes(disk: Disk) -> None:
     damaged = bytearray(piece.data)
     damaged[-1] ^= 1
     with pytest.raises(CorruptBatch, match="CRC"):
-        disk.partition.append_follower(bytes(damaged), now_ms=NOW)
+        disk.partition.append_follower(bytes(damaged), epoch=0, now_ms=NOW)
 
 
 def test_a_record_over_the_limit_is_refused_and_nothing_is_written(disk: Disk) -> None:

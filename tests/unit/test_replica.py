@@ -208,7 +208,7 @@ def parted(common: int, ours: list[str], theirs: list[str]) -> tuple[Leader, Fol
     return leader, Follower(old.partition, leader=FOLLOWER, epoch=1)
 
 
-@pytest.mark.parametrize("theirs", [[], ["x"], ["x"] * 5, ["y" * 950, "z"]])
+@pytest.mark.parametrize("theirs", [[], ["x"], ["x"] * 5, ["y" * 850, "z"]])
 @pytest.mark.parametrize("ours", [[], ["p"], ["p" * 900, "q" * 900, "r"]])
 @pytest.mark.parametrize("common", [0, 3])
 def test_what_the_old_leader_alone_had_is_cut(common: int, ours: list[str], theirs: list[str]) -> None:

@@ -83,7 +83,7 @@ def test_the_largest_offset_and_the_largest_distance_fit() -> None:
     partition.truncate_fully(2**62, NOW)
     partition.append(encode([Record(b"x", timestamp=NOW)], now_ms=NOW), epoch=0, now_ms=NOW)
     jump = encode([Record(b"far", timestamp=NOW)], now_ms=NOW, base_offset=2**62 + 2**31, leader_epoch=0)
-    partition.append_follower(bytes(jump.data), now_ms=NOW)
+    partition.append_follower(bytes(jump.data), epoch=0, now_ms=NOW)
     assert [segment.base_offset for segment, _ in partition.segments] == [2**62, 2**62 + 2**31]
     found = partition.read(2**62 + 1, 100, upto=partition.next_offset)
     assert found is not None and next(split(found.data)).base_offset == 2**62 + 2**31

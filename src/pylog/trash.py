@@ -1,0 +1,44 @@
+"""The files of dropped segments, kept under the suffix `.deleted` for a while: somebody may be reading them.
+
+A crash costs nothing: what has the suffix goes when the partition is opened. (Kafka: file.delete.delay.ms.)
+"""
+
+from collections import deque
+
+from pylog.files import Files, join
+from pylog.segment import DELETED, Segment
+from pylog.sequence import snapshot_name
+
+
+class Trash:
+    """What waits to be removed, in the order it came. One thread adds, under the partition's lock; any may purge."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._waiting: deque[tuple[int, Segment, str]] = deque()
+
+    def add(self, segment: Segment, due_ms: int, *, with_snapshot: bool = True) -> None:
+        """Rename a segment's files, and its producer snapshot; they go when `due_ms` has come."""
+        segment.rename(DELETED)
+        snapshot = join(segment.directory, snapshot_name(segment.base_offset))
+        if with_snapshot and self._files.stat(snapshot) is not None:
+            self._files.rename(snapshot, snapshot + DELETED)
+        self._waiting.append((due_ms, segment, snapshot + DELETED))
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the next one goes; None when there is none."""
+        return self._waiting[0][0] if self._waiting else None
+
+    def purge(self, now_ms: int) -> None:
+        """Remove what is due."""
+        while self._waiting and self._waiting[0][0] <= now_ms:
+            _, segment, snapshot = self._waiting.popleft()
+            segment.remove()
+            if self._files.stat(snapshot) is not None:
+                self._files.remove(snapshot)
+
+    def close(self) -> None:
+        """Give the descriptors back; the files go when the partition is opened again."""
+        for _, segment, _ in self._waiting:
+            segment.close()

@@ -1,0 +1,117 @@
+"""What a partition with a writer owes to others: one writer at a time, word of what may be seen, and a latch.
+
+What may be seen from outside this process is said by `publish`, after the bytes are in the file and never before; what
+is taken away is announced by a new generation, before it goes.
+
+The latch falls with a failed write or sync: the files are in doubt then, so every later call raises PartitionFailed
+until the log is opened again and recovery has read what is really there (a failed fsync is never tried again). A full
+disk does not latch: the file was put back to the last whole batch.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pylog.errors import DiskFull, DurabilityUnknown, PartitionFailed, PylogError
+from pylog.published import Entry, State
+from pylog.readable import ReadablePartition
+
+logger = logging.getLogger("pylog")
+
+
+class WrittenPartition(ReadablePartition):
+    """A partition with its lock, its latch and its place among the published ones (`entry`, if it has one)."""
+
+    def __init__(self, directory: str, topic: str, number: int, entry: Entry | None) -> None:
+        super().__init__(directory, topic, number)
+        self._entry = entry
+        self._generation = 0
+        self._failure: BaseException | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def failed(self) -> bool:
+        """Whether an I/O error has latched it: what it holds is in doubt until the log is opened again."""
+        return self._failure is not None
+
+    def _begin_generation(self) -> None:
+        before = self._entry.read() if self._entry is not None else None
+        self._generation = before.generation + 1 if before is not None else 0
+
+    def publish(self) -> None:
+        """Tell reader processes what they may see."""
+        with self._lock:
+            self._publish()
+
+    def _publish(self) -> None:
+        if self._entry is not None:
+            self._entry.publish(self.state())
+
+    def state(self) -> State:
+        """The offsets of this moment, as they are published."""
+        return State(
+            generation=self._generation,
+            start_offset=self.start_offset,
+            next_offset=self.next_offset,
+            high_watermark=self.high_watermark,
+            last_stable_offset=self.last_stable_offset,
+            durable_offset=self.durable_offset,
+            data_end=self.data_end,
+            failed=self._failure is not None,
+        )
+
+    def _latch(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = error
+            logger.error("%s-%d failed and takes no more appends: %s", self.topic, self.number, error)
+            try:
+                self._publish()
+            except PylogError as second:
+                # The same disk that failed may refuse this too; the latch in memory stands.
+                logger.error("%s-%d: its failure could not be published: %s", self.topic, self.number, second)
+
+    def _failed_words(self, error: BaseException) -> str:
+        return (
+            f"{self.topic}-{self.number} in {self.directory}: {error!r}. Whether the records of this append are on "
+            "disk is unknown; close the log and open it again to read what is there"
+        )
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise PartitionFailed(
+                f"{self.topic}-{self.number} in {self.directory} failed earlier ({self._failure}); "
+                "close the log and open it again"
+            )
+
+    @contextmanager
+    def _in_doubt(self) -> Iterator[None]:
+        """Latch the partition when a change is interrupted: what memory says is in doubt then, the file is not."""
+        try:
+            yield
+        except DiskFull:
+            raise
+        except BaseException as error:
+            # Also an interrupt between the write and its bookkeeping.
+            self._latch(error)
+            if not isinstance(error, Exception):
+                raise
+            raise DurabilityUnknown(self._failed_words(error)) from error
+
+    @contextmanager
+    def _taking_away(self, offset: int, durable_offset: int) -> Iterator[None]:
+        """Around a change that takes away what lies at `offset` and beyond.
+
+        Readers in other processes are told first that there is less to see, and by the generation that what they have
+        read meanwhile may be gone.
+        """
+        with self._in_doubt():
+            self._generation += 1
+            self.high_watermark = min(self.high_watermark, offset)
+            self.durable_offset = min(self.durable_offset, durable_offset)
+            self._publish()
+            if self._entry is not None:
+                # On disk before the files get shorter: else the next open would miss what was taken away on purpose.
+                self._entry.sync()
+            yield
+            self._publish()
