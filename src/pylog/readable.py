@@ -69,8 +69,8 @@ class ReadablePartition:
             found = segments[index].read(offset, max_bytes, upto=upto, end=end)
             if found is not None:
                 return found
-        if upto == self.next_offset and offset < self.data_end:
-            active = segments.active
+        active = segments.active if len(segments) else None
+        if active is not None and upto == self.next_offset and max(offset, active.base_offset) < self.data_end:
             raise CorruptBatch(
                 f"nothing is left of the records from here up to {self.data_end}, where the log should end: the file "
                 "was cut. Run `pylog verify` to see all damage, and restore it from a replica or a backup",

@@ -1,0 +1,98 @@
+"""Which batches and records a pass keeps.
+
+Of the records up to where the key map has come: those with a key that is not newer in the map; a tombstone only until
+the delete horizon of its batch. What lies beyond stays as it is. Of the batches: not those of aborted transactions, nor
+markers that are spent and whose horizon is over. Two stay though they be empty:
+
+- the last one of each active producer, which holds its last sequence number and epoch: what the producer sends next
+  is checked against them (KAFKA-5490);
+- the last one of the range that is cleaned, which holds the log's next offset (KAFKA-17076).
+
+Records without a key have no place in a compacted log and go. A marker's key is no user's key: control batches are
+told by their header alone (KAFKA-14055). (Kafka: Cleaner.cleanInto.)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pylog.batch import Batch
+from pylog.compaction.filter import Filtered, Retention, filter_batch
+from pylog.compaction.keymap import KeyMap
+from pylog.compaction.transactions import Transactions
+from pylog.index import AbortedTxn
+from pylog.kernel import RecordSpan
+
+
+class LastBatch(NamedTuple):
+    """What is to be kept of an active producer."""
+
+    last_offset: int
+    """The last offset of its last batch of data; -1 when only a marker is known of it."""
+    epoch: int
+
+
+@dataclass(slots=True)
+class Rules:
+    """The decisions of one pass, batch by batch in order of offsets."""
+
+    keys: KeyMap
+    transactions: Transactions
+    producers: Mapping[int, LastBatch]
+    end_offset: int
+    """The end of the range that this pass cleans: the batch that ends there stays."""
+    now_ms: int
+    delete_retention_ms: int
+    without_key: int = field(default=0, init=False)
+    """Records dropped because they have no key."""
+    aborted: list[AbortedTxn] = field(default_factory=list, init=False)
+    """Entries for the transaction index of the segment being written; whoever writes it empties this."""
+
+    def apply(self, batch: Batch) -> Filtered:
+        """What becomes of the next batch. Raises CorruptBatch."""
+        is_spent = False
+        if batch.is_control:
+            is_spent, entry = self.transactions.end(batch)
+            if entry is not None:
+                self.aborted.append(entry)
+            goes = is_spent and batch.has_delete_horizon and batch.base_timestamp <= self.now_ms
+        else:
+            goes = self.transactions.is_aborted(batch)
+        retention = Retention.DROP if goes else Retention.DROP_EMPTY
+        if batch.next_offset == self.end_offset or self._is_last_of_producer(batch):
+            retention = Retention.KEEP_EMPTY
+
+        def keep(spans: list[RecordSpan]) -> list[RecordSpan]:
+            if goes:
+                return []
+            return spans if batch.is_control else self._newest(batch, spans)
+
+        return filter_batch(
+            batch, retention, keep, now_ms=self.now_ms, delete_retention_ms=self.delete_retention_ms,
+            is_spent_marker=is_spent,
+        )  # fmt: skip
+
+    def _is_last_of_producer(self, batch: Batch) -> bool:
+        last = self.producers.get(batch.producer_id)
+        if last is None:
+            return False
+        if last.last_offset >= 0:
+            return batch.last_offset == last.last_offset
+        return batch.is_control and batch.producer_epoch == last.epoch
+
+    def _newest(self, batch: Batch, spans: list[RecordSpan]) -> list[RecordSpan]:
+        """The records of a batch that are not superseded."""
+        seen = self.keys.latest_offset
+        if batch.base_offset > seen:
+            return spans
+        keeps_tombstones = not batch.has_delete_horizon or self.now_ms < batch.base_timestamp
+        kept = []
+        for span, newest in zip(spans, self.keys.newest(spans), strict=True):
+            offset, key, has_value, _, _, _ = span
+            if offset > seen:
+                kept.append(span)
+            elif key is None:
+                self.without_key += 1
+            elif offset >= newest and (has_value or keeps_tombstones):
+                kept.append(span)
+        return kept
