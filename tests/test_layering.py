@@ -32,12 +32,14 @@ LAYERS = [
         written
         partition
         directory cleaner
+        directories
         topic catalogue
         inspect
         message
         transport pending accumulator worker
         replica quorum group transaction cluster
         node fetcher
+        housekeeping
         broker reader producer consumer admin
         kafka views
         log
@@ -51,13 +53,13 @@ CLIENT = {"accumulator", "cluster", "producer", "consumer", "admin"}
 STORAGE = set(
     """
     files checkpoint validate metadata published index epoch logfile sequence segment segments trash retention
-    compaction integrity local_log readable recovery written partition cleaner directory topic catalogue inspect replica
-    node fetcher broker reader
+    compaction integrity local_log readable recovery written partition cleaner directory directories topic
+    catalogue inspect replica node housekeeping fetcher broker reader
 """.split()
 )
 
 # Who waits: broker (with node, fetcher and worker, which stand beside it), the clients, and the clock that they ask.
-WAITING = {"clock", "broker", "node", "fetcher", "worker", "reader", "producer", "consumer", "kafka", "log"}
+WAITING = {"clock", "broker", "node", "housekeeping", "fetcher", "worker", "reader", "producer", "consumer", "kafka", "log"}
 PLAIN_LOCK = {"files", "written", "future"}
 WAITS = set(
     """

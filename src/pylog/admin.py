@@ -1,9 +1,27 @@
-"""Topics, as a client makes and removes them. (Kafka: AdminClient.)"""
+"""Topics and their records, as a client makes, changes and removes them. (Kafka: AdminClient.)"""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from pylog.cluster import Cluster
-from pylog.message import CreateTopics, DeleteTopics, NewTopic, TopicMetadata, TopicsChanged
+from pylog.cluster import ANSWER_SECONDS_MAX, Cluster
+from pylog.errors import PylogError
+from pylog.message import (
+    AlterConfigs,
+    AlterReplicaLogDirs,
+    ConfigChange,
+    CreatePartitions,
+    CreateTopics,
+    DeleteRecords,
+    DeleteRecordsPart,
+    DeleteTopics,
+    NewPartitions,
+    NewTopic,
+    RecordsDeleted,
+    Replacement,
+    TopicChange,
+    TopicMetadata,
+    TopicsChanged,
+)
+from pylog.record import TopicPartition
 from pylog.transport import Transport
 
 
@@ -16,12 +34,45 @@ class Admin:
     def create_topic(self, name: str, partitions: int, config: Mapping[str, object]) -> None:
         """Raises TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig, TypeError; nothing is made."""
         _check_types(name, partitions)
-        stored = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
-        self._changed(self._cluster.ask(CreateTopics([NewTopic(name, partitions, stored)])))
+        self._changed(self._cluster.ask(CreateTopics([NewTopic(name, partitions, _texts(config))])))
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic with all its records. Raises UnknownTopicOrPartition."""
         self._changed(self._cluster.ask(DeleteTopics([name])))
+
+    def create_partitions(self, name: str, total: int) -> None:
+        """Let a topic have `total` partitions. Raises UnknownTopicOrPartition, InvalidPartitions, TypeError."""
+        _check_types(name, total)
+        self._changed(self._cluster.ask(CreatePartitions([NewPartitions(name, total)])))
+        self._cluster.refresh([name])
+
+    def alter_config(self, name: str, config: Mapping[str, object], delete: Iterable[str] = ()) -> None:
+        """Set configs and take others back to their defaults. Raises UnknownTopicOrPartition, InvalidConfig."""
+        changes = [ConfigChange(key.replace("_", "."), text) for key, text in _texts(config).items()]
+        changes += [ConfigChange(key.replace("_", "."), operation="delete") for key in delete]
+        self._changed(self._cluster.ask(AlterConfigs([TopicChange(name, changes)])))
+
+    def move_partition(self, topic: str, partition: int, path: str) -> None:
+        """Let a partition lie in another log directory. Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull."""
+        self._changed(self._cluster.ask(AlterReplicaLogDirs([Replacement(topic, partition, path)])))
+
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Let partitions start at these offsets, -1 for the high watermark; gives where they start now.
+
+        Raises the first partition's error, after all were tried: OffsetOutOfRange, PolicyViolation...
+        """
+        started: dict[TopicPartition, int] = {}
+        failed: list[PylogError] = []
+        for node, keys in self._cluster.by_leader(list(offsets)).items():
+            parts = [DeleteRecordsPart(*key, offsets[key]) for key in keys]
+            answer: RecordsDeleted = self._cluster.send(node, DeleteRecords(parts)).result(ANSWER_SECONDS_MAX)
+            for part in answer.parts:
+                if part.error is not None:
+                    failed.append(part.error)
+                started[TopicPartition(part.topic, part.partition)] = part.low_watermark
+        if failed:
+            raise failed[0]
+        return started
 
     def topics(self) -> list[TopicMetadata]:
         """All topics there are, sorted by name."""
@@ -39,8 +90,14 @@ class Admin:
                 raise error
 
 
+def _texts(config: Mapping[str, object]) -> dict[str, str]:
+    if not isinstance(config, Mapping):
+        raise TypeError(f"a config is a dict of names and values, not {type(config).__name__}")
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
+
+
 def _check_types(name: object, partitions: object) -> None:
     if not isinstance(name, str):
         raise TypeError(f"the name of a topic is str, not {type(name).__name__}")
-    if not isinstance(partitions, int):
+    if not isinstance(partitions, int) or isinstance(partitions, bool):
         raise TypeError(f"the number of partitions is int, not {type(partitions).__name__}")

@@ -4,7 +4,7 @@
         Produce       Leader.append -> sync, if due -> Leader.advance -> answer, or park it until the high
                       watermark has passed the batch (acks=all, with followers)
         Fetch         Leader.fetch  -> answer, or park it until there is something to read or its time is up
-        ListOffsets, Metadata, CreateTopics, DeleteTopics
+        ListOffsets, Metadata, CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, DeleteRecords...
 
 Only here does a node wait for anybody; its threads, `worker` and `fetcher`, sleep by themselves. Group commit: callers
 queue at a partition's gate; the first syncs for all who have appended by then, and the others find their records
@@ -18,7 +18,7 @@ Parked answers are completed outside the lock, by whoever made an offset move or
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -37,11 +37,17 @@ from pylog.errors import (
 from pylog.fetcher import Fetcher
 from pylog.files import Files
 from pylog.future import Future, completed
+from pylog.housekeeping import Housekeeping
 from pylog.message import (
     ACKS_ALL,
     CONSUMER,
+    AlterConfigs,
+    AlterReplicaLogDirs,
     ClusterMetadata,
+    CreatePartitions,
     CreateTopics,
+    DeletedPart,
+    DeleteRecords,
     DeleteTopics,
     Fetch,
     Fetched,
@@ -54,6 +60,7 @@ from pylog.message import (
     Produced,
     ProducedPart,
     ProducePart,
+    RecordsDeleted,
     Session,
     TopicsChanged,
 )
@@ -62,7 +69,7 @@ from pylog.node import Follow, Lead, Node
 from pylog.partition import Partition
 from pylog.pending import Pending
 from pylog.record import TopicPartition
-from pylog.recovery import Recovered
+from pylog.recovery import Quarantined, Recovered
 from pylog.replica import Follower, Leader, bounds_part, list_part
 from pylog.transport import Transport
 from pylog.worker import Worker
@@ -92,15 +99,15 @@ _Parked = _ParkedFetch | tuple[_ParkedProduce, int]
 
 
 class Broker:
-    """One node over one log directory. Thread-safe.
+    """One node over its log directories. Thread-safe.
 
     `flush`: "sync" (an append is acknowledged and visible when it is durable), "interval" (durable within
     `flush_interval_ms`), "none" (when the operating system pleases, and at a clean close).
     """
 
     def __init__(
-        self, files: Files, path: str, *, config: NodeConfig, clock: Clock, transport: Transport, node_id: int | None,
-        flush: str,
+        self, files: Files, paths: Sequence[str], *, config: NodeConfig, clock: Clock, transport: Transport,
+        node_id: int | None, flush: str,
     ) -> None:  # fmt: skip
         self.config = config
         self._flush = flush
@@ -113,17 +120,21 @@ class Broker:
         self._pending_lock = threading.Lock()
         self._fetchers: dict[int, Fetcher] = {}
         self._flush_due: int | None = None
-        self._checkpoint_due: int | None = None
         self._worker = Worker("pylog-broker", clock, self._due, self._work)
         self._routes: dict[type, Callable[[Any], Future[Any]]] = {
             Produce: self._produce,
             Fetch: self._fetch,
             ListOffsets: self._list_offsets,
             Metadata: self._metadata,
-            CreateTopics: self._create_topics,
-            DeleteTopics: self._delete_topics,
+            CreateTopics: lambda message: self._change(self.node.create_topic, message.topics),
+            DeleteTopics: lambda message: self._change(self.node.delete_topic, message.names),
+            CreatePartitions: lambda message: self._change(self.node.create_partitions, message.topics),
+            AlterConfigs: lambda message: self._change(self.node.alter_config, message.topics),
+            AlterReplicaLogDirs: lambda message: self._change(self.node.move, message.parts),
+            DeleteRecords: self._delete_records,
         }
-        self.node = Node(files, path, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
+        self.node = Node(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
+        self.housekeeping = Housekeeping(self.node, config, clock)
         try:
             transport.attach(self.node.id, self.handle)
         except BaseException:
@@ -142,6 +153,11 @@ class Broker:
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         """The effective config of a topic with these overrides on this node."""
         return self.node.topic_config(overrides)
+
+    @property
+    def quarantined(self) -> tuple[Quarantined, ...]:
+        """The damage below what was durable that opening has found."""
+        return tuple(self.node.quarantined)
 
     @property
     def recovered(self) -> tuple[Recovered, ...]:
@@ -188,7 +204,7 @@ class Broker:
         """A follower's log changed; the next fetch will claim to have the records, so they must be as safe as
         promised.
         """
-        self._note_append()
+        self._note_append(follower.partition)
         if self._flush == "sync":
             with self._gate(follower.partition):
                 follower.partition.sync()
@@ -230,8 +246,8 @@ class Broker:
 
         Where the disk refuses, that is the part's error.
         """
-        self._note_append()
         partition = leader.partition
+        self._note_append(partition)
         if self._flush != "sync" and part.next_offset - partition.durable_offset < partition.config.flush_messages:
             return True
         try:
@@ -387,26 +403,35 @@ class Broker:
     def _metadata(self, message: Metadata) -> Future[ClusterMetadata]:
         return completed(self.node.describe(message.topics))
 
-    def _create_topics(self, message: CreateTopics) -> Future[TopicsChanged]:
-        return completed(TopicsChanged([_attempt(self.node.create_topic, topic) for topic in message.topics]))
+    def _change(self, change: Callable[[Any], None], wanted: list[Any]) -> Future[TopicsChanged]:
+        answer = completed(TopicsChanged([_attempt(change, one) for one in wanted]))
+        # Of deleted topics and moved partitions there are files to remove.
+        self.housekeeping.wake()
+        return answer
 
-    def _delete_topics(self, message: DeleteTopics) -> Future[TopicsChanged]:
-        return completed(TopicsChanged([_attempt(self.node.delete_topic, name) for name in message.names]))
+    def _delete_records(self, message: DeleteRecords) -> Future[RecordsDeleted]:
+        parts = []
+        for asked in message.parts:
+            part = DeletedPart(asked.topic, asked.partition)
+            try:
+                part.low_watermark = self.node.delete_records(asked.topic, asked.partition, asked.offset)
+            except PylogError as error:
+                part.error = error
+            parts.append(part)
+        return completed(RecordsDeleted(parts))
 
     # --- background ------------------------------------------------------------------------------------------------
 
-    def _note_append(self) -> None:
-        """Something was appended: a checkpoint is due some day, and a sync where `flush` says so."""
-        if self._checkpoint_due is None:
-            self._checkpoint_due = self._clock.tick_ms() + self.config.log_flush_offset_checkpoint_interval_ms
-            self._worker.wake()
+    def _note_append(self, partition: Partition) -> None:
+        """Something was appended: there is work to do some day, and a sync where `flush` says so."""
+        self.housekeeping.note_append(partition)
         if self._flush == "interval" and self._flush_due is None:
             self._flush_due = self._clock.tick_ms() + self.config.flush_interval_ms
             self._worker.wake()
 
     def _due(self) -> int | None:
         with self._pending_lock:
-            times = [self._pending.next_deadline, self._flush_due, self._checkpoint_due]
+            times = [self._pending.next_deadline, self._flush_due]
         return min((due for due in times if due is not None), default=None)
 
     def _work(self) -> None:
@@ -416,18 +441,11 @@ class Broker:
         self._expire(expired)
         if self._flush_due is not None and self._flush_due <= now:
             self._flush_due = None
-            self._try(self.sync)
-        if self._checkpoint_due is not None and self._checkpoint_due <= now:
-            self._checkpoint_due = None
-            self._try(self.node.checkpoint)
-
-    @staticmethod
-    def _try(work: Callable[[], None]) -> None:
-        """Background work has no caller to tell: what fails is logged, and what must not go on has latched itself."""
-        try:
-            work()
-        except PylogError as error:
-            logger.error("background work failed: %s", error)
+            try:
+                self.sync()
+            except PylogError as error:
+                # There is no caller to tell; what must not go on has latched itself.
+                logger.error("syncing in the background failed: %s", error)
 
     def sync(self) -> None:
         """Make everything appended so far durable, whatever the flush mode. Raises DurabilityUnknown, after it has
@@ -455,6 +473,7 @@ class Broker:
             for fetcher in self._fetchers.values():
                 fetcher.close()
             self._worker.close()
+            self.housekeeping.close()
             with self._pending_lock:
                 waiting = self._pending.drain()
             self._expire(waiting)

@@ -12,13 +12,14 @@ A directory that has partition folders but no metadata log is adopted: its folde
 import json
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pylog import metadata
 from pylog.batch import Batch, Origin, encode
 from pylog.checkpoint import read_topic_id
 from pylog.config import TopicConfig
-from pylog.directory import LogDirectory, folder_name, partition_folders
+from pylog.directories import Directories
+from pylog.directory import folder_name, partition_folders
 from pylog.errors import CorruptBatch
 from pylog.files import Files, join
 from pylog.kernel import Record, walk
@@ -88,8 +89,9 @@ class Catalogue:
     The node holds its lock around `commit`.
     """
 
-    def __init__(self, directory: LogDirectory, now_ms: Callable[[], int]) -> None:
-        self.directory = directory
+    def __init__(self, directories: Directories, now_ms: Callable[[], int]) -> None:
+        self.directories = directories
+        self.directory = directory = directories.first
         self.image = MetadataImage()
         self.epoch = -1
         self._now_ms = now_ms
@@ -115,25 +117,41 @@ class Catalogue:
         replay(partition, self.image, partition.start_offset, partition.next_offset)
 
     def _adopt(self) -> None:
-        """Make records of the folders of a directory that has no metadata log."""
-        found = topics_in_folders(self.directory.files, self.directory.path)
+        """Make records of the folders of directories that have no metadata log."""
+        found: dict[str, dict[int, uuid.UUID]] = {}
+        ids: dict[str, uuid.UUID] = {}
+        for (name, number), home in sorted(self.directories.partitions().items()):
+            path = join(home.path, folder_name(name, number))
+            # Else it is somebody else's folder: a partition has one segment at least.
+            if base_offsets(home.files, path):
+                found.setdefault(name, {})[number] = home.directory_id
+                ids.setdefault(name, read_topic_id(home.files, path) or uuid.uuid4())
         records: list[bytes] = []
-        for name, (topic_id, numbers) in sorted(found.items()):
-            logger.info("adopting topic %s with %d partitions", name, max(numbers) + 1)
-            records += self.new_topic(name, topic_id or uuid.uuid4(), max(numbers) + 1, {})
+        for name, places in found.items():
+            logger.info("adopting topic %s with partitions %s", name, sorted(places))
+            records += self.new_topic(name, ids[name], places, {})
         if records:
             self.commit(records)
 
     def new_topic(
-        self, name: str, topic_id: uuid.UUID, partitions: int, config: dict[str, str], leader: int | None = None
-    ) -> list[bytes]:
-        """The records of a topic all of whose partitions are led by this node, or kept here and led by `leader`."""
+        self, name: str, topic_id: uuid.UUID, places: Mapping[int, uuid.UUID], config: Mapping[str, str],
+        leader: int | None = None,
+    ) -> list[bytes]:  # fmt: skip
+        """The records of a topic all of whose partitions are led by this node, or kept here and led by `leader`.
+
+        `places` gives the log directory here of each partition.
+        """
         node = self.directory.node_id
-        replicas = [node] if leader is None else [leader, node]
         return metadata.create_topic(
-            name, topic_id, [replicas] * partitions, leader=replicas[0], config=config,
-            directories={node: self.directory.directory_id},
-        )  # fmt: skip
+            name, topic_id, self.replicas(places, leader), leader=node if leader is None else leader, config=config
+        )
+
+    def replicas(
+        self, places: Mapping[int, uuid.UUID], leader: int | None = None
+    ) -> dict[int, list[tuple[int, uuid.UUID]]]:
+        """The replicas of partitions whose place here is given: this node alone, or a `leader` elsewhere and it."""
+        other = [] if leader is None else [(leader, metadata.UNASSIGNED_DIRECTORY)]
+        return {number: [*other, (self.directory.node_id, place)] for number, place in places.items()}
 
     def commit(self, records: list[bytes]) -> None:
         """Append `records` as one batch, make them durable, apply them.
@@ -143,8 +161,9 @@ class Catalogue:
         if self.epoch < 0:
             self._take_epoch()
         node = self.directory.node_id
-        if node not in self.image.nodes:
-            directories = [self.directory.directory_id]
+        directories = [directory.directory_id for directory in self.directories]
+        known = self.image.nodes.get(node)
+        if known is None or set(known.directories) != set(directories):
             records = metadata.register_node(node, incarnation=uuid.uuid4(), directories=directories) + records
         now = self._now_ms()
         batch = encode([Record(value) for value in records], now_ms=now)

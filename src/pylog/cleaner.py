@@ -12,7 +12,7 @@ a result; what was swapped in before is as good as it was. `steps` yields betwee
 driver waits (`Throttle`) or stops, by closing it. (Kafka: LogCleaner, Cleaner.doClean.)
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -98,7 +98,7 @@ class Cleaning:
         self.cleaned: Cleaned | None = None
         """The result, once `steps` has ended; None where there was nothing to do, or the log changed meanwhile."""
 
-    def steps(self) -> Iterator[int]:
+    def steps(self) -> Generator[int, None, None]:
         """Do it; yields bytes read since the last time. Closing it early leaves the log whole, cleaned or not.
 
         Raises CorruptBatch when the log is damaged, and what the files raise.

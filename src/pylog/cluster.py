@@ -62,11 +62,11 @@ class Cluster:
     def leader(self, key: TopicPartition) -> int:
         """The node that leads a partition. Raises UnknownTopicOrPartition."""
         partitions = self.topic(key.topic).partitions
-        if not 0 <= key.partition < len(partitions):
-            raise UnknownTopicOrPartition(
-                f"topic {key.topic!r} has no partition {key.partition}; it has {len(partitions)}, from 0 on"
-            )
-        return partitions[key.partition].leader
+        for state in partitions:
+            if state.partition == key.partition:
+                return state.leader
+        known = ", ".join(str(state.partition) for state in partitions[:10])
+        raise UnknownTopicOrPartition(f"topic {key.topic!r} has no partition {key.partition}; it has {known}")
 
     def by_leader(self, keys: list[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Group partitions by the node that leads them."""

@@ -5,6 +5,7 @@
     recovery-point-offset-checkpoint    below it everything was fsynced     topic partition offset
     log-start-offset-checkpoint         only where it is above the first segment
     replication-offset-checkpoint       high watermarks
+    cleaner-offset-checkpoint           up to where compacted partitions are clean
     .kafka_cleanshutdown                there only after a clean close; deleted as soon as the directory is opened
     .pylog-published                    what reader processes may see (published.py)
 
@@ -30,6 +31,7 @@ from pylog.recovery import Checkpoint
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PUBLISHED = ".pylog-published"
 META_PROPERTIES = "meta.properties"
@@ -76,9 +78,10 @@ class LogDirectory:
     StorageError (a file in its place, not writable, an unreadable checkpoint).
     """
 
-    def __init__(self, files: Files, path: str, node_id: int | None) -> None:
+    def __init__(self, files: Files, path: str, node_id: int | None, *, cluster_id: str | None = None) -> None:
         self.files = files
         self.path = path
+        self._new_cluster_id = cluster_id or kafka_uuid(uuid.uuid4())
         files.make_dir(path)
         self._lock = files.lock(join(path, ".lock"), "pylog")
         try:
@@ -88,11 +91,12 @@ class LogDirectory:
             raise
 
     def _load(self, node_id: int | None) -> None:
-        self.node_id, self.directory_id = self._identity(node_id)
+        self.node_id, self.directory_id, self.cluster_id = self._identity(node_id)
         self.clean = self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None or not self._has_segments()
         self._recovery_points = self._offsets(RECOVERY_POINTS)
         self._start_offsets = self._offsets(START_OFFSETS)
         self._high_watermarks = self._offsets(HIGH_WATERMARKS)
+        self._cleaner_offsets = self._offsets(CLEANER_OFFSETS)
         self._published = Published(self.files, join(self.path, PUBLISHED), writable=True)
         if self.clean and self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None:
             # Before anything is opened: a crash while opening must not look like a clean stop (KAFKA-10471).
@@ -109,13 +113,13 @@ class LogDirectory:
         except ValueError as error:
             raise StorageError(f"{path}: {key}={text!r} cannot be read ({error}); restore the file") from error
 
-    def _identity(self, node_id: int | None) -> tuple[int, uuid.UUID]:
+    def _identity(self, node_id: int | None) -> tuple[int, uuid.UUID, str]:
         path = join(self.path, META_PROPERTIES)
         if self.files.stat(path) is None:
             stored = {
                 "version": "1",
                 "node.id": str(DEFAULT_NODE_ID if node_id is None else node_id),
-                "cluster.id": kafka_uuid(uuid.uuid4()),
+                "cluster.id": self._new_cluster_id,
                 "directory.id": kafka_uuid(uuid.uuid4()),
             }
             write_properties(self.files, path, stored)
@@ -126,7 +130,7 @@ class LogDirectory:
             raise StorageError(f"{path}: the directory belongs to node {stored_id}, not to node {node_id}")
         text = stored.get("directory.id", kafka_uuid(uuid.UUID(int=0)))
         directory_id = self._parsed(path, "directory.id", text, parse_uuid)
-        return stored_id, directory_id
+        return stored_id, directory_id, stored.get("cluster.id", self._new_cluster_id)
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         path = join(self.path, name)
@@ -150,6 +154,20 @@ class LogDirectory:
             clean=self.clean,
         )
 
+    def write_start_offset(self, partition: Partition) -> None:
+        """Persist where a partition starts now: what was deleted may not come back after a crash."""
+        self._start_offsets[TopicPartition(partition.topic, partition.number)] = partition.start_offset
+        write_offsets(self.files, join(self.path, START_OFFSETS), self._start_offsets)
+
+    def cleaner_offset(self, key: TopicPartition) -> int | None:
+        """Up to where a partition was cleaned; None when it never was."""
+        return self._cleaner_offsets.get(key)
+
+    def write_cleaner_offset(self, key: TopicPartition, offset: int) -> None:
+        """Persist up to where a partition is clean."""
+        self._cleaner_offsets[key] = offset
+        write_offsets(self.files, join(self.path, CLEANER_OFFSETS), self._cleaner_offsets)
+
     def write_checkpoints(self, partitions: Iterable[Partition]) -> None:
         """Persist the durable offsets, start offsets and high watermarks of the open partitions;
         keep those of the others.
@@ -165,18 +183,39 @@ class LogDirectory:
             self._start_offsets.pop(key, None)
             if partition.start_offset > partition.first_base_offset:
                 self._start_offsets[key] = partition.start_offset
+            if self._cleaner_offsets.get(key, 0) > partition.next_offset:
+                # Truncated since it was cleaned.
+                self._cleaner_offsets[key] = partition.next_offset
         write_offsets(self.files, join(self.path, RECOVERY_POINTS), self._recovery_points)
         write_offsets(self.files, join(self.path, START_OFFSETS), self._start_offsets)
         write_offsets(self.files, join(self.path, HIGH_WATERMARKS), self._high_watermarks)
 
+    def take_over(self, key: TopicPartition, source: "LogDirectory", topic_id: uuid.UUID) -> None:
+        """Remember of a partition what `source` remembers: it moves here, closed and complete."""
+        before = source.entry(topic_id, key.partition).read()
+        if before is not None:
+            entry = self.entry(topic_id, key.partition)
+            entry.publish(before)
+            entry.sync()
+        for name in (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS):
+            ours, theirs = self._remembered(name), source._remembered(name)
+            if key in theirs:
+                ours[key] = theirs[key]
+                write_offsets(self.files, join(self.path, name), ours)
+
+    def _remembered(self, name: str) -> dict[TopicPartition, int]:
+        return {
+            RECOVERY_POINTS: self._recovery_points,
+            START_OFFSETS: self._start_offsets,
+            HIGH_WATERMARKS: self._high_watermarks,
+            CLEANER_OFFSETS: self._cleaner_offsets,
+        }[name]
+
     def forget(self, topic: str, partitions: Iterable[int]) -> None:
         """Drop deleted partitions from the checkpoints, on disk too: they may not speak of a new topic of that name."""
         keys = [TopicPartition(topic, partition) for partition in partitions]
-        for name, offsets in (
-            (RECOVERY_POINTS, self._recovery_points),
-            (START_OFFSETS, self._start_offsets),
-            (HIGH_WATERMARKS, self._high_watermarks),
-        ):
+        for name in (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS):
+            offsets = self._remembered(name)
             if [key for key in keys if offsets.pop(key, None) is not None]:
                 write_offsets(self.files, join(self.path, name), offsets)
 

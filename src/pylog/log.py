@@ -14,22 +14,24 @@ Producers and consumers are clients of the node over a transport that calls it i
 import atexit
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from pylog.admin import Admin
 from pylog.broker import Broker
+from pylog.cleaner import Cleaned
 from pylog.clock import Clock, SystemClock
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig
 from pylog.consumer import Consumer
 from pylog.errors import Closed, InvalidConfig, ReadOnly
-from pylog.files import DiskFiles, MemoryFiles
+from pylog.files import DiskFiles, MemoryFiles, refuse_network
 from pylog.node import unknown_topic
 from pylog.producer import Producer
 from pylog.reader import Reader
-from pylog.recovery import Recovered
+from pylog.record import TopicPartition
+from pylog.recovery import Quarantined, Recovered
 from pylog.transport import MemoryTransport, Transport
 from pylog.views import TopicView
 
@@ -41,7 +43,7 @@ _open_logs: "weakref.WeakSet[Log]" = weakref.WeakSet()
 
 
 def open(  # noqa: A001
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     mode: Mode = "auto",
     flush: Flush | None = None,
@@ -51,6 +53,9 @@ def open(  # noqa: A001
     clock: Clock | None = None,
 ) -> "Log":
     """Open a log directory, or `":memory:"`, and give a `Log`; use it as a context manager.
+
+    Several directories are given as a list: partitions are spread over them, and one that fails takes only its own
+    offline; the first one holds the list of topics.
 
     `mode`: "own" (and "auto") makes a missing directory and locks it; "read" needs no lock and works while another
     process writes. `flush`: when an append is durable: "sync" before it is acknowledged (the default on disk),
@@ -65,9 +70,8 @@ def open(  # noqa: A001
         raise ValueError(f'mode is {mode!r}, not "auto", "own" or "read"')
     if flush not in (None, "sync", "interval", "none"):
         raise ValueError(f'flush is {flush!r}, not "sync", "interval" or "none"')
-    where = os.fspath(path)
-    if not where:
-        raise ValueError('path is empty: give a directory ("." for this one) or ":memory:"')
+    paths = _paths(path)
+    where = paths[0]
     if node_id is not None and (type(node_id) is not int or not 0 <= node_id < 1 << 31):
         raise ValueError(f"node_id is {node_id!r}, not a whole number from 0 to {(1 << 31) - 1}")
     node_config = NodeConfig.from_kafka(config or {})
@@ -76,14 +80,21 @@ def open(  # noqa: A001
     if mode == "read":
         if where == MEMORY:
             raise ValueError('":memory:" belongs to the process that opens it: there is nothing to read for another')
+        if len(paths) > 1:
+            raise ValueError("a reader takes one log directory at a time: open them one by one")
         files = DiskFiles(node_config.max_open_files, read_only=True)
         reader = Reader(files, os.path.abspath(where), config=node_config, clock=ticking, node_id=node_id or 1)
         way.attach(reader.node_id, reader.handle)
         return Log(where, reader, way, ticking)
     in_memory = where == MEMORY
+    if not in_memory:
+        paths = [os.path.abspath(one) for one in paths]
+        for one in paths:
+            if not node_config.allow_network_file_systems:
+                refuse_network(one)
     broker = Broker(
         MemoryFiles() if in_memory else DiskFiles(node_config.max_open_files),
-        "log" if in_memory else os.path.abspath(where),
+        ["log"] if in_memory else paths,
         config=node_config,
         clock=ticking,
         transport=way,
@@ -91,6 +102,18 @@ def open(  # noqa: A001
         flush=flush or ("none" if in_memory else "sync"),
     )
     return Log(where, broker, way, ticking)
+
+
+def _paths(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    given = [path] if isinstance(path, str | os.PathLike) else list(path)
+    paths = [os.fspath(one) for one in given]
+    if not paths or not all(paths):
+        raise ValueError('path is empty: give a directory ("." for this one) or ":memory:"')
+    if len(paths) > 1 and MEMORY in paths:
+        raise ValueError('":memory:" cannot be one of several log directories')
+    if len({os.path.abspath(one) for one in paths}) < len(paths):
+        raise ValueError(f"a log directory is named twice: {paths}")
+    return paths
 
 
 class Log:
@@ -134,6 +157,11 @@ class Log:
         """The torn tails that opening cut off after an unclean stop, one a partition that had one."""
         return self._node.recovered if isinstance(self._node, Broker) else ()
 
+    @property
+    def quarantined(self) -> tuple[Quarantined, ...]:
+        """Damage below what was durable that opening has found, after an unclean stop: kept, and stepped over."""
+        return self._node.quarantined if isinstance(self._node, Broker) else ()
+
     # --- topics ----------------------------------------------------------------------------------------------------
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None) -> TopicView:
@@ -150,6 +178,56 @@ class Log:
         """Remove a topic with all its records. Raises UnknownTopicOrPartition, ReadOnly."""
         self._check_open()
         self._admin.delete_topic(name)
+
+    def alter_config(
+        self, name: str, config: Mapping[str, Any] | None = None, *, delete: Iterable[str] = ()
+    ) -> TopicView:
+        """Set configs of a topic, and take those named in `delete` back to their defaults; the others stay.
+
+        Open partitions go by it at once. Raises UnknownTopicOrPartition, InvalidConfig, ReadOnly; nothing is changed.
+        """
+        self._check_open()
+        self._admin.alter_config(name, config or {}, delete)
+        return self.topic(name)
+
+    def create_partitions(self, name: str, total: int) -> TopicView:
+        """Let a topic have `total` partitions, more than it has. Records with a key go elsewhere from then on.
+
+        Raises UnknownTopicOrPartition, InvalidPartitions, ReadOnly.
+        """
+        self._check_open()
+        self._admin.create_partitions(name, total)
+        return self.topic(name)
+
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Let partitions start at these offsets (-1: at the high watermark); gives where they start now.
+
+        Raises OffsetOutOfRange, PolicyViolation (a topic that is only compacted), UnknownTopicOrPartition, ReadOnly.
+        """
+        self._check_open()
+        return self._admin.delete_records(offsets)
+
+    def move_partition(self, topic: str, partition: int, path: str | os.PathLike[str]) -> None:
+        """Move a partition into another of this log's directories, while it is in use.
+
+        Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull (it stays where it is), ReadOnly.
+        """
+        self._check_open()
+        self._admin.move_partition(topic, partition, os.path.abspath(os.fspath(path)))
+
+    def apply_retention(self) -> dict[TopicPartition, int]:
+        """Drop now what no topic has to keep; gives how many segments went. It is done from time to time anyway."""
+        self._check_open()
+        return self.broker.housekeeping.retain()
+
+    def clean(self, topic: str | None = None) -> dict[TopicPartition, Cleaned]:
+        """Compact a topic now, or all that are compacted, however little there is to gain; gives what was done.
+
+        It is done in the background anyway, where it is worth it. Raises CorruptBatch, DiskFull, ReadOnly.
+        """
+        self._check_open()
+        partitions = None if topic is None else [TopicPartition(topic, view.partition) for view in self.topic(topic)]
+        return self.broker.housekeeping.clean(partitions)
 
     def topics(self, *, internal: bool = False) -> list[str]:
         """The names of the topics, sorted; internal ones (`__...`) on request."""

@@ -191,10 +191,100 @@ class DeleteTopics:
 
 
 @dataclass(slots=True)
+class NewPartitions:
+    """A topic is to have so many partitions in all."""
+
+    topic: str
+    total: int
+
+
+@dataclass(slots=True)
+class CreatePartitions:
+    topics: list[NewPartitions]
+
+
+@dataclass(slots=True)
+class ConfigChange:
+    """A change of one config: "set" it, "delete" it (back to its default), "append" to or "subtract" from a list."""
+
+    name: str
+    value: str | None = None
+    operation: str = "set"
+
+
+@dataclass(slots=True)
+class TopicChange:
+    topic: str
+    changes: list[ConfigChange]
+
+
+@dataclass(slots=True)
+class AlterConfigs:
+    """Kafka's IncrementalAlterConfigs, for topics."""
+
+    topics: list[TopicChange]
+
+
+@dataclass(slots=True)
+class Replacement:
+    """A partition is to lie in the log directory `path`."""
+
+    topic: str
+    partition: int
+    path: str
+
+
+@dataclass(slots=True)
+class AlterReplicaLogDirs:
+    parts: list[Replacement]
+
+
+@dataclass(slots=True)
 class TopicsChanged:
-    """The answer to CreateTopics and DeleteTopics: one error or None a topic, in the order asked."""
+    """The answer to what changes topics: one error or None for each, in the order asked."""
 
     errors: list[PylogError | None]
 
 
-Message = Produce | Fetch | ListOffsets | Metadata | CreateTopics | DeleteTopics
+# --- records ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class DeleteRecordsPart:
+    topic: str
+    partition: int
+    offset: int
+    """The log is to start here; -1: at its high watermark."""
+
+
+@dataclass(slots=True)
+class DeleteRecords:
+    parts: list[DeleteRecordsPart]
+
+
+@dataclass(slots=True)
+class DeletedPart:
+    topic: str
+    partition: int
+    error: PylogError | None = None
+    low_watermark: int = -1
+    """Where the log starts now."""
+
+
+@dataclass(slots=True)
+class RecordsDeleted:
+    parts: list[DeletedPart]
+
+
+Message = (
+    Produce
+    | Fetch
+    | ListOffsets
+    | Metadata
+    | CreateTopics
+    | DeleteTopics
+    | CreatePartitions
+    | AlterConfigs
+    | AlterReplicaLogDirs
+    | DeleteRecords
+)

@@ -263,25 +263,44 @@ def decode_record(value: bytes | memoryview) -> MetadataRecord:
 
 
 def create_topic(
-    name: str, topic_id: UUID, partitions: Sequence[Sequence[int]], *, leader: int,
-    config: Mapping[str, str] | None = None, directories: Mapping[int, UUID] | None = None,
+    name: str, topic_id: UUID, replicas: Mapping[int, Sequence[tuple[int, UUID]]], *, leader: int,
+    config: Mapping[str, str] | None = None,
 ) -> list[bytes]:  # fmt: skip
-    """A topic with one partition for each list of replicas, led by `leader`, all replicas in sync.
+    """A topic with its partitions, by number the replicas of each, led by `leader`, all replicas in sync.
 
-    `config` holds overrides by Kafka's names, `directories` the log directory of each node.
+    A replica is a node and its log directory there; `config` holds overrides by Kafka's names.
     """
     made = [encode_record("TopicRecord", {"name": name, "topicId": topic_id})]
-    for key, text in (config or {}).items():
-        value = {"resourceType": TOPIC_RESOURCE, "resourceName": name, "name": key, "value": text}
-        made.append(encode_record("ConfigRecord", value))
-    for number, replicas in enumerate(partitions):
+    made += change_config(name, config or {})
+    return made + add_partitions(topic_id, replicas, leader=leader)
+
+
+def add_partitions(topic_id: UUID, replicas: Mapping[int, Sequence[tuple[int, UUID]]], *, leader: int) -> list[bytes]:
+    """More partitions of a topic: see `create_topic`."""
+    made = []
+    for number, members in replicas.items():
+        nodes = [node for node, _ in members]
         value = {
-            "partitionId": number, "topicId": topic_id, "replicas": replicas, "isr": replicas, "leader": leader,
-            "leaderEpoch": 0, "partitionEpoch": 0,
-            "directories": [(directories or {}).get(node, UNASSIGNED_DIRECTORY) for node in replicas],
+            "partitionId": number, "topicId": topic_id, "replicas": nodes, "isr": nodes, "leader": leader,
+            "leaderEpoch": 0, "partitionEpoch": 0, "directories": [directory for _, directory in members],
         }  # fmt: skip
         made.append(encode_record("PartitionRecord", value))
     return made
+
+
+def change_config(name: str, changes: Mapping[str, str | None] | Mapping[str, str]) -> list[bytes]:
+    """Overrides of a topic's configs; None takes one away."""
+    made = []
+    for key, text in changes.items():
+        value = {"resourceType": TOPIC_RESOURCE, "resourceName": name, "name": key, "value": text}
+        made.append(encode_record("ConfigRecord", value))
+    return made
+
+
+def move_replica(topic_id: UUID, partition: int, directories: Sequence[UUID]) -> list[bytes]:
+    """The log directories of a partition's replicas, in the order of the replicas."""
+    value = {"partitionId": partition, "topicId": topic_id, "directories": list(directories)}
+    return [encode_record("PartitionChangeRecord", value)]
 
 
 def remove_topic(topic_id: UUID) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""What a node keeps: its log directory, its catalogue, the topics opened so far and the role it has for each partition.
+"""What a node keeps: its log directories, its catalogue, the topics opened so far, and its role for each partition.
 
 A partition gets its role at first use, from the catalogue: leader where the catalogue names this node, follower (of
 nobody, until it is told whom to fetch from) otherwise. A leader takes its epoch, in the metadata log, at the first
@@ -11,30 +11,54 @@ stop is clean for all of them.
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from pylog.catalogue import Catalogue
 from pylog.clock import Clock
 from pylog.config import NodeConfig, TopicConfig
-from pylog.directory import LogDirectory
+from pylog.directories import FUTURE, Directories, copy_files, remove_folder
+from pylog.directory import LogDirectory, folder_name
 from pylog.errors import (
+    DiskFull,
     FencedLeaderEpoch,
     InconsistentTopicId,
+    InvalidConfig,
     InvalidPartitions,
     InvalidTopic,
     NotLeaderOrFollower,
     PylogError,
+    StorageError,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from pylog.files import Files
-from pylog.message import ClusterMetadata, NewTopic, PartitionMetadata, TopicMetadata
-from pylog.metadata import MetadataImage, PartitionImage, TopicImage, remove_topic, take_leadership, validate_topic_name
+from pylog.files import Files, join
+from pylog.message import (
+    ClusterMetadata,
+    ConfigChange,
+    NewPartitions,
+    NewTopic,
+    PartitionMetadata,
+    Replacement,
+    TopicChange,
+    TopicMetadata,
+)
+from pylog.metadata import (
+    UNASSIGNED_DIRECTORY,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+    add_partitions,
+    change_config,
+    move_replica,
+    remove_topic,
+    take_leadership,
+    validate_topic_name,
+)
 from pylog.partition import Partition
 from pylog.record import TopicPartition
-from pylog.recovery import Recovered
+from pylog.recovery import Quarantined, Recovered
 from pylog.replica import Follower, Leader
 from pylog.topic import Topic, remove_leftovers
 
@@ -68,18 +92,19 @@ class Follow:
 
 
 class Node:
-    """The state of one node over one log directory. Thread-safe; its lock is held while a partition is opened.
+    """The state of one node over its log directories. Thread-safe; its lock is held while a partition is opened.
 
     `visible_when_durable`: see `replica.Leader`.
     Raises at construction: what `LogDirectory` and the metadata log raise.
     """
 
     def __init__(
-        self, files: Files, path: str, config: NodeConfig, clock: Clock, *, node_id: int | None,
+        self, files: Files, paths: Sequence[str], config: NodeConfig, clock: Clock, *, node_id: int | None,
         visible_when_durable: bool,
     ) -> None:  # fmt: skip
         self.config = config
         self.recovered: list[Recovered] = []
+        self.quarantined: list[Quarantined] = []
         self._clock = clock
         self._visible_when_durable = visible_when_durable
         self._topics: dict[str, Topic] = {}
@@ -87,37 +112,60 @@ class Node:
         self._broken: dict[TopicPartition, PylogError] = {}
         self._new_topics: set[uuid.UUID] = set()
         self._lock = threading.RLock()
-        self._directory = LogDirectory(files, path, node_id)
-        self.id = self._directory.node_id
+        self._doomed: list[tuple[int, str]] = []
+        self.directories = Directories(files, paths, node_id)
+        self.id = self.directories.first.node_id
         try:
-            self._catalogue = Catalogue(self._directory, clock.wall_ms)
-            remove_leftovers(self._directory)
-            if not self._directory.clean:
-                self._recover_all()
+            self._catalogue = Catalogue(self.directories, clock.wall_ms)
+            self._settle()
         except BaseException:
-            self._directory.close(clean=False)
+            self.directories.release()
             raise
+
+    def _settle(self) -> None:
+        """Finish what a crash has interrupted, and recover the partitions of directories that were not closed."""
+        for directory in self.directories:
+            remove_leftovers(directory.files, directory.path)
+        self.directories.settle_moves(
+            {
+                TopicPartition(name, number): place
+                for name, image in self.image.topics.items()
+                for number, place in self._places(image).items()
+            }
+        )
+        for name, image in self.image.topics.items():
+            for number in self._places(image):
+                self._recover(TopicPartition(name, number))
+
+    def _places(self, image: TopicImage) -> dict[int, uuid.UUID]:
+        """The partitions of a topic that this node keeps, and the log directories where the catalogue has them."""
+        places = {}
+        for number, state in image.partitions.items():
+            if self.id in state.replicas:
+                index = list(state.replicas).index(self.id)
+                known = index < len(state.directories)
+                places[number] = state.directories[index] if known else UNASSIGNED_DIRECTORY
+        return places
 
     @property
     def image(self) -> MetadataImage:
         return self._catalogue.image
 
-    def _recover_all(self) -> None:
-        for name, image in self.image.topics.items():
-            for number, state in image.partitions.items():
-                if self.id in state.replicas and self._topic(name).exists(number):
-                    self._recover(TopicPartition(name, number))
-
     def _recover(self, key: TopicPartition) -> None:
+        """Open a partition at once if its directory was not closed cleanly, so that what was cut is known."""
         try:
-            recovered = self.partition(*key).recovered
+            topic = self._topic(key.topic)
+            if topic.home(key.partition).clean or not topic.exists(key.partition):
+                return
+            partition = self.partition(*key)
         except PylogError as error:
             # One damaged partition is no reason to refuse the others; whoever asks for it gets this error.
             logger.error("%s-%d could not be opened: %s", *key, error)
             self._broken[key] = error
             return
-        if recovered is not None:
-            self.recovered.append(recovered)
+        if partition.recovered is not None:
+            self.recovered.append(partition.recovered)
+        self.quarantined += partition.quarantined
 
     # --- roles -----------------------------------------------------------------------------------------------------
 
@@ -146,8 +194,9 @@ class Node:
         state = image.partitions.get(key.partition) if image is not None else None
         if state is None or self.id not in state.replicas:
             raise unknown_partition(image, key)
-        partition = self._topic(key.topic).partition(key.partition, self._clock.wall_ms())
-        if not self._directory.clean:
+        topic = self._topic(key.topic)
+        partition = topic.partition(key.partition, self._clock.wall_ms())
+        if not topic.home(key.partition).clean:
             partition.sync()
         if self.leader_of(state) != self.id:
             return Follower(partition, leader=state.leader, epoch=state.leader_epoch)
@@ -223,9 +272,8 @@ class Node:
             validate_topic_name(effect.topic)
             image = self.image.topics.get(effect.topic)
             if image is None:
-                records = self._catalogue.new_topic(
-                    effect.topic, effect.topic_id, effect.partitions, effect.config, effect.leader
-                )
+                places = self._new_places(range(effect.partitions))
+                records = self._catalogue.new_topic(effect.topic, effect.topic_id, places, effect.config, effect.leader)
                 self._catalogue.commit(records)
             elif image.id != effect.topic_id:
                 raise InconsistentTopicId(
@@ -245,10 +293,15 @@ class Node:
     def _topic(self, name: str) -> Topic:
         if name not in self._topics:
             image = self.image.topics[name]
-            numbers = [number for number, state in image.partitions.items() if self.id in state.replicas]
             config = self.topic_config(image.config)
-            self._topics[name] = Topic(self._directory, name, image.id, config, numbers)
+            self._topics[name] = Topic(self.directories, name, image.id, config, self._places(image))
         return self._topics[name]
+
+    def _new_places(self, numbers: Iterable[int]) -> dict[int, uuid.UUID]:
+        """Log directories for new partitions with these numbers."""
+        taken = [place for image in self.image.topics.values() for place in self._places(image).values()]
+        wanted = list(numbers)
+        return dict(zip(wanted, self.directories.places(len(wanted), taken), strict=True))
 
     def create_topic(self, new: NewTopic) -> None:
         """Raises InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidConfig; nothing is made then."""
@@ -260,17 +313,54 @@ class Node:
                 raise InvalidPartitions(f"{new.partitions} partitions: a topic has 1 to {MAX_PARTITIONS}")
             config = TopicConfig.canonical(new.config)
             topic_id = uuid.uuid4()
-            self._catalogue.commit(self._catalogue.new_topic(new.name, topic_id, new.partitions, config))
+            places = self._new_places(range(new.partitions))
+            self._catalogue.commit(self._catalogue.new_topic(new.name, topic_id, places, config))
             self._new_topics.add(topic_id)
 
-    def delete_topic(self, name: str) -> None:
-        """Forget a topic and remove its folders. Raises UnknownTopicOrPartition, InvalidTopic (internal topics
-        stay).
+    def create_partitions(self, new: NewPartitions) -> None:
+        """Add partitions to a topic, up to a total. Raises UnknownTopicOrPartition, InvalidPartitions.
+
+        Records with a key go to other partitions from then on.
         """
         with self._lock:
-            image = self.image.topics.get(name)
-            if image is None:
-                raise unknown_topic(name)
+            image = self._image(new.topic)
+            if not len(image.partitions) < new.total <= MAX_PARTITIONS:
+                raise InvalidPartitions(
+                    f"topic {new.topic!r} has {len(image.partitions)} partitions: it can get more, up to "
+                    f"{MAX_PARTITIONS} in all, not {new.total}"
+                )
+            missing = [number for number in range(new.total) if number not in image.partitions]
+            places = self._new_places(missing)
+            replicas = self._catalogue.replicas(places)
+            self._catalogue.commit(add_partitions(image.id, replicas, leader=self.id))
+            self._topic(new.topic).places.update(places)
+
+    def alter_config(self, change: TopicChange) -> None:
+        """Change the overrides of a topic's config; open partitions go by it at once. (IncrementalAlterConfigs)
+
+        Raises UnknownTopicOrPartition, InvalidConfig; nothing is changed then.
+        """
+        with self._lock:
+            image = self._image(change.topic)
+            wanted = TopicConfig.canonical(changed(image.config, change.changes))
+            changes: dict[str, str | None] = {name: None for name in image.config if name not in wanted}
+            changes |= {name: text for name, text in wanted.items() if image.config.get(name) != text}
+            if changes:
+                self._catalogue.commit(change_config(change.topic, changes))
+                self._topic(change.topic).reconfigure(self.topic_config(image.config))
+
+    def _image(self, name: str) -> TopicImage:
+        image = self.image.topics.get(name)
+        if image is None:
+            raise unknown_topic(name)
+        return image
+
+    def delete_topic(self, name: str) -> None:
+        """Forget a topic and put its folders out of sight; `purge` removes them. Raises UnknownTopicOrPartition,
+        InvalidTopic (internal topics stay).
+        """
+        with self._lock:
+            image = self._image(name)
             if name.startswith("__"):
                 raise InvalidTopic(f"{name!r} is internal and cannot be deleted")
             topic = self._topic(name)
@@ -279,7 +369,64 @@ class Node:
                 self._roles.pop(TopicPartition(name, number), None)
                 self._broken.pop(TopicPartition(name, number), None)
             del self._topics[name]
-            topic.delete()
+            due_ms = self._clock.wall_ms() + topic.config.file_delete_delay_ms
+            self._doomed += [(due_ms, path) for path in topic.delete()]
+
+    def delete_records(self, topic: str, number: int, offset: int) -> int:
+        """Let a partition start at `offset`; gives where it starts. It is persisted before the answer.
+
+        Raises what `Partition.delete_records` raises, and NotLeaderOrFollower.
+        """
+        partition = self.leader(topic, number).partition
+        start = partition.delete_records(offset)
+        with self._lock:
+            self._topic(topic).home(number).write_start_offset(partition)
+        return start
+
+    def move(self, wanted: Replacement) -> None:
+        """Let a partition lie in another log directory. Most of it is copied while it is in use.
+
+        Raises LogDirNotFound, UnknownTopicOrPartition, KafkaStorage, DiskFull (it stays where it is).
+        """
+        key = TopicPartition(wanted.topic, wanted.partition)
+        partition, source = self.partition(*key), self.home(key)
+        target, files = self.directories.with_path(wanted.path), self.directories.files
+        if target is source:
+            return
+        future = join(target.path, f"{folder_name(*key)}.{uuid.uuid4().hex}{FUTURE}")
+        files.make_dir(future)
+        try:
+            copy_files(files, partition.directory, future, partition.sealed_files())
+            with self._lock:
+                self._topic(key.topic).drop(key.partition)
+                self._roles.pop(key, None)
+                names = files.list_dir(partition.directory)
+                copy_files(files, partition.directory, future, names)
+                for name in set(files.list_dir(future)) - set(names):
+                    files.remove(join(future, name))
+                files.sync_dir(future)
+                files.sync_dir(target.path)
+                self._decide_move(key, source, target, future)
+        except BaseException:
+            if files.stat(future) is not None:
+                files.remove_dir(future)
+            raise
+
+    def _decide_move(self, key: TopicPartition, source: LogDirectory, target: LogDirectory, future: str) -> None:
+        image = self.image.topics[key.topic]
+        state = image.partitions[key.partition]
+        mine = zip(state.replicas, state.directories, strict=True)
+        places = [target.directory_id if node == self.id else place for node, place in mine]
+        target.take_over(key, source, image.id)
+        self._catalogue.commit(move_replica(image.id, key.partition, places))
+        files = self.directories.files
+        files.rename(future, join(target.path, folder_name(*key)))
+        files.sync_dir(target.path)
+        away = join(source.path, remove_folder(files, source, key))
+        source.forget(key.topic, [key.partition])
+        due_ms = self._clock.wall_ms() + self._topic(key.topic).config.file_delete_delay_ms
+        self._doomed.append((due_ms, away))
+        self._topic(key.topic).places[key.partition] = target.directory_id
 
     # --- upkeep ----------------------------------------------------------------------------------------------------
 
@@ -290,32 +437,106 @@ class Node:
             return [partition for topic in self._topics.values() for partition in topic.opened]
 
     def checkpoint(self) -> None:
-        """Persist how far each open partition is durable, so that recovery after a crash reads less."""
+        """Persist how far each open partition is durable, so that recovery after a crash reads less.
+
+        A directory that cannot be written to goes offline, with its partitions.
+        """
         with self._lock:
-            self._directory.write_checkpoints(self._all_opened())
+            for directory in list(self.directories):
+                try:
+                    directory.write_checkpoints(self._opened_in(directory))
+                except DiskFull:
+                    # The old ones are right, if late.
+                    logger.warning("%s is full: checkpoints are late", directory.path)
+                except StorageError as error:
+                    self.directories.fail(directory, error)
+
+    def _opened_in(self, directory: LogDirectory) -> list[Partition]:
+        return [p for p in self._all_opened() if p.directory.rpartition("/")[0] == directory.path.rstrip("/")]
+
+    def kept(self) -> Iterator[Partition]:
+        """Every partition that has a folder here, opened if need be; those that cannot be opened are left out."""
+        for name, image in list(self.image.topics.items()):
+            for number in self._places(image):
+                try:
+                    with self._lock:
+                        found = self._topic(name).exists(number)
+                    if found:
+                        yield self.partition(name, number)
+                except PylogError as error:
+                    logger.debug("%s-%d is left out: %s", name, number, error)
+
+    def home(self, key: TopicPartition) -> LogDirectory:
+        """The log directory that a partition lies in. Raises UnknownTopicOrPartition, KafkaStorage."""
+        with self._lock:
+            if key.topic not in self.image.topics or key.partition not in self._topic(key.topic).places:
+                raise unknown_partition(self.image.topics.get(key.topic), key)
+            return self._topic(key.topic).home(key.partition)
+
+    def purge(self, now_ms: int) -> None:
+        """Remove the files whose `file.delete.delay.ms` has passed: of dropped segments, and of deleted topics."""
+        for partition in self.opened:
+            partition.purge(now_ms)
+        with self._lock:
+            due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
+            self._doomed = [(due_ms, path) for due_ms, path in self._doomed if due_ms > now_ms]
+        for path in due:
+            self.directories.files.remove_dir(path)
+
+    @property
+    def purge_due_ms(self) -> int | None:
+        """When `purge` has something to do (wall clock); None when nothing waits."""
+        times = [partition.purge_due_ms for partition in self.opened] + [due for due, _ in self._doomed]
+        return min((due for due in times if due is not None), default=None)
 
     def _all_opened(self) -> list[Partition]:
         metadata = self._catalogue.partition
         return self.opened + ([metadata] if metadata is not None else [])
 
     def close(self) -> None:
-        """Close every partition, write the checkpoints and, where all went well, the clean-shutdown marker."""
+        """Close every partition, write the checkpoints and, where all went well, the clean-shutdown markers."""
         with self._lock:
-            clean = not self._broken
-            opened = self._all_opened()
+            opened = {directory.path: self._opened_in(directory) for directory in self.directories}
             try:
                 with ExitStack() as closing:
                     # In reverse, and each whatever becomes of the others; an error is raised in the end.
-                    closing.callback(self._directory.write_checkpoints, opened)
+                    for directory in list(self.directories):
+                        closing.callback(self._close_directory, directory, opened[directory.path])
                     closing.callback(self._catalogue.close)
                     for topic in self._topics.values():
                         closing.callback(topic.close)
-                clean = clean and not any(partition.failed for partition in opened)
-            except BaseException:
-                clean = False
-                raise
             finally:
-                self._directory.close(clean=clean)
+                self.directories.release()
+
+    def _close_directory(self, directory: LogDirectory, opened: list[Partition]) -> None:
+        broken = any(self._lies_in(key, directory) for key in self._broken)
+        directory.write_checkpoints(opened)
+        directory.close(clean=not broken and not any(partition.failed for partition in opened))
+
+    def _lies_in(self, key: TopicPartition, directory: LogDirectory) -> bool:
+        return self.directories.has_folder(directory, key)
+
+
+def changed(config: Mapping[str, str], changes: Sequence[ConfigChange]) -> dict[str, str]:
+    """The overrides `config` after some changes. Raises InvalidConfig for an operation that makes no sense."""
+    wanted = dict(config)
+    for change in changes:
+        if change.operation == "delete":
+            wanted.pop(change.name, None)
+            continue
+        if change.value is None:
+            raise InvalidConfig(f"{change.name}: a value is missing")
+        if change.operation == "set":
+            wanted[change.name] = change.value
+        elif change.operation in ("append", "subtract"):
+            known = wanted.get(change.name, TopicConfig().to_kafka().get(change.name, ""))
+            items = [item for item in known.split(",") if item]
+            given = change.value.split(",")
+            kept = [item for item in items if item not in given]
+            wanted[change.name] = ",".join(kept + given if change.operation == "append" else kept)
+        else:
+            raise InvalidConfig(f"{change.name}: {change.operation!r} is not set, delete, append or subtract")
+    return wanted
 
 
 def describe_topics(

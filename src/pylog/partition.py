@@ -42,7 +42,7 @@ from pylog.published import Entry
 from pylog.record import TopicPartition
 from pylog.recovery import Checkpoint, Quarantined, Recovered, Recovery, settle
 from pylog.retention import Bounds, rules
-from pylog.segment import Segment
+from pylog.segment import SUFFIXES, Segment, file_name
 from pylog.sequence import Plan, Producers, Verification
 from pylog.validate import follower_spans, leader_batch, leader_batches
 from pylog.written import WrittenPartition
@@ -163,7 +163,8 @@ class Partition(WrittenPartition):
         A failed partition is left as it is.
         """
         with self._lock:
-            clean = not self.failed
+            clean = not self.failed and not self._closed
+            self._closed = True
             if clean:
                 self._segments.active.finish()
                 self._local.snapshot(self.producers)
@@ -435,6 +436,11 @@ class Partition(WrittenPartition):
     def _reload_producers(self, now_ms: int) -> None:
         self._recovery(Checkpoint(self.start_offset, clean=False), now_ms).finish(self.next_offset)
         self.producers.advance(self.high_watermark)
+
+    def sealed_files(self) -> list[str]:
+        """The names of the files that only clean-up changes."""
+        bases = self._segments.bases[:-1]
+        return [file_name(base, kind) for base in bases for kind in SUFFIXES]
 
     # --- the start: deleting records, retention --------------------------------------------------------------------
 

@@ -1,58 +1,70 @@
 """A topic on this node: its name, id and config, and those of its partitions that lie here, each opened at first use.
 
 <log dir>/<topic>-<partition>/            a live partition
-<log dir>/<topic>-<partition>.<uuid>-delete/   renamed first, removed then: a crash in between leaves no half topic
+<log dir>/<topic>-<partition>.<uuid>-delete/   renamed first, removed later: a crash in between leaves no half topic
 """
 
 import logging
 import uuid
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 from pylog.checkpoint import read_topic_id
 from pylog.config import TopicConfig
+from pylog.directories import DELETE, Directories, remove_folder
 from pylog.directory import LogDirectory, folder_name
 from pylog.errors import StorageError, UnknownTopicOrPartition
-from pylog.files import join
+from pylog.files import Files, join
 from pylog.partition import Partition
+from pylog.record import TopicPartition
 from pylog.segments import base_offsets
 
 logger = logging.getLogger("pylog")
 
 
 class Topic:
-    """The partitions of one topic that this node keeps. `numbers` are those it keeps, of all the topic has.
+    """The partitions of one topic that this node keeps: `places` has their numbers, of all that the topic has, and the
+    ids of the log directories in which the catalogue has them.
 
     Not thread-safe for opening: the node holds its lock around `partition`.
     """
 
     def __init__(
-        self, directory: LogDirectory, name: str, topic_id: uuid.UUID, config: TopicConfig, numbers: list[int]
-    ) -> None:
-        self.directory = directory
+        self, directories: Directories, name: str, topic_id: uuid.UUID, config: TopicConfig,
+        places: dict[int, uuid.UUID],
+    ) -> None:  # fmt: skip
+        self.directories = directories
         self.name = name
         self.id = topic_id
         self.config = config
-        self.numbers = numbers
+        self.places = places
         self._open: dict[int, Partition] = {}
+        self._homes: dict[int, LogDirectory] = {}
+
+    def home(self, number: int) -> LogDirectory:
+        """The log directory of a partition. Raises KafkaStorage when it is offline."""
+        home = self._homes.get(number)
+        if home is None:
+            home = self._homes[number] = self.directories.home(TopicPartition(self.name, number), self.places[number])
+        self.directories.check(home)
+        return home
 
     def partition(self, number: int, now_ms: int) -> Partition:
         """The partition, opened (and recovered if need be) or created at its first use.
 
-        Raises: UnknownTopicOrPartition; CorruptBatch where recovery met damage below the durable offset.
+        Raises: UnknownTopicOrPartition; KafkaStorage (its log directory is offline); StorageError.
         """
         opened = self._open.get(number)
         if opened is not None:
             return opened
-        if number not in self.numbers:
+        if number not in self.places:
             raise UnknownTopicOrPartition(f"topic {self.name!r} has no partition {number} on this node")
-        files = self.directory.files
-        path = join(self.directory.path, folder_name(self.name, number))
-        entry = self.directory.entry(self.id, number)
+        home = self.home(number)
+        files, path = home.files, join(home.path, folder_name(self.name, number))
+        entry = home.entry(self.id, number)
         partition = Partition(files, path, self.name, number, self.config, entry)
-        self._move_stray(path, number)
+        self._move_stray(home, path, number)
         try:
-            checkpoint = self.directory.checkpoint(self.name, number, entry)
+            checkpoint = home.checkpoint(self.name, number, entry)
             if files.stat(path) is None or not (base_offsets(files, path) or checkpoint.durable_offset):
                 partition.create(self.id, now_ms)
             else:
@@ -63,23 +75,29 @@ class Topic:
         self._open[number] = partition
         return partition
 
-    def _move_stray(self, path: str, number: int) -> None:
+    def reconfigure(self, config: TopicConfig) -> None:
+        """Go by `config` from now on, in the partitions that are open, too."""
+        self.config = config
+        for partition in self.opened:
+            partition.reconfigure(config)
+
+    def _move_stray(self, home: LogDirectory, path: str, number: int) -> None:
         """Put the folder of an earlier topic of this name out of the way: a crash while it was deleted left it."""
-        files = self.directory.files
+        files = home.files
         if files.stat(path) is None:
-            self.directory.forget(self.name, [number])
+            home.forget(self.name, [number])
             return
         found = read_topic_id(files, path)
         if found is not None and found != self.id:
-            away = f"{path[: len(self.directory.path) + 200]}.{found.hex}-stray"
+            away = f"{path[: len(home.path) + 200]}.{found.hex}-stray"
             logger.warning("%s belongs to a topic that was deleted: it is now %s and can be removed", path, away)
             files.rename(path, away)
-            files.sync_dir(self.directory.path)
-            self.directory.forget(self.name, [number])
+            files.sync_dir(home.path)
+            home.forget(self.name, [number])
 
     def exists(self, number: int) -> bool:
-        """Whether the partition has a folder already."""
-        return self.directory.files.stat(join(self.directory.path, folder_name(self.name, number))) is not None
+        """Whether the partition has a folder already. Raises KafkaStorage when its directory is offline."""
+        return self.directories.has_folder(self.home(number), TopicPartition(self.name, number))
 
     @property
     def opened(self) -> list[Partition]:
@@ -95,30 +113,32 @@ class Topic:
                 clean = clean and not partition.failed
         return clean
 
-    def delete(self) -> None:
-        """Remove every folder of the topic: out of sight by a rename first, then for good."""
-        files, root = self.directory.files, self.directory.path
+    def drop(self, number: int) -> None:
+        """Close one partition, so that the next use opens it anew, wherever it lies then."""
+        opened = self._open.pop(number, None)
+        self._homes.pop(number, None)
+        if opened is not None:
+            opened.close()
+
+    def delete(self) -> list[str]:
+        """Put every folder of the topic out of sight by a rename; gives the paths that are to be removed later."""
         try:
             self.close()
         except StorageError as error:
             logger.warning("topic %s was deleted although it could not be closed: %s", self.name, error)
         self._open.clear()
-        self.directory.forget(self.name, self.numbers)
-        for number in self.numbers:
-            name = folder_name(self.name, number)
-            if files.stat(join(root, name)) is not None:
-                away = f"{name[:200]}.{uuid.uuid4().hex}-delete"
-                files.rename(join(root, name), join(root, away))
-        files.sync_dir(root)
-        remove_leftovers(self.directory)
+        doomed = []
+        for home in self.directories:
+            home.forget(self.name, self.places)
+            for number in self.places:
+                key = TopicPartition(self.name, number)
+                if self.directories.has_folder(home, key):
+                    doomed.append(join(home.path, remove_folder(home.files, home, key)))
+        return doomed
 
 
-def remove_leftovers(directory: LogDirectory) -> None:
-    """Remove the folders of deleted topics, also those that a crash left behind."""
-    for name in list(leftovers(directory)):
-        directory.files.remove_dir(join(directory.path, name))
-
-
-def leftovers(directory: LogDirectory) -> Iterator[str]:
-    """The names of folders that wait for removal."""
-    return (name for name in directory.files.list_dir(directory.path) if name.endswith("-delete"))
+def remove_leftovers(files: Files, path: str) -> None:
+    """Remove the folders of deleted topics that are still there: a crash, or a close, came before their time."""
+    for name in files.list_dir(path):
+        if name.endswith(DELETE):
+            files.remove_dir(join(path, name))

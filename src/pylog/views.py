@@ -228,7 +228,7 @@ class TopicView:
         self.overrides: dict[str, str] = dict(image.config)
         """The configs set on the topic itself, by Kafka's names."""
         self.config: TopicConfig = node.topic_config(image.config)
-        self._partitions = [PartitionView(node, name, number, clock) for number in sorted(image.partitions)]
+        self._partitions = {number: PartitionView(node, name, number, clock) for number in sorted(image.partitions)}
 
     def __repr__(self) -> str:
         return f"<TopicView {self.name} with {len(self)} partitions>"
@@ -237,9 +237,10 @@ class TopicView:
         return len(self._partitions)
 
     def __getitem__(self, number: int) -> PartitionView:
-        if not 0 <= number < len(self._partitions):
-            raise IndexError(f"topic {self.name!r} has no partition {number}; it has {len(self)}, from 0 on")
-        return self._partitions[number]
+        found = self._partitions.get(number)
+        if found is None:
+            raise IndexError(f"topic {self.name!r} has no partition {number}; it has {len(self)}")
+        return found
 
     def __iter__(self) -> Iterator[PartitionView]:
-        return iter(self._partitions)
+        return iter(self._partitions.values())

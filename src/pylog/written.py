@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pylog.errors import DiskFull, DurabilityUnknown, PartitionFailed, PylogError
+from pylog.errors import DiskFull, DurabilityUnknown, NotLeaderOrFollower, PartitionFailed, PylogError
 from pylog.published import Entry, State
 from pylog.readable import ReadablePartition
 
@@ -28,6 +28,7 @@ class WrittenPartition(ReadablePartition):
         self._entry = entry
         self._generation = 0
         self._failure: BaseException | None = None
+        self._closed = False
         self._lock = threading.Lock()
 
     @property
@@ -78,6 +79,8 @@ class WrittenPartition(ReadablePartition):
         )
 
     def _check_usable(self) -> None:
+        if self._closed:
+            raise NotLeaderOrFollower(f"{self.topic}-{self.number} was closed here, moved or deleted; ask again")
         if self._failure is not None:
             raise PartitionFailed(
                 f"{self.topic}-{self.number} in {self.directory} failed earlier ({self._failure}); "

@@ -370,7 +370,7 @@ class FailingFiles(DiskFiles):
 
 def test_a_failed_sync_latches_one_partition_and_the_rest_goes_on(tmp_path: Path) -> None:
     broker = pylog.broker.Broker(
-        FailingFiles(), str(tmp_path / "log"), config=NodeConfig(), clock=SimClock(1),
+        FailingFiles(), [str(tmp_path / "log")], config=NodeConfig(), clock=SimClock(1),
         transport=pylog.MemoryTransport(), node_id=None, flush="sync",
     )  # fmt: skip
     for name in ("bad", "good"):

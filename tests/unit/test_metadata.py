@@ -29,6 +29,9 @@ OTHER_ID = UUID(int=78)
 DIRECTORY = UUID(int=900)
 
 
+ONE = [(1, DIRECTORY)]
+
+
 def apply(image: MetadataImage, records: list[bytes]) -> MetadataImage:
     for value in records:
         image.apply(decode_record(value))
@@ -38,9 +41,7 @@ def apply(image: MetadataImage, records: list[bytes]) -> MetadataImage:
 @pytest.fixture
 def image() -> MetadataImage:
     """One topic of two partitions, both on node 1."""
-    made = create_topic(
-        "clicks", TOPIC_ID, [[1], [1]], leader=1, config={"retention.ms": "5"}, directories={1: DIRECTORY}
-    )
+    made = create_topic("clicks", TOPIC_ID, {0: ONE, 1: ONE}, leader=1, config={"retention.ms": "5"})
     return apply(MetadataImage(), made)
 
 
@@ -58,7 +59,7 @@ def test_a_created_topic_is_there(image: MetadataImage) -> None:
 
 
 def test_replicas_without_a_known_directory_have_the_unassigned_one() -> None:
-    image = apply(MetadataImage(), create_topic("t", TOPIC_ID, [[2, 1]], leader=2, directories={1: DIRECTORY}))
+    image = apply(MetadataImage(), create_topic("t", TOPIC_ID, {0: [(2, UUID(int=0)), *ONE]}, leader=2))
     state = image.topics["t"].partitions[0]
     assert (state.leader, state.replicas, state.isr) == (2, [2, 1], [2, 1])
     assert state.directories == [UUID(int=0), DIRECTORY]
@@ -67,7 +68,7 @@ def test_replicas_without_a_known_directory_have_the_unassigned_one() -> None:
 def test_a_removed_topic_is_gone_and_its_name_can_come_back(image: MetadataImage) -> None:
     apply(image, remove_topic(TOPIC_ID))
     assert (image.topics, image.topic_by_id(TOPIC_ID)) == ({}, None)
-    apply(image, create_topic("clicks", OTHER_ID, [[1]], leader=1))
+    apply(image, create_topic("clicks", OTHER_ID, {0: ONE}, leader=1))
     assert image.topics["clicks"].config == {}
     assert image.topic_by_id(OTHER_ID) is image.topics["clicks"]
 
@@ -166,7 +167,7 @@ def test_nodes_come_and_go() -> None:
 
 def test_records_of_a_transaction_count_at_its_end() -> None:
     image = apply(MetadataImage(), [encode_record("BeginTransactionRecord", {"name": "many topics"})])
-    apply(image, create_topic("t", TOPIC_ID, [[1]], leader=1))
+    apply(image, create_topic("t", TOPIC_ID, {0: ONE}, leader=1))
     assert image.topics == {}
     apply(image, [encode_record("EndTransactionRecord", {})])
     assert list(image.topics) == ["t"]
@@ -174,9 +175,9 @@ def test_records_of_a_transaction_count_at_its_end() -> None:
 
 def test_records_of_an_aborted_transaction_never_count() -> None:
     image = apply(MetadataImage(), [encode_record("BeginTransactionRecord", {})])
-    apply(image, create_topic("t", TOPIC_ID, [[1]], leader=1))
+    apply(image, create_topic("t", TOPIC_ID, {0: ONE}, leader=1))
     apply(image, [encode_record("AbortTransactionRecord", {"reason": "changed my mind"})])
-    apply(image, create_topic("u", OTHER_ID, [[1]], leader=1))
+    apply(image, create_topic("u", OTHER_ID, {0: ONE}, leader=1))
     assert list(image.topics) == ["u"]
 
 
@@ -227,7 +228,7 @@ def test_bytes_after_a_record_are_refused() -> None:
 
 
 def test_every_prefix_of_a_record_is_refused() -> None:
-    for value in create_topic("t", TOPIC_ID, [[1]], leader=1, config={"a": "b"}):
+    for value in create_topic("t", TOPIC_ID, {0: ONE}, leader=1, config={"a": "b"}):
         for size in range(len(value)):
             with pytest.raises(CorruptBatch):
                 decode_record(value[:size])

@@ -4,11 +4,12 @@ Where a broker has several names for one default, `log.retention.ms` wins over `
 (Kafka: KafkaConfig, ServerLogConfigs.)
 """
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from pylog.config.options import Config, Kind, by_field, integer, option, parse_as
+from pylog.config.options import Config, Kind, Rate, Switch, by_field, integer, long, option, parse_as
 from pylog.config.topic import TopicConfig
 from pylog.errors import InvalidConfig
 
@@ -23,10 +24,26 @@ class NodeConfig(Config):
     """What topics have that do not say otherwise."""
     flush_interval_ms: int = option(1000, integer(1))
     """With flush="interval": how long appended records may wait to be synced. Not Kafka's."""
+    allow_network_file_systems: bool = option(False, Switch())
+    """Whether a log may lie where locks and syncs prove nothing. Not Kafka's."""
+    log_cleaner_backoff_ms: int = option(15_000, long(0))
+    """How long the cleaner rests when nothing is worth cleaning."""
+    log_cleaner_dedupe_buffer_size: int = option(128 << 20, long())
+    """Bytes of memory for the keys of one cleaning, at 24 a key."""
+    log_cleaner_enable: bool = option(True, Switch())
+    """Whether compacted topics are cleaned in the background."""
+    log_cleaner_io_max_bytes_per_second: float = option(sys.float_info.max, Rate())
+    """How many bytes of logs a second the cleaner reads and writes at most."""
     log_flush_offset_checkpoint_interval_ms: int = option(60_000, integer(0))
     """How often it is written down up to where partitions are synced: recovery starts there."""
+    log_retention_check_interval_ms: int = option(300_000, long(1))
+    """How often it is looked for segments that nobody has to keep."""
     max_open_files: int = option(256, integer(1))
     """How many file descriptors the log keeps open. Not Kafka's."""
+    producer_id_expiration_check_interval_ms: int = option(600_000, integer(1))
+    """How often it is looked for producers that are gone."""
+    producer_id_expiration_ms: int = option(86_400_000, integer(1))
+    """How long a producer is known after its last record."""
     replica_fetch_backoff_ms: int = option(1000, integer(0))
     """How long a follower waits when there is nothing to fetch, and after an error."""
     replica_fetch_max_bytes: int = option(1 << 20, integer(0))

@@ -8,6 +8,7 @@ Invariant: the options of a `Config` that was made are values of their kinds (`T
 """
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -69,6 +70,23 @@ class Share:
             raise ValueError(value)
         number = float(value)
         if not 0 <= number <= 1:
+            raise ValueError(value)
+        return number
+
+    def text(self, value: float) -> str:
+        return repr(value)
+
+
+class Rate:
+    """A number above nothing, of bytes a second."""
+
+    allowed = "a number of at least 1"
+
+    def parse(self, value: object) -> float:
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise ValueError(value)
+        number = float(value)
+        if not 1 <= number < math.inf:
             raise ValueError(value)
         return number
 

@@ -68,5 +68,5 @@ def refuse_network(path: str, mountinfo: str | None = None) -> None:
         raise StorageError(
             f"{path} lies on {mount.point}, a file system of type {mount.kind}: it is not local, so its locks and "
             "syncs prove nothing. Put the log on a local disk, or open it with "
-            "config={'allow.network.file.system': True} and without a guarantee that anything acknowledged survives"
+            "config={'allow.network.file.systems': True} and without a guarantee that anything acknowledged survives"
         )

@@ -1,0 +1,187 @@
+"""The log directories of a node (Kafka: log.dirs), each whole in itself: lock, identity, checkpoints, marker.
+
+    data-a/   the first: the metadata log lies here     __cluster_metadata-0/  clicks-0/  clicks-2/
+    data-b/   partitions                                                       clicks-1/  orders-0/
+
+A partition lies where its folder is. A new one goes where the fewest are. While it moves, what is copied lies under
+`<topic>-<partition>.<uuid>-future` in its new directory:
+
+    copy          the folder as -future, complete and synced       a crash: the next open throws it away
+    decide        the catalogue says that it lies there now        a crash: the next open finishes the renames
+    rename        -future -> folder; old folder -> ...-delete
+
+A directory that fails takes its own partitions offline and no others; without the first one there is no node.
+(Kafka: LogManager, LogDirFailureChannel, AlterReplicaLogDirs.)
+"""
+
+import logging
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+
+from pylog.directory import LogDirectory, folder_name, partition_folders
+from pylog.errors import DirectoryLocked, KafkaStorage, LogDirNotFound, StorageError, UnsupportedFormat
+from pylog.files import Files, join
+from pylog.record import TopicPartition
+
+logger = logging.getLogger("pylog")
+
+COPY_BYTES = 1 << 20
+FUTURE = "-future"
+DELETE = "-delete"
+
+
+class Directories:
+    """The directories that this node owns. The first one gives the node its id.
+
+    Raises what `LogDirectory` raises for the first one; DirectoryLocked and UnsupportedFormat for any.
+    """
+
+    def __init__(self, files: Files, paths: Sequence[str], node_id: int | None) -> None:
+        self.files = files
+        self.first = LogDirectory(files, paths[0], node_id)
+        self.failures: dict[str, StorageError] = {}
+        self._opened = [self.first]
+        try:
+            for path in paths[1:]:
+                self._open(path)
+        except BaseException:
+            self.release()
+            raise
+
+    def _open(self, path: str) -> None:
+        try:
+            self._opened.append(LogDirectory(self.files, path, self.first.node_id, cluster_id=self.first.cluster_id))
+        except (DirectoryLocked, UnsupportedFormat):
+            raise
+        except StorageError as error:
+            self._note_failure(path, error)
+
+    def _note_failure(self, path: str, error: StorageError) -> None:
+        logger.error("the log directory %s is offline, and its partitions are: %s", path, error)
+        self.failures[path] = error
+
+    def __iter__(self) -> Iterator[LogDirectory]:
+        return (directory for directory in self._opened if directory.path not in self.failures)
+
+    def fail(self, directory: LogDirectory, error: StorageError) -> None:
+        """Take a directory offline. Raises the error when it is the first, without which there is no node."""
+        if directory is self.first:
+            raise error
+        self._note_failure(directory.path, error)
+
+    def check(self, directory: LogDirectory) -> None:
+        """Raise KafkaStorage when the directory is offline."""
+        error = self.failures.get(directory.path)
+        if error is not None:
+            raise KafkaStorage(
+                f"the log directory {directory.path} is offline ({error}); mend it and open the log again"
+            )
+
+    def with_path(self, path: str) -> LogDirectory:
+        """The directory at `path`. Raises LogDirNotFound."""
+        for directory in self:
+            if directory.path == path:
+                return directory
+        raise LogDirNotFound(f"{path} is none of this log's directories: {', '.join(d.path for d in self)}")
+
+    def with_id(self, directory_id: uuid.UUID) -> LogDirectory | None:
+        """The directory with this id, offline ones too."""
+        return next((directory for directory in self._opened if directory.directory_id == directory_id), None)
+
+    def home(self, key: TopicPartition, recorded: uuid.UUID | None) -> LogDirectory:
+        """Where a partition lies, or is to be made: where its folder is, else where the catalogue says.
+
+        Raises KafkaStorage when that directory is offline, or may be the one that is.
+        """
+        known = self.with_id(recorded) if recorded is not None else None
+        holders = [d for d in self._opened if d.path not in self.failures and self.has_folder(d, key)]
+        if known is not None and (known in holders or not holders):
+            self.check(known)
+            return known
+        if holders:
+            return holders[0]
+        if self.failures:
+            path, error = next(iter(self.failures.items()))
+            raise KafkaStorage(
+                f"{key.topic}-{key.partition} is in none of the log directories that are online; {path}: {error}"
+            )
+        return self.first
+
+    def has_folder(self, directory: LogDirectory, key: TopicPartition) -> bool:
+        """Whether a partition has a folder in a directory."""
+        return self.files.stat(join(directory.path, folder_name(*key))) is not None
+
+    def places(self, count: int, taken: Iterable[uuid.UUID]) -> list[uuid.UUID]:
+        """Directories for so many new partitions, each where the fewest are; `taken` says where those are."""
+        load = {directory.directory_id: 0 for directory in self}
+        for directory_id in taken:
+            if directory_id in load:
+                load[directory_id] += 1
+        chosen = []
+        for _ in range(count):
+            place = min(load, key=lambda directory_id: load[directory_id])
+            load[place] += 1
+            chosen.append(place)
+        return chosen
+
+    def partitions(self) -> dict[TopicPartition, LogDirectory]:
+        """The partitions that have folders, and where; the metadata log is not among them."""
+        found: dict[TopicPartition, LogDirectory] = {}
+        for directory in self:
+            for key in partition_folders(self.files, directory.path):
+                found.setdefault(key, directory)
+        return found
+
+    def settle_moves(self, recorded: dict[TopicPartition, uuid.UUID]) -> None:
+        """Finish the moves that a crash has interrupted after they were decided, undo the others.
+
+        `recorded` says where the catalogue has each partition.
+        """
+        for directory in self:
+            for name in self.files.list_dir(directory.path):
+                if name.endswith(FUTURE):
+                    self._settle_move(directory, name, recorded)
+
+    def _settle_move(self, directory: LogDirectory, name: str, recorded: dict[TopicPartition, uuid.UUID]) -> None:
+        topic, _, number = name.partition(".")[0].rpartition("-")
+        key = TopicPartition(topic, int(number)) if number.isdigit() else None
+        if key is None or recorded.get(key) != directory.directory_id or self.has_folder(directory, key):
+            self.files.remove_dir(join(directory.path, name))
+            return
+        self.files.rename(join(directory.path, name), join(directory.path, folder_name(*key)))
+        self.files.sync_dir(directory.path)
+        for other in self:
+            if other is not directory and self.has_folder(other, key):
+                remove_folder(self.files, other, key)
+
+    def release(self) -> None:
+        """Give the locks back and write nothing."""
+        for directory in self._opened:
+            directory.close(clean=False)
+
+
+def copy_files(files: Files, source: str, target: str, names: Iterable[str]) -> None:
+    """Copy files between folders, synced and with their times; one that is there with the same size and time stays."""
+    for name in names:
+        origin, copy = join(source, name), join(target, name)
+        stat, there = files.stat(origin), files.stat(copy)
+        if stat is None or (there is not None and (there.size, there.mtime_ms) == (stat.size, stat.mtime_ms)):
+            continue
+        reading, writing = files.open(origin), files.open(copy, create=True)
+        try:
+            writing.truncate(0)
+            for position in range(0, stat.size, COPY_BYTES):
+                writing.write(position, reading.read(position, min(COPY_BYTES, stat.size - position)))
+            writing.sync()
+        finally:
+            reading.close()
+            writing.close()
+        files.set_modified(copy, stat.mtime_ms)
+
+
+def remove_folder(files: Files, directory: LogDirectory, key: TopicPartition) -> str:
+    """Put a partition's folder out of sight; gives its new name, to be removed later."""
+    away = f"{folder_name(*key)[:200]}.{uuid.uuid4().hex}{DELETE}"
+    files.rename(join(directory.path, folder_name(*key)), join(directory.path, away))
+    files.sync_dir(directory.path)
+    return away

@@ -1,0 +1,196 @@
+"""What a node does from time to time: retention, compaction, checkpoints, and what has to be removed later.
+
+    task         every                                          what
+    checkpoint   log.flush.offset.checkpoint.interval.ms        how far partitions are durable
+    retention    log.retention.check.interval.ms                segments that nobody has to keep
+    producers    producer.id.expiration.check.interval.ms       producers that are gone
+    purge        when due                                       files whose file.delete.delay.ms has passed
+    clean        log.cleaner.backoff.ms, or at once again       the dirtiest compacted log, in a thread of its own
+
+Nothing runs, and no thread is there, before the first append. All of it can be asked for as well: `retain`, `clean`.
+(Kafka: LogManager, LogCleaner.)
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from pylog.cleaner import Cleaned, Cleaning, Progress, Throttle, dirt
+from pylog.clock import Clock
+from pylog.config import NodeConfig
+from pylog.errors import PylogError
+from pylog.node import Node
+from pylog.partition import Partition
+from pylog.record import TopicPartition
+from pylog.worker import Worker
+
+logger = logging.getLogger("pylog")
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningState:
+    """What cleaning has come to for one partition."""
+
+    progress: Progress | None = None
+    """How far the one that runs has come; None when none does."""
+    last: Cleaned | None = None
+    """What the last one did; None where there was none since the log was opened."""
+    error: str | None = None
+    """Why the partition is not cleaned any more, until the log is opened again."""
+
+
+class Housekeeping:
+    """The background work of one node. Thread-safe."""
+
+    def __init__(self, node: Node, config: NodeConfig, clock: Clock) -> None:
+        self.node = node
+        self.cleanings: dict[TopicPartition, CleaningState] = {}
+        self._config = config
+        self._clock = clock
+        self._due: dict[str, int] = {}
+        self._tasks: dict[str, tuple[int, Callable[[], object]]] = {
+            "checkpoint": (config.log_flush_offset_checkpoint_interval_ms, node.checkpoint),
+            "retention": (config.log_retention_check_interval_ms, self.retain),
+            "producers": (config.producer_id_expiration_check_interval_ms, self._expire_producers),
+        }
+        self._stopped = threading.Event()
+        self._cleaning = threading.Lock()
+        self._clean_due: int | None = None
+        self._worker = Worker("pylog-housekeeping", clock, self._next, self._work)
+        self._cleaner = Worker("pylog-cleaner", clock, lambda: self._clean_due, self._clean_once)
+
+    def note_append(self, partition: Partition) -> None:
+        """Something was appended: there will be work."""
+        if not self._due:
+            now = self._clock.tick_ms()
+            self._due = {name: now + interval for name, (interval, _) in self._tasks.items()}
+            self._worker.wake()
+        if self._clean_due is None and self._config.log_cleaner_enable and _is_compacted(partition):
+            self._clean_due = self._clock.tick_ms() + self._config.log_cleaner_backoff_ms
+            self._cleaner.wake()
+
+    def _next(self) -> int | None:
+        times = list(self._due.values())
+        purge = self.node.purge_due_ms
+        if purge is not None:
+            times.append(self._clock.tick_ms() + max(0, purge - self._clock.wall_ms()))
+        return min(times, default=None)
+
+    def _work(self) -> None:
+        now = self._clock.tick_ms()
+        for name, due in list(self._due.items()):
+            if due <= now:
+                interval, task = self._tasks[name]
+                self._due[name] = now + interval
+                self._try(name, task)
+        self._try("purge", lambda: self.node.purge(self._clock.wall_ms()))
+
+    @staticmethod
+    def _try(name: str, task: Callable[[], object]) -> None:
+        """Background work has no caller to tell: what fails is logged, and what must not go on has latched itself."""
+        try:
+            task()
+        except PylogError as error:
+            logger.error("%s failed: %s", name, error)
+
+    def wake(self) -> None:
+        """There may be files to remove earlier than was known."""
+        self._worker.wake()
+
+    # --- retention -------------------------------------------------------------------------------------------------
+
+    def retain(self) -> dict[TopicPartition, int]:
+        """Apply the retention of every topic now; gives how many segments went, where any did."""
+        dropped: dict[TopicPartition, int] = {}
+        for partition in self.node.kept():
+            if partition.failed:
+                continue
+            count = partition.apply_retention(self._clock.wall_ms())
+            if count:
+                dropped[TopicPartition(partition.topic, partition.number)] = count
+        self.wake()
+        return dropped
+
+    def _expire_producers(self) -> None:
+        for partition in self.node.opened:
+            partition.expire_producers(self._clock.wall_ms())
+
+    # --- compaction ------------------------------------------------------------------------------------------------
+
+    def clean(self, keys: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, Cleaned]:
+        """Clean these partitions now, or all compacted ones, whatever their dirty ratio; gives what was done.
+
+        Raises what cleaning raises.
+        """
+        wanted = None if keys is None else set(keys)
+        done: dict[TopicPartition, Cleaned] = {}
+        for partition in self.node.kept():
+            key = TopicPartition(partition.topic, partition.number)
+            if _is_compacted(partition) and (wanted is None or key in wanted):
+                cleaned = self._clean(partition)
+                if cleaned is not None:
+                    done[key] = cleaned
+        return done
+
+    def _clean_once(self) -> None:
+        """Clean the dirtiest log that is worth it, and look again at once; rest when there is none."""
+        partition = self._dirtiest()
+        self._clean_due = self._clock.tick_ms()
+        if partition is None:
+            self._clean_due += self._config.log_cleaner_backoff_ms
+            return
+        self._try("cleaning", lambda: self._clean(partition))
+
+    def _dirtiest(self) -> Partition | None:
+        best: Partition | None = None
+        ratio = -1.0
+        for partition in self.node.kept():
+            key = TopicPartition(partition.topic, partition.number)
+            if not _is_compacted(partition) or partition.failed or self.cleanings.get(key, CleaningState()).error:
+                continue
+            checkpoint = self.node.home(key).cleaner_offset(key)
+            plan, overdue_ms = dirt(partition, checkpoint=checkpoint, now_ms=self._clock.wall_ms())
+            minimum = partition.config.min_cleanable_dirty_ratio
+            if plan.is_due(min_dirty_ratio=minimum, overdue_ms=overdue_ms) and plan.dirty_ratio > ratio:
+                best, ratio = partition, plan.dirty_ratio
+        return best
+
+    def _clean(self, partition: Partition) -> Cleaned | None:
+        key = TopicPartition(partition.topic, partition.number)
+        throttle = Throttle(self._config.log_cleaner_io_max_bytes_per_second)
+        with self._cleaning:
+            known = self.cleanings.get(key, CleaningState())
+            cleaning = Cleaning(
+                partition, checkpoint=self.node.home(key).cleaner_offset(key), now_ms=self._clock.wall_ms(),
+                buffer_bytes=self._config.log_cleaner_dedupe_buffer_size,
+            )  # fmt: skip
+            steps = cleaning.steps()
+            try:
+                for size in steps:
+                    self.cleanings[key] = replace(known, progress=cleaning.progress)
+                    wait_ms = throttle.wait_ms(size, self._clock.tick_ms())
+                    if self._stopped.wait(wait_ms / 1000 if wait_ms > 0 else 0):
+                        return None
+            except PylogError as error:
+                known = replace(known, error=str(error))
+                logger.error("%s-%d is not cleaned any more: %s", *key, error)
+                raise
+            finally:
+                steps.close()
+                self.cleanings[key] = known
+            if cleaning.cleaned is not None:
+                self.node.home(key).write_cleaner_offset(key, cleaning.cleaned.end_offset)
+                self.cleanings[key] = replace(known, last=cleaning.cleaned)
+            self.wake()
+            return cleaning.cleaned
+
+    def close(self) -> None:
+        """Stop, a cleaning in the middle of it too."""
+        self._stopped.set()
+        self._worker.close()
+        self._cleaner.close()
+
+
+def _is_compacted(partition: Partition) -> bool:
+    return "compact" in partition.config.cleanup_policy

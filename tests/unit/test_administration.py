@@ -1,0 +1,292 @@
+"""Topics altered, extended, trimmed, cleaned and deleted, through the log a user holds."""
+
+from pathlib import Path
+
+import pytest
+
+import pylog
+from pylog import Record, TopicPartition, errors
+from pylog.testing import SimClock
+
+DAY_MS = 24 * 60 * 60 * 1000
+SMALL = {"log.segment.bytes": 1 << 20}
+
+
+def fill(log: pylog.Log, topic: str, count: int, *, size: int = 100, partition: int = 0) -> None:
+    for i in range(count):
+        log.topic(topic)[partition].append([Record(b"%d:" % i + b"x" * size, key=b"k%d" % (i % 7))])
+
+
+def values(log: pylog.Log, topic: str, partition: int = 0) -> list[bytes]:
+    return [record.value or b"" for record in log.topic(topic)[partition].records()]
+
+
+def roll(log: pylog.Log, topic: str, partition: int = 0) -> None:
+    log.broker.partition(topic, partition).roll(log.broker.node._clock.wall_ms())
+
+
+# --- configs ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_config_is_set_and_taken_back_and_open_partitions_go_by_it() -> None:
+    with pylog.open(":memory:") as log:
+        log.create_topic("t", config={"max.message.bytes": 10_000})
+        fill(log, "t", 1)
+        log.alter_config("t", {"max_message_bytes": 200, "retention.ms": 5})
+        assert log.topic("t").overrides == {"max.message.bytes": "200", "retention.ms": "5"}
+        with pytest.raises(errors.RecordTooLarge):
+            fill(log, "t", 1, size=300)
+        log.alter_config("t", delete=["max.message.bytes"])
+        assert log.topic("t").overrides == {"retention.ms": "5"}
+        fill(log, "t", 1, size=300)
+        with pytest.raises(errors.InvalidConfig, match=r"did you mean retention\.ms"):
+            log.alter_config("t", {"retention.mss": 1, "segment.ms": 7})
+        with pytest.raises(errors.UnknownTopicOrPartition):
+            log.alter_config("nobody", {"retention.ms": 1})
+        assert log.topic("t").overrides == {"retention.ms": "5"}
+
+
+def test_altered_configs_survive_a_reopen(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")
+        log.alter_config("t", {"cleanup.policy": "compact,delete"})
+    with pylog.open(tmp_path) as log:
+        assert log.topic("t").config.cleanup_policy == {"compact", "delete"}
+
+
+# --- partitions -------------------------------------------------------------------------------------------------------
+
+
+def test_partitions_are_added_and_used_at_once(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t", partitions=2)
+        with log.producer() as producer, log.consumer("t", auto_offset_reset="earliest") as consumer:
+            producer.send("t", b"one", partition=1).result()
+            assert len(consumer.poll(timeout_ms=1000)) == 1
+            log.create_partitions("t", 4)
+            with pytest.raises(errors.InvalidPartitions, match="has 4 partitions"):
+                log.create_partitions("t", 4)
+        assert len(log.topic("t")) == 4
+        log.topic("t")[3].append([Record(b"x")])
+    with pylog.open(tmp_path) as log:
+        assert values(log, "t", 3) == [b"x"] and values(log, "t", 1) == [b"one"]
+
+
+def test_a_directory_with_some_partitions_of_a_topic_is_adopted_as_it_is(tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "one") as log:
+        log.create_topic("x", partitions=3)
+        log.topic("x")[2].append([Record(b"here")])
+    (tmp_path / "two").mkdir()
+    (tmp_path / "one" / "x-2").rename(tmp_path / "two" / "x-2")
+    with pylog.open(tmp_path / "two") as log:
+        topic = log.topic("x")
+        assert [view.partition for view in topic] == [2] and len(topic) == 1
+        assert values(log, "x", 2) == [b"here"]
+        with log.consumer("x", auto_offset_reset="earliest") as consumer:
+            assert [record.value for record in consumer.poll(timeout_ms=1000)] == [b"here"]
+        with pytest.raises(IndexError):
+            topic[0]
+    assert sorted(p.name for p in (tmp_path / "two").glob("x-*")) == ["x-2"]
+
+
+# --- deleting records and topics --------------------------------------------------------------------------------------
+
+
+def test_deleted_records_stay_deleted_after_a_crash(tmp_path: Path) -> None:
+    key = TopicPartition("t", 0)
+    log = pylog.open(tmp_path)
+    log.create_topic("t")
+    log.topic("t")[0].append([Record(b"%d" % i) for i in range(10)])
+    assert log.delete_records({key: 4}) == {key: 4}
+    with pytest.raises(errors.OffsetOutOfRange, match="high watermark, 10"):
+        log.delete_records({key: 11})
+    assert values(log, "t") == [b"%d" % i for i in range(4, 10)]
+    log.broker.node.directories.release()  # nothing is closed: as if the process were gone
+    log._abandon()
+    with pylog.open(tmp_path) as log:
+        assert values(log, "t") == [b"%d" % i for i in range(4, 10)]
+        assert log.delete_records({key: -1}) == {key: 10}
+        assert values(log, "t") == []
+
+
+def test_records_of_a_compacted_topic_are_not_deleted() -> None:
+    with pylog.open(":memory:") as log:
+        log.create_topic("t", config={"cleanup.policy": "compact"})
+        fill(log, "t", 3)
+        with pytest.raises(errors.PolicyViolation):
+            log.delete_records({TopicPartition("t", 0): 1})
+
+
+def test_a_deleted_topic_is_out_of_sight_at_once_and_gone_when_its_time_has_come(tmp_path: Path) -> None:
+    clock = SimClock(1_000_000)
+    with pylog.open(tmp_path, clock=clock) as log:
+        log.create_topic("t", config={"file.delete.delay.ms": 60_000})
+        fill(log, "t", 3)
+        held = log.broker.partition("t", 0)
+        log.delete_topic("t")
+        with pytest.raises(errors.UnknownTopicOrPartition):
+            log.topic("t")
+        with pytest.raises(errors.NotLeaderOrFollower, match="moved or deleted"):
+            held.roll(0)
+        assert [p.name.endswith("-delete") for p in tmp_path.glob("t-0*")] == [True]
+        log.create_topic("t")
+        fill(log, "t", 1)
+        assert len(values(log, "t")) == 1
+        clock.advance(60_000)
+        log.broker.node.purge(clock.wall_ms())
+        assert [p.name for p in tmp_path.glob("t-0*")] == ["t-0"]
+
+
+# --- retention --------------------------------------------------------------------------------------------------------
+
+
+def test_old_segments_go_and_their_files_later(tmp_path: Path) -> None:
+    clock = SimClock(10 * DAY_MS)
+    with pylog.open(tmp_path, clock=clock) as log:
+        log.create_topic("t", config={"retention.ms": 2 * DAY_MS + 600_000, "file.delete.delay.ms": 60_000})
+        for day in range(5):
+            fill(log, "t", 2)
+            if day < 4:
+                roll(log, "t")
+                clock.advance(DAY_MS)
+        key = TopicPartition("t", 0)
+        assert log.apply_retention() == {key: 2}
+        assert log.topic("t")[0].start_offset == 4 and len(values(log, "t")) == 6
+        folder = tmp_path / "t-0"
+        assert len(list(folder.glob("*.log.deleted"))) == 2
+        clock.advance(60_000)
+        log.broker.node.purge(clock.wall_ms())
+        assert not list(folder.glob("*.deleted"))
+        assert log.apply_retention() == {}
+        log.alter_config("t", {"retention.ms": -1, "retention.bytes": log.topic("t")[0].segments[-1].size})
+        assert log.apply_retention() == {key: 2}
+    with pylog.open(tmp_path, clock=clock) as log:
+        assert log.topic("t")[0].start_offset == 8
+
+
+def test_retention_in_the_background(tmp_path: Path) -> None:
+    clock = SimClock(10 * DAY_MS)
+    config = {"log.retention.check.interval.ms": 1000}
+    with pylog.open(tmp_path, clock=clock, config=config) as log:
+        log.create_topic("t", config={"retention.ms": DAY_MS})
+        fill(log, "t", 2)
+        roll(log, "t")
+        clock.advance(2 * DAY_MS)
+        log.broker.housekeeping._work()
+        assert log.topic("t")[0].start_offset == 2
+
+
+# --- compaction -------------------------------------------------------------------------------------------------------
+
+
+def test_a_compacted_topic_keeps_the_newest_of_each_key(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t", config={"cleanup.policy": "compact"})
+        log.create_topic("other")
+        fill(log, "t", 50)
+        roll(log, "t")
+        fill(log, "t", 1)
+        done = log.clean()
+        (cleaned,) = done.values()
+        assert cleaned.end_offset == 50 and cleaned.records_kept == 7
+        assert len(values(log, "t")) == 8
+        state = log.broker.housekeeping.cleanings[TopicPartition("t", 0)]
+        assert state.last == cleaned and state.progress is None and state.error is None
+        assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n1\nt 0 50\n"
+        assert log.clean("t") == {}
+    with pylog.open(tmp_path) as log:
+        assert len(values(log, "t")) == 8 and log.topic("t")[0].next_offset == 51
+
+
+def test_the_cleaner_takes_what_is_worth_it_and_leaves_what_is_damaged(tmp_path: Path) -> None:
+    with pylog.open(tmp_path, config={"log.cleaner.enable": False}) as log:
+        for name, ratio in (("clean", 0.9), ("dirty", 0.1), ("bad", 0.0)):
+            log.create_topic(name, config={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": ratio})
+            fill(log, name, 10)
+            roll(log, name)
+        log.clean("clean")
+        fill(log, "clean", 1)
+        roll(log, "clean")
+        path = Path(log.topic("bad")[0].segments[0].path)
+        data = bytearray(path.read_bytes())
+        data[70] ^= 1
+        path.write_bytes(data)
+        for _ in range(3):
+            log.broker.housekeeping._clean_once()
+        states = log.broker.housekeeping.cleanings
+        assert states[TopicPartition("dirty", 0)].last is not None
+        assert "CRC" in (states[TopicPartition("bad", 0)].error or "")
+        assert states[TopicPartition("clean", 0)].last is not None
+        assert log.broker.housekeeping._dirtiest() is None
+
+
+# --- several directories ----------------------------------------------------------------------------------------------
+
+
+def where(log: pylog.Log, topic: str) -> list[str]:
+    return [Path(view.path).parent.name for view in log.topic(topic)]
+
+
+def test_partitions_are_spread_and_found_again(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    with pylog.open(paths) as log:
+        log.create_topic("t", partitions=4)
+        log.create_topic("u", partitions=1)
+        for number in range(4):
+            log.topic("t")[number].append([Record(b"%d" % number)])
+        assert where(log, "t") == ["a", "b", "a", "b"] and where(log, "u") == ["a"]
+    ids = {(path / "meta.properties").read_text() for path in paths}
+    assert len(ids) == 2
+    with pylog.open(list(reversed(paths))) as log:
+        # Another first directory: it has no metadata log, so the folders are adopted.
+        assert [values(log, "t", number) for number in range(4)] == [[b"%d" % number] for number in range(4)]
+
+
+def test_a_second_owner_of_any_of_them_is_refused(tmp_path: Path) -> None:
+    with pylog.open([tmp_path / "a", tmp_path / "b"]):
+        with pytest.raises(errors.DirectoryLocked):
+            pylog.open([tmp_path / "c", tmp_path / "b"])
+        pylog.open(tmp_path / "c").close()
+
+
+def test_a_partition_moves_while_it_is_in_use(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    with pylog.open(paths) as log:
+        log.create_topic("t", config={"file.delete.delay.ms": 0})
+        fill(log, "t", 20)
+        roll(log, "t")
+        fill(log, "t", 5)
+        before = values(log, "t")
+        with log.consumer("t", auto_offset_reset="earliest") as consumer, log.producer() as producer:
+            assert len(consumer.poll(max_records=10)) == 10
+            log.move_partition("t", 0, paths[1])
+            assert where(log, "t") == ["b"] and values(log, "t") == before
+            producer.send("t", b"after", partition=0).result()
+            rest: list[bytes | None] = []
+            while len(rest) < 16:
+                rest += [record.value for record in consumer.poll(timeout_ms=1000)]
+            assert rest == [*before[10:], b"after"]
+        log.broker.node.purge(2**60)
+        assert not list(paths[0].glob("t-0*"))
+        with pytest.raises(errors.LogDirNotFound, match="none of this log's directories"):
+            log.move_partition("t", 0, tmp_path / "c")
+        log.topic("t")[0].check()
+    with pylog.open(paths) as log:
+        assert where(log, "t") == ["b"] and values(log, "t") == [*before, b"after"]
+
+
+def test_a_directory_that_cannot_be_opened_takes_only_its_partitions(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    with pylog.open(paths) as log:
+        log.create_topic("t", partitions=2)
+        for number in range(2):
+            log.topic("t")[number].append([Record(b"%d" % number)])
+    (paths[1] / "recovery-point-offset-checkpoint").write_text("garbage")
+    with pylog.open(paths) as log:
+        assert values(log, "t", 0) == [b"0"]
+        log.topic("t")[0].append([Record(b"more")])
+        with pytest.raises(errors.KafkaStorage, match="directories that are online"):
+            log.topic("t")[1].append([Record(b"x")])
+    (paths[1] / "recovery-point-offset-checkpoint").unlink()
+    with pylog.open(paths) as log:
+        assert values(log, "t", 1) == [b"1"] and values(log, "t", 0) == [b"0", b"more"]
