@@ -20,7 +20,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pylog.clock import Clock
@@ -168,6 +168,11 @@ class Broker:
         """The partition as it is stored here. Raises UnknownTopicOrPartition, CorruptBatch, Closed."""
         self._check_usable()
         return self.node.partition(topic, number)
+
+    def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
+        """What cleaning a partition has come to since the log was opened; None where nothing was cleaned."""
+        state = self.housekeeping.cleanings.get(TopicPartition(topic, number))
+        return None if state is None else asdict(state)
 
     def handle(self, message: Message, session: Session) -> Future[Any]:
         """Answer a message; errors of single partitions are values in the answer. Raises Closed."""

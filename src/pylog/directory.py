@@ -7,6 +7,7 @@
     replication-offset-checkpoint       high watermarks
     cleaner-offset-checkpoint           up to where compacted partitions are clean
     .kafka_cleanshutdown                there only after a clean close; deleted as soon as the directory is opened
+    .pylog-cleanings                    what cleaning has come to, as JSON: for `pylog topic describe` alone
     .pylog-published                    what reader processes may see (published.py)
 
 Every checkpoint is a hint that may lag, never lead: it is written after the fsync it speaks of.
@@ -17,7 +18,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pylog.checkpoint import read_offsets, read_properties, write_offsets, write_properties
 from pylog.errors import LogNotFound, StorageError, UnsupportedFormat
@@ -32,6 +33,7 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+CLEANINGS = ".pylog-cleanings"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PUBLISHED = ".pylog-published"
 META_PROPERTIES = "meta.properties"
@@ -168,6 +170,12 @@ class LogDirectory:
         self._cleaner_offsets[key] = offset
         write_offsets(self.files, join(self.path, CLEANER_OFFSETS), self._cleaner_offsets)
 
+    def write_cleaning(self, key: TopicPartition, state: dict[str, Any]) -> None:
+        """Let other processes see what cleaning a partition has come to."""
+        states = read_cleanings(self.files, self.path)
+        states[folder_name(*key)] = state
+        self.files.replace_file(join(self.path, CLEANINGS), json.dumps(states, separators=(",", ":")).encode())
+
     def write_checkpoints(self, partitions: Iterable[Partition]) -> None:
         """Persist the durable offsets, start offsets and high watermarks of the open partitions;
         keep those of the others.
@@ -228,6 +236,17 @@ class LogDirectory:
         finally:
             self._published.close()
             self._lock.close()
+
+
+def read_cleanings(files: Files, path: str) -> dict[str, dict[str, Any]]:
+    """What cleaning has come to, by partition folder; empty where nothing can be read: it is for people only."""
+    if files.stat(join(path, CLEANINGS)) is None:
+        return {}
+    try:
+        found = json.loads(files.read_file(join(path, CLEANINGS)))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def read_identity(files: Files, path: str) -> dict[str, str]:

@@ -14,18 +14,20 @@ Nothing runs, and no thread is there, before the first append. All of it can be 
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from pylog.cleaner import Cleaned, Cleaning, Progress, Throttle, dirt
 from pylog.clock import Clock
 from pylog.config import NodeConfig
-from pylog.errors import PylogError
+from pylog.errors import PylogError, StorageError
 from pylog.node import Node
 from pylog.partition import Partition
 from pylog.record import TopicPartition
 from pylog.worker import Worker
 
 logger = logging.getLogger("pylog")
+
+SHOW_EVERY_MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class CleaningState:
     """How far the one that runs has come; None when none does."""
     last: Cleaned | None = None
     """What the last one did; None where there was none since the log was opened."""
+    finished_ms: int | None = None
+    """When that was."""
     error: str | None = None
     """Why the partition is not cleaned any more, until the log is opened again."""
 
@@ -57,6 +61,7 @@ class Housekeeping:
         self._stopped = threading.Event()
         self._cleaning = threading.Lock()
         self._clean_due: int | None = None
+        self._shown_ms = 0
         self._worker = Worker("pylog-housekeeping", clock, self._next, self._work)
         self._cleaner = Worker("pylog-cleaner", clock, lambda: self._clean_due, self._clean_once)
 
@@ -168,7 +173,7 @@ class Housekeeping:
             steps = cleaning.steps()
             try:
                 for size in steps:
-                    self.cleanings[key] = replace(known, progress=cleaning.progress)
+                    self._note(key, replace(known, progress=cleaning.progress))
                     wait_ms = throttle.wait_ms(size, self._clock.tick_ms())
                     if self._stopped.wait(wait_ms / 1000 if wait_ms > 0 else 0):
                         return None
@@ -178,12 +183,26 @@ class Housekeeping:
                 raise
             finally:
                 steps.close()
-                self.cleanings[key] = known
+                self._note(key, known)
             if cleaning.cleaned is not None:
                 self.node.home(key).write_cleaner_offset(key, cleaning.cleaned.end_offset)
-                self.cleanings[key] = replace(known, last=cleaning.cleaned)
+                self._note(key, CleaningState(last=cleaning.cleaned, finished_ms=self._clock.wall_ms()))
             self.wake()
             return cleaning.cleaned
+
+    def _note(self, key: TopicPartition, state: CleaningState) -> None:
+        """Remember what cleaning has come to, and show it to other processes, at most every second."""
+        before = self.cleanings.get(key)
+        self.cleanings[key] = state
+        now = self._clock.tick_ms()
+        running = before is not None and before.progress is not None and state.progress is not None
+        if running and now < self._shown_ms + SHOW_EVERY_MS:
+            return
+        self._shown_ms = now
+        try:
+            self.node.home(key).write_cleaning(key, asdict(state))
+        except StorageError as error:
+            logger.debug("what cleaning has come to cannot be shown: %s", error)
 
     def close(self) -> None:
         """Stop, a cleaning in the middle of it too."""

@@ -20,7 +20,15 @@ from pylog.catalogue import replay, topics_in_folders
 from pylog.checkpoint import read_damages, read_offsets
 from pylog.clock import Clock
 from pylog.config import NodeConfig, TopicConfig
-from pylog.directory import META_PROPERTIES, PUBLISHED, START_OFFSETS, folder_name, read_identity, require_log
+from pylog.directory import (
+    META_PROPERTIES,
+    PUBLISHED,
+    START_OFFSETS,
+    folder_name,
+    read_cleanings,
+    read_identity,
+    require_log,
+)
 from pylog.errors import Closed, CorruptBatch, LogNotFound, PylogError, ReadOnly
 from pylog.files import Files, join
 from pylog.future import Future, completed
@@ -223,6 +231,10 @@ class Reader:
                 self._log = None
                 log.close()
                 raise
+
+    def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
+        """What cleaning a partition has come to, as its owner has shown it; None where nothing was."""
+        return read_cleanings(self._files, self._path).get(folder_name(topic, number))
 
     def partition(self, topic: str, number: int) -> ReadablePartition:
         """The partition as it is published now. Raises UnknownTopicOrPartition, Closed."""

@@ -7,7 +7,7 @@ Produce through the node, like a producer's.
 
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pylog.batch import Batch, columns, encode, split
 from pylog.broker import Broker
@@ -100,6 +100,14 @@ class PartitionView:
     def segments(self) -> list[SegmentInfo]:
         """The segments, oldest first; the last one is active."""
         return [SegmentInfo(s.base_offset, end, s.path, s.size) for s, end in self._now().segments]
+
+    @property
+    def cleaning(self) -> dict[str, Any] | None:
+        """What compaction has come to: `progress` while it runs, `last` result and `finished_ms`, `error`.
+
+        None where nothing was cleaned.
+        """
+        return self._node.cleaning(self.topic, self.partition)
 
     def append(self, records: Sequence[Record]) -> Appended:
         """Append records as one batch, through the node: acknowledged by all replicas, durable as `flush` says.

@@ -1,20 +1,20 @@
-"""`pylog topic create | list | describe | delete`: the catalogue of a log.
+"""`pylog topic create | list | describe`, and what changes topics (`change`): the catalogue of a log.
 
-`create` and `delete` own the directory while they run; `list` and `describe` only look, and work beside an owner.
+`create` owns the directory while it runs; `list` and `describe` only look, and work beside an owner.
 What `describe` shows of a partition are half-open ends: start is the first offset there is, end, durable and high
 watermark the first there is not.
 """
 
 import argparse
-import sys
+from typing import Any
 
 import pylog
+from pylog.cli import change
 from pylog.cli.arguments import Parser, add_log, config_pair, count, examples, log_path
 from pylog.cli.output import (
     Column,
     count_text,
     duration_text,
-    is_terminal,
     json_line,
     plural,
     print_line,
@@ -22,7 +22,6 @@ from pylog.cli.output import (
     say,
     size_text,
 )
-from pylog.log import Log
 from pylog.views import TopicView
 
 __all__ = ["add"]
@@ -45,14 +44,14 @@ PARTITION_COLUMNS = (
 def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     """Add `topic` and its subcommands."""
     group = commands.add_parser(
-        "topic", help="create, list, describe and delete topics", description="The topics of a log."
+        "topic", help="create, list, describe, alter, trim, clean and delete topics", description="The topics of a log."
     )
     add_log(group)
     verbs = group.add_subparsers(title="commands", dest="verb", metavar="COMMAND", required=True)
     _add_create(verbs)
     _add_list(verbs)
     _add_describe(verbs)
-    _add_delete(verbs)
+    change.add(verbs)
 
 
 def _add_create(verbs: "argparse._SubParsersAction[Parser]") -> None:
@@ -97,19 +96,6 @@ def _add_describe(verbs: "argparse._SubParsersAction[Parser]") -> None:
     parser.set_defaults(run=describe, parser=parser)
 
 
-def _add_delete(verbs: "argparse._SubParsersAction[Parser]") -> None:
-    parser = verbs.add_parser(
-        "delete",
-        help="remove a topic and all its records",
-        description="Remove a topic and all its records, for good. Asks on a terminal; elsewhere --yes must be given.",
-        epilog=examples(("pylog topic delete clicks --yes",)),
-    )
-    parser.add_argument("name", metavar="NAME", help="the topic")
-    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
-    add_log(parser)
-    parser.set_defaults(run=delete, parser=parser)
-
-
 # --- running --------------------------------------------------------------------------------------------------------
 
 
@@ -149,42 +135,6 @@ def describe(args: argparse.Namespace) -> int:
     return 0
 
 
-def delete(args: argparse.Namespace) -> int:
-    """Run `topic delete`."""
-    path = log_path(args)
-    with pylog.open(path, mode="read") as log:
-        _confirmed_facts = _facts(log, args.name)
-    if not args.yes and not _agreed(args.name, _confirmed_facts):
-        return 1
-    with pylog.open(path, mode="own") as log:
-        log.delete_topic(args.name)
-    print_line(f"deleted topic {args.name}")
-    return 0
-
-
-def _facts(log: Log, name: str) -> str:
-    topic = log.topic(name)
-    records = sum(partition.next_offset - partition.start_offset for partition in topic)
-    size = sum(partition.size for partition in topic)
-    return f"{plural(len(topic), 'partition')}, {plural(records, 'record')}, {size_text(size)}"
-
-
-def _agreed(name: str, facts: str) -> bool:
-    if not is_terminal(sys.stdin):
-        say(f"deleting {name} ({facts}) cannot be undone: give --yes if that is what you want")
-        return False
-    print(
-        f"Delete topic {name} ({facts})? This cannot be undone. Type its name to go on: ",
-        end="",
-        file=sys.stderr,
-        flush=True,
-    )
-    if sys.stdin.readline().strip() == name:
-        return True
-    say("nothing was deleted")
-    return False
-
-
 # --- showing --------------------------------------------------------------------------------------------------------
 
 
@@ -202,6 +152,7 @@ def _as_json(topic: TopicView) -> dict[str, object]:
                 "durable": partition.durable_offset,
                 "high_watermark": partition.high_watermark,
                 "size": partition.size,
+                "cleaning": partition.cleaning,
                 "segments": [
                     {
                         "base": segment.base_offset,
@@ -240,6 +191,28 @@ def _print_topic(topic: TopicView) -> None:
         origin = "set" if name in topic.overrides else "default"
         print_line(f"  {name.ljust(width)}  {value}{_for_people(name, value)}  ({origin})")
     print_table(PARTITION_COLUMNS, rows, indent=2)
+    for partition in topic:
+        text = _cleaning(partition.cleaning)
+        if text:
+            print_line(f"  partition {partition.partition} {text}")
+
+
+def _cleaning(state: dict[str, Any] | None) -> str:
+    """What compaction has come to, in words."""
+    if state is None:
+        return ""
+    if state["error"]:
+        return f"is not cleaned any more: {state['error']}"
+    progress, last = state["progress"], state["last"]
+    if progress:
+        share = progress["bytes_done"] / progress["bytes_total"] if progress["bytes_total"] else 1.0
+        return f"is being cleaned: {share:.0%} of {size_text(progress['bytes_total'])} read"
+    if last is None:
+        return ""
+    return (
+        f"was cleaned up to offset {count_text(last['end_offset'])}: {plural(last['records_kept'], 'record')} of "
+        f"{count_text(last['records_read'])} kept, {size_text(last['bytes_kept'])} of {size_text(last['bytes_read'])}"
+    )
 
 
 def _for_people(name: str, value: str) -> str:

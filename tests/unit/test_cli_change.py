@@ -1,0 +1,63 @@
+"""`pylog topic alter | trim | clean | delete`."""
+
+from pathlib import Path
+
+import pytest
+
+import pylog
+from pylog import Record
+from pylog.cli import main
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    with pylog.open(tmp_path / "data") as log:
+        log.create_topic("users", config={"cleanup.policy": "compact"})
+        log.create_topic("clicks", partitions=2)
+        for i in range(20):
+            log.topic("users")[0].append([Record(b"%d" % i, key=b"k%d" % (i % 3))])
+            log.topic("clicks")[0].append([Record(b"%d" % i)])
+        log.broker.partition("users", 0).roll(0)
+    return tmp_path / "data"
+
+
+def run(data: Path, *words: str) -> int:
+    return main(["topic", "--log", str(data), *words])
+
+
+def test_configs_and_partitions_are_altered(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(data, "alter", "clicks", "--config", "retention.ms=1000", "-c", "segment.ms=5000", "-p", "3") == 0
+    assert run(data, "alter", "clicks", "--delete-config", "segment.ms") == 0
+    out = capsys.readouterr().out
+    assert "retention.ms=1000, segment.ms=5000" in out and "3 partitions now" in out and "back to its default" in out
+    with pylog.open(data, mode="read") as log:
+        assert log.topic("clicks").overrides == {"retention.ms": "1000"} and len(log.topic("clicks")) == 3
+    assert run(data, "alter", "clicks", "--config", "retention.mss=1") == 1
+    assert "did you mean retention.ms" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run(data, "alter", "clicks")
+
+
+def test_a_partition_is_trimmed_only_when_that_is_wanted(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(data, "trim", "clicks", "--partition", "0", "--before-offset", "5") == 1
+    assert "5 records of clicks-0 before offset 5 cannot be undone" in capsys.readouterr().err
+    assert run(data, "trim", "clicks", "--partition", "0", "--before-offset", "5", "--yes") == 0
+    assert "starts at offset 5 now" in capsys.readouterr().out
+    assert run(data, "trim", "clicks", "--partition", "0", "--yes") == 0
+    with pylog.open(data, mode="read") as log:
+        assert log.topic("clicks")[0].start_offset == 20
+    assert run(data, "trim", "clicks", "--partition", "0", "--before-offset", "50", "--yes") == 1
+    assert run(data, "trim", "clicks", "--partition", "7", "--yes") == 1
+    assert "no partition 7" in capsys.readouterr().err
+    assert run(data, "trim", "users", "--partition", "0", "--yes") == 1
+
+
+def test_cleaning_says_what_it_did_and_describe_shows_it(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(data, "clean") == 0
+    assert "users-0: kept 3 records of 20" in capsys.readouterr().out
+    assert run(data, "describe", "users") == 0
+    assert "partition 0 was cleaned up to offset 20: 3 records of 20 kept" in capsys.readouterr().out
+    assert run(data, "describe", "users", "--json") == 0
+    assert '"end_offset":20' in capsys.readouterr().out.replace(" ", "")
+    assert run(data, "clean", "users") == 0
+    assert "nothing to clean" in capsys.readouterr().err
