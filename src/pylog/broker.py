@@ -31,6 +31,7 @@ from pylog.errors import (
     NotLeaderOrFollower,
     OffsetOutOfRange,
     PartitionFailed,
+    PartitionFull,
     PylogError,
     RequestTimedOut,
 )
@@ -77,6 +78,8 @@ from pylog.worker import Worker
 logger = logging.getLogger("pylog")
 
 OFFSET_MAX = 2**63 - 1
+ROOM_POLL_MS = 50
+"""How often an append that waits for room looks for what retention may have dropped."""
 
 
 @dataclass(slots=True)
@@ -118,6 +121,7 @@ class Broker:
         self._gates: dict[TopicPartition, threading.Lock] = {}
         self._pending: Pending[_Parked] = Pending()
         self._pending_lock = threading.Lock()
+        self._room = threading.Condition()
         self._fetchers: dict[int, Fetcher] = {}
         self._flush_due: int | None = None
         self._worker = Worker("pylog-broker", clock, self._due, self._work)
@@ -219,8 +223,9 @@ class Broker:
     def _produce(self, message: Produce) -> Future[Produced]:
         leaders: list[Leader | None] = []
         produced = Produced([])
+        deadline = self._clock.tick_ms() + message.timeout_ms
         for asked in message.parts:
-            leader, part = self._append(asked)
+            leader, part = self._append(asked, deadline)
             leaders.append(leader)
             produced.parts.append(part)
         waiting = set()
@@ -235,16 +240,31 @@ class Broker:
             return completed(produced)
         return self._park_produce(_ParkedProduce(Future(), produced, leaders, waiting), message.timeout_ms)
 
-    def _append(self, part: ProducePart) -> tuple[Leader | None, ProducedPart]:
+    def _append(self, part: ProducePart, deadline: int) -> tuple[Leader | None, ProducedPart]:
         try:
             leader = self.node.writer(part.topic, part.partition)
-            appended = leader.append(part.batch, self._clock.wall_ms())
+            while True:
+                try:
+                    appended = leader.append(part.batch, self._clock.wall_ms())
+                    break
+                except PartitionFull:
+                    if leader.partition.config.pylog_full_policy != "block" or not self._wait_for_room(deadline):
+                        raise
         except PylogError as error:
             return None, ProducedPart(part.topic, part.partition, error)
         return leader, ProducedPart(
             part.topic, part.partition, None, appended.base_offset, appended.next_offset, appended.log_append_time,
             leader.partition.start_offset,
         )  # fmt: skip
+
+    def _wait_for_room(self, deadline: int) -> bool:
+        """Wait, in the thread that appends, until records may have been deleted; False when the time is up."""
+        left_ms = deadline - self._clock.tick_ms()
+        if left_ms <= 0 or self._closed:
+            return False
+        with self._room:
+            self._room.wait(min(left_ms, ROOM_POLL_MS) / 1000)
+        return True
 
     def _made_durable(self, leader: Leader, part: ProducedPart) -> bool:
         """Wait until an append is as durable as `flush`, or the topic's `flush.messages`, promises.
@@ -420,6 +440,8 @@ class Broker:
             part = DeletedPart(asked.topic, asked.partition)
             try:
                 part.low_watermark = self.node.delete_records(asked.topic, asked.partition, asked.offset)
+                with self._room:
+                    self._room.notify_all()
             except PylogError as error:
                 part.error = error
             parts.append(part)

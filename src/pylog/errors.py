@@ -319,3 +319,11 @@ class BufferExhausted(RequestTimedOut):
 
 class NoOffsetForPartition(ProtocolError):
     """A consumer has no position and `auto_offset_reset` is none (Kafka: NoOffsetForPartitionException)."""
+
+
+class PartitionFull(PolicyViolation):
+    """The partition has reached its bound, and its `pylog.full.policy` lets nothing go for new records. Ours: Kafka
+    drops the oldest. Try again when records were deleted.
+    """
+
+    retriable = True

@@ -32,6 +32,7 @@ from pylog.errors import (
     FencedLeaderEpoch,
     LogNotFound,
     OffsetOutOfRange,
+    PartitionFull,
     PolicyViolation,
     RecordBatchTooLarge,
 )
@@ -48,6 +49,9 @@ from pylog.validate import follower_spans, leader_batch, leader_batches
 from pylog.written import WrittenPartition
 
 logger = logging.getLogger("pylog")
+
+BOUND_PARTS = 8
+"""Into how many segments a bounded queue is cut at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +227,8 @@ class Partition(WrittenPartition):
         with self._lock:
             self._check_usable()
             self._check_epoch(epoch)
+            if self._is_bounded and origin is Origin.CLIENT:
+                self._check_bound(batch.size, now_ms)
             base_offset = self.next_offset
             batch.stamp(base_offset, epoch)
             segment = self._make_room([batch], batch.size, now_ms)
@@ -237,6 +243,26 @@ class Partition(WrittenPartition):
                     return Appended(known.first_offset, known.last_offset + 1, known.timestamp, duplicate=True)
             self._write(segment, batch.data, [batch], plan)
             return Appended(base_offset, self.next_offset, batch.append_timestamp)
+
+    @property
+    def _is_bounded(self) -> bool:
+        return self.config.retention_bytes >= 0 and self.config.pylog_full_policy != "drop-oldest"
+
+    def _check_bound(self, size: int, now_ms: int) -> None:
+        """Refuse what would make a bounded queue larger than its bound, after what was deleted has gone."""
+        limit, active = self.config.retention_bytes, self._segments.active
+        if active.size + size > limit // BOUND_PARTS or self.start_offset >= self.next_offset:
+            # Only whole segments give room back, so there have to be some.
+            with self._in_doubt():
+                self._roll(self.next_offset, now_ms)
+        if self.size + size <= limit:
+            return
+        self._retain(now_ms)
+        if self.size + size > limit:
+            raise PartitionFull(
+                f"{self.topic}-{self.number} has {self.size} bytes, and {size} more are over its "
+                f"retention.bytes={limit}: delete records that are done with (delete_records), or raise the bound"
+            )
 
     def append_follower(self, data: Buffer, *, epoch: int, now_ms: int) -> Appended:
         """Append bytes of the leader of `epoch` unchanged, in one piece: same offsets, same epochs (gaps are fine).
@@ -487,12 +513,15 @@ class Partition(WrittenPartition):
         """
         with self._lock:
             self._check_usable()
-            dropped = 0
-            for rule in rules(self.config):
-                bounds = Bounds(self.start_offset, self.high_watermark, self.next_offset, now_ms)
-                count = rule(self._segments, bounds, self.config)
-                dropped += self._drop(count, now_ms) if count else 0
-            return dropped
+            return self._retain(now_ms)
+
+    def _retain(self, now_ms: int) -> int:
+        dropped = 0
+        for rule in rules(self.config):
+            bounds = Bounds(self.start_offset, self.high_watermark, self.next_offset, now_ms)
+            count = rule(self._segments, bounds, self.config)
+            dropped += self._drop(count, now_ms) if count else 0
+        return dropped
 
     def _drop(self, count: int, now_ms: int) -> int:
         if count == len(self._segments):

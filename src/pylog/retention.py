@@ -31,7 +31,9 @@ def below_start(segments: Segments, bounds: Bounds, config: TopicConfig) -> int:
 
 
 def over_size(segments: Segments, bounds: Bounds, config: TopicConfig) -> int:
-    """How many segments can go so that at least `retention.bytes` stay."""
+    """How many segments can go so that at least `retention.bytes` stay; none where new records wait instead."""
+    if config.pylog_full_policy != "drop-oldest":
+        return 0
     surplus = segments.size() - config.retention_bytes
     if config.retention_bytes < 0 or surplus < 0:
         return 0

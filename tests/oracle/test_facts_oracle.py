@@ -42,6 +42,7 @@ OURS = {
     ("broker", "allow.network.file.systems"),
     ("broker", "flush.interval.ms"),
     ("broker", "max.open.files"),
+    ("topic", "pylog.full.policy"),
 }
 LIMITS = {"INT": (-(2**31), 2**31 - 1), "LONG": (-(2**63), 2**63 - 1)}
 RANGE = re.compile(r"\[(?P<low>[^,\]]+),\.\.\.(?:,(?P<high>[^\]]+))?\](?: or (?P<also>-?\d+))?")

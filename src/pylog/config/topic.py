@@ -42,7 +42,7 @@ class TopicConfig(Config):
     )
     """What happens to old records: delete whole segments, compact (keep the last of each key), both, or nothing.
 
-    No effect yet but one: with "compact" a record without a key is refused.
+    With "compact" a record without a key is refused.
     """
     compression_gzip_level: int = option(-1, integer(-1, 9, without=(0,)), broker="compression.gzip.level")
     """The level where `compression_type` is gzip; -1 is zlib's own choice."""
@@ -55,9 +55,9 @@ class TopicConfig(Config):
     compression_zstd_level: int = option(3, integer(-131072, 22), broker="compression.zstd.level")
     """The level where `compression_type` is zstd."""
     delete_retention_ms: int = option(DAY_MS, long(0), broker="log.cleaner.delete.retention.ms")
-    """How long a compacted topic keeps tombstones, so that a reader from the start sees them. No effect yet."""
+    """How long a compacted topic keeps tombstones, so that a reader from the start sees them."""
     file_delete_delay_ms: int = option(60_000, long(0), broker="log.segment.delete.delay.ms")
-    """How long a removed segment's files stay, for those who read them. No effect yet: they go at once."""
+    """How long a removed segment's files stay, for those who read them."""
     flush_messages: int = option(LONG_MAX, long(1), broker="log.flush.interval.messages")
     """Where the partition is led: sync before an append is answered that leaves so many records not synced, whatever
     the flush mode.
@@ -67,7 +67,7 @@ class TopicConfig(Config):
     index_interval_bytes: int = option(4096, integer(0), broker="log.index.interval.bytes")
     """About how many bytes of records there are to one index entry."""
     max_compaction_lag_ms: int = option(LONG_MAX, long(1), broker="log.cleaner.max.compaction.lag.ms")
-    """How long a record may stay uncompacted at most. No effect yet."""
+    """How long a record may stay uncompacted at most."""
     max_message_bytes: int = option(1_048_588, integer(0), broker="message.max.bytes")
     """The largest batch, header included, as it is stored."""
     message_timestamp_after_max_ms: int = option(3_600_000, long(0), broker="log.message.timestamp.after.max.ms")
@@ -79,23 +79,28 @@ class TopicConfig(Config):
     )
     """Whose time a record bears: its sender's, or the append's."""
     min_cleanable_dirty_ratio: float = option(0.5, Share(), broker="log.cleaner.min.cleanable.ratio")
-    """How much of a compacted log is not clean yet when it is worth cleaning. No effect yet."""
+    """How much of a compacted log is not clean yet when it is worth cleaning."""
     min_compaction_lag_ms: int = option(0, long(0), broker="log.cleaner.min.compaction.lag.ms")
-    """How long a record stays uncompacted at least. No effect yet."""
+    """How long a record stays uncompacted at least."""
     min_insync_replicas: int = option(1, integer(1), broker="min.insync.replicas")
     """How many replicas have to be in sync for acks=all. No effect yet: acks=all waits for all of them."""
     preallocate: bool = option(False, Switch(), broker="log.preallocate")
-    """Give a new segment its full size on disk at once. No effect yet."""
+    """Give a new segment its full size on disk at once."""
+    pylog_full_policy: str = option("drop-oldest", Words("drop-oldest", "block", "raise"))
+    """What becomes of an append that would make a partition larger than `retention_bytes`: the oldest segments go for
+    it, as in Kafka; or it waits until records are deleted, and is refused when its time is up; or it is refused at
+    once. With the last two nothing is dropped for its size. Not Kafka's.
+    """
     retention_bytes: int = option(-1, long(), broker="log.retention.bytes")
-    """How large a partition may grow before its oldest segments go; -1: as large as it likes. No effect yet."""
+    """How large a partition may grow before its oldest segments go; -1: as large as it likes."""
     retention_ms: int = option(-1, long(-1), broker="log.retention.ms log.retention.minutes log.retention.hours")
-    """How old records may get before their segments go; -1: as old as they like (Kafka: a week). No effect yet."""
+    """How old records may get before their segments go; -1: as old as they like (Kafka: a week)."""
     segment_bytes: int = option(1 << 30, integer(1 << 20), broker="log.segment.bytes", stored=integer(1))
     """The size at which a segment is full."""
     segment_index_bytes: int = option(10 << 20, integer(4), broker="log.index.size.max.bytes")
     """The size at which an index is full, and with it its segment."""
     segment_jitter_ms: int = option(0, long(0), broker="log.roll.jitter.ms log.roll.jitter.hours")
-    """Up to how much earlier than `segment_ms` a segment is full, at random. No effect yet."""
+    """Up to how much earlier than `segment_ms` a segment is full, at random."""
     segment_ms: int = option(7 * DAY_MS, long(1), broker="log.roll.ms log.roll.hours")
     """The age at which a segment is full."""
     unclean_leader_election_enable: bool = option(False, Switch(), broker="unclean.leader.election.enable")
