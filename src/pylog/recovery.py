@@ -14,11 +14,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pylog.batch import Origin, marker_at
+from pylog.batch import Marker, marker_at
 from pylog.config import TopicConfig
 from pylog.epoch import LeaderEpochs
+from pylog.errors import CorruptBatch
 from pylog.files import Files, join
 from pylog.index import AbortedTxn
+from pylog.kernel import BatchSpan
 from pylog.local_log import LocalLog
 from pylog.logfile import Damage, Fault, Window
 from pylog.record import TopicPartition
@@ -320,11 +322,16 @@ def _replay(producers: Producers, segment: Segment, upto: int) -> None:
 
 def follow(producers: Producers, window: Window) -> list[AbortedTxn]:
     """Note what the batches of a window say about their producers; gives the transactions that they abort."""
-    aborted: list[AbortedTxn] = []
-    for span in window.spans:
-        if span.producer_id >= 0:
-            plan = producers.plan([(span, marker_at(window.data, span))], origin=Origin.REPLICATION)
-            aborted += producers.apply(plan, span.last_offset + 1)
-    if window.spans:
-        producers.reach(window.spans[-1].last_offset + 1)
-    return aborted
+    if not window.spans:
+        return []
+    marked = [(span, _marker(window, span)) for span in window.spans if span.producer_id >= 0]
+    return producers.replay(marked, window.spans[-1].last_offset + 1)
+
+
+def _marker(window: Window, span: BatchSpan) -> Marker | None:
+    try:
+        return marker_at(window.data, span)
+    except CorruptBatch as error:
+        # Its CRC is right: somebody wrote it so. It ends nothing, and keeps nobody from opening the log.
+        logger.warning("a control record is passed over: %s", error)
+        return None

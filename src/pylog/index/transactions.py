@@ -1,0 +1,165 @@
+"""The transaction index of a segment: the aborted transactions whose markers lie in it.
+
+    .txnindex   34 bytes an entry, big-endian, no header, no checksum (Kafka's TransactionIndex and AbortedTxn)
+
+    0    version             i16   0
+    2    producer id         i64
+    10   first offset        i64   of the transaction's data, which may lie some segments before the marker
+    18   last offset         i64   the marker
+    26   last stable offset  i64   right after the abort
+
+Invariants:
+- entries lie in the order of their markers, and there is no file before the first of them;
+- it is never the truth: only the prefix of entries that can be is believed, and a partial one at the end is no entry;
+- a full disk costs entries in the file, not the marker they belong to: they are written with the next ones;
+- the file is small and never mapped, so it may be cut; one that another process appends to is read anew each time.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from pylog.errors import DiskFull, StorageError
+from pylog.files import File, Files
+
+_VERSION = 0
+_ENTRY = Struct(">hqqqq")
+
+
+class AbortedTxn(NamedTuple):
+    """A transaction that was aborted: data in [first_offset, last_offset), the marker at last_offset."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+    """The last stable offset right after the abort."""
+
+
+class TransactionIndex:
+    """The aborted transactions whose markers lie in a segment, in the order of the markers."""
+
+    def __init__(self, files: Files, path: str, base_offset: int) -> None:
+        self.files = files
+        self.path = path
+        self.base_offset = base_offset
+        self._file: File | None = None
+        self._rows, self._fault = self._load()
+        self._written = len(self._rows)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file; with a full disk it may still lack entries that are in memory."""
+        return self._file is not None or self.files.stat(self.path) is not None
+
+    @property
+    def entries(self) -> int:
+        """How many transactions there are."""
+        return len(self._current())
+
+    def __iter__(self) -> Iterator[AbortedTxn]:
+        return iter(self._current())
+
+    def sanity(self) -> str | None:
+        """What was wrong with the file when it was opened, in words; None when all of it could be believed.
+
+        A partial entry at the end is what a crash leaves, and nothing wrong.
+        """
+        return self._fault
+
+    def append(self, txn: AbortedTxn) -> None:
+        """Note an aborted transaction. A full disk keeps it in memory; it is written with the next one.
+
+        Raises: StorageError unless its marker lies behind that of the last.
+        """
+        last = self._rows[-1].last_offset if self._rows else self.base_offset - 1
+        if txn.last_offset <= last:
+            raise StorageError(
+                f"{self.path}, entry {len(self._rows)}: a marker at offset {txn.last_offset} does not follow {last}. "
+                "Run `pylog verify` on the log"
+            )
+        self._rows.append(txn)
+        self._flush_if_room()
+
+    def collect(self, start: int, upto: int) -> tuple[list[AbortedTxn], bool]:
+        """The transactions with records in [start, upto), and whether none can be in later segments.
+
+        (TransactionIndex.collectAbortedTxns)
+        """
+        found = []
+        for txn in self._current():
+            if txn.last_offset >= start and txn.first_offset < upto:
+                found.append(txn)
+            if txn.last_stable_offset >= upto:
+                return found, True
+        return found, False
+
+    def truncate(self, offset: int) -> None:
+        """Drop the transactions whose markers lie at or above `offset`."""
+        kept = [txn for txn in self._rows if txn.last_offset < offset]
+        if len(kept) < len(self._rows):
+            self._cut(kept)
+
+    def reset(self) -> None:
+        """Drop everything, what could not be believed too; a file stays, empty."""
+        self._fault = None
+        if self.exists:
+            self._cut([])
+
+    def sync(self) -> None:
+        """Make it durable, as far as the disk has room: what is missing is rebuilt, not lost."""
+        self._flush_if_room()
+        if self._file is not None:
+            self._file.sync()
+
+    def close(self) -> None:
+        """Give the descriptor back. What is in memory can still be looked up by who is in the middle of it."""
+        self._flush_if_room()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _load(self) -> tuple[list[AbortedTxn], str | None]:
+        """What can be believed of the file, and what is wrong with the rest."""
+        rows: list[AbortedTxn] = []
+        if self.files.stat(self.path) is None:
+            return rows, None
+        data = self.files.read_file(self.path)
+        last = self.base_offset - 1
+        for version, *fields in _ENTRY.iter_unpack(data[: len(data) - len(data) % _ENTRY.size]):
+            txn = AbortedTxn(*fields)
+            if version != _VERSION:
+                return rows, f"entry {len(rows)} has version {version}, which is not known"
+            if not (last < txn.last_offset and 0 <= txn.first_offset < txn.last_offset and txn.last_stable_offset >= 0):
+                return rows, f"entry {len(rows)} cannot be: {txn} after a marker at offset {last}"
+            last = txn.last_offset
+            rows.append(txn)
+        return rows, None
+
+    def _current(self) -> list[AbortedTxn]:
+        # Another process may have added some, or taken some away.
+        return self._load()[0] if self.files.read_only else self._rows
+
+    def _cut(self, kept: list[AbortedTxn]) -> None:
+        """Keep the first entries only, which are `kept`: a new list, for another thread may be reading the old one."""
+        self._rows, self._written = kept, min(self._written, len(kept))
+        self._open().truncate(self._written * _ENTRY.size)
+        self._flush_if_room()
+
+    def _open(self) -> File:
+        if self._file is None:
+            self._file = self.files.open(self.path, create=True)
+        return self._file
+
+    def _flush_if_room(self) -> None:
+        """Write the entries that are not in the file yet."""
+        missing = self._rows[self._written :]
+        if not missing:
+            return
+        try:
+            data = b"".join([_ENTRY.pack(_VERSION, *txn) for txn in missing])
+            self._open().write(self._written * _ENTRY.size, data)
+            self._written += len(missing)
+        except DiskFull:
+            # The marker is in the log already, and must not be refused for its index.
+            return
