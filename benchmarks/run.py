@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-WORKLOADS = ["append", "consume", "spark_scan"]
+WORKLOADS = ["append", "consume", "segments", "compaction", "spark_scan"]
 
 
 def main() -> int:

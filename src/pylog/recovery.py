@@ -81,7 +81,8 @@ def settle(files: Files, directory: str) -> list[str]:
     other is dropped. Indexes without a log go. (LogLoader.removeTempFilesAndCollectSwapFiles.)
     """
     names = files.list_dir(directory)
-    _remove(files, directory, [name for name in names if name.endswith(".tmp")])
+    half_written = [name for name in names if name.endswith(".tmp")]
+    _remove(files, directory, half_written)
     if any(name.endswith((CLEANED, SWAP, DELETED)) for name in names):
         _remove(files, directory, [name for name in names if name.endswith(DELETED)])
         cleaned = [name for name in names if name.endswith(CLEANED)]
@@ -92,8 +93,7 @@ def settle(files: Files, directory: str) -> list[str]:
         _swap_in(files, directory, [name for name in swaps if name not in undone])
         files.sync_dir(directory)
         names = files.list_dir(directory)
-    remove_orphans(files, directory, names)
-    return files.list_dir(directory)
+    return remove_orphans(files, directory, names)
 
 
 def _base(name: str) -> int:

@@ -35,6 +35,7 @@ class Segments:
     def __init__(self, make: Callable[[int], Segment], bases: Iterable[int] = ()) -> None:
         self._make = make
         self._state: tuple[list[int], dict[int, Segment]] = (list(bases), {})
+        self._newest: tuple[list[int], list[int]] = ([], [])  # of these segments, the largest timestamp so far
         self._measured: tuple[list[int], int, int] = ([], 0, 0)  # so many of these segments have so many bytes
 
     def __len__(self) -> int:
@@ -105,6 +106,25 @@ class Segments:
         bases, made = self._state
         return [self._get(base, made) for base in bases[bisect_left(bases, start) : bisect_left(bases, end)]]
 
+    def first_with_time(self, timestamp: int) -> int:
+        """Which segment is the first that may hold a record of that time or later: the active one where none is known.
+
+        What the sealed ones have is asked once, and only as far as it has to be.
+        """
+        bases, made = self._state
+        known, newest = self._newest
+        if known is not bases:
+            newest = []
+        sealed = len(bases) - 1
+        if len(newest) < sealed and (not newest or newest[-1] < timestamp):
+            # A list of its own: another thread may be doing the same.
+            newest = list(newest)
+            while len(newest) < sealed and (not newest or newest[-1] < timestamp):
+                largest = self._get(bases[len(newest)], made).largest_timestamp
+                newest.append(max(largest, newest[-1] if newest else largest))
+            self._newest = (bases, newest)
+        return bisect_left(newest, timestamp)
+
     def end_of(self, index: int, end: int) -> int:
         """Where the segment at `index` ends: the base offset of the next one, `end` for the last."""
         bases = self._state[0]
@@ -141,10 +161,19 @@ class Segments:
         self._state = (bases, {base: segment for base, segment in made.items() if base in kept})
 
 
-def remove_orphans(files: Files, directory: str, names: list[str]) -> None:
-    """Delete index files that have no log (LogLoader): a crash while a segment was removed leaves them."""
-    logs = {name[:-4] for name in names if is_segment_file(name, LOG)}
-    for suffix in SUFFIXES[1:]:
-        for name in names:
-            if is_segment_file(name, suffix) and name[: -len(suffix)] not in logs:
-                files.remove(join(directory, name))
+def remove_orphans(files: Files, directory: str, names: list[str]) -> list[str]:
+    """Delete index files that have no log (LogLoader): a crash while a segment was removed leaves them.
+
+    Gives the names that are left.
+    """
+    logs = {name[: -len(LOG)] for name in names if name.endswith(LOG)}
+    orphans = [
+        name
+        for name in names
+        if name.endswith(SUFFIXES[1:])
+        and name.partition(".")[0] not in logs
+        and is_segment_file(name, "." + name.partition(".")[2])
+    ]
+    for name in orphans:
+        files.remove(join(directory, name))
+    return [name for name in names if name not in orphans] if orphans else names
