@@ -66,6 +66,21 @@ $(KAFKA_JARS)/.stamp: tests/conformance/pom.xml
 kafka: .venv/dev.stamp $(KAFKA_JARS)/.stamp ## fetch Kafka 4.3.1 and let its own tools read what pylog wrote
 	@PYLOG_DEMO_LOG=$(abspath demo-data/log) $(PYTEST) -q -m kafka tests/conformance
 
+# How many states `make crash` recovers.
+BUDGET ?= 100000
+
+.PHONY: crash
+crash: .venv/dev.stamp ## cut every workload of storage at every operation (BUDGET=1000000 states)
+	@PYTHONPATH=src $(BIN)/python -m tests.crash.campaign $(BUDGET) --jobs $(JOBS)
+
+.PHONY: faults
+faults: .venv/dev.stamp ## make every call that storage makes to its files fail, in every way
+	@PYLOG_FAULTS=every $(PYTEST) -q -n $(JOBS) tests/crash/test_faults.py
+
+.PHONY: golden
+golden: .venv/dev.stamp $(KAFKA_JARS)/.stamp ## make tests/golden anew, with a real Kafka 4.3.1
+	@PYTHONPATH=src:tests $(BIN)/python tests/golden/make.py
+
 .PHONY: oracle
 oracle: .venv/dev.stamp ## only the tests against files that a real Kafka wrote (PYLOG_FIXTURES)
 	@$(PYTEST) -q -n $(JOBS) --dist loadgroup -m oracle

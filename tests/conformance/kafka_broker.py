@@ -51,8 +51,11 @@ def java(*words: str, log: Path) -> subprocess.Popen[bytes]:
 
 
 @contextlib.contextmanager
-def broker(data: Path, work: Path) -> Iterator[str]:
-    """Run Kafka on the log directory `data`, formatted first where it is new; gives its bootstrap servers."""
+def broker(data: Path, work: Path, *, kill: bool = False) -> Iterator[str]:
+    """Run Kafka on the log directory `data`, formatted first where it is new; gives its bootstrap servers.
+
+    With `kill` it ends by SIGKILL instead of a clean stop.
+    """
     port, controller = free_port(), free_port()
     settings, log = work / "server.properties", work / "broker.log"
     settings.write_text(SETTINGS.format(port=port, controller=controller, data=data))
@@ -65,7 +68,7 @@ def broker(data: Path, work: Path) -> Iterator[str]:
         _wait_until_up(servers, process, log)
         yield servers
     finally:
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
         try:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
