@@ -23,23 +23,24 @@ LAYERS = [
         record clock config partitioner
         future compression files schema assignor
         batch checkpoint
-        validate metadata published index epoch logfile
+        isolation
+        validate metadata published index epoch logfile seal
         sequence segment
         segments
         trash retention compaction integrity
         local_log
         readable recovery
-        written
+        written shared
         partition
         directory cleaner
         directories
-        topic catalogue
+        topic catalogue repair
         inspect
         message
         transport pending accumulator worker
         replica quorum group transaction cluster
         node fetcher
-        housekeeping
+        housekeeping parking
         broker reader producer consumer admin
         kafka views
         log
@@ -52,15 +53,27 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 CLIENT = {"accumulator", "cluster", "producer", "consumer", "admin"}
 STORAGE = set(
     """
-    files checkpoint validate metadata published index epoch logfile sequence segment segments trash retention
-    compaction integrity local_log readable recovery written partition cleaner directory directories topic
-    catalogue inspect replica node housekeeping fetcher broker reader
+    files checkpoint validate metadata published index epoch logfile seal sequence segment segments trash retention
+    compaction integrity local_log readable recovery written shared partition cleaner directory directories topic
+    catalogue repair inspect replica node housekeeping parking fetcher broker reader
 """.split()
 )
 
 # Who waits: broker (with node, fetcher and worker, which stand beside it), the clients, and the clock that they ask.
-WAITING = {"clock", "broker", "node", "housekeeping", "fetcher", "worker", "reader", "producer", "consumer", "kafka", "log"}
-PLAIN_LOCK = {"files", "written", "future"}
+WAITING = {
+    "clock",
+    "broker",
+    "node",
+    "housekeeping",
+    "fetcher",
+    "worker",
+    "reader",
+    "producer",
+    "consumer",
+    "kafka",
+    "log",
+}
+PLAIN_LOCK = {"files", "written", "shared", "future", "parking"}
 WAITS = set(
     """
     _thread asyncio concurrent multiprocessing queue sched select selectors signal socket socketserver ssl subprocess

@@ -47,7 +47,12 @@ class Admin:
         self._cluster.refresh([name])
 
     def alter_config(self, name: str, config: Mapping[str, object], delete: Iterable[str] = ()) -> None:
-        """Set configs and take others back to their defaults. Raises UnknownTopicOrPartition, InvalidConfig."""
+        """Set configs and take others back to their defaults.
+
+        Raises UnknownTopicOrPartition, InvalidConfig, TypeError; nothing is changed then.
+        """
+        if isinstance(delete, str):
+            raise TypeError("delete is a list of names, not a str")
         changes = [ConfigChange(key.replace("_", "."), text) for key, text in _texts(config).items()]
         changes += [ConfigChange(key.replace("_", "."), operation="delete") for key in delete]
         self._changed(self._cluster.ask(AlterConfigs([TopicChange(name, changes)])))
@@ -59,8 +64,13 @@ class Admin:
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Let partitions start at these offsets, -1 for the high watermark; gives where they start now.
 
-        Raises the first partition's error, after all were tried: OffsetOutOfRange, PolicyViolation...
+        Raises the first partition's error, after all were tried: OffsetOutOfRange, PolicyViolation... TypeError.
         """
+        if not isinstance(offsets, Mapping):
+            raise TypeError(f"offsets is a dict of partitions and offsets, not {type(offsets).__name__}")
+        for key, offset in offsets.items():
+            if type(offset) is not int:
+                raise TypeError(f"the offset for {key} is {type(offset).__name__}, not int")
         started: dict[TopicPartition, int] = {}
         failed: list[PylogError] = []
         for node, keys in self._cluster.by_leader(list(offsets)).items():

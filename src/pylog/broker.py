@@ -12,7 +12,7 @@ durable when their turn comes.
 
 `apply(Lead | Follow)` is the one entry by which roles are given: by hand now, by elections later.
 
-Parked answers are completed outside the lock, by whoever made an offset move or by the worker when time is up.
+Answers that wait are in `parking`: whoever makes an offset move releases them, or the worker when time is up.
 """
 
 import logging
@@ -20,7 +20,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from pylog.clock import Clock
@@ -33,7 +33,6 @@ from pylog.errors import (
     PartitionFailed,
     PartitionFull,
     PylogError,
-    RequestTimedOut,
 )
 from pylog.fetcher import Fetcher
 from pylog.files import Files
@@ -67,8 +66,8 @@ from pylog.message import (
 )
 from pylog.metadata import MetadataImage
 from pylog.node import Follow, Lead, Node
+from pylog.parking import Parking, is_enough
 from pylog.partition import Partition
-from pylog.pending import Pending
 from pylog.record import TopicPartition
 from pylog.recovery import Quarantined, Recovered
 from pylog.replica import Follower, Leader, bounds_part, list_part
@@ -77,28 +76,11 @@ from pylog.worker import Worker
 
 logger = logging.getLogger("pylog")
 
-OFFSET_MAX = 2**63 - 1
+TICK_MAX = 2**63 - 1
+NEVER_MS = 2**63 - 1
+"""The `flush.ms` of a topic that does not ask for syncs."""
 ROOM_POLL_MS = 50
 """How often an append that waits for room looks for what retention may have dropped."""
-
-
-@dataclass(slots=True)
-class _ParkedProduce:
-    answer: Future[Produced]
-    produced: Produced
-    leaders: list[Leader | None]
-    waiting: set[int]
-    """Which parts are not yet below the high watermark, by index."""
-
-
-@dataclass(slots=True)
-class _ParkedFetch:
-    answer: Future[Fetched]
-    message: Fetch
-    deadline_ms: int
-
-
-_Parked = _ParkedFetch | tuple[_ParkedProduce, int]
 
 
 class Broker:
@@ -119,11 +101,11 @@ class Broker:
         self._pid = os.getpid()
         self._closed = False
         self._gates: dict[TopicPartition, threading.Lock] = {}
-        self._pending: Pending[_Parked] = Pending()
-        self._pending_lock = threading.Lock()
         self._room = threading.Condition()
         self._fetchers: dict[int, Fetcher] = {}
         self._flush_due: int | None = None
+        self._topic_flushes: dict[TopicPartition, int] = {}
+        self._room_until = TICK_MAX
         self._worker = Worker("pylog-broker", clock, self._due, self._work)
         self._routes: dict[type, Callable[[Any], Future[Any]]] = {
             Produce: self._produce,
@@ -131,7 +113,7 @@ class Broker:
             ListOffsets: self._list_offsets,
             Metadata: self._metadata,
             CreateTopics: lambda message: self._change(self.node.create_topic, message.topics),
-            DeleteTopics: lambda message: self._change(self.node.delete_topic, message.names),
+            DeleteTopics: lambda message: self._change(self._delete_topic, message.names),
             CreatePartitions: lambda message: self._change(self.node.create_partitions, message.topics),
             AlterConfigs: lambda message: self._change(self.node.alter_config, message.topics),
             AlterReplicaLogDirs: lambda message: self._change(self.node.move, message.parts),
@@ -139,6 +121,7 @@ class Broker:
         }
         self.node = Node(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
         self.housekeeping = Housekeeping(self.node, config, clock)
+        self._parking = Parking(self.node, clock, self._read, self._worker.wake)
         try:
             transport.attach(self.node.id, self.handle)
         except BaseException:
@@ -207,7 +190,7 @@ class Broker:
                 self._fetchers[effect.leader] = fetcher
             fetcher.follow(key, follower)
         # Whoever waits for the role that is over has to hear of it.
-        self._release_upto(key, high_watermark=OFFSET_MAX, end=OFFSET_MAX)
+        self._parking.release_all(key)
 
     def _followed(self, follower: Follower) -> None:
         """A follower's log changed; the next fetch will claim to have the records, so they must be as safe as
@@ -234,14 +217,15 @@ class Broker:
                 if self.node.held(part.topic, part.partition) is leader and not leader.advance():
                     # With followers: what is durable is told at once, what is visible when they have it.
                     leader.partition.publish()
-                self._release(leader.partition)
+                self._parking.release(leader.partition)
                 waiting.add(index)
         if message.acks != ACKS_ALL or not waiting:
             return completed(produced)
-        return self._park_produce(_ParkedProduce(Future(), produced, leaders, waiting), message.timeout_ms)
+        return self._parking.produce(produced, leaders, waiting, self._clock.tick_ms() + message.timeout_ms)
 
     def _append(self, part: ProducePart, deadline: int) -> tuple[Leader | None, ProducedPart]:
         try:
+            self.node.check_topic_id(part.topic, part.topic_id)
             leader = self.node.writer(part.topic, part.partition)
             while True:
                 try:
@@ -259,7 +243,7 @@ class Broker:
 
     def _wait_for_room(self, deadline: int) -> bool:
         """Wait, in the thread that appends, until records may have been deleted; False when the time is up."""
-        left_ms = deadline - self._clock.tick_ms()
+        left_ms = min(deadline, self._room_until) - self._clock.tick_ms()
         if left_ms <= 0 or self._closed:
             return False
         with self._room:
@@ -287,42 +271,24 @@ class Broker:
     def _gate(self, partition: Partition) -> threading.Lock:
         return self._gates.setdefault(TopicPartition(partition.topic, partition.number), threading.Lock())
 
-    def _park_produce(self, parked: _ParkedProduce, timeout_ms: int) -> Future[Produced]:
-        deadline = self._clock.tick_ms() + timeout_ms
-        for index in sorted(parked.waiting):
-            part, leader = parked.produced.parts[index], parked.leaders[index]
-            assert leader is not None, "only what was appended waits"
-            if leader.partition.high_watermark >= part.next_offset:
-                self._settle(parked, index)
-                continue
-            with self._pending_lock:
-                key = (part.topic, part.partition, "high watermark")
-                self._pending.add((parked, index), [(key, part.next_offset)], deadline)
-            # A follower may have come just before the line above, and found nobody waiting.
-            self._release(leader.partition)
-        if not parked.answer.done():
-            self._worker.wake()
-        return parked.answer
-
     # --- fetch -----------------------------------------------------------------------------------------------------
 
     def _fetch(self, message: Fetch) -> Future[Fetched]:
         fetched = self._read(message)
-        if message.max_wait_ms <= 0 or self._is_enough(message, fetched):
+        if message.max_wait_ms <= 0 or is_enough(message, fetched):
             return completed(fetched)
-        parked = _ParkedFetch(Future(), message, self._clock.tick_ms() + message.max_wait_ms)
-        self._park_fetch(parked, fetched)
-        return parked.answer
+        return self._parking.fetch(message, fetched, self._clock.tick_ms() + message.max_wait_ms)
 
     def _read(self, message: Fetch) -> Fetched:
         parts: list[FetchedPart] = []
         left = message.max_bytes
         for asked in message.parts:
             try:
+                self.node.check_topic_id(asked.topic, asked.topic_id)
                 leader = self.node.leader(asked.topic, asked.partition)
-                part = leader.fetch(asked, replica_id=message.replica_id, max_bytes=left)
+                part = leader.fetch(asked, replica_id=message.replica_id, max_bytes=left, isolation=message.isolation)
                 if message.replica_id != CONSUMER:
-                    self._release(leader.partition)
+                    self._parking.release(leader.partition)
             except OffsetOutOfRange as error:
                 # With the start of the log: a follower that is behind it begins anew there.
                 part = bounds_part(leader.partition, asked)
@@ -335,92 +301,10 @@ class Broker:
                 break
         return Fetched(parts)
 
-    @staticmethod
-    def _is_enough(message: Fetch, fetched: Fetched) -> bool:
-        follower = message.replica_id != CONSUMER
-        wanted = 1 if follower else max(1, min(message.min_bytes, message.max_bytes))
-        if sum(len(part.data) for part in fetched.parts) >= wanted:
-            return True
-        return any(
-            part.error is not None
-            or part.diverging is not None
-            or (follower and part.high_watermark > asked.high_watermark)
-            for asked, part in zip(message.parts, fetched.parts, strict=False)
-        )
-
-    def _park_fetch(self, parked: _ParkedFetch, fetched: Fetched) -> None:
-        """Let a fetch wait for the next record it may see: below the high watermark, or at the end for a follower."""
-        wants: list[tuple[tuple[str, int, str], int]] = []
-        for asked, part in zip(parked.message.parts, fetched.parts, strict=False):
-            wants.append(((part.topic, part.partition, "high watermark"), part.high_watermark + 1))
-            if parked.message.replica_id != CONSUMER:
-                wants.append(((part.topic, part.partition, "end"), asked.offset + 1))
-        with self._pending_lock:
-            self._pending.add(parked, list(wants), parked.deadline_ms)
-        for part in fetched.parts:
-            # An append since the read has found nobody waiting.
-            role = self.node.held(part.topic, part.partition)
-            if role is not None:
-                self._release(role.partition)
-        self._worker.wake()
-
-    def _resume_fetch(self, parked: _ParkedFetch) -> None:
-        fetched = self._read(parked.message)
-        timed_out = self._closed or self._clock.tick_ms() >= parked.deadline_ms
-        if timed_out or self._is_enough(parked.message, fetched):
-            parked.answer.set_result(fetched)
-        else:
-            self._park_fetch(parked, fetched)
-
-    # --- answers that waited ---------------------------------------------------------------------------------------
-
-    def _release(self, partition: Partition) -> None:
-        """Answer what waited for the offsets that `partition` has reached."""
-        if len(self._pending):
-            key = TopicPartition(partition.topic, partition.number)
-            self._release_upto(key, high_watermark=partition.high_watermark, end=partition.next_offset)
-
-    def _release_upto(self, key: TopicPartition, *, high_watermark: int, end: int) -> None:
-        with self._pending_lock:
-            released = self._pending.reached((*key, "high watermark"), high_watermark)
-            released += self._pending.reached((*key, "end"), end)
-        for item in released:
-            if isinstance(item, _ParkedFetch):
-                self._resume_fetch(item)
-            else:
-                self._settle(*item)
-
-    def _settle(self, parked: _ParkedProduce, index: int) -> None:
-        part = parked.produced.parts[index]
-        if part.error is None and self.node.held(part.topic, part.partition) is not parked.leaders[index]:
-            # The offset was reached, but perhaps with another leader's records.
-            part.error = NotLeaderOrFollower(
-                f"{part.topic}-{part.partition}: node {self.node.id} lost the lead before offset {part.base_offset} "
-                "was on every replica; whether the records stay is for the new leader to say"
-            )
-        with self._pending_lock:
-            parked.waiting.discard(index)
-            last = not parked.waiting
-        if last:
-            parked.answer.set_result(parked.produced)
-
-    def _expire(self, items: list[_Parked]) -> None:
-        for item in items:
-            if isinstance(item, _ParkedFetch):
-                self._resume_fetch(item)
-                continue
-            parked, index = item
-            part = parked.produced.parts[index]
-            part.error = RequestTimedOut(
-                f"{part.topic}-{part.partition}: offset {part.base_offset} is in the leader's log, "
-                "but not on every replica yet"
-            )
-            self._settle(parked, index)
-
     # --- offsets and topics ----------------------------------------------------------------------------------------
 
     def _list_offsets(self, message: ListOffsets) -> Future[ListedOffsets]:
-        return completed(ListedOffsets([list_part(self._led, part) for part in message.parts]))
+        return completed(ListedOffsets([list_part(self._led, part, message.isolation) for part in message.parts]))
 
     def _led(self, topic: str, number: int) -> Partition:
         return self.node.leader(topic, number).partition
@@ -433,6 +317,17 @@ class Broker:
         # Of deleted topics and moved partitions there are files to remove.
         self.housekeeping.wake()
         return answer
+
+    def _delete_topic(self, name: str) -> None:
+        image = self.image.topics.get(name)
+        keys = [] if image is None else [TopicPartition(name, number) for number in image.partitions]
+        for fetcher in self._fetchers.values():
+            for key in keys:
+                fetcher.unfollow(key)
+        self.node.delete_topic(name)
+        self.housekeeping.forget(keys)
+        for key in keys:
+            self._parking.release_all(key)
 
     def _delete_records(self, message: DeleteRecords) -> Future[RecordsDeleted]:
         parts = []
@@ -452,27 +347,41 @@ class Broker:
     def _note_append(self, partition: Partition) -> None:
         """Something was appended: there is work to do some day, and a sync where `flush` says so."""
         self.housekeeping.note_append(partition)
+        if self._flush == "sync":
+            return
         if self._flush == "interval" and self._flush_due is None:
             self._flush_due = self._clock.tick_ms() + self.config.flush_interval_ms
             self._worker.wake()
+        if partition.config.flush_ms < NEVER_MS:
+            key = TopicPartition(partition.topic, partition.number)
+            if key not in self._topic_flushes:
+                self._topic_flushes[key] = self._clock.tick_ms() + partition.config.flush_ms
+                self._worker.wake()
 
     def _due(self) -> int | None:
-        with self._pending_lock:
-            times = [self._pending.next_deadline, self._flush_due]
+        times = [self._parking.next_deadline, self._flush_due, *self._topic_flushes.copy().values()]
         return min((due for due in times if due is not None), default=None)
 
     def _work(self) -> None:
         now = self._clock.tick_ms()
-        with self._pending_lock:
-            expired = self._pending.expired(now)
-        self._expire(expired)
+        self._parking.expire(now)
+        for key in [key for key, due in self._topic_flushes.copy().items() if due <= now]:
+            # First, so that an append from now on is due again.
+            del self._topic_flushes[key]
+            role = self.node.held(*key)
+            if role is not None:
+                self._in_background(self._sync, role.partition)
         if self._flush_due is not None and self._flush_due <= now:
             self._flush_due = None
-            try:
-                self.sync()
-            except PylogError as error:
-                # There is no caller to tell; what must not go on has latched itself.
-                logger.error("syncing in the background failed: %s", error)
+            self._in_background(self.sync)
+
+    @staticmethod
+    def _in_background(sync: Callable[..., None], *arguments: Partition) -> None:
+        try:
+            sync(*arguments)
+        except PylogError as error:
+            # There is no caller to tell; what must not go on has latched itself.
+            logger.error("syncing in the background failed: %s", error)
 
     def sync(self) -> None:
         """Make everything appended so far durable, whatever the flush mode. Raises DurabilityUnknown, after it has
@@ -484,9 +393,20 @@ class Broker:
                     syncing.callback(self._sync, partition)
 
     def _sync(self, partition: Partition) -> None:
-        with self._gate(partition):
-            partition.sync()
+        try:
+            with self._gate(partition):
+                partition.sync()
+        except NotLeaderOrFollower:
+            # Deleted or moved meanwhile: nothing is left here to be synced (KAFKA-15391).
+            return
         partition.publish()
+
+    def hurry(self) -> None:
+        """Let nobody wait for followers, or for room, longer than a follower that lives takes to come by: this node is
+        about to close.
+        """
+        self._room_until = self._clock.tick_ms() + self.config.replica_fetch_backoff_ms
+        self._parking.hurry(self._room_until)
 
     def close(self) -> None:
         """Stop the background work, answer what still waits with what there is, close the node. Twice is once."""
@@ -501,9 +421,7 @@ class Broker:
                 fetcher.close()
             self._worker.close()
             self.housekeeping.close()
-            with self._pending_lock:
-                waiting = self._pending.drain()
-            self._expire(waiting)
+            self._parking.close()
         finally:
             self.node.close()
 

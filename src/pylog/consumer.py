@@ -3,6 +3,9 @@
     position    the offset of the next record that `poll` gives
     fetched     bytes that lie ahead of the position, decoded a batch at a time as they are asked for
 
+With `isolation_level="read_committed"` the batches of aborted transactions are stepped over as well, and the end of a
+partition is its last stable offset.
+
 A fetch names every assigned partition that has nothing fetched, so a slow reader of one partition does not fetch the
 others again and again. Records below the position inside a fetched batch are skipped; control batches are stepped over.
 (Kafka: KafkaConsumer, SubscriptionState, FetchCollector.)
@@ -13,12 +16,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
+from uuid import UUID
 
 from pylog.batch import Batch, split
 from pylog.clock import Clock
 from pylog.cluster import Cluster
 from pylog.config import ConsumerConfig
-from pylog.errors import Closed, CorruptBatch, NoOffsetForPartition, OffsetOutOfRange, PylogError
+from pylog.errors import Closed, CorruptBatch, NoOffsetForPartition, OffsetOutOfRange, PylogError, UnknownTopicId
+from pylog.isolation import Delivery, Isolation
 from pylog.message import (
     EARLIEST,
     LATEST,
@@ -45,6 +50,7 @@ class _Fetched:
     def __init__(self, part: FetchedPart, position: int, check_crc: bool) -> None:
         self._part = part
         self._batches: Iterator[Batch] = split(part.data, check_crc=check_crc)
+        self._delivery = Delivery(part.aborted)
         self._records: list[ConsumerRecord] = []
         self._given = 0
         self._error: CorruptBatch | None = None
@@ -62,9 +68,8 @@ class _Fetched:
                 batch = next(self._batches, None)
                 if batch is None:
                     return []
-                records = (
-                    [] if batch.is_control else batch.records(self._part.topic, self._part.partition, self.next_offset)
-                )
+                wanted = self._delivery.gives(batch)
+                records = batch.records(self._part.topic, self._part.partition, self.next_offset) if wanted else []
             except CorruptBatch as error:
                 self._error = self._located(error)
                 raise self._error from error
@@ -95,6 +100,7 @@ class Consumer:
 
     def __init__(self, transport: Transport, node: int, config: ConsumerConfig, clock: Clock) -> None:
         self.config = config
+        self._isolation = Isolation.named(config.isolation_level)
         self._clock = clock
         self._cluster = Cluster(transport, node, config.client_id)
         self._subscription: set[str] = set()
@@ -103,6 +109,7 @@ class Consumer:
         self._resets: dict[TopicPartition, int] = {}
         self._fetched: dict[TopicPartition, _Fetched] = {}
         self._paused: set[TopicPartition] = set()
+        self._topic_ids: dict[str, UUID] = {}
         self._iterated: deque[ConsumerRecord] = deque()
         self._closed = False
 
@@ -124,12 +131,16 @@ class Consumer:
         keys = list(dict.fromkeys(TopicPartition(*key) for key in partitions))
         self._unread()
         for key in keys:
+            if type(key.partition) is not int:
+                raise TypeError(f"{key}: the partition is {type(key.partition).__name__}, not int")
             self._cluster.leader(key)
         for gone in set(self._assigned) - set(keys):
             for state in (self._positions, self._resets, self._fetched):
                 state.pop(gone, None)
             self._paused.discard(gone)
         self._assigned = keys
+        known = self._topic_ids
+        self._topic_ids = {key.topic: known.get(key.topic, self._cluster.topic(key.topic).id) for key in keys}
         self._subscription = set()
 
     def unsubscribe(self) -> None:
@@ -171,7 +182,7 @@ class Consumer:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on at `offset`. Outside the log, the next poll does what `auto_offset_reset` says."""
-        if not isinstance(offset, int):
+        if type(offset) is not int:
             raise TypeError(f"offset is {type(offset).__name__}, not int")
         if offset < 0:
             raise ValueError(f"offset {offset} is negative: seek_to_end and seek_to_beginning go to the ends")
@@ -234,7 +245,8 @@ class Consumer:
         return {key: part.offset for key, part in self._list_offsets(dict.fromkeys(partitions, EARLIEST)).items()}
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last visible record of each partition (the high watermark).
+        """The offset behind the last visible record of each partition: the high watermark, or with read_committed the
+        last stable offset.
 
         Raises UnknownTopicOrPartition.
         """
@@ -247,7 +259,11 @@ class Consumer:
 
         With timestamps out of order later records may be older than it. Raises UnknownTopicOrPartition, ValueError.
         """
+        if not isinstance(timestamps, Mapping):
+            raise TypeError(f"timestamps is a dict of partitions and times, not {type(timestamps).__name__}")
         for key, timestamp in timestamps.items():
+            if type(timestamp) is not int:
+                raise TypeError(f"timestamp for {key} is {type(timestamp).__name__}, not int (milliseconds)")
             if timestamp < 0:
                 raise ValueError(f"timestamp {timestamp} for {key} is negative")
         return {
@@ -260,7 +276,7 @@ class Consumer:
         times = {TopicPartition(*key): timestamp for key, timestamp in wanted.items()}
         found: dict[TopicPartition, ListedPart] = {}
         for node, keys in self._cluster.by_leader(list(times)).items():
-            message = ListOffsets([ListOffsetsPart(*key, times[key]) for key in keys])
+            message = ListOffsets([ListOffsetsPart(*key, times[key]) for key in keys], self._isolation)
             answer: ListedOffsets = self._cluster.send(node, message).result(ANSWER_SECONDS_SPARE)
             for part in answer.parts:
                 key = TopicPartition(part.topic, part.partition)
@@ -292,17 +308,36 @@ class Consumer:
         count = self.config.max_poll_records if max_records is None else max_records
         if count < 1:
             raise ValueError(f"max_records={count}: at least 1")
+        if timeout_ms != timeout_ms:
+            raise ValueError("timeout_ms is not a number")
         deadline = self._clock.tick_ms() + timeout_ms
         while True:
             records = self._take(count)
             left_ms = max(0, deadline - self._clock.tick_ms())
             if records or not self._assigned:
                 return records
+            self._begin_made_again()
             self._find_positions()
             self._fetch(min(left_ms, self.config.fetch_max_wait_ms))
             records = self._take(count)
             if records or self._clock.tick_ms() >= deadline:
                 return records
+
+    def _begin_made_again(self) -> None:
+        """Begin anew in topics that were deleted and made again: what is known of the old one means nothing there."""
+        for name in {key.topic for key in self._assigned}:
+            topic = self._cluster.topic(name)
+            if self._topic_ids[name] == topic.id:
+                continue
+            self._topic_ids[name] = topic.id
+            gone = [key for key in self._assigned if key.topic == name]
+            for key in gone:
+                for state in (self._positions, self._resets, self._fetched):
+                    state.pop(key, None)
+            if name in self._subscription:
+                others = [key for key in self._assigned if key.topic != name]
+                self._assigned = others + [TopicPartition(name, p.partition) for p in topic.partitions]
+                self._paused.difference_update(set(gone) - set(self._assigned))
 
     def _take(self, count: int) -> list[ConsumerRecord]:
         records: list[ConsumerRecord] = []
@@ -339,19 +374,27 @@ class Consumer:
         wait_ms = max_wait_ms if len(grouped) == 1 else min(max_wait_ms, SHARED_WAIT_MS)
         for node, keys in grouped.items():
             message = Fetch(
-                [FetchPart(*key, self._positions[key], self.config.max_partition_fetch_bytes) for key in keys],
+                [self._part(key) for key in keys],
                 max_wait_ms=wait_ms,
                 min_bytes=self.config.fetch_min_bytes,
                 max_bytes=self.config.fetch_max_bytes,
+                isolation=self._isolation,
             )
             answer: Fetched = self._cluster.send(node, message).result(max_wait_ms / 1000 + ANSWER_SECONDS_SPARE)
             for part in answer.parts:
                 self._received(part)
 
+    def _part(self, key: TopicPartition) -> FetchPart:
+        limit = self.config.max_partition_fetch_bytes
+        return FetchPart(*key, self._positions[key], limit, topic_id=self._topic_ids[key.topic])
+
     def _received(self, part: FetchedPart) -> None:
         key = TopicPartition(part.topic, part.partition)
         if isinstance(part.error, OffsetOutOfRange) and self.config.auto_offset_reset in _RESETS:
             self._reset((key,), _RESETS[self.config.auto_offset_reset])
+        elif isinstance(part.error, UnknownTopicId):
+            # The next round asks anew, and finds the topic of now.
+            self._cluster.heard(key, part.error)
         elif isinstance(part.error, PylogError):
             self._cluster.heard(key, part.error)
             raise part.error

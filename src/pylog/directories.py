@@ -8,7 +8,7 @@ A partition lies where its folder is. A new one goes where the fewest are. While
 
     copy          the folder as -future, complete and synced       a crash: the next open throws it away
     decide        the catalogue says that it lies there now        a crash: the next open finishes the renames
-    rename        -future -> folder; old folder -> ...-delete
+    rename        old folder -> ...-delete; -future -> folder
 
 A directory that fails takes its own partitions offline and no others; without the first one there is no node.
 (Kafka: LogManager, LogDirFailureChannel, AlterReplicaLogDirs.)
@@ -18,7 +18,7 @@ import logging
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
-from pylog.directory import LogDirectory, folder_name, partition_folders
+from pylog.directory import LogDirectory, folder_name, kafka_uuid, partition_folders
 from pylog.errors import DirectoryLocked, KafkaStorage, LogDirNotFound, StorageError, UnsupportedFormat
 from pylog.files import Files, join
 from pylog.record import TopicPartition
@@ -28,6 +28,8 @@ logger = logging.getLogger("pylog")
 COPY_BYTES = 1 << 20
 FUTURE = "-future"
 DELETE = "-delete"
+RESERVED_IDS = 100
+"""Directory ids below are no directories: unassigned, lost, migrating (Kafka: DirectoryId)."""
 
 
 class Directories:
@@ -88,24 +90,34 @@ class Directories:
         """The directory with this id, offline ones too."""
         return next((directory for directory in self._opened if directory.directory_id == directory_id), None)
 
-    def home(self, key: TopicPartition, recorded: uuid.UUID | None) -> LogDirectory:
+    def holders(self, key: TopicPartition) -> list[LogDirectory]:
+        """The directories in which a partition has a folder: one, or none yet, unless somebody has copied it."""
+        return [directory for directory in self if self.has_folder(directory, key)]
+
+    def home(self, key: TopicPartition, recorded: uuid.UUID) -> LogDirectory:
         """Where a partition lies, or is to be made: where its folder is, else where the catalogue says.
 
-        Raises KafkaStorage when that directory is offline, or may be the one that is.
+        Raises KafkaStorage when that directory is offline, or is not among these; StorageError for two folders.
         """
-        known = self.with_id(recorded) if recorded is not None else None
-        holders = [d for d in self._opened if d.path not in self.failures and self.has_folder(d, key)]
-        if known is not None and (known in holders or not holders):
-            self.check(known)
-            return known
+        holders = self.holders(key)
+        if len(holders) > 1:
+            raise StorageError(
+                f"{folder_name(*key)} lies in {' and in '.join(d.path for d in holders)}: find out which folder is the "
+                "right one, move the other away, and open the log again"
+            )
         if holders:
             return holders[0]
-        if self.failures:
-            path, error = next(iter(self.failures.items()))
-            raise KafkaStorage(
-                f"{key.topic}-{key.partition} is in none of the log directories that are online; {path}: {error}"
-            )
-        return self.first
+        known = self.with_id(recorded)
+        if known is not None:
+            self.check(known)
+            return known
+        if recorded.int < RESERVED_IDS:
+            return self.first
+        missing = [f"{path}: {error}" for path, error in self.failures.items()]
+        raise KafkaStorage(
+            f"{folder_name(*key)} is in none of the log directories that are online, but in the one with id "
+            f"{kafka_uuid(recorded)}; {'; '.join(missing) or 'open the log with all of its directories'}"
+        )
 
     def has_folder(self, directory: LogDirectory, key: TopicPartition) -> bool:
         """Whether a partition has a folder in a directory."""
@@ -148,11 +160,10 @@ class Directories:
         if key is None or recorded.get(key) != directory.directory_id or self.has_folder(directory, key):
             self.files.remove_dir(join(directory.path, name))
             return
+        for other in self.holders(key):
+            remove_folder(self.files, other, key)
         self.files.rename(join(directory.path, name), join(directory.path, folder_name(*key)))
         self.files.sync_dir(directory.path)
-        for other in self:
-            if other is not directory and self.has_folder(other, key):
-                remove_folder(self.files, other, key)
 
     def release(self) -> None:
         """Give the locks back and write nothing."""

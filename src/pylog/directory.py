@@ -18,6 +18,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from pylog.checkpoint import read_offsets, read_properties, write_offsets, write_properties
@@ -38,6 +39,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PUBLISHED = ".pylog-published"
 META_PROPERTIES = "meta.properties"
 DEFAULT_NODE_ID = 1
+NO_BROKER_EPOCH = -1
 
 T = TypeVar("T")
 
@@ -99,8 +101,11 @@ class LogDirectory:
         self._start_offsets = self._offsets(START_OFFSETS)
         self._high_watermarks = self._offsets(HIGH_WATERMARKS)
         self._cleaner_offsets = self._offsets(CLEANER_OFFSETS)
-        self._published = Published(self.files, join(self.path, PUBLISHED), writable=True)
-        if self.clean and self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None:
+        published = join(self.path, PUBLISHED)
+        if self.files.stat(published) is not None and closed_by_kafka(self.files, self.path):
+            self.files.remove(published)
+        self._published = Published(self.files, published, writable=True)
+        if self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None:
             # Before anything is opened: a crash while opening must not look like a clean stop (KAFKA-10471).
             self.files.remove(join(self.path, CLEAN_SHUTDOWN))
             self.files.sync_dir(self.path)
@@ -148,11 +153,15 @@ class LogDirectory:
         published = entry.read()
         # What was published is at least as new as the checkpoint, and lower where the log was truncated since.
         durable = published.durable_offset if published is not None else self._recovery_points.get(key, 0)
+        start, high = self._start_offsets.get(key, 0), self._high_watermarks.get(key, 0)
+        if published is not None:
+            # It has a checksum, and is never behind the checkpoint: what readers have seen does not go out of sight.
+            start, high = published.start_offset, published.high_watermark
         return Checkpoint(
-            start_offset=self._start_offsets.get(key, 0),
+            start_offset=start,
             recovery_point=durable,
             durable_offset=durable,
-            high_watermark=self._high_watermarks.get(key, 0),
+            high_watermark=high,
             clean=self.clean,
         )
 
@@ -174,6 +183,9 @@ class LogDirectory:
         """Let other processes see what cleaning a partition has come to."""
         states = read_cleanings(self.files, self.path)
         states[folder_name(*key)] = state
+        self._replace_cleanings(states)
+
+    def _replace_cleanings(self, states: dict[str, dict[str, Any]]) -> None:
         self.files.replace_file(join(self.path, CLEANINGS), json.dumps(states, separators=(",", ":")).encode())
 
     def write_checkpoints(self, partitions: Iterable[Partition]) -> None:
@@ -226,16 +238,36 @@ class LogDirectory:
             offsets = self._remembered(name)
             if [key for key in keys if offsets.pop(key, None) is not None]:
                 write_offsets(self.files, join(self.path, name), offsets)
+        states = read_cleanings(self.files, self.path)
+        if [key for key in keys if states.pop(folder_name(*key), None) is not None]:
+            # It is for people only: no reason to fail.
+            with suppress(StorageError):
+                self._replace_cleanings(states)
 
     def close(self, *, clean: bool) -> None:
         """Release the directory; `clean` leaves the marker by which the next open skips recovery."""
         try:
             if clean:
-                body = json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":"))
+                body = json.dumps({"version": 0, "brokerEpoch": NO_BROKER_EPOCH}, separators=(",", ":"))
                 self.files.replace_file(join(self.path, CLEAN_SHUTDOWN), body.encode())
         finally:
             self._published.close()
             self._lock.close()
+
+
+def closed_by_kafka(files: Files, path: str) -> bool:
+    """Whether a real broker was the last to close a log directory, cleanly: what pylog published there is out of date.
+
+    It leaves its broker epoch in the marker, which pylog has not.
+    """
+    marker = join(path, CLEAN_SHUTDOWN)
+    if files.stat(marker) is None:
+        return False
+    try:
+        body = json.loads(files.read_file(marker))
+    except ValueError:
+        return True
+    return not isinstance(body, dict) or body.get("brokerEpoch") != NO_BROKER_EPOCH
 
 
 def read_cleanings(files: Files, path: str) -> dict[str, dict[str, Any]]:

@@ -8,6 +8,7 @@
     clean        log.cleaner.backoff.ms, or at once again       the dirtiest compacted log, in a thread of its own
 
 Nothing runs, and no thread is there, before the first append. All of it can be asked for as well: `retain`, `clean`.
+What is damaged is given up only when that is asked for: `find_damage`, `repair`.
 (Kafka: LogManager, LogCleaner.)
 """
 
@@ -19,10 +20,13 @@ from dataclasses import asdict, dataclass, replace
 from pylog.cleaner import Cleaned, Cleaning, Progress, Throttle, dirt
 from pylog.clock import Clock
 from pylog.config import NodeConfig
+from pylog.directory import folder_name
 from pylog.errors import PylogError, StorageError
+from pylog.files import join
 from pylog.node import Node
 from pylog.partition import Partition
 from pylog.record import TopicPartition
+from pylog.repair import Findings, copies_folder, find_damage, repair
 from pylog.worker import Worker
 
 logger = logging.getLogger("pylog")
@@ -74,6 +78,11 @@ class Housekeeping:
         if self._clean_due is None and self._config.log_cleaner_enable and _is_compacted(partition):
             self._clean_due = self._clock.tick_ms() + self._config.log_cleaner_backoff_ms
             self._cleaner.wake()
+
+    def forget(self, keys: Iterable[TopicPartition]) -> None:
+        """These partitions are gone; what comes later under their names begins anew."""
+        for key in keys:
+            self.cleanings.pop(key, None)
 
     def _next(self) -> int | None:
         times = list(self._due.values())
@@ -178,17 +187,27 @@ class Housekeeping:
                     if self._stopped.wait(wait_ms / 1000 if wait_ms > 0 else 0):
                         return None
             except PylogError as error:
+                if not self._is_held(partition):
+                    # Deleted, or moved, in the meantime: its files are gone from where they were.
+                    return None
                 known = replace(known, error=str(error))
                 logger.error("%s-%d is not cleaned any more: %s", *key, error)
                 raise
             finally:
                 steps.close()
-                self._note(key, known)
+                if self._is_held(partition):
+                    self._note(key, known)
+                else:
+                    self.cleanings.pop(key, None)
             if cleaning.cleaned is not None:
                 self.node.home(key).write_cleaner_offset(key, cleaning.cleaned.end_offset)
                 self._note(key, CleaningState(last=cleaning.cleaned, finished_ms=self._clock.wall_ms()))
             self.wake()
             return cleaning.cleaned
+
+    def _is_held(self, partition: Partition) -> bool:
+        role = self.node.held(partition.topic, partition.number)
+        return role is not None and role.partition is partition
 
     def _note(self, key: TopicPartition, state: CleaningState) -> None:
         """Remember what cleaning has come to, and show it to other processes, at most every second."""
@@ -203,6 +222,46 @@ class Housekeeping:
             self.node.home(key).write_cleaning(key, asdict(state))
         except StorageError as error:
             logger.debug("what cleaning has come to cannot be shown: %s", error)
+
+    # --- damage ----------------------------------------------------------------------------------------------------
+
+    def find_damage(self, keys: Iterable[TopicPartition] | None = None) -> Findings:
+        """Read every byte of these partitions, or of all; gives what is wrong with them. Nothing is changed.
+
+        Raises what opening a partition raises: none is left out silently.
+        """
+        topics = self.node.image.topics
+        if keys is None:
+            keys = [
+                TopicPartition(name, number) for name in sorted(topics) for number in sorted(topics[name].partitions)
+            ]
+        found = Findings()
+        for key in keys:
+            if self.node.directories.holders(key):
+                found += find_damage(self.node.partition(*key))
+        return found
+
+    def repair(self, findings: Findings, keep_in: str | None = None) -> dict[TopicPartition, str]:
+        """Drop what was found, and nothing else; gives the folder in which the files of each partition are kept.
+
+        Raises what `repair.repair` raises; partitions before the one that does are done with then.
+        """
+        kept: dict[TopicPartition, str] = {}
+        files, now_ms = self.node.directories.files, self._clock.wall_ms()
+        with self._cleaning:
+            folders = {
+                key: join(copies_folder(files, self.node.home(key).path, now_ms, keep_in), folder_name(*key))
+                for key in findings.keys
+            }
+            for key, folder in folders.items():
+                repair(self.node.partition(*key), findings, folder, now_ms)
+                if files.stat(folder) is not None:
+                    kept[key] = folder
+                state = self.cleanings.get(key)
+                if state is not None and state.error is not None:
+                    self._note(key, replace(state, error=None))
+        self.wake()
+        return kept
 
     def close(self) -> None:
         """Stop, a cleaning in the middle of it too."""

@@ -17,7 +17,7 @@ from pylog.config import TopicConfig
 from pylog.errors import DiskFull
 from pylog.files import File, Files, join
 from pylog.logfile import Damage
-from pylog.segment import SUFFIXES, SWAP, Segment, file_name
+from pylog.segment import LOG, SUFFIXES, SWAP, Segment, file_name
 from pylog.segments import Segments, logs_among
 from pylog.sequence import Producers, snapshot_name, snapshot_offsets, take_snapshot
 from pylog.trash import Trash
@@ -48,15 +48,21 @@ class LocalLog:
         self.segments = Segments(self._segment, logs_among(names))
 
     def lacking_an_index(self, names: Sequence[str]) -> list[int]:
-        """Which segments lack their offset index, or have a transaction index that cannot be: places in their order."""
+        """Which segments lack their offset index, or have indexes that cannot be: places in their order.
+
+        All of them are looked at for a transaction index, few have one; the others when they are first used.
+        """
         known, found = set(names), []
+        last = len(self.segments) - 1
         for place, base in enumerate(self.segments.bases):
-            has_aborted = file_name(base, ".txnindex") in known
-            if file_name(base, ".index") not in known or (
-                has_aborted and self.segments[place].aborted.sanity() is not None
-            ):
+            looked_at = place == last or file_name(base, ".txnindex") in known
+            if file_name(base, ".index") not in known or (looked_at and not self._has_sane_indexes(place)):
                 found.append(place)
         return found
+
+    def _has_sane_indexes(self, place: int) -> bool:
+        segment = self.segments[place]
+        return segment.is_as_sealed() and segment.aborted.sanity() is None
 
     def lacking_times(self, names: Sequence[str]) -> list[int]:
         """Which segments lack their time index."""
@@ -64,8 +70,22 @@ class LocalLog:
         return [i for i, base in enumerate(self.segments.bases) if file_name(base, ".timeindex") not in known]
 
     def write_damages(self) -> None:
-        """Put down what cannot be read any more."""
-        write_damages(self.files, self.directory, self.segments.damages())
+        """Put down what cannot be read any more, where that has changed: what was cut off is not damaged any more."""
+        made = {segment.base_offset: segment.log.damages for segment in self.segments.made}
+        damages = {
+            base: [(*part,) for part in made.get(base, self._damages.get(base, ()))] for base in self.segments.bases
+            if made.get(base, self._damages.get(base))
+        }  # fmt: skip
+        if damages != self._damages:
+            write_damages(self.files, self.directory, damages)
+            self._damages = damages
+
+    def damages(self) -> list[tuple[str, Damage]]:
+        """What cannot be read any more, as it was put down: the parts of the `.log` files."""
+        return [
+            (join(self.directory, file_name(base, LOG)), Damage(*part))
+            for base, parts in self._damages.items() for part in parts
+        ]  # fmt: skip
 
     def reconfigure(self, config: TopicConfig) -> None:
         """Go by `config` from now on."""
@@ -77,23 +97,37 @@ class LocalLog:
 
     def add(self, base_offset: int, now_ms: int) -> Segment:
         """Begin a new active segment."""
+        self._clear(base_offset)
+        self._unsynced_names = True
+        try:
+            segment = Segment(self.files, self.directory, base_offset, self.config, active=True, create=True)
+        except DiskFull:
+            # What was made of it would stand in the middle of what the old one goes on to take.
+            self._clear(base_offset)
+            raise
+        segment.created_ms = now_ms
+        self.segments.add(segment)
+        return segment
+
+    def _clear(self, base_offset: int) -> None:
         for kind in SUFFIXES:
             path = join(self.directory, file_name(base_offset, kind))
             if self.files.stat(path) is not None:
                 self.files.remove(path)
-        segment = Segment(self.files, self.directory, base_offset, self.config, active=True, create=True)
-        segment.created_ms = now_ms
-        self.segments.add(segment)
-        self._unsynced_names = True
-        return segment
 
-    def roll(self, base_offset: int, now_ms: int) -> Segment:
-        """Seal the active segment and begin a new one; an empty one that begins there already stays."""
+    def roll(self, base_offset: int, now_ms: int, durable_offset: int) -> Segment:
+        """Seal the active segment and begin a new one; an empty one that begins there already stays.
+
+        What is sealed is durable, indexes and all, before anything can follow it: recovery begins behind it, and would
+        find a hole where its end was lost.
+        """
         sealed = self.segments.active
         if sealed.size == 0 and sealed.base_offset == base_offset:
             return sealed
         # The closing entry before the new segment can be seen: a reader believes a segment that is not the last.
         sealed.finish()
+        sealed.log.file.trim()
+        self.sync(durable_offset)
         # The new files first: where the disk is too full for them, the old segment simply stays the active one.
         segment = self.add(base_offset, now_ms)
         sealed.seal()
@@ -101,11 +135,14 @@ class LocalLog:
 
     def truncate(self, offset: int, now_ms: int) -> None:
         """Drop every batch that reaches `offset` or beyond."""
-        self._discard(self.segments.keep(self.segments.index_of(offset) + 1), now_ms)
+        self._cut_off(self.segments.keep(self.segments.index_of(offset) + 1), now_ms)
         active = self.segments.active
         active.activate()
         active.truncate(offset)
+        self.write_damages()
+        # Durable before anything is written in its place: what was cut off could come back behind that.
         self._unsynced_names = True
+        self.sync(offset)
 
     def drop_empty_tail(self) -> None:
         """Remove an empty active segment that begins where the one before it ends, which becomes the active one."""
@@ -120,16 +157,25 @@ class LocalLog:
 
     def restart(self, offset: int, now_ms: int) -> None:
         """Drop everything, producers' snapshots too, and begin anew at `offset`."""
-        self._discard(self.segments.keep(0), now_ms)
+        self._cut_off(self.segments.keep(0), now_ms)
         for snapshot in snapshot_offsets(self.files, self.directory):
             self.files.remove(join(self.directory, snapshot_name(snapshot)))
         self.add(offset, now_ms)
+        self.write_damages()
+        self.sync(offset)
+
+    def _cut_off(self, segments: Sequence[Segment], now_ms: int) -> None:
+        """Discard segments at the end, the last one first: a crash in between must not leave a hole."""
+        for segment in reversed(segments):
+            self._discard([segment], now_ms)
+            self.files.sync_dir(self.directory)
 
     # --- the start and the middle ----------------------------------------------------------------------------------
 
     def drop(self, count: int, now_ms: int) -> None:
         """Drop the first `count` segments, which are not all."""
         self._discard(self.segments.drop(count), now_ms)
+        self.write_damages()
 
     def _discard(self, segments: Sequence[Segment], now_ms: int) -> None:
         for segment in segments:
@@ -142,6 +188,7 @@ class LocalLog:
         The order of renames, each durable before the next, is what `recovery.settle` reads after a crash.
         (LocalLog.replaceSegments)
         """
+        self.files.sync_dir(self.directory)
         new.rename(SWAP)
         self.files.sync_dir(self.directory)
         due_ms = now_ms + self.config.file_delete_delay_ms
@@ -151,8 +198,13 @@ class LocalLog:
         new.rename("")
         self.files.sync_dir(self.directory)
         self.segments.swap(old, new)
+        self.write_damages()
 
     # --- the disk --------------------------------------------------------------------------------------------------
+
+    def note_names(self) -> None:
+        """A file was made in the directory."""
+        self._unsynced_names = True
 
     @property
     def has_unsynced_names(self) -> bool:
@@ -181,6 +233,11 @@ class LocalLog:
         if written is not None:
             self._unsynced.append(written)
             self._unsynced_names = True
+
+    def seal_active(self) -> None:
+        """Write down what the active segment is, at a clean close."""
+        self.segments.active.forget_indexes()
+        self.segments.active.write_seal()
 
     def close(self) -> None:
         """Give the descriptors back."""

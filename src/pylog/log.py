@@ -25,13 +25,14 @@ from pylog.cleaner import Cleaned
 from pylog.clock import Clock, SystemClock
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig
 from pylog.consumer import Consumer
-from pylog.errors import Closed, InvalidConfig, ReadOnly
+from pylog.errors import Closed, InvalidConfig, ReadOnly, UnknownTopicOrPartition
 from pylog.files import DiskFiles, MemoryFiles, refuse_network
 from pylog.node import unknown_topic
 from pylog.producer import Producer
 from pylog.reader import Reader
 from pylog.record import TopicPartition
 from pylog.recovery import Quarantined, Recovered
+from pylog.repair import Findings
 from pylog.transport import MemoryTransport, Transport
 from pylog.views import TopicView
 
@@ -229,6 +230,30 @@ class Log:
         partitions = None if topic is None else [TopicPartition(topic, view.partition) for view in self.topic(topic)]
         return self.broker.housekeeping.clean(partitions)
 
+    def find_damage(self, topic: str | None = None, partition: int | None = None) -> Findings:
+        """Read every byte of a partition, a topic or the whole log; gives what cannot be read. Changes nothing.
+
+        Raises UnknownTopicOrPartition, ReadOnly, and what opening a partition raises: none is left out silently.
+        """
+        self._check_open()
+        views = [] if topic is None else [view for view in self.topic(topic) if partition in (None, view.partition)]
+        if topic is not None and not views:
+            raise UnknownTopicOrPartition(f"topic {topic!r} has no partition {partition}")
+        keys = None if topic is None else [TopicPartition(topic, view.partition) for view in views]
+        return self.broker.housekeeping.find_damage(keys)
+
+    def repair(self, findings: Findings, *, keep_in: str | os.PathLike[str] | None = None) -> dict[TopicPartition, str]:
+        """Give up what `find_damage` has found, and nothing else: the offsets become gaps, which reading steps over.
+
+        The files as they were are copied first, to `<log directory>-repaired/<time>/<topic>-<partition>`, or into a
+        folder of this moment in `keep_in`; gives where, for each partition that has lost something. Raises
+        CorruptBatch (there is more damage than was found: look again; nothing of that segment was changed), DiskFull,
+        DurabilityUnknown, ReadOnly, ValueError (`keep_in` lies in the log directory).
+        """
+        self._check_open()
+        where = os.path.abspath(os.fspath(keep_in)) if keep_in is not None else None
+        return self.broker.housekeeping.repair(findings, where)
+
     def topics(self, *, internal: bool = False) -> list[str]:
         """The names of the topics, sorted; internal ones (`__...`) on request."""
         self._check_open()
@@ -292,6 +317,8 @@ class Log:
             return
         self._closed = True
         _open_logs.discard(self)
+        if isinstance(self._node, Broker):
+            self._node.hurry()
         try:
             for client in list(self._clients):
                 client.close()

@@ -31,6 +31,8 @@ class Slice(NamedTuple):
     path: str
     position: int
     """Where in the file `data` begins."""
+    next_offset: int
+    """Behind the last offset in `data`."""
 
 
 class Fault(NamedTuple):
@@ -93,6 +95,8 @@ class LogFile:
         self.path = path
         self.base_offset = base_offset
         self.damages = damages
+        self.sealed_size = 0
+        """How large the file was when it was sealed; 0 where that is not known."""
         self._file: File | None = files.open(path, create=True) if create else None
         self._closed_size: int | None = None
         self._cuts = 0
@@ -167,7 +171,10 @@ class LogFile:
             if wanted.offset < damage.next_offset:
                 raise self.damaged(damage)
             position, expected = damage.end, damage.next_offset
-        return self._read(wanted, position, size, cuts, expected, window)
+        found = self._read(wanted, position, size, cuts, expected, window)
+        if found is None and size < self.sealed_size:
+            raise self._nonsense(f"the file was cut: {size} bytes are left of {self.sealed_size}", size, wanted.offset)
+        return found
 
     def ends_with(self, position: int, last_offset: int) -> bool:
         """Whether the batch at `position` has `last_offset` for its last, as an index entry says."""
@@ -191,10 +198,11 @@ class LogFile:
             data = self.file.read(position, min(window, size - position))
             begin, end, least = self._cut(data, position, wanted, walked)
             if end > begin:
-                if walked.offset < wanted.upto and position + end < size:
-                    self._check_following(data, position, end, walked)
+                if position + end < size:
+                    head = data[end : end + _PREFIX.size]
+                    self.check_following(position + end, walked.offset, walked.epoch, head)
                 self._following = (walked.offset, position + end, cuts)
-                return Slice(memoryview(data)[begin:end], self.path, position + begin)
+                return Slice(memoryview(data)[begin:end], self.path, position + begin, walked.offset)
             if least == 0:
                 return None
             if len(data) < min(window, size - position) or (begin == 0 and len(data) == size - position):
@@ -253,18 +261,21 @@ class LogFile:
                 f"a batch header says leader epoch {epoch} after epoch {walked.epoch}", position, wanted.offset
             )
 
-    def _check_following(self, data: bytes, at: int, end: int, walked: _Walk) -> None:
-        """The batch behind those that are given says whether the last of them can be where it says it is."""
-        head = data[end : end + _PREFIX.size]
+    def check_following(self, position: int, offset: int, epoch: int, head: bytes = b"") -> None:
+        """Whether the batch at `position`, if there is one, can follow one that ends before `offset`: no CRC covers
+        where a batch says that it is. `head` is what of it was read already. Raises CorruptBatch.
+        """
         if len(head) < _PREFIX.size:
-            head = self.file.read(at + end, _PREFIX.size)
-        if len(head) == _PREFIX.size and not any(damage.position == at + end for damage in self.damages):
-            base, _, epoch, _ = _PREFIX.unpack(head)
-            if base < walked.offset or epoch < walked.epoch:
-                raise self._nonsense(
-                    f"a batch at offset {base} with leader epoch {epoch} follows offset {walked.offset - 1} with epoch "
-                    f"{walked.epoch}", at + end, walked.offset,
-                )  # fmt: skip
+            head = self.file.read(position, _PREFIX.size)
+        if len(head) < _PREFIX.size or any(damage.position == position for damage in self.damages):
+            return
+        base, length, following, _ = _PREFIX.unpack(head)
+        # No length: reserved space.
+        if length != 0 and (base < offset or following < epoch):
+            raise self._nonsense(
+                f"a batch at offset {base} with leader epoch {following} follows offset {offset - 1} with epoch "
+                f"{epoch}", position, offset,
+            )  # fmt: skip
 
     def scan(self, position: int = 0, *, check_crc: bool, expected: int | None = None) -> Iterator[Window]:
         """Walk the file from `position`, window by window; a Fault ends the walk, damaged parts are stepped over.
@@ -282,6 +293,10 @@ class LogFile:
                     return
             if damage is not None:
                 position, expected = max(position, damage.end), max(expected, damage.next_offset)
+        size = self.size()
+        if size < self.sealed_size:
+            reason = f"the file was cut: {size} bytes are left of {self.sealed_size}"
+            yield Window(b"", size, [], Fault(self.path, size, expected, reason))
 
     def _scan(self, position: int, size: int, expected: int, check_crc: bool) -> Iterator[Window]:
         length = WINDOW_BYTES
@@ -301,9 +316,8 @@ class LogFile:
             if reason is None and valid < len(data) == size - position:
                 reason = f"{len(data) - valid} bytes are too few for the batch they begin"
             fault = None if reason is None else Fault(self.path, position + valid, expected, reason)
+            # Behind a fault nobody asks for more.
             yield Window(data, position, spans, fault)
-            if fault is not None:
-                return
             position += valid
             length = WINDOW_BYTES
 

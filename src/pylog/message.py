@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from pylog.batch import Batch
 from pylog.errors import PylogError
+from pylog.isolation import Isolation
 
 LATEST = -1
 EARLIEST = -2
@@ -37,6 +38,8 @@ class ProducePart:
     topic: str
     partition: int
     batch: Batch
+    topic_id: uuid.UUID = NO_ID
+    """Which topic of that name is meant: another one made since answers UnknownTopicId (KIP-516)."""
 
 
 @dataclass(slots=True)
@@ -76,6 +79,8 @@ class FetchPart:
     """The epoch of the last batch a follower has: the leader finds by it whether their logs have parted (KIP-595)."""
     high_watermark: int = -1
     """The high watermark a follower knows: the leader answers at once when it has a newer one (KIP-1166)."""
+    topic_id: uuid.UUID = NO_ID
+    """As in `ProducePart`."""
 
 
 @dataclass(slots=True)
@@ -85,6 +90,7 @@ class Fetch:
     max_wait_ms: int = 500
     min_bytes: int = 1
     max_bytes: int = 50 << 20
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
 
 
 @dataclass(slots=True)
@@ -96,6 +102,8 @@ class FetchedPart:
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
+    aborted: list[tuple[int, int]] = field(default_factory=list)
+    """(producer id, first offset) of the aborted transactions with records in `data`, if committed ones were asked."""
     diverging: tuple[int, int] | None = None
     """(epoch, end offset): the follower's log parts from the leader's there and must be cut."""
     path: str | None = None
@@ -122,6 +130,7 @@ class ListOffsetsPart:
 @dataclass(slots=True)
 class ListOffsets:
     parts: list[ListOffsetsPart]
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
 
 
 @dataclass(slots=True)

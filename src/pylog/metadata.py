@@ -32,6 +32,15 @@ MAX_TOPIC_NAME = 249
 FRAME_VERSION = 1
 TOPIC_RESOURCE = 2
 NO_LEADER_CHANGE = -2
+FEATURES = {
+    "metadata.version": 30,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+"""The features that a new cluster of Kafka 4.3 has, and their levels; metadata.version 30 is 4.3-IV0."""
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -115,7 +124,11 @@ class MetadataImage:
     def __init__(self) -> None:
         self.topics: dict[str, TopicImage] = {}
         self.nodes: dict[int, NodeImage] = {}
+        self.features: dict[str, int] = {}
+        """The level of each feature: Kafka reads no log in which it does not find its metadata.version."""
         self._by_id: dict[UUID, TopicImage] = {}
+        self.removed: set[UUID] = set()
+        """The ids of topics that there were: a folder that bears one of them is left over."""
         self._open_transaction: list[MetadataRecord] | None = None
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
@@ -160,6 +173,7 @@ class MetadataImage:
     def _remove_topic(self, value: Mapping[str, Any]) -> None:
         topic = self._topic(value)
         del self._by_id[topic.id]
+        self.removed.add(topic.id)
         if self.topics.get(topic.name) is topic:
             del self.topics[topic.name]
 
@@ -195,6 +209,9 @@ class MetadataImage:
             changes |= {"leader": value["leader"], "leader_epoch": before.leader_epoch + 1}
         topic.partitions[number] = replace(before, partition_epoch=before.partition_epoch + 1, **changes)
 
+    def _set_feature(self, value: Mapping[str, Any]) -> None:
+        self.features[value["name"]] = value["featureLevel"]
+
     def _register_node(self, value: Mapping[str, Any]) -> None:
         directories = tuple(value.get("logDirs", ()))
         node = NodeImage(value["brokerId"], value["incarnationId"], value["brokerEpoch"], directories)
@@ -211,6 +228,7 @@ _REPLAYS: dict[str, Callable[[MetadataImage, Mapping[str, Any]], None]] = {
     "ConfigRecord": MetadataImage._set_config,
     "PartitionRecord": MetadataImage._add_partition,
     "PartitionChangeRecord": MetadataImage._change_partition,
+    "FeatureLevelRecord": MetadataImage._set_feature,
     "RegisterBrokerRecord": MetadataImage._register_node,
     "UnregisterBrokerRecord": MetadataImage._unregister_node,
 }
@@ -314,9 +332,16 @@ def take_leadership(topic_id: UUID, partition: int, leader: int) -> list[bytes]:
     return [encode_record("PartitionChangeRecord", value)]
 
 
+def set_features(levels: Mapping[str, int]) -> list[bytes]:
+    """The levels of features; the metadata log of a new cluster begins with them (Kafka: BootstrapMetadata)."""
+    return [encode_record("FeatureLevelRecord", {"name": name, "featureLevel": at}) for name, at in levels.items()]
+
+
 def register_node(node_id: int, *, incarnation: UUID, directories: Sequence[UUID]) -> list[bytes]:
-    """A node of the cluster, not fenced, without endpoints."""
+    """A node of the cluster, without endpoints, and therefore fenced: a broker of Kafka that takes its place need not
+    wait until the session of an unfenced one has ended.
+    """
     value = {
-        "brokerId": node_id, "incarnationId": incarnation, "rack": None, "fenced": False, "logDirs": directories
+        "brokerId": node_id, "incarnationId": incarnation, "rack": None, "fenced": True, "logDirs": directories
     }  # fmt: skip
     return [encode_record("RegisterBrokerRecord", value)]

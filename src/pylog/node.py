@@ -31,10 +31,12 @@ from pylog.errors import (
     PylogError,
     StorageError,
     TopicAlreadyExists,
+    UnknownTopicId,
     UnknownTopicOrPartition,
 )
 from pylog.files import Files, join
 from pylog.message import (
+    NO_ID,
     ClusterMetadata,
     ConfigChange,
     NewPartitions,
@@ -157,15 +159,11 @@ class Node:
             topic = self._topic(key.topic)
             if topic.home(key.partition).clean or not topic.exists(key.partition):
                 return
-            partition = self.partition(*key)
+            self.partition(*key)
         except PylogError as error:
             # One damaged partition is no reason to refuse the others; whoever asks for it gets this error.
             logger.error("%s-%d could not be opened: %s", *key, error)
             self._broken[key] = error
-            return
-        if partition.recovered is not None:
-            self.recovered.append(partition.recovered)
-        self.quarantined += partition.quarantined
 
     # --- roles -----------------------------------------------------------------------------------------------------
 
@@ -196,6 +194,8 @@ class Node:
             raise unknown_partition(image, key)
         topic = self._topic(key.topic)
         partition = topic.partition(key.partition, self._clock.wall_ms())
+        self.recovered += [partition.recovered] if partition.recovered is not None else []
+        self.quarantined += partition.quarantined
         if not topic.home(key.partition).clean:
             partition.sync()
         if self.leader_of(state) != self.id:
@@ -231,6 +231,12 @@ class Node:
         if not isinstance(role, Leader):
             raise NotLeaderOrFollower(f"node {self.id} follows node {role.leader} for {topic}-{partition}")
         return role
+
+    def check_topic_id(self, topic: str, topic_id: uuid.UUID) -> None:
+        """Raise UnknownTopicId where the topic of that name is another one than is meant. NO_ID means any."""
+        image = self.image.topics.get(topic)
+        if image is not None and topic_id != image.id and topic_id != NO_ID:
+            raise UnknownTopicId(f"topic {topic!r} with id {topic_id} was deleted; the one of now has id {image.id}")
 
     def writer(self, topic: str, partition: int) -> Leader:
         """The leader role with an epoch, so that it may append."""
@@ -294,7 +300,9 @@ class Node:
         if name not in self._topics:
             image = self.image.topics[name]
             config = self.topic_config(image.config)
-            self._topics[name] = Topic(self.directories, name, image.id, config, self._places(image))
+            self._topics[name] = Topic(
+                self.directories, name, image.id, config, self._places(image), self.image.removed
+            )
         return self._topics[name]
 
     def _new_places(self, numbers: Iterable[int]) -> dict[int, uuid.UUID]:
@@ -342,7 +350,7 @@ class Node:
         """
         with self._lock:
             image = self._image(change.topic)
-            wanted = TopicConfig.canonical(changed(image.config, change.changes))
+            wanted = TopicConfig.canonical(changed(image.config, change.changes, self.topic_config({})))
             changes: dict[str, str | None] = {name: None for name in image.config if name not in wanted}
             changes |= {name: text for name, text in wanted.items() if image.config.get(name) != text}
             if changes:
@@ -395,7 +403,8 @@ class Node:
             return
         future = join(target.path, f"{folder_name(*key)}.{uuid.uuid4().hex}{FUTURE}")
         files.make_dir(future)
-        try:
+        with ExitStack() as undo:
+            undo.callback(files.remove_dir, future)
             copy_files(files, partition.directory, future, partition.sealed_files())
             with self._lock:
                 self._topic(key.topic).drop(key.partition)
@@ -406,23 +415,28 @@ class Node:
                     files.remove(join(future, name))
                 files.sync_dir(future)
                 files.sync_dir(target.path)
-                self._decide_move(key, source, target, future)
-        except BaseException:
-            if files.stat(future) is not None:
-                files.remove_dir(future)
-            raise
+                self._decide_move(key, source, target)
+                undo.pop_all()
+                self._finish_move(key, source, target, future)
 
-    def _decide_move(self, key: TopicPartition, source: LogDirectory, target: LogDirectory, future: str) -> None:
+    def _decide_move(self, key: TopicPartition, source: LogDirectory, target: LogDirectory) -> None:
         image = self.image.topics[key.topic]
         state = image.partitions[key.partition]
         mine = zip(state.replicas, state.directories, strict=True)
         places = [target.directory_id if node == self.id else place for node, place in mine]
         target.take_over(key, source, image.id)
         self._catalogue.commit(move_replica(image.id, key.partition, places))
+
+    def _finish_move(self, key: TopicPartition, source: LogDirectory, target: LogDirectory, future: str) -> None:
         files = self.directories.files
-        files.rename(future, join(target.path, folder_name(*key)))
-        files.sync_dir(target.path)
-        away = join(source.path, remove_folder(files, source, key))
+        try:
+            away = join(source.path, remove_folder(files, source, key))
+            files.rename(future, join(target.path, folder_name(*key)))
+            files.sync_dir(target.path)
+        except StorageError as error:
+            # Whatever was appended before the next open has finished it would be lost then.
+            self._broken[key] = error
+            raise
         source.forget(key.topic, [key.partition])
         due_ms = self._clock.wall_ms() + self._topic(key.topic).config.file_delete_delay_ms
         self._doomed.append((due_ms, away))
@@ -481,7 +495,10 @@ class Node:
             due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
             self._doomed = [(due_ms, path) for due_ms, path in self._doomed if due_ms > now_ms]
         for path in due:
-            self.directories.files.remove_dir(path)
+            try:
+                self.directories.files.remove_dir(path)
+            except StorageError as error:
+                logger.warning("%s could not be removed; the next open tries again: %s", path, error)
 
     @property
     def purge_due_ms(self) -> int | None:
@@ -517,22 +534,26 @@ class Node:
         return self.directories.has_folder(directory, key)
 
 
-def changed(config: Mapping[str, str], changes: Sequence[ConfigChange]) -> dict[str, str]:
-    """The overrides `config` after some changes. Raises InvalidConfig for an operation that makes no sense."""
+def changed(config: Mapping[str, str], changes: Sequence[ConfigChange], defaults: TopicConfig) -> dict[str, str]:
+    """The overrides `config` after some changes; lists that are not overridden grow and shrink from `defaults`.
+
+    Raises InvalidConfig for an operation that makes no sense, and for the name of a config that there is not.
+    """
     wanted = dict(config)
     for change in changes:
         if change.operation == "delete":
-            wanted.pop(change.name, None)
+            if wanted.pop(change.name, None) is None:
+                TopicConfig.check_name(change.name)
             continue
         if change.value is None:
             raise InvalidConfig(f"{change.name}: a value is missing")
         if change.operation == "set":
             wanted[change.name] = change.value
         elif change.operation in ("append", "subtract"):
-            known = wanted.get(change.name, TopicConfig().to_kafka().get(change.name, ""))
-            items = [item for item in known.split(",") if item]
-            given = change.value.split(",")
-            kept = [item for item in items if item not in given]
+            TopicConfig.check_name(change.name, is_list=True)
+            known = wanted.get(change.name, defaults.to_kafka()[change.name])
+            given = [item.strip() for item in change.value.split(",")]
+            kept = [item for item in known.split(",") if item and item not in given]
             wanted[change.name] = ",".join(kept + given if change.operation == "append" else kept)
         else:
             raise InvalidConfig(f"{change.name}: {change.operation!r} is not set, delete, append or subtract")

@@ -7,14 +7,7 @@
 
 There are two ways in, and both end in `_write`: `append` gives a leader's batch its offsets and its leader epoch,
 `append_follower` takes a leader's bytes as they are. Nothing here syncs by itself: `sync` is called by whoever has to
-promise durability, and moves `durable_offset`.
-
-What may be seen from outside this process is said by `publish`, after the bytes are in the file and never before; what
-is taken away is announced by a new generation, before it goes.
-
-A failed write or sync latches the partition: its files are in doubt, so every later call raises PartitionFailed until
-the log is opened again and recovery has read what is really there (a failed fsync is never tried again). A full disk
-does not latch: the file was put back to the last whole batch. (Kafka: UnifiedLog, LocalLog.)
+promise durability, and moves `durable_offset`. (Kafka: UnifiedLog, LocalLog.)
 """
 
 import logging
@@ -28,6 +21,8 @@ from pylog.checkpoint import write_topic_id
 from pylog.config import TopicConfig
 from pylog.epoch import LeaderEpochs
 from pylog.errors import (
+    Closed,
+    CorruptBatch,
     DurabilityUnknown,
     FencedLeaderEpoch,
     LogNotFound,
@@ -37,11 +32,13 @@ from pylog.errors import (
     RecordBatchTooLarge,
 )
 from pylog.files import Files, join
+from pylog.index import AbortedTxn
 from pylog.kernel import BatchSpan
 from pylog.local_log import LocalLog
+from pylog.logfile import Slice
 from pylog.published import Entry
 from pylog.record import TopicPartition
-from pylog.recovery import Checkpoint, Quarantined, Recovered, Recovery, settle
+from pylog.recovery import Checkpoint, Quarantined, Recovered, Recovery, note_epochs, open_epochs, settle
 from pylog.retention import Bounds, rules
 from pylog.segment import SUFFIXES, Segment, file_name
 from pylog.sequence import Plan, Producers, Verification
@@ -85,6 +82,7 @@ class Partition(WrittenPartition):
         self.producers = Producers(
             f"{topic}-{number}", expiration_ms=producer_id_expiration_ms, verify=verify_transactions
         )
+        self._first_unstable_offset: int | None = None  # the producers', who change under the lock
         self._local = LocalLog(files, directory, config)
         self._segments = self._local.segments
 
@@ -96,7 +94,7 @@ class Partition(WrittenPartition):
     @property
     def last_stable_offset(self) -> int:
         """The end of what read_committed sees: the first offset of an open transaction, or the high watermark."""
-        unstable = self.producers.first_unstable_offset
+        unstable = self._first_unstable_offset
         return self.high_watermark if unstable is None else min(self.high_watermark, max(unstable, self.start_offset))
 
     @property
@@ -105,9 +103,18 @@ class Partition(WrittenPartition):
         return self._segments.active.next_offset if len(self._segments) else 0
 
     @property
+    def _written_end(self) -> int:
+        """What a sync makes durable: a gap that a truncation has left at the end is nothing that could be missed."""
+        return min(self.next_offset, self.data_end)
+
+    @property
     def data_end_max(self) -> int:
         """Only this process writes, so it knows."""
         return max(self.next_offset, self.data_end)
+
+    def _publish(self) -> None:
+        self._first_unstable_offset = self.producers.first_unstable_offset
+        super()._publish()
 
     # --- opening and closing ---------------------------------------------------------------------------------------
 
@@ -129,8 +136,8 @@ class Partition(WrittenPartition):
         something that was promised is damaged: it is kept and stepped over, and `quarantined` says where.
         """
         names = settle(self.files, self.directory)
-        self.epochs = LeaderEpochs(self.files, join(self.directory, "leader-epoch-checkpoint"))
         self._local.load(names)
+        self.epochs = open_epochs(self._local)
         self._segments = self._local.segments
         if not len(self._segments):
             self._local.add(checkpoint.start_offset, now_ms)
@@ -144,8 +151,11 @@ class Partition(WrittenPartition):
         self.start_offset = max(checkpoint.start_offset, self._segments.first.base_offset)
         self.epochs.truncate_end(self.next_offset)
         self.epochs.truncate_start(checkpoint.start_offset)
+        if not checkpoint.clean and not self.epochs.entries and self.start_offset < self.next_offset:
+            # They may have been given up with their records, which a crash has brought back.
+            note_epochs(self._local, self.epochs)
         known = checkpoint.recovery_point if not checkpoint.clean else self.next_offset
-        self.durable_offset = min(max(known, self.start_offset), self.next_offset)
+        self.durable_offset = min(known, self.next_offset)
         self.high_watermark = min(max(checkpoint.high_watermark, self.start_offset), self.next_offset)
         self.producers.advance(self.high_watermark)
         self._begin_generation()
@@ -153,7 +163,7 @@ class Partition(WrittenPartition):
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
         self.producers.reach(base_offset)
-        segment = self._local.roll(base_offset, now_ms)
+        segment = self._local.roll(base_offset, now_ms, self.durable_offset)
         self._local.snapshot(self.producers)
         return segment
 
@@ -175,7 +185,10 @@ class Partition(WrittenPartition):
         try:
             if clean:
                 self._local.sync(self.durable_offset)
-                self.durable_offset = self.next_offset
+                self._local.seal_active()
+                self.durable_offset = self._written_end
+                self.publish()
+                # Both slots, so that neither of them, damaged, shows an older end.
                 self.publish()
         finally:
             self.abandon()
@@ -227,7 +240,7 @@ class Partition(WrittenPartition):
         with self._lock:
             self._check_usable()
             self._check_epoch(epoch)
-            if self._is_bounded and origin is Origin.CLIENT:
+            if origin is Origin.CLIENT and self.config.is_bounded:
                 self._check_bound(batch.size, now_ms)
             base_offset = self.next_offset
             batch.stamp(base_offset, epoch)
@@ -243,10 +256,6 @@ class Partition(WrittenPartition):
                     return Appended(known.first_offset, known.last_offset + 1, known.timestamp, duplicate=True)
             self._write(segment, batch.data, [batch], plan)
             return Appended(base_offset, self.next_offset, batch.append_timestamp)
-
-    @property
-    def _is_bounded(self) -> bool:
-        return self.config.retention_bytes >= 0 and self.config.pylog_full_policy != "drop-oldest"
 
     def _check_bound(self, size: int, now_ms: int) -> None:
         """Refuse what would make a bounded queue larger than its bound, after what was deleted has gone."""
@@ -323,6 +332,8 @@ class Partition(WrittenPartition):
             else:
                 for txn in self.producers.apply(plan, self.next_offset):
                     segment.aborted.append(txn)
+                    # The first one makes the file.
+                    self._local.note_names()
 
     def begin_epoch(self, epoch: int) -> None:
         """Note that the leader of `epoch` begins at the end of the log, before it appends: who follows an older epoch
@@ -362,6 +373,29 @@ class Partition(WrittenPartition):
         with self._lock:
             return self.producers.expire(now_ms)
 
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, *, upto: int) -> Slice | None:
+        """See `ReadablePartition.read`: read again when the segment was cut, replaced or dropped meanwhile."""
+        while True:
+            generation = self._generation
+            try:
+                return super().read(offset, max_bytes, upto=upto)
+            except (Closed, CorruptBatch, LogNotFound):
+                with self._lock:
+                    if generation == self._generation:
+                        raise
+
+    def read_stable(self, offset: int, max_bytes: int, *, upto: int) -> tuple[Slice | None, list[AbortedTxn]]:
+        """See `ReadablePartition.read_stable`: read again when segments were replaced or dropped meanwhile."""
+        while True:
+            with self._lock:
+                generation = self._generation
+            found = self.read(offset, max_bytes, upto=upto)
+            with self._lock:
+                if generation == self._generation:
+                    return found, self.aborted(offset, found.next_offset) if found is not None else []
+
     # --- durability ------------------------------------------------------------------------------------------------
 
     def sync(self) -> int:
@@ -371,13 +405,13 @@ class Partition(WrittenPartition):
         """
         with self._lock:
             self._check_usable()
-            target, generation = self.next_offset, self._generation
+            target, generation = self._written_end, self._generation
         if target > self.durable_offset or self._local.has_unsynced_names:
             try:
                 self._local.sync(self.durable_offset)
             except LogNotFound:
                 # Removed meanwhile, and with it what was to be synced (KAFKA-15391); else it is missing for good.
-                if generation == self._generation:
+                if generation == self._generation and not self._closed:
                     raise
             except BaseException as error:
                 with self._lock:
@@ -398,8 +432,9 @@ class Partition(WrittenPartition):
             offset = min(offset, self.next_offset)
             if offset <= self.high_watermark:
                 return False
-            self.high_watermark = offset
             self.producers.advance(offset)
+            self._first_unstable_offset = self.producers.first_unstable_offset  # before anybody can see more
+            self.high_watermark = offset
             self._publish()
             return True
 
@@ -420,11 +455,11 @@ class Partition(WrittenPartition):
                 return True
             segment = self._segments[self._segments.index_of(offset)]
             kept = segment.boundary(offset)[1]
+            self.start_offset = min(self.start_offset, offset)
             with self._taking_away(offset, kept):
                 self._local.truncate(offset, now_ms)
                 self.next_offset = offset
                 self.epochs.truncate_end(offset)
-                self.start_offset = min(self.start_offset, offset)
                 self._reload_producers(now_ms)
             return True
 
@@ -445,7 +480,9 @@ class Partition(WrittenPartition):
             self._truncate_fully(offset, offset if start_offset is None else start_offset, now_ms)
 
     def _truncate_fully(self, offset: int, start_offset: int, now_ms: int) -> None:
-        with self._taking_away(offset, offset):
+        # Nothing is promised until the log begins anew: a crash may find no segment at all.
+        self.start_offset = min(self.start_offset, start_offset)
+        with self._taking_away(min(offset, self._segments.first.base_offset), 0):
             self._restart_at(offset, now_ms)
             # What lies below the start needs no snapshot.
             self.producers.snapshot_offset = max(start_offset, offset)
@@ -528,10 +565,8 @@ class Partition(WrittenPartition):
             # A log has a segment at least.
             self._roll(self.next_offset, now_ms)
         self._advance_start(self._segments[count].base_offset)
-        with self._in_doubt():
-            self._generation += 1
+        with self._changing_files():
             self._local.drop(count, now_ms)
-            self._publish()
         return count
 
     def purge(self, now_ms: int) -> None:
@@ -557,8 +592,6 @@ class Partition(WrittenPartition):
             if not {id(until), *map(id, old)} <= there or old[-1] is self._segments.active:
                 new.remove()
                 return False
-            with self._in_doubt():
-                self._generation += 1
+            with self._changing_files():
                 self._local.replace(old, new, now_ms)
-                self._publish()
             return True

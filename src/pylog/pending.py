@@ -59,6 +59,11 @@ class Pending(Generic[T]):
                 items.append(self._release(ticket))
         return items
 
+    def hasten(self, deadline_ms: int) -> None:
+        """Let everything that waits now expire at `deadline_ms` at the latest."""
+        for ticket in self._items:
+            heappush(self._deadlines, (deadline_ms, ticket))
+
     def drain(self) -> list[T]:
         """Release everything: the node goes away."""
         return [self._release(ticket) for ticket in list(self._items)]

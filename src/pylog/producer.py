@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
+from uuid import UUID
 
 from pylog.accumulator import Accumulator, OpenBatch, record_size
 from pylog.batch import encode_rows
@@ -18,7 +19,7 @@ from pylog.clock import Clock
 from pylog.cluster import Cluster
 from pylog.compression import Codec
 from pylog.config import ProducerConfig
-from pylog.errors import BufferExhausted, Closed, PylogError, RecordTooLarge, UnknownTopicOrPartition
+from pylog.errors import BufferExhausted, Closed, PylogError, RecordTooLarge, UnknownTopicId, UnknownTopicOrPartition
 from pylog.future import Future
 from pylog.kernel import check_fields, checked_headers
 from pylog.message import Produce, Produced, ProducePart
@@ -85,7 +86,7 @@ class Producer:
                 f"a record of about {size} bytes is over the limit of {limit} (the smaller of max_request_size and "
                 "buffer_memory): raise it, and the topic's max.message.bytes"
             )
-        count = len(self._cluster.topic(topic).partitions)
+        count = self._partitions(topic, partition)
         with self._lock:
             self._make_room(size)
             chosen = self._partition(topic, count, row[1], partition, size)
@@ -97,10 +98,18 @@ class Producer:
             self._worker.wake()
         return future
 
+    def _partitions(self, topic: str, partition: int | None) -> int:
+        """How many partitions a topic has; asked anew where it has too few, as it may have got more."""
+        if partition is not None and type(partition) is not int:
+            raise TypeError(f"partition is {type(partition).__name__}, not int or None")
+        count = len(self._cluster.topic(topic).partitions)
+        if partition is None or partition < count:
+            return count
+        self._cluster.refresh([topic])
+        return len(self._cluster.topic(topic).partitions)
+
     def _partition(self, topic: str, count: int, key: bytes | None, partition: int | None, size: int) -> TopicPartition:
         if partition is not None:
-            if not isinstance(partition, int):
-                raise TypeError(f"partition is {type(partition).__name__}, not int or None")
             if not 0 <= partition < count:
                 raise UnknownTopicOrPartition(
                     f"topic {topic!r} has no partition {partition}; it has {count}, from 0 on"
@@ -170,8 +179,9 @@ class Producer:
     def _send(self, batch: OpenBatch) -> None:
         try:
             encoded = encode_rows(batch.rows, now_ms=self._clock.wall_ms(), codec=self._codec, level=self._level)
+            topic_id = self._cluster.topic(batch.key.topic).id
             message = Produce(
-                [ProducePart(batch.key.topic, batch.key.partition, encoded)],
+                [ProducePart(batch.key.topic, batch.key.partition, encoded, topic_id)],
                 acks=self.config.acks,
                 timeout_ms=self.config.request_timeout_ms,
             )
@@ -182,11 +192,22 @@ class Producer:
                 raise
             # An error is for the futures: this thread may be the one that lingers, or another sender's.
             return
-        answer.add_done_callback(lambda done: self._answered(batch, done))
+        answer.add_done_callback(lambda done: self._answered(batch, topic_id, done))
 
-    def _answered(self, batch: OpenBatch, answer: Future[Produced]) -> None:
+    def _answered(self, batch: OpenBatch, topic_id: UUID, answer: Future[Produced]) -> None:
         error = answer.exception()
-        self._settle(batch, error, answer.result() if error is None else None)
+        produced = answer.result() if error is None else None
+        if produced is not None and isinstance(produced.parts[0].error, UnknownTopicId):
+            # Deleted and made again: the batch goes to the topic of now, in the partition that was chosen for it.
+            self._cluster.heard(batch.key, produced.parts[0].error)
+            try:
+                made_again = self._cluster.topic(batch.key.topic).id != topic_id
+            except PylogError as unknown:
+                error, produced, made_again = unknown, None, False
+            if made_again:
+                self._send(batch)
+                return
+        self._settle(batch, error, produced)
 
     def _settle(self, batch: OpenBatch, error: BaseException | None, produced: Produced | None) -> None:
         outer = getattr(self._answering, "depth", 0)

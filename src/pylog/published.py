@@ -7,7 +7,9 @@
               32  slot A
              128  slot B
     slot       0  u64 sequence | u64 generation | i64 start | i64 next | i64 high watermark | i64 last stable
-              48  i64 durable | i64 data end | u32 flags (1: failed) | u32 crc32c of the key and the 68 bytes before
+              48  i64 durable | i64 data end | i64 last base | u32 flags (1: failed)
+              76  u32 entries, u32 crc32c of the last segment's transaction index | u32 crc32c of the key and the 84
+                  bytes before
 
 Publishing is one write of one slot, the one that does not hold the latest state; reading takes the slot with the
 higher sequence among those whose checksum is right. So a reader that meets a write in the middle, or a crash in the
@@ -17,6 +19,7 @@ Invariants: the file only grows; an entry keeps its place and its key for ever; 
 Nothing here is the truth but `failed`, `durable_offset` and `generation`: a lost file costs what only they can say.
 """
 
+import logging
 import struct
 from dataclasses import dataclass
 from uuid import UUID
@@ -26,6 +29,8 @@ from crc32c import crc32c
 from pylog.errors import ReadOnly, StorageError, UnsupportedFormat
 from pylog.files import File, Files
 
+logger = logging.getLogger("pylog")
+
 MAGIC = b"PYLOGPUB"
 VERSION = 1
 ENTRY_BYTES = 256
@@ -33,7 +38,9 @@ ENTRY_BYTES = 256
 _HEADER = struct.Struct("<8sII")
 _KEY = struct.Struct("<16si")
 _CRC = struct.Struct("<I")
-_SLOT = struct.Struct("<QQqqqqqqI")
+_GOOD = _HEADER.pack(MAGIC, VERSION, ENTRY_BYTES)
+_HEADER_ENTRY = (_GOOD + _CRC.pack(crc32c(_GOOD))).ljust(ENTRY_BYTES, b"\0")
+_SLOT = struct.Struct("<QQqqqqqqqIII")
 _SLOTS_AT = 32
 _SLOT_BYTES = 96
 _FAILED = 1
@@ -42,9 +49,11 @@ _READ_ATTEMPTS = 100
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is published of a partition: half-open offsets; `generation` changes when bytes are taken back."""
+    """What is published of a partition, its offsets half-open."""
 
     generation: int = 0
+    """Rises when files change that a reader may know: odd while they do, also when the owner died at that, even after.
+    """
     start_offset: int = 0
     next_offset: int = 0
     high_watermark: int = 0
@@ -52,6 +61,10 @@ class State:
     durable_offset: int = 0
     data_end: int = 0
     """Behind the last record in the files; only a truncation inside a batch leaves it below `next_offset`."""
+    last_base: int = 0
+    """Where the last segment begins: a reader lists the files anew when it has moved."""
+    aborted: tuple[int, int] = (0, 0)
+    """How many entries the last segment's transaction index has, and their crc32c: it has no checksum of its own."""
     failed: bool = False
     """An I/O error has latched the partition: it takes no appends until the log is opened again."""
 
@@ -59,13 +72,14 @@ class State:
 class Entry:
     """The place of one partition in the file. One publisher at a time; any number of readers."""
 
-    __slots__ = ("_position", "_published", "_sequence", "key")
+    __slots__ = ("_position", "_published", "_seen", "_sequence", "key")
 
     def __init__(self, published: "Published", key: bytes, position: int) -> None:
         self.key = key
         self._published = published
         self._position = position
         self._sequence = -1
+        self._seen = -1
 
     def publish(self, state: State) -> None:
         """Let readers see `state`. Raises: ReadOnly (not the owner), DiskFull, StorageError."""
@@ -76,7 +90,8 @@ class Entry:
         sequence = self._sequence + 1
         body = _SLOT.pack(
             sequence, state.generation, state.start_offset, state.next_offset, state.high_watermark,
-            state.last_stable_offset, state.durable_offset, state.data_end, _FAILED if state.failed else 0,
+            state.last_stable_offset, state.durable_offset, state.data_end, state.last_base,
+            _FAILED if state.failed else 0, *state.aborted,
         )  # fmt: skip
         slot = self._position + _SLOTS_AT + _SLOT_BYTES * (sequence & 1)
         self._published.file.write(slot, body + _CRC.pack(crc32c(self.key + body)))
@@ -92,17 +107,25 @@ class Entry:
             self._position = self._published.locate(self.key)
             if self._position < 0:
                 return None
-        return self._latest()[1]
+        sequence, state = self._latest()
+        self._seen = max(self._seen, sequence)
+        return state
 
     def _latest(self) -> tuple[int, State | None]:
         for _ in range(_READ_ATTEMPTS):
             data = self._published.file.read(self._position + _SLOTS_AT, 2 * _SLOT_BYTES)
             found = max((self._slot(data, 0), self._slot(data, _SLOT_BYTES)), key=_sequence)
-            if found[1] is not None or not any(data):
+            # Never back to the slot before: the newer one is just being read again while it is written.
+            if (found[1] is not None and found[0] >= self._seen) or not any(data):
                 return found
+        damage = f"{self._published.path}, position {self._position + _SLOTS_AT}: both slots of an entry are damaged"
+        if self._published.writable:
+            # A crash within the first publishing, or damage.
+            logger.warning("%s; the checkpoints stand in for it", damage)
+            return 0, None
         raise StorageError(
-            f"{self._published.path}, position {self._position + _SLOTS_AT}: both slots of an entry are damaged. "
-            "Close the log everywhere, remove this file, and open the log with mode='own' to have it written again"
+            f"{damage}. Close the log everywhere, remove this file, and open the log with mode='own' to have it "
+            "written again"
         )
 
     def _slot(self, data: bytes, at: int) -> tuple[int, State | None]:
@@ -110,8 +133,10 @@ class Entry:
         checksum = data[at + _SLOT.size : at + _SLOT.size + 4]
         if not any(body) or _CRC.pack(crc32c(self.key + body)) != checksum:
             return 0, None
-        sequence, generation, start, following, high, stable, durable, data_end, flags = _SLOT.unpack(body)
-        return sequence, State(generation, start, following, high, stable, durable, data_end, bool(flags & _FAILED))
+        sequence, *numbers, flags, entries, crc = _SLOT.unpack(body)
+        generation, start, following, high, stable, durable, end, base = numbers
+        aborted, failed = (entries, crc), bool(flags & _FAILED)
+        return sequence, State(generation, start, following, high, stable, durable, end, base, aborted, failed)
 
 
 class Published:
@@ -123,7 +148,10 @@ class Published:
     def __init__(self, files: Files, path: str, *, writable: bool) -> None:
         self.path = path
         self.writable = writable
-        self.file: File = files.open(path, create=writable)
+        if writable and files.stat(path) is None:
+            # Whole or not there: a crash must not leave half a header.
+            files.replace_file(path, _HEADER_ENTRY)
+        self.file: File = files.open(path)
         self._positions: dict[bytes, int] = {}
         self._scanned = ENTRY_BYTES
         self._check_header()
@@ -161,12 +189,11 @@ class Published:
         self.file.close()
 
     def _check_header(self) -> None:
-        good = _HEADER.pack(MAGIC, VERSION, ENTRY_BYTES)
         header = self.file.read(0, ENTRY_BYTES)
         if len(header) < ENTRY_BYTES:
             # The owner that made the file stopped before its header was whole, or is about to write it.
             if self.writable:
-                self.file.write(0, (good + _CRC.pack(crc32c(good))).ljust(ENTRY_BYTES, b"\0"))
+                self.file.write(0, _HEADER_ENTRY)
             return
         magic, version, entry_bytes = _HEADER.unpack_from(header)
         if magic != MAGIC or header[16:20] != _CRC.pack(crc32c(header[:16])):

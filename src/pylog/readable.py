@@ -8,7 +8,7 @@ from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.index import AbortedTxn
 from pylog.integrity import check_segment
 from pylog.logfile import Slice
-from pylog.segment import OFFSET_MAX, Segment, TimestampAndOffset
+from pylog.segment import NO_TIMESTAMP, OFFSET_MAX, Segment, TimestampAndOffset
 from pylog.segments import Segments
 
 
@@ -24,7 +24,7 @@ class ReadablePartition:
         self.high_watermark = 0
         self.durable_offset = 0
         self._data_end = 0
-        self._segments = Segments(_none)
+        self._segments = Segments(dict[int, Segment]().__getitem__)  # none: it is not open
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.topic}-{self.number} [{self.start_offset}, {self.next_offset})>"
@@ -78,6 +78,13 @@ class ReadablePartition:
             )  # fmt: skip
         return None
 
+    def read_stable(self, offset: int, max_bytes: int, *, upto: int) -> tuple[Slice | None, list[AbortedTxn]]:
+        """The same up to `upto`, at most the last stable offset, and the aborted transactions with records in just
+        what is given. Both from one moment: compaction takes records and the word of their abort away together.
+        """
+        found = self.read(offset, max_bytes, upto=upto)
+        return found, self.aborted(offset, found.next_offset) if found is not None else []
+
     @property
     def data_end(self) -> int:
         """Behind the last record that is in the files. Below `next_offset` after a truncation inside a batch."""
@@ -104,22 +111,33 @@ class ReadablePartition:
 
     def max_timestamp(self, upto: int) -> TimestampAndOffset | None:
         """The record with the largest timestamp below `upto`; None when there is none. (KIP-734)"""
-        newest = max(self._segments, key=lambda segment: segment.largest_timestamp, default=None)
+        newest, largest = None, NO_TIMESTAMP
+        for segment in self._segments:
+            timestamp = self._largest_timestamp(segment)
+            if newest is None or timestamp > largest:
+                newest, largest = segment, timestamp
         if newest is None or newest.size == 0:
             return None
-        return newest.offset_for_time(newest.largest_timestamp, first=self.start_offset, upto=upto)
+        return newest.offset_for_time(largest, first=self.start_offset, upto=upto)
+
+    def _largest_timestamp(self, segment: Segment) -> int:
+        return segment.largest_timestamp
 
     def offset_for_time(self, timestamp: int, *, upto: int) -> TimestampAndOffset | None:
         """The first record below `upto` whose timestamp is >= `timestamp` (ms), in offset order;
         None if there is none.
         """
-        segments = list(self._segments)
-        for segment in segments:
+        segments = self._segments
+        for index in range(segments.first_with_time(timestamp), len(segments)):
+            segment = segments[index]
             if segment.base_offset >= upto:
                 return None
             # The last one may be growing in another process, whose memory knows its largest timestamp.
-            if segment is segments[-1] or segment.largest_timestamp >= timestamp:
-                found = segment.offset_for_time(timestamp, first=self.start_offset, upto=upto)
+            is_last = index == len(segments) - 1
+            if is_last or segment.log.damages or segment.largest_timestamp >= timestamp:
+                known = segments.end_of(index, self.data_end_max)
+                end = None if known == OFFSET_MAX else known
+                found = segment.offset_for_time(timestamp, first=self.start_offset, upto=upto, end=end)
                 if found is not None:
                     return found
         return None
@@ -136,7 +154,3 @@ class ReadablePartition:
                 f"the high watermark {self.high_watermark} is outside [{self.start_offset}, {self.next_offset}]",
                 path=self.directory,
             )
-
-
-def _none(base_offset: int) -> Segment:
-    raise LookupError(f"there is no segment {base_offset}: the partition is not open")

@@ -1,11 +1,7 @@
 """A log directory that another process owns, or none: read without a lock, answered like a node (`mode="read"`).
 
-What may be seen comes from the owner's `.pylog-published` (published.py): the offsets of each partition, and a
-generation that changes when the owner takes something away. Logs and indexes are read with `pread`, never mapped (a map
-of a file that the owner cuts would kill this process), and the generation is looked at again after each read: when it
-has changed, what was read may be gone, and is read again.
-
-A directory without that file (written by Kafka, say) is read as it lies there: up to the last whole batch.
+What may be seen of a partition, and how it is read while its owner goes on, is said in `shared`. Logs and indexes are
+read with `pread`, never mapped: a map of a file that the owner cuts would kill this process.
 
 Waiting for more is polling: the owner knows nothing of its readers.
 """
@@ -17,22 +13,22 @@ from typing import Any
 from uuid import UUID
 
 from pylog.catalogue import replay, topics_in_folders
-from pylog.checkpoint import read_damages, read_offsets
+from pylog.checkpoint import read_offsets
 from pylog.clock import Clock
 from pylog.config import NodeConfig, TopicConfig
 from pylog.directory import (
     META_PROPERTIES,
     PUBLISHED,
     START_OFFSETS,
+    closed_by_kafka,
     folder_name,
     read_cleanings,
     read_identity,
     require_log,
 )
-from pylog.errors import Closed, CorruptBatch, LogNotFound, PylogError, ReadOnly
+from pylog.errors import Closed, PylogError, ReadOnly
 from pylog.files import Files, join
 from pylog.future import Future, completed
-from pylog.logfile import Damage, Slice
 from pylog.message import (
     ClusterMetadata,
     Fetch,
@@ -50,111 +46,10 @@ from pylog.published import Entry, Published
 from pylog.readable import ReadablePartition
 from pylog.record import TopicPartition
 from pylog.replica import list_part, read_part
-from pylog.segment import Segment
-from pylog.segments import Segments, base_offsets
+from pylog.shared import SharedPartition
 
 POLL_MS_MIN = 1
 POLL_MS_MAX = 20
-READ_ATTEMPTS = 5
-
-
-class SharedPartition(ReadablePartition):
-    """A partition whose files another process may be writing. `refresh` looks at what is published now."""
-
-    def __init__(
-        self, files: Files, directory: str, topic: str, number: int, config: TopicConfig, *,
-        find_entry: Callable[[], Entry | None], start_offset: int = 0,
-    ) -> None:  # fmt: skip
-        super().__init__(directory, topic, number)
-        self.start_offset = start_offset
-        self._files = files
-        self._config = config
-        self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
-        self._stable_offset = 0
-        self._find_entry = find_entry
-        self._entry: Entry | None = None
-        self._generation = -1
-        self._lock = threading.Lock()
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Take over the published offsets. Without any, the files themselves say where the log ends."""
-        with self._lock:
-            self._refresh()
-
-    def _refresh(self) -> None:
-        if self._entry is None:
-            # An owner may have come since the last look.
-            self._entry = self._find_entry()
-        state = self._entry.read() if self._entry is not None else None
-        if state is None:
-            if self._generation < 0:
-                self._measure()
-            return
-        if state.generation != self._generation or state.next_offset != self.next_offset:
-            # One readdir a change: a new segment is the only thing that the published offsets do not say.
-            self._load_segments(anew=state.generation != self._generation)
-        self._generation = state.generation
-        self.start_offset = state.start_offset
-        self.next_offset = state.next_offset
-        self.high_watermark = state.high_watermark
-        self.durable_offset = state.durable_offset
-        self._stable_offset = state.last_stable_offset
-        self._data_end = state.data_end
-
-    @property
-    def last_stable_offset(self) -> int:
-        """What the owner has published; without an owner, nobody knows of transactions."""
-        return self._stable_offset
-
-    def _segment(self, base_offset: int) -> Segment:
-        damages = tuple(Damage(*part) for part in self._damages.get(base_offset, ()))
-        return Segment(self._files, self.directory, base_offset, self._config, active=True, damages=damages)
-
-    def _load_segments(self, *, anew: bool) -> None:
-        """List the segments; each follows the growth of its files by itself."""
-        bases = base_offsets(self._files, self.directory)
-        before = self._segments
-        if not anew and bases[: len(before)] == before.bases:
-            for base in bases[len(before) :]:
-                before.add(self._segment(base))
-            return
-        self._damages = read_damages(self._files, self.directory)
-        self._segments = Segments(self._segment, bases)
-        for segment in before.made:
-            segment.close()
-
-    def _measure(self) -> None:
-        self._load_segments(anew=True)
-        self._generation = 0
-        if len(self._segments) == 0:
-            return
-        active = self._segments.active
-        active.load()
-        self.start_offset = max(self.start_offset, self._segments.first.base_offset)
-        self.next_offset = self.high_watermark = self.durable_offset = active.next_offset
-        self._stable_offset = self._data_end = active.next_offset
-
-    def read(self, offset: int, max_bytes: int, *, upto: int) -> Slice | None:
-        """See `ReadablePartition.read`; a read that the owner took something away from is made again."""
-        for attempt in range(READ_ATTEMPTS):
-            generation = self._generation
-            try:
-                found = super().read(offset, max_bytes, upto=min(upto, self.high_watermark))
-            except (Closed, CorruptBatch, LogNotFound):
-                self.refresh()
-                if generation == self._generation and attempt == READ_ATTEMPTS - 1:
-                    raise
-                continue
-            self.refresh()
-            if generation == self._generation:
-                return found
-        return None
-
-    def close(self) -> None:
-        """Give the descriptors back."""
-        for segment in self._segments.made:
-            segment.close()
 
 
 class Reader:
@@ -204,7 +99,7 @@ class Reader:
     def _entry(self, key: TopicPartition, topic: TopicImage) -> Entry | None:
         if self._published is None:
             path = join(self._path, PUBLISHED)
-            if self._files.stat(path) is None:
+            if self._files.stat(path) is None or closed_by_kafka(self._files, self._path):
                 return None
             self._published = Published(self._files, path, writable=False)
         return self._published.find(topic.id, key.partition)
@@ -296,7 +191,7 @@ class Reader:
         for asked in message.parts:
             try:
                 partition = self._find(asked.topic, asked.partition)
-                part = read_part(partition, asked, upto=partition.high_watermark, max_bytes=left)
+                part = read_part(partition, asked, isolation=message.isolation, max_bytes=left)
             except PylogError as error:
                 part = FetchedPart(asked.topic, asked.partition, error)
             parts.append(part)
@@ -306,7 +201,7 @@ class Reader:
         return Fetched(parts)
 
     def _list_offsets(self, message: ListOffsets) -> ListedOffsets:
-        return ListedOffsets([list_part(self._find, part) for part in message.parts])
+        return ListedOffsets([list_part(self._find, part, message.isolation) for part in message.parts])
 
     def _metadata(self, message: Metadata) -> ClusterMetadata:
         self._refresh_image()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pylog.batch import Marker, marker_at
 from pylog.config import TopicConfig
 from pylog.epoch import LeaderEpochs
-from pylog.errors import CorruptBatch
+from pylog.errors import CorruptBatch, LogNotFound, StorageError, UnsupportedFormat
 from pylog.files import Files, join
 from pylog.index import AbortedTxn
 from pylog.kernel import BatchSpan
@@ -131,6 +131,32 @@ def _swapped_end(files: Files, directory: str, base_offset: int) -> int:
     return segment.next_offset
 
 
+def open_epochs(local: LocalLog) -> LeaderEpochs:
+    """The leader epochs of a partition; where the checkpoint cannot be read, as the batches have them."""
+    path = join(local.directory, "leader-epoch-checkpoint")
+    try:
+        return LeaderEpochs(local.files, path)
+    except (LogNotFound, UnsupportedFormat):
+        raise
+    except StorageError as error:
+        logger.warning("the leader epochs are read from the log anew: %s", error)
+    local.files.remove(path)
+    epochs = LeaderEpochs(local.files, path)
+    note_epochs(local, epochs)
+    return epochs
+
+
+def note_epochs(local: LocalLog, epochs: LeaderEpochs) -> None:
+    """Read the leader epochs from the batches, unless they have none. Damage is not looked for."""
+    for segment in local.segments:
+        for window in segment.scan(check_crc=False):
+            if window.spans and window.spans[0].leader_epoch < 0:
+                return
+            for span in window.spans:
+                if span.leader_epoch > epochs.latest:
+                    epochs.assign(span.leader_epoch, span.base_offset)
+
+
 # --- reading what is there --------------------------------------------------------------------------------------------
 
 
@@ -177,12 +203,29 @@ class Recovery:
         if end < self.promised:
             self._missing(end)
             end = self.promised
+        elif clean and end > self.promised > 0:
+            # The log was closed at `promised`: a header that says more says what is not so.
+            self._misplaced(segments.active)
+            end = self.promised
         self.start_offset = max(self.start_offset, segments.first.base_offset)
         drop_strays(self.local.files, self.local.directory, segments.bases)
         self.finish(end)
-        if self.quarantined:
-            self.local.write_damages()
+        self.local.write_damages()
+        self._add_known()
         return end
+
+    def _add_known(self) -> None:
+        """What an earlier opening has found damaged is damaged still."""
+        new = {(one.path, one.position, one.offset) for one in self.quarantined}
+        for path, damage in self.local.damages():
+            if (path, damage.position, damage.offset) not in new:
+                self._note(path, damage, "found damaged by an earlier opening")
+
+    def _note(self, path: str, damage: Damage, reason: str) -> None:
+        lost = damage.end - damage.position
+        self.quarantined.append(
+            Quarantined(*self.key, path, damage.position, lost, damage.offset, damage.next_offset, reason)
+        )
 
     def _from(self, index: int) -> None:
         """Read everything from the segment at `index` on, CRCs included, and index it anew."""
@@ -198,25 +241,33 @@ class Recovery:
 
     def _one(self, index: int) -> None:
         """Rebuild the indexes of one sealed segment that lacks one of them, or has one that cannot be."""
-        segment = self.segments[index]
-        fault = self._rebuilt(segment, self.segments.end_of(index, self.promised))
+        segment, end = self.segments[index], self.segments.end_of(index, self.promised)
+        sealed_size = segment.log.sealed_size
+        segment.hide_index()
+        fault = self._rebuilt(segment, end)
         while fault is not None:
-            self._quarantine(segment, fault, self.segments.end_of(index, self.promised))
-            fault = self._rebuilt(segment, self.segments.end_of(index, self.promised))
+            self._quarantine(segment, fault, end)
+            fault = self._rebuilt(segment, end)
+        if segment.size < sealed_size:
+            self._lose(segment, segment.next_offset, end)
+        segment.show_index()
         segment.seal()
 
     def _rebuild_times(self, index: int) -> None:
         """Rebuild the time index of one segment, which nothing else depends on. (Kafka leaves it empty.)"""
         segment = self.segments[index]
+        segment.hide_index()
         segment.activate()
         for _ in segment.recover(with_transactions=False):
             pass
+        segment.show_index()
         if index < len(self.segments) - 1:
             segment.seal()
 
     def _rebuilt(self, segment: Segment, end: int) -> Fault | None:
         """Read one segment; gives the fault behind which nothing was promised."""
         segment.activate()
+        known = list(segment.aborted)
         while True:
             self._bring(self._scratch, segment.base_offset)
             fault = None
@@ -224,9 +275,20 @@ class Recovery:
                 fault = window.fault
                 self._follow(segment, window)
             if fault is None or fault.offset >= self.promised:
+                self._keep_aborted(segment, known)
+                segment.aborted.trim()
                 self.local.snapshot(self._scratch)
                 return fault
             self._quarantine(segment, fault, end)
+
+    def _keep_aborted(self, segment: Segment, known: list[AbortedTxn]) -> None:
+        """Where markers of aborted transactions are damaged, the records before them stay aborted."""
+        lost = [txn for txn in known if txn.last_offset < self.promised and segment.lacks(txn.last_offset)]
+        if lost:
+            kept = sorted([*segment.aborted, *lost], key=lambda txn: txn.last_offset)
+            segment.aborted.reset()
+            for txn in kept:
+                segment.aborted.append(txn)
 
     def _follow(self, segment: Segment, window: Window) -> None:
         for span in window.spans:
@@ -243,22 +305,35 @@ class Recovery:
         self._report(fault.path, damage, fault.reason)
 
     def _report(self, path: str, damage: Damage, reason: str) -> None:
-        lost = damage.end - damage.position
-        self.quarantined.append(
-            Quarantined(*self.key, path, damage.position, lost, damage.offset, damage.next_offset, reason)
-        )
+        self._note(path, damage, reason)
         logger.error(
             "%s-%d: offsets %d to %d were durable and are damaged (%s, position %d, %d bytes: %s); nothing was cut, "
             "the rest stays readable. `pylog repair` gives them up",
-            *self.key, damage.offset, damage.next_offset - 1, path, damage.position, lost, reason,
+            *self.key, damage.offset, damage.next_offset - 1, path, damage.position, damage.end - damage.position,
+            reason,
         )  # fmt: skip
+
+    def _misplaced(self, segment: Segment) -> None:
+        """Quarantine the last batch of a segment: it says that it lies beyond the end of the log."""
+        following = segment.base_offset
+        for window in segment.scan(check_crc=False):
+            for span in window.spans:
+                if span.last_offset >= self.promised:
+                    position = window.position + span.position
+                    damage = Damage(position, segment.size, following, self.promised)
+                    segment.log.damages = (*segment.log.damages, damage)
+                    self._report(segment.path, damage, f"a batch header says offset {span.base_offset}")
+                    return
+                following = span.last_offset + 1
 
     def _missing(self, offset: int) -> None:
         """The log ends at `offset`, below what was durable: what is missing is damage of no bytes."""
-        active = self.segments.active
-        damage = Damage(active.size, active.size, offset, self.promised)
-        active.log.damages = (*active.log.damages, damage)
-        self._report(active.path, damage, "the file was cut or replaced")
+        self._lose(self.segments.active, offset, self.promised)
+
+    def _lose(self, segment: Segment, offset: int, end: int) -> None:
+        damage = Damage(segment.size, segment.size, offset, end)
+        segment.log.damages = (*segment.log.damages, damage)
+        self._report(segment.path, damage, "the file was cut or replaced")
 
     def _cut(self, count: int, fault: Fault) -> None:
         """Cut a torn tail: the rest of a segment from `fault` on, and all segments but the first `count`."""
@@ -289,7 +364,7 @@ class Recovery:
             producers.reach(max(segment.base_offset, producers.end_offset))
             if segment.base_offset in snapshots_at:
                 self.local.snapshot(producers)
-            _replay(producers, segment, offset)
+            replay(producers, segment, offset)
         producers.reach(offset)
         self.local.snapshot(producers)
 
@@ -308,7 +383,8 @@ class Recovery:
         self._bring(self.producers, end, snapshots_at=bases)
 
 
-def _replay(producers: Producers, segment: Segment, upto: int) -> None:
+def replay(producers: Producers, segment: Segment, upto: int) -> None:
+    """Bring the producers to the end of a segment, or to `upto`; what they know already is passed over."""
     start = max(segment.base_offset, producers.end_offset)
     position = segment.offsets.lookup(start, log_size=segment.size)[1]
     for window in segment.scan(position, check_crc=False):

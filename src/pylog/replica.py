@@ -18,10 +18,12 @@ from collections.abc import Callable
 
 from pylog.batch import Batch, split
 from pylog.errors import FencedLeaderEpoch, OffsetOutOfRange, PylogError, UnknownLeaderEpoch
+from pylog.isolation import Isolation
 from pylog.message import (
     CONSUMER,
     EARLIEST,
     LATEST,
+    MAX_TIMESTAMP,
     NO_EPOCH,
     FetchedPart,
     FetchPart,
@@ -59,8 +61,10 @@ class Leader:
         own = self.partition.durable_offset if self.visible_when_durable else self.partition.next_offset
         return self.partition.advance_high_watermark(min([own, *self._follower_ends.values()]))
 
-    def fetch(self, part: FetchPart, *, replica_id: int, max_bytes: int) -> FetchedPart:
-        """Answer a fetch: consumers see up to the high watermark, followers up to the end; a follower's offset is
+    def fetch(
+        self, part: FetchPart, *, replica_id: int, max_bytes: int, isolation: Isolation = Isolation.READ_UNCOMMITTED
+    ) -> FetchedPart:
+        """Answer a fetch: consumers see what their isolation says, followers up to the end; a follower's offset is
         noted.
 
         Raises: FencedLeaderEpoch, UnknownLeaderEpoch (the asker believes in another epoch), OffsetOutOfRange,
@@ -74,9 +78,7 @@ class Leader:
         if follower and replica_id in self._follower_ends and part.offset <= self.partition.next_offset:
             self._follower_ends[replica_id] = part.offset
             self.advance()
-        return read_part(
-            self.partition, part, upto=None if follower else self.partition.high_watermark, max_bytes=max_bytes
-        )
+        return read_part(self.partition, part, isolation=None if follower else isolation, max_bytes=max_bytes)
 
     def _check_epoch(self, believed: int) -> None:
         if believed == NO_EPOCH or self.epoch is None or believed == self.epoch:
@@ -112,35 +114,52 @@ def bounds_part(partition: ReadablePartition, part: FetchPart) -> FetchedPart:
     )
 
 
-def read_part(partition: ReadablePartition, part: FetchPart, *, upto: int | None, max_bytes: int) -> FetchedPart:
-    """Read whole batches for one part of a Fetch, up to the offset `upto` (None: the end)."""
+def read_part(
+    partition: ReadablePartition, part: FetchPart, *, isolation: Isolation | None, max_bytes: int
+) -> FetchedPart:
+    """Read whole batches for one part of a Fetch, up to where `isolation` sees (None: the end).
+
+    The bound is the one that the answer names: each is looked at once (KAFKA-9807).
+    """
     answer = bounds_part(partition, part)
-    limit = partition.next_offset if upto is None else upto
-    found = partition.read(part.offset, min(part.max_bytes, max_bytes), upto=limit)
+    size = min(part.max_bytes, max_bytes)
+    if isolation is Isolation.READ_COMMITTED:
+        found, aborted = partition.read_stable(part.offset, size, upto=answer.last_stable_offset)
+        answer.aborted = [(txn.producer_id, txn.first_offset) for txn in aborted]
+    else:
+        upto = partition.next_offset if isolation is None else answer.high_watermark
+        found = partition.read(part.offset, size, upto=upto)
     if found is not None:
-        answer.data, answer.path, answer.position = found
+        answer.data, answer.path, answer.position = found.data, found.path, found.position
     return answer
 
 
-def list_part(find: Callable[[str, int], ReadablePartition], part: ListOffsetsPart) -> ListedPart:
+def list_part(find: Callable[[str, int], ReadablePartition], part: ListOffsetsPart, isolation: Isolation) -> ListedPart:
     """Answer one part of a ListOffsets; `find` gives the partition, or raises what becomes the part's error."""
     try:
-        return list_offset(find(part.topic, part.partition), part)
+        return list_offset(find(part.topic, part.partition), part, isolation)
     except PylogError as error:
         return ListedPart(part.topic, part.partition, error)
 
 
-def list_offset(partition: ReadablePartition, part: ListOffsetsPart) -> ListedPart:
-    """The start, the visible end, or the first visible record at or after a time. Raises CorruptBatch."""
+def list_offset(
+    partition: ReadablePartition, part: ListOffsetsPart, isolation: Isolation = Isolation.READ_UNCOMMITTED
+) -> ListedPart:
+    """The start, the end that `isolation` sees, the newest record, or the first at or after a time; -1 where that is
+    not below this end. Markers and aborted records count, as in Kafka. Raises CorruptBatch.
+    """
     answer = ListedPart(part.topic, part.partition)
+    committed = isolation is Isolation.READ_COMMITTED
+    end = partition.last_stable_offset if committed else partition.high_watermark
     if part.timestamp == EARLIEST:
         answer.offset = partition.start_offset
     elif part.timestamp == LATEST:
-        answer.offset = partition.high_watermark
+        answer.offset = end
     else:
-        found = partition.offset_for_time(part.timestamp, upto=partition.high_watermark)
+        newest = part.timestamp == MAX_TIMESTAMP
+        found = partition.max_timestamp(end) if newest else partition.offset_for_time(part.timestamp, upto=end)
         if found is not None:
-            answer.timestamp, answer.offset = found.timestamp, found.offset
+            answer.timestamp, answer.offset, answer.leader_epoch = found
     return answer
 
 
@@ -185,9 +204,13 @@ class Follower:
         changed = len(fetched.data) > 0
         if changed:
             for batch in split(fetched.data):
+                if batch.base_offset < partition.next_offset == partition.start_offset <= batch.last_offset:
+                    # The leader's log starts inside of this batch, and here is nothing yet (KAFKA-6975).
+                    partition.truncate_fully(batch.base_offset, now_ms)
                 # One append a batch: the roll rules see what the leader's saw, so the files come out the same.
                 partition.append_follower(batch.data, epoch=self.epoch, now_ms=now_ms)
         partition.advance_high_watermark(fetched.high_watermark)
+        partition.advance_start(min(max(fetched.log_start_offset, 0), partition.high_watermark))
         return changed
 
     def _common_end(self, epoch: int, end: int) -> int:

@@ -4,6 +4,7 @@
     00000000000000001042.index       last offset of a batch -> position of its first byte         (index.OffsetIndex)
     00000000000000001042.timeindex   largest timestamp so far -> offset of the batch that has it  (index.TimeIndex)
     00000000000000001042.txnindex    aborted transactions: their markers are here             (index.TransactionIndex)
+    00000000000000001042.pylog-seal  what the others were when the segment was sealed                  (ours: seal.Seal)
 
 The number is the base offset: no batch in the file starts below it. An index entry is added before a batch when more
 than `index.interval.bytes` were written since the last entry, so the first batch never has one (Kafka's
@@ -24,15 +25,17 @@ from typing import NamedTuple, Protocol
 
 from pylog.batch import Batch
 from pylog.config import TopicConfig
-from pylog.errors import CorruptBatch
-from pylog.files import Files, join
+from pylog.errors import CorruptBatch, DiskFull
+from pylog.files import File, Files, join
 from pylog.index import OffsetIndex, TimeIndex, TransactionIndex
 from pylog.logfile import MAX_RELATIVE_OFFSET, Damage, Fault, LogFile, Slice, Wanted, Window
+from pylog.seal import Seal, mark, read_seal, write_seal
 
 NO_TIMESTAMP = -1
 OFFSET_MAX = 2**63 - 1
 LOG = ".log"
-SUFFIXES = (LOG, ".index", ".timeindex", ".txnindex")
+SEAL = ".pylog-seal"
+SUFFIXES = (LOG, ".index", ".timeindex", ".txnindex", SEAL)
 CLEANED, SWAP, DELETED = ".cleaned", ".swap", ".deleted"
 
 _MAX_TIMESTAMP_AT = 35
@@ -88,11 +91,15 @@ class Segment:
         self.max_timestamp_offset = base_offset
         self.created_ms = 0
         self._suffix = suffix
+        self._hidden = ""
         self._active = active
         self.log = LogFile(files, self._path(LOG), base_offset, create=create, damages=damages)
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
         self._aborted: TransactionIndex | None = None
+        self._seal: Seal | None = None
+        self._seal_file: File | None = None
+        self._seal_read = active and not files.read_only
         self._unindexed_bytes = 0
         self._first_timestamp: int | None = None
         self._roll_after_ms = _roll_after_ms(config)
@@ -130,8 +137,11 @@ class Segment:
     def offsets(self) -> OffsetIndex:
         if self._offsets is None:
             limit = self.config.segment_index_bytes
-            path = self._path(".index")
-            self._offsets = OffsetIndex(self.files, path, self.base_offset, limit, active=self._active)
+            path = self._path(".index") + self._hidden
+            believed = self._is_sealed_as("index")
+            self._offsets = OffsetIndex(
+                self.files, path, self.base_offset, limit, active=self._active, believed=believed
+            )
         return self._offsets
 
     @property
@@ -139,15 +149,65 @@ class Segment:
         if self._times is None:
             limit = self.config.segment_index_bytes
             path = self._path(".timeindex")
-            self._times = TimeIndex(self.files, path, self.base_offset, limit, active=self._active)
+            believed = self._is_sealed_as("timeindex")
+            self._times = TimeIndex(self.files, path, self.base_offset, limit, active=self._active, believed=believed)
         return self._times
 
     @property
     def aborted(self) -> TransactionIndex:
-        """The aborted transactions whose markers lie here."""
+        """The aborted transactions whose markers lie here. Raises CorruptBatch when they are not what was sealed."""
         if self._aborted is None:
+            if not self._is_sealed_as("txnindex"):
+                raise CorruptBatch(
+                    "the transaction index is not what it was when its segment was sealed; open the log with "
+                    'mode="own" to have it rebuilt', path=self._path(".txnindex"), position=0, offset=self.base_offset,
+                )  # fmt: skip
             self._aborted = TransactionIndex(self.files, self._path(".txnindex"), self.base_offset)
         return self._aborted
+
+    def _is_sealed_as(self, kind: str) -> bool:
+        """Whether an index file is what it was when the segment was sealed, as far as that is known."""
+        self._read_seal()
+        if self._seal is None or mark(self.files, self._path(f".{kind}")) == getattr(self._seal, kind):
+            return True
+        # The owner may have opened it again just now: it removes the seal before it writes.
+        return self.files.read_only and self.files.stat(self._path(SEAL)) is None
+
+    def _read_seal(self) -> None:
+        if self._seal_read:
+            return
+        self._seal_read = True
+        seal = read_seal(self.files, self._path(SEAL))
+        if seal is None or seal.base_offset != self.base_offset:
+            return
+        size = self.log.size()
+        if size != seal.log_size and mark(self.files, self._path(".index")) != seal.index:
+            # Another program has written a new segment here.
+            return
+        self._seal = seal
+        self.log.sealed_size = seal.log_size
+
+    def is_as_sealed(self) -> bool:
+        """Whether all files are what they were when the segment was sealed, as far as that is known."""
+        self._read_seal()
+        same = all(self._is_sealed_as(kind) for kind in ("index", "timeindex", "txnindex"))
+        return same and (self._seal is None or self.log.size() == self._seal.log_size)
+
+    def write_seal(self) -> None:
+        """Write down what the files are: nothing will be written to them for now. A full disk leaves it unsaid."""
+        marks = [mark(self.files, self._path(kind)) for kind in (".index", ".timeindex", ".txnindex")]
+        try:
+            self._seal_file = write_seal(self.files, self._path(SEAL), Seal(self.base_offset, self.log.size(), *marks))
+        except DiskFull:
+            self._remove_seal()
+
+    def _remove_seal(self) -> None:
+        self._seal, self._seal_read, self.log.sealed_size = None, True, 0
+        if self._seal_file is not None:
+            self._seal_file.close()
+            self._seal_file = None
+        if self.files.stat(self._path(SEAL)) is not None:
+            self.files.remove(self._path(SEAL))
 
     @property
     def largest_timestamp(self) -> int:
@@ -166,6 +226,10 @@ class Segment:
             last = self.times.last
             if last is not None:
                 self.max_timestamp, self.max_timestamp_offset = last
+            elif not self._is_sealed_as("timeindex"):
+                for window in self.scan(check_crc=False):
+                    for span in window.spans:
+                        self._note_timestamp(span)
             # A reader looks again each time: the owner may be about to write the closing entry.
             self._loaded_timestamps = not self.files.read_only
 
@@ -243,6 +307,7 @@ class Segment:
         """Make a sealed segment the active one again, after a truncation removed those behind it."""
         if not self._active:
             self._load_timestamps()
+            self._remove_seal()
             self.forget_indexes()
             self._active = True
             self._open_indexes()
@@ -254,6 +319,21 @@ class Segment:
                 index.close()
         self._offsets = self._times = self._aborted = None
 
+    def hide_index(self) -> None:
+        """Have no offset index while the indexes are rebuilt: where a crash ends that, it is begun anew."""
+        self.forget_indexes()
+        self._hidden = ".tmp"
+        if self.files.stat(self._path(".index")) is not None:
+            self.files.remove(self._path(".index"))
+
+    def show_index(self) -> None:
+        """The indexes are whole: put the offset index in its place, behind the others."""
+        self.sync()
+        self.forget_indexes()
+        self._hidden = ""
+        self.files.rename(self._path(".index") + ".tmp", self._path(".index"))
+        self.files.sync_dir(self.directory)
+
     def seal(self) -> None:
         """End of the segment's life as the active one; from now on it never changes."""
         self.finish()
@@ -261,6 +341,7 @@ class Segment:
         self.times.seal()
         self.log.file.trim()
         self._active = False
+        self.write_seal()
 
     def finish(self) -> None:
         """Add the closing time index entry, as Kafka does when it rolls or closes a log."""
@@ -273,11 +354,16 @@ class Segment:
         self.offsets.sync()
         self.times.sync()
         self.aborted.sync()
+        if self._seal_file is not None:
+            self._seal_file.sync()
 
     def close(self) -> None:
         """Give the descriptors back."""
         self.log.close()
         self.forget_indexes()
+        if self._seal_file is not None:
+            self._seal_file.close()
+            self._seal_file = None
 
     def rename(self, suffix: str) -> None:
         """Give all files of the segment another suffix, the log first. Durable after the directory's sync."""
@@ -323,24 +409,41 @@ class Segment:
         """Walk the log from `position` on: see `LogFile.scan`."""
         return self.log.scan(position, check_crc=check_crc)
 
-    def offset_for_time(self, timestamp: int, *, first: int, upto: int) -> TimestampAndOffset | None:
+    def offset_for_time(
+        self, timestamp: int, *, first: int, upto: int, end: int | None = None
+    ) -> TimestampAndOffset | None:
         """The first record in [first, upto) whose timestamp is at least `timestamp`
-        (FileRecords.searchForTimestamp).
+        (FileRecords.searchForTimestamp). `end` is where the segment ends, if that is known.
         """
         indexed = self.times.lookup(timestamp)[1]
         position = self.offsets.lookup(max(indexed, first), log_size=self.size)[1]
-        for data, _, spans, fault in self.scan(position, check_crc=False):
+        # With CRCs: a batch is passed over for what its header says.
+        for data, start, spans, fault in self.log.scan(position, check_crc=True):
             for span in spans:
+                if end is not None and span.last_offset >= end:
+                    raise CorruptBatch(
+                        f"a batch header says that it ends at offset {span.last_offset}, and the segment ends before "
+                        f"{end}; run `pylog verify` to see all damage", path=self.path, offset=span.base_offset,
+                    )  # fmt: skip
                 if span.base_offset >= upto:
-                    return None
+                    return self._unless_damaged(None, first, upto)
                 if span.max_timestamp < timestamp or span.last_offset < first:
                     continue
                 found = _first_at_or_after(Batch.parse(data, span.position), timestamp, first, upto)
                 if found is not None:
-                    return found
-            if fault is not None and fault.offset < upto:
+                    behind = start + span.position + span.size
+                    self.log.check_following(behind, span.last_offset + 1, span.leader_epoch)
+                    return self._unless_damaged(found, first, found.offset)
+            if fault is not None and (fault.offset < upto or end is not None):
                 raise CorruptBatch(fault.reason, path=fault.path, position=fault.position, offset=fault.offset)
-        return None
+        return self._unless_damaged(None, first, upto)
+
+    def _unless_damaged(self, found: TimestampAndOffset | None, first: int, upto: int) -> TimestampAndOffset | None:
+        """What was found by its time, unless it may have been in a damaged part: then CorruptBatch is raised."""
+        for damage in self.log.damages:
+            if first < damage.next_offset and damage.offset < upto:
+                raise self.log.damaged(damage)
+        return found
 
     # --- opening, recovering, cutting ------------------------------------------------------------------------------
 
@@ -350,7 +453,9 @@ class Segment:
         """
         last = self.offsets.last
         position = last[1] if last is not None and last[1] < self.size else 0
-        return self._load_from(position)
+        fault = self._load_from(position)
+        # The entry may name what a crash has torn: then the end lies before it.
+        return fault if fault is None or position == 0 else self._load_from(0)
 
     def _load_from(self, position: int) -> Fault | None:
         self.max_timestamp, self.max_timestamp_offset = self.times.last or (NO_TIMESTAMP, self.base_offset)
@@ -383,16 +488,22 @@ class Segment:
         # What was recovered counts for an index entry no more (as in Kafka, where the counter begins anew).
         self._unindexed_bytes = 0
 
+    def lacks(self, offset: int) -> bool:
+        """Whether an offset of the segment lies in a damaged part, or behind what is left of it."""
+        damaged = any(damage.offset <= offset < damage.next_offset for damage in self.log.damages)
+        return damaged or offset >= self.next_offset
+
     def boundary(self, offset: int) -> tuple[int, int]:
         """The end of the last whole batch that lies below `offset`: (position, next offset)."""
-        kept: int | None = None
-        position = self.offsets.lookup(offset, log_size=self.size)[1]
+        # The batch of an entry below `offset` stays, so its end is known before the first that goes is met.
+        position = self.offsets.lookup(offset - 1, log_size=self.size)[1]
+        kept = self.base_offset
         for _, start, spans, _ in self.scan(position, check_crc=False):
             for span in spans:
                 if span.last_offset >= offset:
-                    return start + span.position, min(offset, span.base_offset) if kept is None else kept
+                    return start + span.position, kept
                 kept = span.last_offset + 1
-        return self.size, self.base_offset if kept is None else kept
+        return self.size, kept
 
     def truncate(self, offset: int) -> None:
         """Drop every batch that reaches `offset` or beyond; the segment ends at the batch boundary at or below it."""

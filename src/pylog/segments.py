@@ -9,7 +9,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 
 from pylog.files import Files, join
-from pylog.logfile import Damage
 from pylog.segment import LOG, SUFFIXES, Segment
 
 
@@ -27,6 +26,9 @@ def is_segment_file(name: str, suffix: str) -> bool:
     """Whether `name` is digits and then `suffix`."""
     stem = name[: -len(suffix)]
     return name.endswith(suffix) and stem.isascii() and stem.isdigit()
+
+
+TIMESTAMP_MAX = 2**63 - 1
 
 
 class Segments:
@@ -82,10 +84,6 @@ class Segments:
         self._measured = (bases, len(bases) - 1, size)
         return size + (self._get(bases[-1], made).size if bases else 0)
 
-    def damages(self) -> dict[int, tuple[Damage, ...]]:
-        """The damaged parts of the segments that have any, by base offset."""
-        return {segment.base_offset: segment.log.damages for segment in self.made if segment.log.damages}
-
     def index_of(self, offset: int) -> int:
         """Which segment holds `offset`: the last whose base is not above it, the first if all are."""
         return max(0, bisect_right(self._state[0], offset) - 1)
@@ -101,11 +99,6 @@ class Segments:
         """The segment that holds `offset` and all after it."""
         return self.from_index(self.index_of(offset))
 
-    def between(self, start: int, end: int) -> list[Segment]:
-        """The segments whose base offsets are in [start, end)."""
-        bases, made = self._state
-        return [self._get(base, made) for base in bases[bisect_left(bases, start) : bisect_left(bases, end)]]
-
     def first_with_time(self, timestamp: int) -> int:
         """Which segment is the first that may hold a record of that time or later: the active one where none is known.
 
@@ -120,7 +113,9 @@ class Segments:
             # A list of its own: another thread may be doing the same.
             newest = list(newest)
             while len(newest) < sealed and (not newest or newest[-1] < timestamp):
-                largest = self._get(bases[len(newest)], made).largest_timestamp
+                segment = self._get(bases[len(newest)], made)
+                # What cannot be read may have been of any time.
+                largest = TIMESTAMP_MAX if segment.log.damages else segment.largest_timestamp
                 newest.append(max(largest, newest[-1] if newest else largest))
             self._newest = (bases, newest)
         return bisect_left(newest, timestamp)

@@ -12,7 +12,7 @@ from pylog.checkpoint import read_topic_id
 from pylog.config import TopicConfig
 from pylog.directories import DELETE, Directories, remove_folder
 from pylog.directory import LogDirectory, folder_name
-from pylog.errors import StorageError, UnknownTopicOrPartition
+from pylog.errors import InconsistentTopicId, StorageError, UnknownTopicOrPartition
 from pylog.files import Files, join
 from pylog.partition import Partition
 from pylog.record import TopicPartition
@@ -30,21 +30,28 @@ class Topic:
 
     def __init__(
         self, directories: Directories, name: str, topic_id: uuid.UUID, config: TopicConfig,
-        places: dict[int, uuid.UUID],
+        places: dict[int, uuid.UUID], removed: set[uuid.UUID],
     ) -> None:  # fmt: skip
         self.directories = directories
         self.name = name
         self.id = topic_id
         self.config = config
         self.places = places
+        self._removed = removed
         self._open: dict[int, Partition] = {}
         self._homes: dict[int, LogDirectory] = {}
 
     def home(self, number: int) -> LogDirectory:
-        """The log directory of a partition. Raises KafkaStorage when it is offline."""
+        """The log directory of a partition. Raises KafkaStorage when it is offline, StorageError when it has two."""
         home = self._homes.get(number)
         if home is None:
-            home = self._homes[number] = self.directories.home(TopicPartition(self.name, number), self.places[number])
+            key = TopicPartition(self.name, number)
+            holders = self.directories.holders(key)
+            if len(holders) > 1:
+                for holder in holders:
+                    # A topic of this name was deleted while that directory was offline.
+                    self._move_stray(holder, join(holder.path, folder_name(*key)), number)
+            home = self._homes[number] = self.directories.home(key, self.places[number])
         self.directories.check(home)
         return home
 
@@ -66,7 +73,7 @@ class Topic:
         try:
             checkpoint = home.checkpoint(self.name, number, entry)
             if files.stat(path) is None or not (base_offsets(files, path) or checkpoint.durable_offset):
-                partition.create(self.id, now_ms)
+                partition.create(self.id, now_ms, start_offset=checkpoint.start_offset)
             else:
                 partition.open(checkpoint, now_ms)
         except BaseException:
@@ -82,13 +89,22 @@ class Topic:
             partition.reconfigure(config)
 
     def _move_stray(self, home: LogDirectory, path: str, number: int) -> None:
-        """Put the folder of an earlier topic of this name out of the way: a crash while it was deleted left it."""
+        """Put the folder of an earlier topic of this name out of the way: a crash while it was deleted left it.
+
+        Only where the catalogue knows that topic: no unreadable file may hide records.
+        """
         files = home.files
         if files.stat(path) is None:
             home.forget(self.name, [number])
             return
         found = read_topic_id(files, path)
         if found is not None and found != self.id:
+            if found not in self._removed:
+                raise InconsistentTopicId(
+                    f"{path} says in partition.metadata that it belongs to topic id {found}, and topic {self.name!r} "
+                    f"has id {self.id}. If its records are this topic's, remove partition.metadata and open the log "
+                    "again; else move the folder away"
+                )
             away = f"{path[: len(home.path) + 200]}.{found.hex}-stray"
             logger.warning("%s belongs to a topic that was deleted: it is now %s and can be removed", path, away)
             files.rename(path, away)

@@ -14,6 +14,7 @@ from pylog.broker import Broker
 from pylog.clock import Clock
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
+from pylog.isolation import Delivery, Isolation
 from pylog.kernel import ConsumerRecord, Record
 from pylog.logfile import Slice
 from pylog.message import Produce, Produced, ProducePart, Session
@@ -112,8 +113,12 @@ class PartitionView:
     def append(self, records: Sequence[Record]) -> Appended:
         """Append records as one batch, through the node: acknowledged by all replicas, durable as `flush` says.
 
-        Raises: what refuses the batch (RecordTooLarge, InvalidTimestamp...), DiskFull, DurabilityUnknown, ReadOnly.
+        Raises: what refuses the batch (RecordTooLarge, InvalidTimestamp...), DiskFull, DurabilityUnknown, ReadOnly,
+        TypeError.
         """
+        for record in records:
+            if not isinstance(record, Record | ConsumerRecord):
+                raise TypeError(f"a record is {type(record).__name__}, not pylog.Record: pylog.Record(value=...)")
         batch = encode(records, now_ms=self._clock.wall_ms())
         answer = self._node.handle(Produce([ProducePart(self.topic, self.partition, batch)]), _SESSION)
         produced: Produced = answer.result()
@@ -131,12 +136,15 @@ class PartitionView:
         found = partition.read(offset, max_bytes, upto=partition.high_watermark)
         return bytes(found.data) if found is not None else b""
 
-    def records(self, offset: int | None = None, end: int | None = None) -> Iterator[ConsumerRecord]:
+    def records(
+        self, offset: int | None = None, end: int | None = None, *, isolation_level: str = "read_uncommitted"
+    ) -> Iterator[ConsumerRecord]:
         """The records in [offset, end): from the start up to the high watermark of now, unless told otherwise.
 
-        Raises: OffsetOutOfRange, CorruptBatch (names file, position and offset).
+        With `isolation_level="read_committed"` up to the last stable offset, and without those of aborted transactions.
+        Raises: OffsetOutOfRange, CorruptBatch (names file, position and offset), ValueError.
         """
-        for first, last, batches in self._chunks(offset, end, READ_BYTES):
+        for first, last, batches in self._chunks(offset, end, Isolation.named(isolation_level)):
             for batch in batches:
                 for record in batch.records(self.topic, self.partition, first):
                     if record.offset < last:
@@ -149,6 +157,7 @@ class PartitionView:
         *,
         columns: Sequence[str] | None = None,
         max_rows: int = 10_000,
+        isolation_level: str = "read_uncommitted",
     ) -> "Iterator[pyarrow.RecordBatch]":
         """The same records as Arrow record batches of about `max_rows` rows, without an object a record.
 
@@ -159,7 +168,7 @@ class PartitionView:
         unknown = [name for name in names if name not in COLUMNS]
         if unknown:
             raise ValueError(f"there is no column {unknown[0]!r}; the columns are {', '.join(COLUMNS)}")
-        for first, last, batches in self._chunks(offset, end, READ_BYTES):
+        for first, last, batches in self._chunks(offset, end, Isolation.named(isolation_level)):
             group: list[Batch] = []
             rows = 0
             for batch in batches:
@@ -185,17 +194,26 @@ class PartitionView:
             decoded["timestamp"] = decoded["timestamp"].cast(pyarrow.timestamp("ms", tz="UTC"))
         return pyarrow.RecordBatch.from_arrays([decoded[name] for name in names], names=list(names))
 
-    def _chunks(self, offset: int | None, end: int | None, max_bytes: int) -> Iterator[tuple[int, int, list[Batch]]]:
+    def _chunks(
+        self, offset: int | None, end: int | None, isolation: Isolation
+    ) -> Iterator[tuple[int, int, list[Batch]]]:
         """Data batches read in pieces, each with the range of offsets wanted of it. CRCs are checked."""
         partition = self._now()
+        committed = isolation is Isolation.READ_COMMITTED
         position = partition.start_offset if offset is None else offset
-        limit = partition.high_watermark if end is None else min(end, partition.high_watermark)
+        visible = partition.last_stable_offset if committed else partition.high_watermark
+        limit = visible if end is None else min(end, visible)
         while position < limit:
-            found = partition.read(position, max_bytes, upto=limit)
+            found: Slice | None
+            if committed:
+                found, aborted = partition.read_stable(position, READ_BYTES, upto=limit)
+            else:
+                found, aborted = partition.read(position, READ_BYTES, upto=limit), []
             if found is None:
                 return
+            delivery = Delivery((txn.producer_id, txn.first_offset) for txn in aborted)
             batches = self._split(found, position)
-            yield position, limit, [batch for batch in batches if not batch.is_control]
+            yield position, limit, [batch for batch in batches if delivery.gives(batch)]
             position = batches[-1].next_offset
 
     @staticmethod

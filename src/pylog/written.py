@@ -38,7 +38,7 @@ class WrittenPartition(ReadablePartition):
 
     def _begin_generation(self) -> None:
         before = self._entry.read() if self._entry is not None else None
-        self._generation = before.generation + 1 if before is not None else 0
+        self._generation = (before.generation | 1) + 1 if before is not None else 0
 
     def publish(self) -> None:
         """Tell reader processes what they may see."""
@@ -51,6 +51,7 @@ class WrittenPartition(ReadablePartition):
 
     def state(self) -> State:
         """The offsets of this moment, as they are published."""
+        active = self._segments.active if len(self._segments) else None
         return State(
             generation=self._generation,
             start_offset=self.start_offset,
@@ -59,6 +60,8 @@ class WrittenPartition(ReadablePartition):
             last_stable_offset=self.last_stable_offset,
             durable_offset=self.durable_offset,
             data_end=self.data_end,
+            last_base=active.base_offset if active is not None else 0,
+            aborted=active.aborted.checksum() if active is not None else (0, 0),
             failed=self._failure is not None,
         )
 
@@ -102,19 +105,30 @@ class WrittenPartition(ReadablePartition):
             raise DurabilityUnknown(self._failed_words(error)) from error
 
     @contextmanager
+    def _changing_files(self) -> Iterator[None]:
+        """Around a change of files that readers may know: the generation is odd meanwhile, for readers in other
+        processes too.
+        """
+        with self._in_doubt():
+            # Odd before already where a change was given up half-way.
+            self._generation += 1 + self._generation % 2
+            self._publish()
+            yield
+            self._generation += 1
+            self._publish()
+
+    @contextmanager
     def _taking_away(self, offset: int, durable_offset: int) -> Iterator[None]:
         """Around a change that takes away what lies at `offset` and beyond.
 
-        Readers in other processes are told first that there is less to see, and by the generation that what they have
-        read meanwhile may be gone.
+        Readers in other processes are told first that there is less to see.
         """
-        with self._in_doubt():
-            self._generation += 1
-            self.high_watermark = min(self.high_watermark, offset)
-            self.durable_offset = min(self.durable_offset, durable_offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        self.durable_offset = min(self.durable_offset, durable_offset)
+        with self._changing_files():
+            # Into both slots: where a later publishing is torn and the one before it lost, what is left is not older.
             self._publish()
             if self._entry is not None:
                 # On disk before the files get shorter: else the next open would miss what was taken away on purpose.
                 self._entry.sync()
             yield
-            self._publish()

@@ -166,7 +166,7 @@ class Replay:
             if name.endswith(".timeindex") and expected.get(name, {}).get("size") == 0 and self._lost_time_index:
                 # pylog rebuilds a time index that is missing, Kafka leaves it empty.
                 continue
-            if name.endswith((".deleted", ".tmp")):
+            if name.endswith((".deleted", ".tmp", ".pylog-seal")):
                 # On its way out, and in Kafka as large as it was mapped; left behind by a crash, and of no use.
                 continue
             data = self.files.read_file(join(self.directory, name)) if name in names else None
@@ -198,6 +198,9 @@ class Replay:
         result = op["result"]
         if result is None:
             return None
+        if not result["epochs"] and not checkpoint.clean:
+            # Where records are left and no epochs at all, Kafka leaves it at that.
+            self.partition.epochs.clear()
         return {
             "recovery_point": result["recovery_point"],
             "epochs": [list(entry) for entry in self.partition.epochs.entries],
@@ -365,7 +368,9 @@ class Replay:
         return self.partition.advance_start(op["offset"])
 
     def flush(self, op: dict[str, Any]) -> Any:
-        return self.partition.sync()
+        durable = self.partition.sync()
+        # After a truncation inside a batch the log ends in a gap, which Kafka counts as flushed.
+        return self.partition.next_offset if durable == self.partition.data_end else durable
 
     def advance_clock(self, op: dict[str, Any]) -> Any:
         self.now_ms += op["ms"]

@@ -1,11 +1,15 @@
 """Topics altered, extended, trimmed, cleaned and deleted, through the log a user holds."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 import pylog
 from pylog import Record, TopicPartition, errors
+from pylog.housekeeping import CleaningState
+from pylog.message import AlterConfigs, ConfigChange, Fetch, FetchPart, Session, TopicChange
+from pylog.partitioner import partition_for_key
 from pylog.testing import SimClock
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -44,6 +48,30 @@ def test_a_config_is_set_and_taken_back_and_open_partitions_go_by_it() -> None:
         with pytest.raises(errors.UnknownTopicOrPartition):
             log.alter_config("nobody", {"retention.ms": 1})
         assert log.topic("t").overrides == {"retention.ms": "5"}
+
+
+def alter(log: pylog.Log, *changes: ConfigChange) -> errors.PylogError | None:
+    error: errors.PylogError | None
+    (error,) = log.broker.handle(AlterConfigs([TopicChange("t", list(changes))]), Session()).result().errors
+    return error
+
+
+def test_lists_grow_and_shrink_and_nothing_else_does() -> None:
+    with pylog.open(":memory:", config={"log.cleanup.policy": "compact"}) as log:
+        log.create_topic("t")
+        assert alter(log, ConfigChange("cleanup.policy", "delete", "append")) is None
+        assert log.topic("t").config.cleanup_policy == {"compact", "delete"}
+        assert alter(log, ConfigChange("cleanup.policy", "compact", "subtract")) is None
+        assert log.topic("t").config.cleanup_policy == {"delete"}
+        for change, reason in (
+            (ConfigChange("segment.bytes", "5", "subtract"), "not a list"),
+            (ConfigChange("retention.mss", operation="delete"), "did you mean retention.ms"),
+            (ConfigChange("retention.ms"), "value is missing"),
+            (ConfigChange("retention.ms", "1", "double"), "is not set, delete"),
+        ):
+            error = alter(log, ConfigChange("segment.ms", "5"), change)
+            assert isinstance(error, errors.InvalidConfig) and reason in str(error)
+        assert log.topic("t").overrides == {"cleanup.policy": "delete"}
 
 
 def test_altered_configs_survive_a_reopen(tmp_path: Path) -> None:
@@ -135,6 +163,119 @@ def test_a_deleted_topic_is_out_of_sight_at_once_and_gone_when_its_time_has_come
         clock.advance(60_000)
         log.broker.node.purge(clock.wall_ms())
         assert [p.name for p in tmp_path.glob("t-0*")] == ["t-0"]
+
+
+def test_a_topic_made_again_is_read_and_written_from_its_own_beginning() -> None:
+    with (
+        pylog.open(":memory:") as log,
+        log.producer() as producer,
+        log.consumer(auto_offset_reset="earliest") as reader,
+    ):
+        log.create_topic("t")
+        reader.subscribe(["t"])
+        for number in range(5):
+            producer.send("t", b"old %d" % number).result()
+        assert len(reader.poll()) == 5
+        log.delete_topic("t")
+        log.create_topic("t", partitions=3)
+        # The producer chose this partition when there was no other, and sent it to a topic that is gone.
+        assert producer.send("t", b"first").result().offset == 0
+        assert producer.send("t", b"second", partition=2).result().partition == 2
+        key = next(b"%d" % n for n in range(100) if partition_for_key(b"%d" % n, 3) == 1)
+        assert producer.send("t", b"third", key=key).result().partition == 1
+        found = [record.value for _ in range(3) for record in reader.poll()]
+        assert sorted(found) == [b"first", b"second", b"third"]
+        assert reader.assignment() == {TopicPartition("t", number) for number in range(3)}
+
+
+def test_a_partition_that_was_added_since_can_be_named() -> None:
+    with pylog.open(":memory:") as log, log.producer() as producer:
+        log.create_topic("t")
+        producer.send("t", b"x").result()
+        log.create_partitions("t", 2)
+        assert producer.send("t", b"x", partition=1).result().partition == 1
+        with pytest.raises(errors.UnknownTopicOrPartition, match="it has 2"):
+            producer.send("t", b"x", partition=2)
+
+
+def test_who_waits_for_records_of_a_topic_hears_at_once_that_it_was_deleted() -> None:
+    with pylog.open(":memory:", clock=SimClock()) as log:
+        topic = log.create_topic("t")
+        fetch = Fetch([FetchPart("t", 0, 0, topic_id=topic.id)], max_wait_ms=60_000)
+        answer = log.broker.handle(fetch, Session())
+        assert not answer.done()
+        log.delete_topic("t")
+        assert isinstance(answer.result(0).parts[0].error, errors.UnknownTopicOrPartition)
+        log.create_topic("t")
+        answer = log.broker.handle(fetch, Session())
+        assert isinstance(answer.result(0).parts[0].error, errors.UnknownTopicId)
+
+
+def test_what_cleaning_came_to_is_forgotten_with_the_topic(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t", config={"cleanup.policy": "compact"})
+        fill(log, "t", 10)
+        roll(log, "t")
+        log.clean()
+        assert log.topic("t")[0].cleaning is not None
+        log.delete_topic("t")
+        log.create_topic("t", config={"cleanup.policy": "compact"})
+        fill(log, "t", 1)
+        assert log.topic("t")[0].cleaning is None
+        with pylog.open(tmp_path, mode="read") as other:
+            assert other.topic("t")[0].cleaning is None
+
+
+def test_a_topic_deleted_while_it_is_cleaned_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t", config={"cleanup.policy": "compact"})
+        fill(log, "t", 10)
+        roll(log, "t")
+        housekeeping = log.broker.housekeeping
+        note = housekeeping._note
+
+        def delete_first(key: TopicPartition, state: CleaningState) -> None:
+            housekeeping._note = note  # type: ignore[method-assign]
+            log.delete_topic("t")
+            log.create_topic("t", config={"cleanup.policy": "compact"})
+
+        housekeeping._note = delete_first  # type: ignore[method-assign]
+        assert log.clean() == {}
+        assert housekeeping.cleanings == {}
+        fill(log, "t", 10)
+        roll(log, "t")
+        assert len(log.clean()) == 1
+
+
+# --- syncs and waiting ------------------------------------------------------------------------------------------------
+
+
+def test_flush_ms_syncs_in_the_background_whatever_the_flush_mode(tmp_path: Path) -> None:
+    clock = SimClock(1_000_000)
+    with pylog.open(tmp_path, flush="none", clock=clock) as log:
+        log.create_topic("t", config={"flush.ms": 5000})
+        log.create_topic("lazy")
+        fill(log, "t", 2)
+        fill(log, "lazy", 2)
+        broker = log.broker
+        assert broker._due() == clock.tick_ms() + 5000
+        clock.advance(4999)
+        broker._work()
+        assert log.topic("t")[0].durable_offset == 0
+        clock.advance(1)
+        broker._work()
+        assert (log.topic("t")[0].durable_offset, log.topic("lazy")[0].durable_offset) == (2, 0)
+        assert broker._due() is None
+
+
+def test_a_close_does_not_wait_for_a_follower_that_never_comes() -> None:
+    with pylog.open(":memory:", config={"replica.fetch.backoff.ms": 1}) as log:
+        log.create_topic("t")
+        log.broker.apply(pylog.Lead(topic="t", partition=0, leader_epoch=5, replicas=(1, 2)))
+        future = log.producer(acks="all").send("t", b"x")
+        began = time.monotonic()
+    assert time.monotonic() - began < 10
+    assert isinstance(future.exception(), errors.RequestTimedOut)
 
 
 # --- retention --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import pylog
-from pylog import Record, errors
+from pylog import Record, TopicPartition, errors
 from pylog.batch import encode
 
 ROOT = os.geteuid() == 0
@@ -229,7 +229,7 @@ def test_a_real_full_file_system(tmp_path: Path) -> None:
 
 CHECKPOINTS = [
     "recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint",
-    "t-0/leader-epoch-checkpoint", "t-0/partition.metadata",
+    "t-0/partition.metadata",
 ]  # fmt: skip
 
 
@@ -246,6 +246,20 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, name: str, damage: str) -
     (tmp_path / name).write_bytes(good)
     with pylog.open(tmp_path) as log:
         assert values(log) == wanted
+
+
+@pytest.mark.parametrize("damage", ["0\n1\n", "0\n1\nt zero 5\n", "0\n1\n\xff\n", "nonsense"])
+def test_damaged_leader_epochs_are_read_from_the_log_anew(tmp_path: Path, damage: str) -> None:
+    wanted = filled(tmp_path)
+    path = tmp_path / "t-0" / "leader-epoch-checkpoint"
+    good = path.read_bytes()
+    path.write_text(damage, "latin-1")
+    with pylog.open(tmp_path) as log:
+        assert values(log) == wanted
+    assert path.read_bytes() == good
+    path.write_text("9\n0\n")
+    with pytest.raises(errors.UnsupportedFormat, match="leader-epoch-checkpoint"), pylog.open(tmp_path) as log:
+        values(log)
 
 
 @pytest.mark.parametrize(
@@ -388,6 +402,7 @@ def test_a_topic_name_of_the_greatest_length(log: pylog.Log) -> None:
     [
         (lambda log: log.topic("t")[0].append([Record(b"x" * 2000)]), errors.RecordTooLarge),
         (lambda log: log.topic("t")[0].append([]), ValueError),
+        (lambda log: log.topic("t")[0].append([b"x"]), TypeError),
         (lambda log: log.topic("t")[3], IndexError),
         (lambda log: log.topic("t")[-1], IndexError),
         (lambda log: log.topic("t")[0].read(2), errors.OffsetOutOfRange),
@@ -400,6 +415,19 @@ def test_a_topic_name_of_the_greatest_length(log: pylog.Log) -> None:
         (lambda log: log.delete_topic("__cluster_metadata"), errors.UnknownTopicOrPartition),
         (lambda log: log.consumer(auto_offset_reset="sometimes"), errors.InvalidConfig),
         (lambda log: log.producer(acks=7), errors.InvalidConfig),
+        (lambda log: log.create_topic("u", config="abc"), TypeError),
+        (lambda log: pylog.open(":memory:", config=5), TypeError),
+        (lambda log: log.create_partitions("t", True), TypeError),
+        (lambda log: log.alter_config("t", delete="retention.ms"), TypeError),
+        (lambda log: log.delete_records([TopicPartition("t", 0)]), TypeError),
+        (lambda log: log.delete_records({TopicPartition("t", 0): "1"}), TypeError),
+        (lambda log: log.producer().send("t", b"x", partition=True), TypeError),
+        (lambda log: log.producer().send("t", b"x", timestamp_ms=True), TypeError),
+        (lambda log: log.consumer("t").offsets_for_times([TopicPartition("t", 0)]), TypeError),
+        (lambda log: log.consumer("t").offsets_for_times({TopicPartition("t", 0): 1.5}), TypeError),
+        (lambda log: log.consumer("t").seek(TopicPartition("t", 0), True), TypeError),
+        (lambda log: log.consumer().assign([TopicPartition("t", True)]), TypeError),
+        (lambda log: log.consumer("t").poll(float("nan")), ValueError),
     ],
 )  # fmt: skip
 def test_impossible_requests(log: pylog.Log, use: Callable[[pylog.Log], object], error: type[Exception]) -> None:
@@ -457,6 +485,7 @@ def test_the_end_of_a_process_closes_its_logs(tmp_path: Path) -> None:
 def test_an_interrupt_in_the_middle_of_an_append_is_an_interrupt(tmp_path: Path) -> None:
     """Ctrl-C at any line of an append: it comes out as what it is, and the log opens again with all that was told."""
     acknowledged = 0
+    before = sys.gettrace()
     for line in range(0, 120, 3):
         path = tmp_path / str(line)
         log = pylog.open(path)
@@ -469,7 +498,7 @@ def test_an_interrupt_in_the_middle_of_an_append_is_an_interrupt(tmp_path: Path)
             if event == "line" and "pylog" in frame.f_code.co_filename:  # type: ignore[attr-defined]
                 left -= 1
                 if left < 0:
-                    sys.settrace(None)
+                    sys.settrace(before)
                     raise KeyboardInterrupt
             return trace
 
@@ -481,7 +510,7 @@ def test_an_interrupt_in_the_middle_of_an_append_is_an_interrupt(tmp_path: Path)
         except KeyboardInterrupt:
             told = 1
         finally:
-            sys.settrace(None)
+            sys.settrace(before)
         log.close()
         with pylog.open(path) as log:
             assert values(log) in ([b"0", b"1"][:told], [b"0", b"1"])

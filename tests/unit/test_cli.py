@@ -81,7 +81,7 @@ def misused(done: Done, *words: str) -> None:
     "command",
     [
         [], ["topic"], ["topic", "create"], ["topic", "list"], ["topic", "describe"], ["topic", "delete"], ["produce"],
-        ["consume"], ["segment"], ["segment", "dump"], ["verify"], ["version"],
+        ["consume"], ["segment"], ["segment", "dump"], ["verify"], ["repair"], ["version"],
     ],
 )  # fmt: skip
 def test_every_command_has_help_with_examples(run: Run, command: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""`pylog topic alter | trim | clean | delete`."""
+"""`pylog topic alter | trim | clean | move | delete`."""
 
 from pathlib import Path
 
@@ -61,3 +61,28 @@ def test_cleaning_says_what_it_did_and_describe_shows_it(data: Path, capsys: pyt
     assert '"end_offset":20' in capsys.readouterr().out.replace(" ", "")
     assert run(data, "clean", "users") == 0
     assert "nothing to clean" in capsys.readouterr().err
+
+
+def test_a_partition_is_moved_and_several_directories_are_named_with_commas(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [str(tmp_path / "a"), str(tmp_path / "b")]
+    both = Path(",".join(paths))
+    assert run(both, "create", "t", "-p", "2") == 0
+    with pylog.open(paths) as log:
+        for partition in log.topic("t"):
+            partition.append([Record(b"x")])
+    assert run(both, "move", "t", "--partition", "0", "--to", paths[1]) == 0
+    assert f"t-0 lies in {paths[1]} now" in capsys.readouterr().out
+    assert {path.name for path in (tmp_path / "b").glob("t-?")} == {"t-0", "t-1"}
+    assert run(both, "move", "t", "--partition", "0", "--to", str(tmp_path / "c")) == 1
+    assert "none of this log's directories" in capsys.readouterr().err
+    assert run(both, "trim", "t", "--partition", "0", "--yes") == 0
+    assert run(both, "delete", "t", "--yes") == 0
+    assert "t-0 starts at offset 1 now" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [("a/b",), ("t", "--config", "retention.mss=5")])
+def test_what_cannot_be_made_leaves_no_log_behind(tmp_path: Path, words: tuple[str, ...]) -> None:
+    assert run(tmp_path / "new", "create", *words) == 1
+    assert not (tmp_path / "new").exists()

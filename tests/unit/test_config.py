@@ -255,7 +255,7 @@ def test_other_acks_are_refused(value: object) -> None:
     [
         (ProducerConfig, "delivery.timeout.ms"),
         (ProducerConfig, "transactional_id"),
-        (ConsumerConfig, "isolation.level"),
+        (ConsumerConfig, "session.timeout.ms"),
     ],
 )
 def test_kafka_has_it_and_we_do_not(kind: type[ProducerConfig | ConsumerConfig], name: str) -> None:

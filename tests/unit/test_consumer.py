@@ -1,5 +1,6 @@
-"""A consumer among damage, pauses and ends."""
+"""A consumer among damage, pauses, ends and transactions."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,11 @@ from typing import Any
 import pytest
 
 import pylog
+from producer_log import marker
 from pylog import Record, TopicPartition, errors
 from pylog.batch import encode
+from pylog.isolation import Isolation
+from pylog.message import Fetch, FetchPart, Produce, ProducePart, Session
 from pylog.validate import Origin
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -156,3 +160,161 @@ def test_a_loop_ends_when_its_consumer_is_closed(log: pylog.Log) -> None:
 def test_a_position_is_a_whole_number(log: pylog.Log, offset: Any) -> None:
     with log.consumer("t") as consumer, pytest.raises(TypeError, match="offset is"):
         consumer.seek(T0, offset)
+
+
+# --- transactions ---------------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Producers and a coordinator, as far as one partition sees of them."""
+
+    def __init__(self, log: pylog.Log) -> None:
+        self.log = log
+        self.partition = log.broker.partition("t", 0)
+        self.leader = log.broker.node.writer("t", 0)
+        self.sequences: dict[int, int] = {}
+
+    def send(self, producer_id: int, *values: bytes, transactional: bool = True) -> None:
+        sequence = self.sequences.get(producer_id, 0)
+        self.sequences[producer_id] = sequence + len(values)
+        batch = encode(
+            [Record(value, timestamp=1) for value in values], now_ms=1, producer_id=producer_id, producer_epoch=0,
+            base_sequence=sequence, transactional=transactional,
+        )  # fmt: skip
+        answer = self.log.broker.handle(Produce([ProducePart("t", 0, batch)]), Session()).result()
+        assert answer.parts[0].error is None
+
+    def end(self, producer_id: int, *, commit: bool) -> None:
+        self.partition.append(
+            marker(0, producer_id=producer_id, abort=not commit, timestamp=1), epoch=self.leader.epoch or 0, now_ms=1,
+            origin=Origin.COORDINATOR,
+        )  # fmt: skip
+        self.leader.advance()
+
+
+@pytest.fixture
+def mixed(log: pylog.Log) -> Writer:
+    """Offsets 0 to 29 plain; 30, 31, 33 of an aborted transaction, 32 and 34 of a committed one; an open one at 39."""
+    writer = Writer(log)
+    writer.send(1, b"aborted", b"aborted")
+    writer.send(2, b"committed")
+    writer.send(1, b"aborted")
+    writer.send(2, b"committed")
+    writer.end(1, commit=False)
+    writer.send(3, b"plain", transactional=False)
+    writer.end(2, commit=True)
+    writer.send(1, b"committed")
+    writer.send(4, b"open")
+    writer.end(1, commit=True)
+    writer.send(3, b"plain", transactional=False)
+    return writer
+
+
+def read_t0(log: pylog.Log, offset: int, **config: Any) -> tuple[list[int], int]:
+    with log.consumer(**config) as consumer:
+        consumer.assign([T0])
+        consumer.seek(T0, offset)
+        found: list[int] = []
+        for _ in range(60):
+            found += [record.offset for record in consumer.poll(0)]
+        return found, consumer.position(T0)
+
+
+UNCOMMITTED = [*range(30, 35), 36, 38, 39, 41]
+COMMITTED = [32, 34, 36, 38]
+
+
+@pytest.mark.parametrize("bytes_max", [1, 100, 1 << 20])
+def test_read_committed_gives_what_was_committed_up_to_the_first_open_transaction(
+    log: pylog.Log, mixed: Writer, bytes_max: int
+) -> None:
+    config = {"max_partition_fetch_bytes": bytes_max, "max_poll_records": 1}
+    view = log.topic("t")[0]
+    assert (view.last_stable_offset, view.high_watermark) == (39, 42)
+    for offset in range(30, 42):
+        wanted = [one for one in UNCOMMITTED if one >= offset]
+        assert read_t0(log, offset, **config) == (wanted, 42)
+        assert [record.offset for record in view.records(offset)] == wanted
+        if offset <= 39:
+            wanted = [one for one in COMMITTED if one >= offset]
+            assert read_t0(log, offset, isolation_level="read_committed", **config) == (wanted, 39)
+            assert [record.offset for record in view.records(offset, isolation_level="read_committed")] == wanted
+            tables = list(view.columns(offset, isolation_level="read_committed"))
+            assert [one for table in tables for one in table.column("offset").to_pylist()] == wanted
+
+
+def test_ends_and_times_go_by_the_isolation_level(log: pylog.Log, mixed: Writer) -> None:
+    with log.consumer(isolation_level="read_committed") as committed, log.consumer() as all_of_it:
+        assert (committed.end_offsets([T0]), all_of_it.end_offsets([T0])) == ({T0: 39}, {T0: 42})
+        assert committed.beginning_offsets([T0]) == all_of_it.beginning_offsets([T0]) == {T0: 0}
+        mixed.partition.append(encode([Record(b"x", timestamp=1 << 45)], now_ms=1), epoch=0, now_ms=1 << 45)
+        mixed.leader.advance()
+        late = {T0: 1 << 44}
+        found = all_of_it.offsets_for_times(late)[T0]
+        assert found is not None and (found.offset, found.leader_epoch) == (42, 0)
+        assert committed.offsets_for_times(late) == {T0: None}
+        committed.assign([T0])
+        committed.seek_to_end(T0)
+        assert committed.position(T0) == 39
+
+
+def test_a_waiting_fetch_is_answered_when_the_last_stable_offset_moves(log: pylog.Log, mixed: Writer) -> None:
+    """And with the aborted transactions of what it gives then (KAFKA-5376)."""
+    message = Fetch([FetchPart("t", 0, 39)], max_wait_ms=60_000, isolation=Isolation.READ_COMMITTED)
+    answer = log.broker.handle(message, Session())
+    mixed.send(3, b"plain", transactional=False)
+    assert not answer.done()
+    mixed.end(4, commit=False)
+    assert not answer.done(), "nobody was told of the marker yet"
+    mixed.send(3, b"plain", transactional=False)
+    part = answer.result(10).parts[0]
+    assert part.aborted == [(4, 39)] and part.last_stable_offset == 45
+    assert read_t0(log, 39, isolation_level="read_committed") == ([41, 42, 44], 45)
+
+
+def test_only_two_isolation_levels_are_known(log: pylog.Log) -> None:
+    with pytest.raises(errors.InvalidConfig, match="read_committed"):
+        log.consumer(isolation_level="serializable")
+    with pytest.raises(ValueError, match="read_committed"):
+        next(log.topic("t")[0].records(isolation_level="serializable"))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_transactions_read_as_a_model_says(log: pylog.Log, seed: int) -> None:
+    chance, writer = random.Random(seed), Writer(log)
+    rows: list[tuple[int, int, bool]] = []
+    fates: dict[int, list[bool]] = {}
+    ended: dict[int, int] = {}
+    for _ in range(120):
+        producer_id, offset = chance.randrange(1, 5), writer.partition.next_offset
+        is_open = len(fates.get(producer_id, [])) > ended.get(producer_id, 0)
+        if is_open and chance.random() < 0.3:
+            writer.end(producer_id, commit=fates[producer_id][-1])
+            ended[producer_id] = ended.get(producer_id, 0) + 1
+        else:
+            if not is_open:
+                fates.setdefault(producer_id, []).append(chance.random() < 0.5)
+            rows.append((offset, producer_id, fates[producer_id][-1]))
+            writer.send(producer_id, b"v")
+        if chance.random() < 0.1:
+            writer.partition.roll(1)
+    begun = {p: len(f) for p, f in fates.items() if len(f) > ended.get(p, 0)}
+    stable = log.topic("t")[0].last_stable_offset
+    assert stable == min((first_of(rows, writer, p) for p in begun), default=writer.partition.next_offset)
+    wanted = [offset for offset, _, commit in rows if commit and offset < stable]
+    for start in (30, *(chance.randrange(30, stable + 1) for _ in range(10))):
+        config = {"isolation_level": "read_committed", "max_partition_fetch_bytes": chance.choice([1, 300, 3000])}
+        with log.consumer(**config) as consumer:
+            consumer.assign([T0])
+            consumer.seek(T0, start)
+            found: list[int] = []
+            while consumer.position(T0) < stable:
+                found += [record.offset for record in consumer.poll(0)]
+        assert found == [offset for offset in wanted if offset >= start]
+
+
+def first_of(rows: list[tuple[int, int, bool]], writer: Writer, producer_id: int) -> int:
+    """Where the open transaction of a producer begins."""
+    first = writer.partition.producers.entries()[producer_id].current_txn_first_offset
+    assert first in [offset for offset, of, _ in rows if of == producer_id]
+    return first if first is not None else -1

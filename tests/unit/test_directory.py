@@ -8,9 +8,10 @@ import pytest
 
 import pylog
 from pylog import Record, errors
-from pylog.checkpoint import read_offsets, write_offsets
-from pylog.directory import LogDirectory, kafka_uuid, parse_uuid, partition_folders
+from pylog.checkpoint import read_offsets
+from pylog.directory import LogDirectory, kafka_uuid, parse_uuid, partition_folders, read_cleanings, require_log
 from pylog.files import DiskFiles, MemoryFiles
+from pylog.published import State
 from pylog.record import TopicPartition
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -91,7 +92,8 @@ def test_checkpoints_of_a_deleted_topic_do_not_speak_of_its_successor(tmp_path: 
         log.create_topic("t")[0].append([Record(b"old %d" % i) for i in range(100)])
     key = TopicPartition("t", 0)
     files = DiskFiles()
-    write_offsets(files, str(tmp_path / START_OFFSETS), {key: 50})
+    with pylog.open(tmp_path) as log:
+        log.delete_records({key: 50})
     with pylog.open(tmp_path) as log:
         assert log.topic("t")[0].start_offset == 50
         log.delete_topic("t")
@@ -173,3 +175,68 @@ def test_one_damaged_partition_does_not_keep_the_others(tmp_path: Path) -> None:
                 values(log, "bad")
             assert next(log.topic("bad")[0].records(1)).value == b"z"
         assert path.read_bytes() == data
+
+
+def test_what_pylog_published_is_gone_where_kafka_was_the_last_to_close(tmp_path: Path) -> None:
+    published = tmp_path / ".pylog-published"
+    for marker, kept in (
+        ('{"version":0,"brokerEpoch":-1}', True),
+        ('{"version":0,"brokerEpoch":7}', False),
+        ("?", False),
+    ):
+        with pylog.open(tmp_path) as log:
+            log.create_topic(f"t{len(marker)}")[0].append([Record(b"x")])
+        (tmp_path / ".kafka_cleanshutdown").write_text(marker)
+        before = published.read_bytes()
+        directory = LogDirectory(DiskFiles(), str(tmp_path), None)
+        directory.close(clean=True)
+        assert (published.read_bytes() == before) is kept
+
+
+def test_a_partition_that_was_truncated_is_clean_no_further_than_its_end(tmp_path: Path) -> None:
+    key = TopicPartition("t", 0)
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")[0].append([Record(b"%d" % i) for i in range(10)])
+        partition = log.broker.partition("t", 0)
+        home = log.broker.node.directories.first
+        home.write_cleaner_offset(key, 8)
+        home.write_checkpoints([partition])
+        assert home.cleaner_offset(key) == 8
+        partition.truncate_fully(3, 0)
+        home.write_checkpoints([partition])
+        assert home.cleaner_offset(key) == 3
+
+
+def test_what_is_remembered_of_a_partition_moves_with_it() -> None:
+    files, key = MemoryFiles(), TopicPartition("t", 0)
+    source, target = (LogDirectory(files, name, 1) for name in ("a", "b"))
+    target.take_over(key, source, UUID(int=7))
+    assert (target.cleaner_offset(key), target.entry(UUID(int=7), 0).read()) == (None, None)
+    source.write_cleaner_offset(key, 5)
+    source.entry(UUID(int=7), 0).publish(State(next_offset=9))
+    target.take_over(key, source, UUID(int=7))
+    assert target.cleaner_offset(key) == read_offsets(files, "b/cleaner-offset-checkpoint")[key] == 5
+    assert target.entry(UUID(int=7), 0).read() == State(next_offset=9)
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[1, 2]"])
+def test_cleanings_that_cannot_be_read_are_none(content: bytes) -> None:
+    files, key = MemoryFiles(), TopicPartition("t", 0)
+    directory = LogDirectory(files, "log", None)
+    files.replace_file("log/.pylog-cleanings", content)
+    assert read_cleanings(files, "log") == {}
+    directory.write_cleaning(key, {"end": 5})
+    assert read_cleanings(files, "log") == {"t-0": {"end": 5}}
+    directory.forget("t", [0])
+    assert read_cleanings(files, "log") == {}
+
+
+def test_a_reader_tells_a_log_directory_from_others() -> None:
+    files = MemoryFiles()
+    files.make_dir("d/photos")
+    files.replace_file("d/file", b"")
+    for path, reason in (("d/none", "there is no log directory"), ("d/file", "this is a file"), ("d", "is no log dir")):
+        with pytest.raises(errors.LogNotFound, match=f"^{path}: .*{reason}"):
+            require_log(files, path)
+    files.make_dir("d/t-0")
+    require_log(files, "d")

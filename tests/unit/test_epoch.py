@@ -1,10 +1,13 @@
 """The epoch cache against the table of Kafka's LeaderEpochFileCache."""
 
+import errno
+
 import pytest
 
 from pylog.epoch import LeaderEpochs
 from pylog.errors import LogNotFound, StorageError
 from pylog.files import MemoryFiles
+from pylog.testing import FaultFiles
 
 PATH = "t-0/leader-epoch-checkpoint"
 
@@ -117,3 +120,17 @@ def test_a_damaged_file(files: MemoryFiles) -> None:
     files.replace_file(PATH, b"0\n1\nzero 0\n")
     with pytest.raises(StorageError, match=rf"{PATH}, line 3"):
         LeaderEpochs(files, PATH)
+
+
+def test_a_full_disk_keeps_no_records_from_being_deleted() -> None:
+    files = FaultFiles(MemoryFiles(), error=errno.ENOSPC, once=False)
+    files.make_dir("t-0")
+    epochs = LeaderEpochs(files, PATH)
+    epochs.assign(0, 0)
+    epochs.assign(2, 10)
+    files.faults.fail_at = 1
+    epochs.truncate_start(12)
+    assert epochs.entries == [(2, 12)]
+    # What is in the file is older, and nothing in it is wrong.
+    files.heal()
+    assert LeaderEpochs(files, PATH).entries == [(0, 0), (2, 10)]

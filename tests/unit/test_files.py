@@ -1,4 +1,4 @@
-"""One suite for every `Files`, then what only a disk can show."""
+"""`check_files` on every `Files` of ours, then what only a disk can show."""
 
 import os
 import subprocess
@@ -9,21 +9,42 @@ from pathlib import Path
 
 import pytest
 
-from pylog.errors import Closed, DirectoryLocked, DiskFull, LogNotFound, ReadOnly, StorageError
-from pylog.files import DiskFiles, Files, FileStat, MemoryFiles, join
+from pylog.errors import DirectoryLocked, DiskFull, ReadOnly, StorageError
+from pylog.files import DiskFiles, Files, MemoryFiles, join, refuse_network
+from pylog.testing import FILES_CHECKS, CrashFiles, FaultFiles, check_files
+from pylog.testing.check_files import Check
+
+PLACES = ["disk", "one descriptor", "memory", "crash", "faults"]
 
 
-@pytest.fixture(params=["disk", "one descriptor", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
+def place_of(kind: str, tmp_path: Path) -> tuple[Files, str]:
     """A `Files` and an existing, empty directory in it."""
-    if request.param == "memory":
-        files: Files = MemoryFiles()
+    if kind in ("disk", "one descriptor"):
+        return DiskFiles(max_open=1 if kind == "one descriptor" else 256), str(tmp_path)
+    made: dict[str, Files] = {"memory": MemoryFiles(), "crash": CrashFiles(), "faults": FaultFiles(CrashFiles())}
+    made[kind].make_dir("root")
+    return made[kind], "root"
+
+
+@pytest.mark.parametrize("check", FILES_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("kind", PLACES)
+def test_the_door_is_the_same_everywhere(kind: str, check: Check, tmp_path: Path) -> None:
+    check(*place_of(kind, tmp_path))
+
+
+def test_check_files_finds_what_is_wrong() -> None:
+    class Forgetful(MemoryFiles):
+        def replace_file(self, path: str, data: bytes) -> None:
+            super().replace_file(path, b"")
+
+    def make(kind: type[MemoryFiles]) -> tuple[Files, str]:
+        files = kind()
         files.make_dir("root")
         return files, "root"
-    return DiskFiles(max_open=1 if request.param == "one descriptor" else 256), str(tmp_path)
 
-
-Place = tuple[Files, str]
+    check_files(lambda: make(MemoryFiles))
+    with pytest.raises(AssertionError, match="instead of"):
+        check_files(lambda: make(Forgetful))
 
 
 def test_join() -> None:
@@ -32,286 +53,7 @@ def test_join() -> None:
     assert join("", "b") == "b"
 
 
-# --- files ----------------------------------------------------------------------------------------------------------
-
-
-def test_what_is_written_is_read(place: Place) -> None:
-    files, root = place
-    file = files.open(join(root, "f"), create=True)
-    assert file.size() == 0
-    file.write(0, b"head", bytearray(b"-"), memoryview(b"tail"))
-    assert file.size() == 9
-    assert file.read(0, 100) == b"head-tail"
-    assert file.read(5, 2) == b"ta"
-    assert file.read(9, 5) == b""
-    assert file.read(1000, 5) == b""
-    assert type(file.read(0, 1)) is bytes
-    file.sync()
-    file.close()
-    again = files.open(join(root, "f"))
-    assert again.size() == 9
-    assert again.path == join(root, "f")
-    assert not again.read_only
-
-
-def test_overwriting_inside_and_across_the_end(place: Place) -> None:
-    files, root = place
-    file = files.open(join(root, "f"), create=True)
-    file.write(0, b"0123456789")
-    file.write(2, b"ab")
-    assert file.size() == 10
-    file.write(8, b"xyz")
-    assert file.read(0, 20) == b"01ab4567xyz"
-    file.write(11)
-    assert file.size() == 11
-
-
-def test_more_buffers_than_one_call_takes(place: Place) -> None:
-    files, root = place
-    file = files.open(join(root, "f"), create=True)
-    file.write(0, *[bytes([i % 251]) * 3 for i in range(3000)])
-    assert file.read(0, 10_000) == b"".join(bytes([i % 251]) * 3 for i in range(3000))
-
-
-def test_holes_are_refused(place: Place) -> None:
-    files, root = place
-    file = files.open(join(root, "f"), create=True)
-    file.write(0, b"abc")
-    for position in (4, -1):
-        with pytest.raises(ValueError, match="it has 3 bytes"):
-            file.write(position, b"x")
-        with pytest.raises(ValueError, match="it has 3 bytes"):
-            file.truncate(position)
-    with pytest.raises(StorageError, match="position -1"):
-        file.read(-1, 2)
-    assert file.read(0, 10) == b"abc"
-
-
-def test_truncate(place: Place) -> None:
-    files, root = place
-    file = files.open(join(root, "f"), create=True)
-    file.write(0, b"0123456789")
-    file.truncate(4)
-    assert (file.size(), file.read(0, 10)) == (4, b"0123")
-    file.write(4, b"x")
-    assert file.read(0, 10) == b"0123x"
-    file.truncate(0)
-    assert file.size() == 0
-
-
-def test_an_equal_truncate_touches_nothing(tmp_path: Path) -> None:
-    files = DiskFiles()
-    file = files.open(str(tmp_path / "f"), create=True)
-    file.write(0, b"abc")
-    os.utime(tmp_path / "f", ns=(5_000_000, 7_000_000))
-    file.truncate(3)
-    assert files.stat(str(tmp_path / "f")) == FileStat(3, 7, is_dir=False)
-
-
-def test_view_outlives_the_handle(place: Place) -> None:
-    files, root = place
-    file = files.open(join(root, "f"), create=True)
-    assert file.view() == b""
-    file.write(0, b"sealed")
-    view = file.view()
-    file.close()
-    assert view == b"sealed"
-    assert view.readonly
-    with pytest.raises(TypeError):
-        view[0] = 1
-
-
-def test_a_view_does_not_keep_a_file_from_growing(place: Place) -> None:
-    files, root = place
-    file = files.open(join(root, "f"), create=True)
-    file.write(0, b"abc")
-    view = file.view()
-    file.write(3, b"def" * 10_000)
-    assert view == b"abc"
-
-
-def test_a_closed_file_refuses(place: Place) -> None:
-    files, root = place
-    file = files.open(join(root, "f"), create=True)
-    file.write(0, b"x")
-    file.close()
-    file.close()
-    for use in (lambda: file.read(0, 1), lambda: file.write(1, b"y"), lambda: file.truncate(0), file.view):
-        with pytest.raises(Closed, match="is closed"):
-            use()
-    with pytest.raises(Closed):
-        file.sync()
-
-
-def test_opening_what_is_not_a_file(place: Place) -> None:
-    files, root = place
-    with pytest.raises(LogNotFound, match="missing"):
-        files.open(join(root, "missing"))
-    with pytest.raises(LogNotFound, match=r"nowhere/f"):
-        files.open(join(root, "nowhere/f"), create=True)
-    files.make_dir(join(root, "d"))
-    for create in (False, True):
-        with pytest.raises(StorageError, match="directory where a file should be"):
-            files.open(join(root, "d"), create=create)
-    files.open(join(root, "f"), create=True).close()
-    with pytest.raises(StorageError, match="file where a directory should be"):
-        files.open(join(root, "f/g"), create=True)
-    assert files.stat(join(root, "f/g")) is None
-
-
-def test_create_keeps_what_is_there(place: Place) -> None:
-    files, root = place
-    files.replace_file(join(root, "f"), b"content")
-    assert files.open(join(root, "f"), create=True).read(0, 100) == b"content"
-
-
-def test_handles_follow_a_rename(place: Place) -> None:
-    files, root = place
-    files.make_dir(join(root, "t-0"))
-    file = files.open(join(root, "t-0/a.log"), create=True)
-    file.write(0, b"abc")
-    files.rename(join(root, "t-0/a.log"), join(root, "t-0/b.log"))
-    files.rename(join(root, "t-0"), join(root, "t-0.deleted"))
-    files.open(join(root, "other"), create=True).write(0, b"pushes the descriptor out")
-    assert file.path == join(root, "t-0.deleted/b.log")
-    assert file.read(0, 3) == b"abc"
-    file.write(3, b"d")
-    assert files.read_file(join(root, "t-0.deleted/b.log")) == b"abcd"
-    assert files.stat(join(root, "t-0")) is None
-
-
-def test_rename_replaces_a_file(place: Place) -> None:
-    files, root = place
-    files.replace_file(join(root, "a"), b"new")
-    files.replace_file(join(root, "b"), b"old")
-    files.rename(join(root, "a"), join(root, "b"))
-    assert files.list_dir(root) == ["b"]
-    assert files.read_file(join(root, "b")) == b"new"
-    with pytest.raises(LogNotFound, match="a"):
-        files.rename(join(root, "a"), join(root, "c"))
-    with pytest.raises(LogNotFound):
-        files.rename(join(root, "b"), join(root, "nowhere/b"))
-
-
-def test_rename_of_a_directory_over_something(place: Place) -> None:
-    files, root = place
-    files.make_dir(join(root, "a"))
-    files.make_dir(join(root, "b/c"))
-    with pytest.raises(StorageError):
-        files.rename(join(root, "a"), join(root, "b"))
-    files.replace_file(join(root, "f"), b"")
-    with pytest.raises(StorageError):
-        files.rename(join(root, "a"), join(root, "f"))
-    assert files.list_dir(root) == ["a", "b", "f"]
-
-
-# --- directories ----------------------------------------------------------------------------------------------------
-
-
-def test_make_dir_makes_parents_and_is_repeatable(place: Place) -> None:
-    files, root = place
-    files.make_dir(join(root, "a/b/c"))
-    files.make_dir(join(root, "a/b/c"))
-    found = files.stat(join(root, "a/b"))
-    assert found is not None
-    assert found.is_dir
-    assert files.list_dir(join(root, "a")) == ["b"]
-    files.sync_dir(join(root, "a"))
-
-
-def test_make_dir_over_a_file(place: Place) -> None:
-    files, root = place
-    files.replace_file(join(root, "f"), b"")
-    for name in ("f", "f/g"):
-        with pytest.raises(StorageError, match="file where a directory should be") as raised:
-            files.make_dir(join(root, name))
-        assert join(root, name) in str(raised.value)
-
-
-def test_list_dir_is_sorted_and_typed(place: Place) -> None:
-    files, root = place
-    for name in ("b", "a", "c"):
-        files.replace_file(join(root, name), b"")
-    assert files.list_dir(root) == ["a", "b", "c"]
-    with pytest.raises(LogNotFound, match="missing"):
-        files.list_dir(join(root, "missing"))
-    with pytest.raises(StorageError, match="file where a directory should be"):
-        files.list_dir(join(root, "a"))
-    with pytest.raises(LogNotFound):
-        files.sync_dir(join(root, "missing"))
-
-
-def test_stat(place: Place) -> None:
-    files, root = place
-    assert files.stat(join(root, "f")) is None
-    files.replace_file(join(root, "f"), b"12345")
-    found = files.stat(join(root, "f"))
-    assert found is not None
-    assert (found.size, found.is_dir) == (5, False)
-    assert found.mtime_ms > 1_600_000_000_000
-
-
-def test_replace_file_leaves_one_file(place: Place) -> None:
-    files, root = place
-    path = join(root, "checkpoint")
-    files.replace_file(path, b"one")
-    files.replace_file(path, b"two")
-    assert files.read_file(path) == b"two"
-    assert files.list_dir(root) == ["checkpoint"]
-    with pytest.raises(LogNotFound, match="nowhere"):
-        files.replace_file(join(root, "nowhere/x"), b"")
-    files.make_dir(join(root, "d"))
-    with pytest.raises(StorageError, match="directory where a file should be"):
-        files.replace_file(join(root, "d"), b"")
-    assert files.list_dir(root) == ["checkpoint", "d"]
-
-
-def test_read_file_and_remove_are_typed(place: Place) -> None:
-    files, root = place
-    with pytest.raises(LogNotFound, match="gone"):
-        files.read_file(join(root, "gone"))
-    with pytest.raises(StorageError, match="directory where a file should be"):
-        files.read_file(root)
-    with pytest.raises(LogNotFound, match="gone"):
-        files.remove(join(root, "gone"))
-    with pytest.raises(LogNotFound, match="gone"):
-        files.remove_dir(join(root, "gone"))
-
-
-def test_remove(place: Place) -> None:
-    files, root = place
-    files.make_dir(join(root, "a/b"))
-    files.replace_file(join(root, "a/b/f"), b"x")
-    files.replace_file(join(root, "ab"), b"x")
-    files.remove(join(root, "ab"))
-    files.remove_dir(join(root, "a"))
-    assert files.list_dir(root) == []
-
-
 # --- the lock -------------------------------------------------------------------------------------------------------
-
-
-def test_the_lock_is_exclusive_and_names_its_owner(place: Place) -> None:
-    files, root = place
-    path = join(root, ".lock")
-    lock = files.lock(path, "pylog")
-    assert files.read_file(path) == f"{os.getpid()}\npylog\n".encode()
-    with pytest.raises(DirectoryLocked) as raised:
-        files.lock(path, "another")
-    assert raised.value.pid == os.getpid()
-    assert str(os.getpid()) in str(raised.value)
-    lock.close()
-    lock.close()
-    assert files.stat(path) is not None
-    again = files.lock(path, "again")
-    assert files.read_file(path).endswith(b"\nagain\n")
-    again.close()
-
-
-def test_a_lock_needs_its_directory(place: Place) -> None:
-    files, root = place
-    with pytest.raises(LogNotFound, match="nowhere"):
-        files.lock(join(root, "nowhere/.lock"), "")
 
 
 def run(program: str, *arguments: str) -> str:
@@ -592,3 +334,144 @@ others = [open("/dev/null") for _ in range(20)]
 print([file.read(0, 9) for file in opened] == [b"%d" % i for i in range(200)], len(files.list_dir(sys.argv[1])))
 """
     assert run(program, str(tmp_path)) == "True 200\n"
+
+
+def test_every_call_finds_a_descriptor_when_the_process_has_none_left(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from pylog.files import DiskFiles
+root = sys.argv[1]
+files = DiskFiles(max_open=60)
+files.replace_file(root + "/old", b"content")
+files.make_dir(root + "/gone/inside")
+big = files.open(root + "/big", create=True)
+big.write(0, bytes(100_000))
+def fill(opened):
+    # All descriptors that are left, after some of ours are open.
+    for i in range(20):
+        opened.append(files.open(f"{root}/{i}", create=True))
+        opened[-1].write(0, b"x")
+    others = []
+    try:
+        while True:
+            others.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        return others
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+for call in (
+    lambda: files.replace_file(root + "/new", b"1"), lambda: files.sync_dir(root),
+    lambda: files.read_file(root + "/old"),
+    lambda: len(files.list_dir(root)) > 20, lambda: files.make_dir(root + "/made"), lambda: len(big.view()),
+    lambda: files.open(root + "/another", create=True).size(), lambda: files.remove_dir(root + "/gone"),
+):
+    held = fill([])
+    print(call())
+    for descriptor in held:
+        os.close(descriptor)
+"""
+    wanted = [None, None, b"content", True, None, 100_000, 0, None]
+    assert run(program, str(tmp_path)).splitlines() == list(map(str, wanted))
+
+
+# --- space that is reserved -----------------------------------------------------------------------------------------
+
+
+def test_what_is_reserved_is_on_the_disk_and_goes_with_the_handle(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    file = DiskFiles().open(path, create=True)
+    file.write(0, b"abc")
+    file.allocate(1 << 20)
+    assert (file.size(), os.path.getsize(path)) == (3, 1 << 20)
+    assert os.stat(path).st_blocks * 512 >= 1 << 20
+    reader = DiskFiles(read_only=True).open(path)
+    assert reader.size() == 1 << 20
+    assert reader.read(0, 6) == b"abc\0\0\0"
+    file.sync()
+    file.close()
+    assert os.path.getsize(path) == 3
+
+
+def test_a_view_ends_where_the_file_does(tmp_path: Path) -> None:
+    file = DiskFiles().open(str(tmp_path / "f"), create=True)
+    file.write(0, b"x" * 100_000)
+    file.allocate(1 << 20)
+    view = file.view()
+    file.trim()
+    assert view == b"x" * 100_000
+
+
+def test_a_full_disk_shows_when_space_is_reserved_and_changes_nothing(tmp_path: Path) -> None:
+    program = """
+import os, resource, sys
+from pylog.errors import DiskFull
+from pylog.files import DiskFiles
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+path = sys.argv[1] + "/f"
+file = DiskFiles().open(path, create=True)
+file.write(0, b"x" * 100)
+try:
+    file.allocate(20_000)
+except DiskFull as error:
+    print(path in str(error), file.size(), os.path.getsize(path))
+file.allocate(9_000)
+try:
+    file.write(100, b"y" * 20_000)
+except DiskFull:
+    print(file.size(), os.path.getsize(path))
+file.write(100, b"z")
+print(file.size(), file.read(99, 5))
+"""
+    assert run(program, str(tmp_path)).splitlines() == ["True 100 100", "100 100", "101 b'xz'"]
+
+
+def test_a_file_that_was_removed_can_be_closed_with_a_reserve(tmp_path: Path) -> None:
+    files = DiskFiles(max_open=1)
+    file = files.open(str(tmp_path / "f"), create=True)
+    file.allocate(10_000)
+    files.open(str(tmp_path / "other"), create=True)
+    files.remove(str(tmp_path / "f"))
+    file.close()
+    assert files.list_dir(str(tmp_path)) == ["other"]
+
+
+# --- where a log may lie --------------------------------------------------------------------------------------------
+
+MOUNTS = """\
+27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard
+35 27 0:30 / /mnt rw shared:7 master:2 - xfs /dev/vdb rw
+36 35 0:31 / /mnt/with\\040blank rw - nfs4 server:/export rw
+37 35 0:32 / /mnt/share rw - cifs //server/share rw
+38 35 0:33 / /mnt/sshfs rw - fuse.sshfs host: rw
+39 35 0:34 / /mnt/usb rw - fuseblk /dev/sdb1 rw
+40 35 0:35 / /mnt/covered rw - nfs server:/a rw
+41 40 0:36 / /mnt/covered rw - tmpfs tmpfs rw
+a line that makes no sense
+"""
+
+
+@pytest.mark.parametrize(
+    "path", ["/data/log", "/mnt", "/mnt/log", "/mnt/shared/log", "/mnt/usb/log", "/mnt/covered/log", "/"]
+)
+def test_local_file_systems_are_allowed(path: str) -> None:
+    refuse_network(path, MOUNTS)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/mnt/with blank/log", "nfs4"),
+        ("/mnt/share", "cifs"),
+        ("/mnt/share/a/b", "cifs"),
+        ("/mnt/sshfs/x", "fuse.sshfs"),
+    ],
+)
+def test_network_file_systems_are_refused(path: str, kind: str) -> None:
+    with pytest.raises(StorageError, match=rf"type {kind}: it is not local.*allow\.network\.file\.systems") as raised:
+        refuse_network(path, MOUNTS)
+    assert path in str(raised.value)
+
+
+def test_where_the_kernel_does_not_say_everything_is_allowed(tmp_path: Path) -> None:
+    refuse_network("/anywhere", "")
+    refuse_network(str(tmp_path))

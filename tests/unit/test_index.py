@@ -281,6 +281,22 @@ def test_a_reader_sees_what_the_owner_adds(tmp_path: Path) -> None:
     assert absent.lookup(5) == (0, 0)
 
 
+def test_a_reader_sees_that_the_owner_began_the_index_anew(tmp_path: Path) -> None:
+    path = str(tmp_path / "index")
+    owner = OffsetIndex(DiskFiles(), path, 0, 8000, active=True)
+    for offset in (5, 6, 7):
+        owner.add(offset, offset * 10)
+    # With one descriptor, so that the file is opened again by its name.
+    files = DiskFiles(max_open=1, read_only=True)
+    reader = OffsetIndex(files, path, 0, 8000, active=True)
+    assert reader.lookup(99) == (7, 70)
+    owner.truncate(6)
+    files.open(path)
+    assert reader.lookup(99) == (5, 50)
+    owner.add(9, 90)
+    assert reader.lookup(99) == (9, 90)
+
+
 def test_a_full_disk_costs_no_append(tmp_path: Path) -> None:
     program = """
 import resource, sys

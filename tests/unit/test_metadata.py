@@ -1,6 +1,7 @@
 """The image that metadata records give, the records themselves, and the names that topics may have."""
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -266,3 +267,23 @@ def test_names_that_topics_may_have(name: str) -> None:
 def test_names_that_topics_may_not_have(name: str, reason: str) -> None:
     with pytest.raises(InvalidTopic, match=reason):
         validate_topic_name(name)
+
+
+def test_a_name_that_is_no_name_makes_no_topic() -> None:
+    (record, *_) = create_topic("clicks", TOPIC_ID, {}, leader=1)
+    value = decode_record(record)
+    bad = replace(value, value={**value.value, "name": "../clicks"})
+    with pytest.raises(CorruptBatch, match=r"impossible name '\.\./clicks'"):
+        MetadataImage().apply(bad)
+
+
+def test_a_partition_with_a_negative_number_is_none() -> None:
+    with pytest.raises(CorruptBatch, match="the number -1"):
+        apply(MetadataImage(), create_topic("clicks", TOPIC_ID, {-1: ONE}, leader=1))
+
+
+def test_removing_a_topic_leaves_another_of_its_name(image: MetadataImage) -> None:
+    apply(image, create_topic("clicks", OTHER_ID, {0: ONE}, leader=1))
+    apply(image, remove_topic(TOPIC_ID))
+    assert image.topics["clicks"].id == OTHER_ID
+    assert (image.topic_by_id(TOPIC_ID), image.removed) == (None, {TOPIC_ID})

@@ -100,14 +100,18 @@ def test_a_torn_slot_leaves_the_state_before(files: MemoryFiles, bytes_written: 
     assert reopened.read() == state(9)
 
 
-def test_two_damaged_slots_are_an_error(files: MemoryFiles) -> None:
+def test_two_damaged_slots_are_an_error_for_readers_and_nothing_published_for_the_owner(files: MemoryFiles) -> None:
     entry = Published(files, PATH, writable=True).entry(CLICKS, 0)
     entry.publish(state(0))
     entry.publish(state(1))
     for slot in (32, 128):
         overwrite(files, ENTRY_BYTES + slot, b"\xff" * 8)
+    reader = Published(files, PATH, writable=False).entry(CLICKS, 0)
     with pytest.raises(StorageError, match=r"\.pylog-published, position 288: both slots"):
-        entry.read()
+        reader.read()
+    assert entry.read() is None
+    entry.publish(state(2))
+    assert entry.read() == reader.read() == state(2)
 
 
 def test_half_an_entry_at_the_end_is_written_over(files: MemoryFiles) -> None:
@@ -155,3 +159,17 @@ def test_other_files_are_refused(files: MemoryFiles) -> None:
     overwrite(files, 0, bytes(header))
     with pytest.raises(UnsupportedFormat, match="version 2"):
         Published(files, PATH, writable=False)
+
+
+def test_an_entry_that_is_being_written_is_looked_at_again(files: MemoryFiles) -> None:
+    owner = Published(files, PATH, writable=True)
+    owner.entry(CLICKS, 0).publish(state(0))
+    owner.entry(ORDERS, 0).publish(state(1))
+    whole = files.read_file(PATH)
+    # All of its bytes are there, and not all of them are what they will be.
+    overwrite(files, 2 * ENTRY_BYTES, bytes(ENTRY_BYTES))
+    reader = Published(files, PATH, writable=False)
+    assert (reader.find(CLICKS, 0) is None, reader.find(ORDERS, 0)) == (False, None)
+    overwrite(files, 2 * ENTRY_BYTES, whole[2 * ENTRY_BYTES :])
+    found = reader.find(ORDERS, 0)
+    assert found is not None and found.read() == state(1)

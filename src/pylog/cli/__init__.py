@@ -2,7 +2,8 @@
 
     pylog topic create|list|describe|delete     pylog segment dump FILE
     pylog produce TOPIC [FILE...]               pylog verify
-    pylog consume TOPIC...                      pylog version
+    pylog consume TOPIC...                      pylog repair [TOPIC[:PARTITION]]
+    pylog version
 
 One file per group of commands; each adds its parsers (`add`) and names the function that runs it. What leaves the
 program:
@@ -22,7 +23,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pylog.cli import consume, produce, segment, topic, verify, version
+from pylog.cli import consume, produce, repair, segment, topic, verify, version
 from pylog.cli.arguments import Parser, add_log, examples
 from pylog.cli.output import say
 from pylog.errors import DirectoryLocked, PylogError
@@ -91,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=version.title(), help="print the version and leave")
     add_log(parser)
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for group in (topic, produce, consume, segment, verify, version):
+    for group in (topic, produce, consume, segment, verify, repair, version):
         group.add(commands)
     return parser
 

@@ -29,6 +29,7 @@ __all__ = [
     "examples",
     "headers",
     "log_path",
+    "log_paths",
     "moment",
     "natural",
     "separator",
@@ -61,8 +62,9 @@ class Parser(argparse.ArgumentParser):
 def add_log(parser: argparse.ArgumentParser) -> None:
     """Give `parser` the option --log. It has no default, so that it may be given to a command or in front of it."""
     parser.add_argument(
-        "--log", metavar="PATH", default=argparse.SUPPRESS, help=f"the log's directory (default: ${ENVIRONMENT})"
-    )
+        "--log", metavar="PATH", default=argparse.SUPPRESS,
+        help=f"the log's directory; several, for what changes topics, with commas (default: ${ENVIRONMENT})",
+    )  # fmt: skip
 
 
 def log_path(args: argparse.Namespace) -> str:
@@ -72,6 +74,14 @@ def log_path(args: argparse.Namespace) -> str:
         parser: argparse.ArgumentParser = args.parser
         parser.error(f"no log was named: give --log PATH or set {ENVIRONMENT}")
     return path
+
+
+def log_paths(args: argparse.Namespace) -> list[str]:
+    """The directories that were named, the one with the list of topics first. A path that exists is one, whatever is
+    in its name. Ends the program with code 2 when none was.
+    """
+    path = log_path(args)
+    return [path] if os.path.exists(path) else [one.strip() for one in path.split(",")]
 
 
 def config_pair(text: str) -> tuple[str, str]:

@@ -1,14 +1,13 @@
-"""`pylog topic alter | trim | clean | delete`: what changes a topic that is there. All of them own the directory.
+"""`pylog topic alter | trim | clean | move | delete`: what changes a topic that is there. All own the directory.
 
 `trim` and `delete` take records away for good: they ask on a terminal, and want --yes elsewhere.
 """
 
 import argparse
-import sys
 
 import pylog
-from pylog.cli.arguments import Parser, add_log, config_pair, count, examples, log_path, natural
-from pylog.cli.output import count_text, is_terminal, plural, print_line, say, size_text
+from pylog.cli.arguments import Parser, add_log, config_pair, count, examples, log_paths, natural
+from pylog.cli.output import agreed, count_text, plural, print_line, say, size_text
 from pylog.log import Log
 
 __all__ = ["add"]
@@ -19,6 +18,7 @@ def add(verbs: "argparse._SubParsersAction[Parser]") -> None:
     _add_alter(verbs)
     _add_trim(verbs)
     _add_clean(verbs)
+    _add_move(verbs)
     _add_delete(verbs)
 
 
@@ -77,6 +77,20 @@ def _add_clean(verbs: "argparse._SubParsersAction[Parser]") -> None:
     parser.set_defaults(run=clean, parser=parser)
 
 
+def _add_move(verbs: "argparse._SubParsersAction[Parser]") -> None:
+    parser = verbs.add_parser(
+        "move",
+        help="move a partition into another log directory",
+        description="Copy a partition into another directory of the log, and remove it where it lies now.",
+        epilog=examples(("pylog topic move clicks --partition 0 --to /disk2/log --log /disk1/log,/disk2/log",)),
+    )
+    parser.add_argument("name", metavar="NAME", help="the topic")
+    parser.add_argument("--partition", type=natural, required=True, metavar="P", help="the partition")
+    parser.add_argument("--to", required=True, metavar="PATH", help="one of the log's directories")
+    add_log(parser)
+    parser.set_defaults(run=move, parser=parser)
+
+
 def _add_delete(verbs: "argparse._SubParsersAction[Parser]") -> None:
     parser = verbs.add_parser(
         "delete",
@@ -97,7 +111,7 @@ def alter(args: argparse.Namespace) -> int:
     """Run `topic alter`."""
     if not (args.config or args.delete_config or args.partitions):
         args.parser.error("nothing to change: give --config, --delete-config or --partitions")
-    with pylog.open(log_path(args), mode="own") as log:
+    with pylog.open(log_paths(args), mode="own") as log:
         if args.config or args.delete_config:
             log.alter_config(args.name, dict(args.config), delete=args.delete_config)
             changed = [f"{name}={value}" for name, value in args.config]
@@ -111,15 +125,15 @@ def alter(args: argparse.Namespace) -> int:
 
 def trim(args: argparse.Namespace) -> int:
     """Run `topic trim`."""
-    path, key = log_path(args), pylog.TopicPartition(args.name, args.partition)
-    with pylog.open(path, mode="read") as log:
+    paths, key = log_paths(args), pylog.TopicPartition(args.name, args.partition)
+    with _look(paths) as log:
         partition = _partition(log, key)
         upto = partition.high_watermark if args.before_offset is None else args.before_offset
         lost = max(0, min(upto, partition.next_offset) - partition.start_offset)
     what = f"{plural(lost, 'record')} of {args.name}-{args.partition} before offset {count_text(upto)}"
-    if not args.yes and not _agreed(f"deleting {what}", f"Delete {what}", "yes"):
+    if not args.yes and not agreed(f"deleting {what}", f"Delete {what}", "yes"):
         return 1
-    with pylog.open(path, mode="own") as log:
+    with pylog.open(paths, mode="own") as log:
         start = log.delete_records({key: upto})[key]
     print_line(f"{args.name}-{args.partition} starts at offset {count_text(start)} now")
     return 0
@@ -135,7 +149,7 @@ def _partition(log: Log, key: pylog.TopicPartition) -> pylog.PartitionView:
 
 def clean(args: argparse.Namespace) -> int:
     """Run `topic clean`."""
-    with pylog.open(log_path(args), mode="own") as log:
+    with pylog.open(log_paths(args), mode="own") as log:
         dropped = {} if args.name is not None else log.apply_retention()
         cleaned = log.clean(args.name)
     for key, number in sorted(dropped.items()):
@@ -150,19 +164,30 @@ def clean(args: argparse.Namespace) -> int:
     return 0
 
 
+def move(args: argparse.Namespace) -> int:
+    """Run `topic move`."""
+    with pylog.open(log_paths(args), mode="own") as log:
+        log.move_partition(args.name, args.partition, args.to)
+        print_line(f"{args.name}-{args.partition} lies in {args.to} now")
+    return 0
+
+
 def delete(args: argparse.Namespace) -> int:
     """Run `topic delete`."""
-    path = log_path(args)
-    with pylog.open(path, mode="read") as log:
+    paths = log_paths(args)
+    with _look(paths) as log:
         facts = _facts(log, args.name)
-    if not args.yes and not _agreed(
-        f"deleting {args.name} ({facts})", f"Delete topic {args.name} ({facts})", args.name
-    ):
+    if not args.yes and not agreed(f"deleting {args.name} ({facts})", f"Delete topic {args.name} ({facts})", args.name):
         return 1
-    with pylog.open(path, mode="own") as log:
+    with pylog.open(paths, mode="own") as log:
         log.delete_topic(args.name)
     print_line(f"deleted topic {args.name}")
     return 0
+
+
+def _look(paths: list[str]) -> Log:
+    """A log to be looked at: beside its owner, if there is one; a reader has one directory only."""
+    return pylog.open(paths, mode="read" if len(paths) == 1 else "own")
 
 
 def _facts(log: Log, name: str) -> str:
@@ -170,15 +195,3 @@ def _facts(log: Log, name: str) -> str:
     records = sum(partition.next_offset - partition.start_offset for partition in topic)
     size = sum(partition.size for partition in topic)
     return f"{plural(len(topic), 'partition')}, {plural(records, 'record')}, {size_text(size)}"
-
-
-def _agreed(doing: str, question: str, word: str) -> bool:
-    if not is_terminal(sys.stdin):
-        say(f"{doing} cannot be undone: give --yes if that is what you want")
-        return False
-    hint = "its name" if word != "yes" else "yes"
-    print(f"{question}? This cannot be undone. Type {hint} to go on: ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip() == word:
-        return True
-    say("nothing was deleted")
-    return False

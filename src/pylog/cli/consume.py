@@ -59,6 +59,10 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
         "--follow", "-f", action="store_true", help="wait for more records instead of stopping at the end"
     )
     parser.add_argument(
+        "--isolation-level", choices=("read_uncommitted", "read_committed"), default="read_uncommitted",
+        help="read_committed: none of an open or aborted transaction (default: read_uncommitted)",
+    )  # fmt: skip
+    parser.add_argument(
         "--format",
         default="raw",
         metavar="FORMAT",
@@ -89,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     with pylog.open(log_path(args), mode="read") as log:
         chosen = _chosen(log, args.topics, args.partition)
         # "none": an offset that is not there any more (an owner's retention) is an error, never a silent jump.
-        with log.consumer(auto_offset_reset="none") as consumer:
+        with log.consumer(auto_offset_reset="none", isolation_level=args.isolation_level) as consumer:
             consumer.assign(chosen)
             ends = consumer.end_offsets(chosen)
             _start(args, consumer, chosen, ends)

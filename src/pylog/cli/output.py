@@ -33,6 +33,7 @@ from rich.text import Text
 __all__ = [
     "Column",
     "Meter",
+    "agreed",
     "check_reader",
     "count_text",
     "duration_text",
@@ -106,6 +107,19 @@ def say(text: str) -> None:
     """A line on stderr that begins with `pylog: `. Line breaks inside become spaces: one message, one line."""
     if sys.stderr is not None:
         print("pylog:", " ".join(text.split()), file=sys.stderr, flush=True)
+
+
+def agreed(doing: str, question: str, word: str) -> bool:
+    """Whether somebody on a terminal types `word`. Where nobody is there to be asked, says what to give instead."""
+    if not is_terminal(sys.stdin):
+        say(f"{doing} cannot be undone: give --yes if that is what you want")
+        return False
+    hint = "its name" if word != "yes" else "yes"
+    print(f"{question}? This cannot be undone. Type {hint} to go on: ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip() == word:
+        return True
+    say("nothing was deleted")
+    return False
 
 
 def print_line(text: str) -> None:

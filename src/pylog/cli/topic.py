@@ -10,7 +10,7 @@ from typing import Any
 
 import pylog
 from pylog.cli import change
-from pylog.cli.arguments import Parser, add_log, config_pair, count, examples, log_path
+from pylog.cli.arguments import Parser, add_log, config_pair, count, examples, log_path, log_paths
 from pylog.cli.output import (
     Column,
     count_text,
@@ -22,6 +22,8 @@ from pylog.cli.output import (
     say,
     size_text,
 )
+from pylog.config import TopicConfig
+from pylog.metadata import validate_topic_name
 from pylog.views import TopicView
 
 __all__ = ["add"]
@@ -101,7 +103,10 @@ def _add_describe(verbs: "argparse._SubParsersAction[Parser]") -> None:
 
 def create(args: argparse.Namespace) -> int:
     """Run `topic create`."""
-    with pylog.open(log_path(args), mode="own") as log:
+    # First, so that what cannot be made does not leave an empty log behind.
+    validate_topic_name(args.name)
+    TopicConfig.from_kafka(dict(args.config))
+    with pylog.open(log_paths(args), mode="own") as log:
         topic = log.create_topic(args.name, partitions=args.partitions, config=dict(args.config))
         print_line(f"created topic {topic.name} with {plural(len(topic), 'partition')}")
     return 0

@@ -67,6 +67,8 @@ class ConsumerConfig(Config):
     """How long a node may wait for `fetch_min_bytes`."""
     fetch_min_bytes: int = option(1, integer(0))
     """How many bytes are worth an answer before `fetch_max_wait_ms` is over."""
+    isolation_level: str = option("read_uncommitted", Words("read_uncommitted", "read_committed"))
+    """Whether records of open and aborted transactions are given; with "read_committed" the end is the LSO."""
     max_partition_fetch_bytes: int = option(1 << 20, integer(0))
     """How many bytes of one partition an answer may have, about."""
     max_poll_records: int = option(500, integer(1))
@@ -76,6 +78,5 @@ class ConsumerConfig(Config):
     def _elsewhere(cls) -> str:
         return f"""{_ALL_CLIENTS} allow.auto.create.topics auto.commit.interval.ms client.rack default.api.timeout.ms
             enable.auto.commit exclude.internal.topics group. heartbeat.interval.ms internal.
-            isolation.level key.deserializer
-            max.poll.interval.ms partition.assignment.strategy request.timeout.ms session.timeout.ms share.
-            value.deserializer"""
+            key.deserializer max.poll.interval.ms partition.assignment.strategy request.timeout.ms session.timeout.ms
+            share. value.deserializer"""

@@ -217,7 +217,9 @@ def parse_as(name: str, kind: Kind, value: object) -> object:
 
 
 def by_field(configs: Mapping[str, Any], known: Iterable[str], elsewhere: str) -> dict[str, Any]:
-    """`configs` with fields' names for keys, values as they are. Raises InvalidConfig."""
+    """`configs` with fields' names for keys, values as they are. Raises InvalidConfig, TypeError."""
+    if not isinstance(configs, Mapping):
+        raise TypeError(f"a config is a dict of names and values, not {type(configs).__name__}")
     names = set(known)
     found: dict[str, Any] = {}
     for name, value in configs.items():

@@ -63,7 +63,9 @@ class TopicConfig(Config):
     the flush mode.
     """
     flush_ms: int = option(LONG_MAX, long(0), broker="log.flush.interval.ms log.flush.scheduler.interval.ms")
-    """Sync after so long, whatever the flush mode. No effect yet: the node's `flush_interval_ms` is for all topics."""
+    """Where the partition is led or followed: how long appended records may wait to be synced, whatever the flush
+    mode.
+    """
     index_interval_bytes: int = option(4096, integer(0), broker="log.index.interval.bytes")
     """About how many bytes of records there are to one index entry."""
     max_compaction_lag_ms: int = option(LONG_MAX, long(1), broker="log.cleaner.max.compaction.lag.ms")
@@ -106,6 +108,11 @@ class TopicConfig(Config):
     unclean_leader_election_enable: bool = option(False, Switch(), broker="unclean.leader.election.enable")
     """Whether a replica that is not in sync may lead when no other is left, at the price of records. No effect yet."""
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether a partition is a bounded queue: an append has to fit, instead of pushing the oldest segments out."""
+        return self.retention_bytes >= 0 and self.pylog_full_policy != "drop-oldest"
+
     @classmethod
     def from_kafka(cls, configs: Mapping[str, Any], *, defaults: Self | None = None) -> Self:
         """From Kafka's names; what is not given comes from `defaults`. Raises InvalidConfig as everywhere."""
@@ -116,6 +123,13 @@ class TopicConfig(Config):
         """`overrides`, checked, by Kafka's names and in Kafka's text forms: what is stored. Raises InvalidConfig."""
         texts = cls.from_kafka(overrides).to_kafka()
         return {kafka_name(name): texts[kafka_name(name)] for name in overrides}
+
+    @classmethod
+    def check_name(cls, name: str, *, is_list: bool = False) -> None:
+        """Raise InvalidConfig unless there is a config of Kafka's name `name` (and its value is a list)."""
+        (field_name,) = by_field({name: None}, cls._kinds(), cls._elsewhere())
+        if is_list and not isinstance(cls._kinds()[field_name], SomeOf):
+            raise InvalidConfig(f"{name} is not a list: set it, there is nothing to append to or subtract from")
 
     @classmethod
     def loaded(cls, stored: Mapping[str, str], *, defaults: Self | None = None) -> Self:

@@ -29,7 +29,7 @@ class DiskFiles:
             raise ValueError(f"max_open must be at least 1, not {max_open}")
         self.read_only = read_only
         allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        if allowed != resource.RLIM_INFINITY:
+        if allowed != resource.RLIM_INFINITY:  # pragma: no branch  (Linux always has a limit, macOS may have none)
             max_open = min(max_open, max(1, allowed // 2))
         self._descriptors = Descriptors(max_open)
         self._open_files: weakref.WeakSet[DiskFile] = weakref.WeakSet()

@@ -49,13 +49,7 @@ class DiskFile:
         self._failed: str | None = None
         # Bytes that an earlier, killed process left in the page cache count as not synced.
         self._writes, self._synced = 1, 0
-        descriptor = self._pin(os.O_CREAT if create else 0)
-        try:
-            self._size = self._physical = os.fstat(descriptor).st_size
-        except OSError as error:
-            raise typed_error(error, "stat", path) from error
-        finally:
-            self._unpin()
+        self._size = self._physical = self._measured(os.O_CREAT if create else 0)
 
     def _pin(self, flags: int = 0) -> int:
         """The descriptor, opened if need be, and safe from being closed until `_unpin`."""
@@ -90,17 +84,21 @@ class DiskFile:
             self.descriptor = -1
 
     def size(self) -> int:
-        if self.read_only:
-            descriptor = self._pin()
-            try:
-                return os.fstat(descriptor).st_size
-            except OSError as error:
-                raise typed_error(error, "stat", self.path) from error
-            finally:
-                self._unpin()
-        return self._size
+        return self._measured() if self.read_only else self._size
+
+    def _measured(self, flags: int = 0) -> int:
+        """The length that the disk knows."""
+        descriptor = self._pin(flags)
+        try:
+            return os.fstat(descriptor).st_size
+        except OSError as error:
+            raise typed_error(error, "stat", self.path) from error
+        finally:
+            self._unpin()
 
     def read(self, position: int, size: int) -> bytes:
+        if self._physical > self._size:
+            size = min(size, max(0, self._size - position))
         descriptor = self._pin()
         try:
             return os.pread(descriptor, size, position)

@@ -160,7 +160,9 @@ class MemoryFiles:
         with self.mutex:
             if path not in self._dirs:
                 raise self._missing("list", path)
-            return sorted(posixpath.basename(p) for p in (*self._nodes, *self._dirs) if _parent(p) == path != p)
+            begin = "" if path == "." else path.rstrip("/") + "/"
+            below = [p[len(begin) :] for p in (*self._nodes, *self._dirs) if p.startswith(begin) and p != path]
+            return sorted(name for name in below if name and "/" not in name)
 
     def stat(self, path: str) -> FileStat | None:
         path = posixpath.normpath(path)

@@ -72,7 +72,9 @@ class _Index(ABC):
     _entry: Struct
     _kept_free: int
 
-    def __init__(self, files: Files, path: str, base_offset: int, max_bytes: int, *, active: bool) -> None:
+    def __init__(
+        self, files: Files, path: str, base_offset: int, max_bytes: int, *, active: bool, believed: bool = True
+    ) -> None:
         self.files = files
         self.path = path
         self.base_offset = base_offset
@@ -84,7 +86,8 @@ class _Index(ABC):
         self._file: File | None = None
         if files.stat(path) is not None or (active and not files.read_only):
             self._file = files.open(path, create=active)
-        self._rows = self._load()
+        self._believed = believed
+        self._rows = self._load() if believed else self._unbelieved()
         if active and self.exists and self.sanity() is not None and not files.read_only:
             self._replace(len(self._rows.firsts))
 
@@ -127,15 +130,20 @@ class _Index(ABC):
         """Make the entries durable, as far as the disk has room for them: what is missing is rebuilt, not lost."""
         if self._file is not None:
             if self._active:
-                self._flush_if_room(self._file)
+                self._flush_if_room()
             self._file.sync()
 
     def close(self) -> None:
         """Give the descriptor back. What is in memory can still be looked up by who is in the middle of it."""
         if self._file is not None:
             if self._active and not self._file.read_only:
-                self._flush_if_room(self._file)
+                self._flush_if_room()
             self._file.close()
+
+    def _unbelieved(self) -> _Rows:
+        """An index whose file is not what it was when it was sealed has no entries: look-ups scan."""
+        self._fault = "it is not what it was when its segment was sealed"
+        return _Rows(array("q"), array("q"))
 
     def _load(self) -> _Rows:
         file = self._file
@@ -165,7 +173,7 @@ class _Index(ABC):
     def _current(self) -> _Rows:
         """The rows; those of an index that another process is appending to include what it has added by now."""
         file = self._file
-        if file is None or not self._active or not file.read_only:
+        if file is None or not self._active or not file.read_only or not self._believed:
             return self._rows
         rows, known = self._rows, self._written * self._entry.size
         size = file.size()
@@ -184,16 +192,18 @@ class _Index(ABC):
 
     def _append(self, first: int, second: int) -> None:
         rows = self._rows
-        if self._file is None or not isinstance(rows.firsts, array) or not isinstance(rows.seconds, array):
+        if not isinstance(rows.firsts, array) or not isinstance(rows.seconds, array):
             raise StorageError(f"{self.path} is the index of a sealed segment and takes no more entries")
         # Who searches the first column looks into the second one afterwards, so that is filled first.
         rows.seconds.append(second)
         rows.firsts.append(first)
-        self._flush_if_room(self._file)
+        self._flush_if_room()
 
-    def _flush_if_room(self, file: File) -> None:
+    def _flush_if_room(self) -> None:
         try:
-            self._flush(file)
+            if self._file is None:
+                self._file = self.files.open(self.path, create=True)
+            self._flush(self._file)
         except DiskFull:
             # The batch that this entry is for is in the log already, and must not be refused for its index.
             return
@@ -218,11 +228,11 @@ class _Index(ABC):
         if self._file is not None:
             self._file.close()
             self.files.remove(self.path)
-        self._file = self.files.open(self.path, create=True)
+            self._file = None
         self._rows = _Rows(array("q", self._rows.firsts[:count]), array("q", self._rows.seconds[:count]))
         self._written = 0
         self._active = True
-        self._flush_if_room(self._file)
+        self._flush_if_room()
 
     def _refuse(self, what: str) -> StorageError:
         return StorageError(f"{self.path}, entry {self.entries}: {what}. Run `pylog verify` on the log")

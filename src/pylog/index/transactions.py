@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from pylog.errors import DiskFull, StorageError
 from pylog.files import File, Files
 
@@ -44,6 +46,8 @@ class TransactionIndex:
         self.path = path
         self.base_offset = base_offset
         self._file: File | None = None
+        self._surplus = False  # whether the file may hold more than there is
+        self._summed, self._crc = 0, 0  # how many rows the checksum covers
         self._rows, self._fault = self._load()
         self._written = len(self._rows)
 
@@ -94,6 +98,21 @@ class TransactionIndex:
                 return found, True
         return found, False
 
+    def checksum(self) -> tuple[int, int]:
+        """How many entries there are, and the crc32c of their bytes: what `matches` goes by in another process."""
+        for txn in self._rows[self._summed :]:
+            self._crc = crc32c(_ENTRY.pack(_VERSION, *txn), self._crc)
+        self._summed = len(self._rows)
+        return self._summed, self._crc
+
+    def matches(self, entries: int, crc: int) -> bool:
+        """Whether the file begins with these entries, whatever has been added to it since."""
+        size = entries * _ENTRY.size
+        if size == 0:
+            return True
+        data = self.files.read_file(self.path) if self.files.stat(self.path) is not None else b""
+        return len(data) >= size and crc32c(data[:size]) == crc
+
     def truncate(self, offset: int) -> None:
         """Drop the transactions whose markers lie at or above `offset`."""
         kept = [txn for txn in self._rows if txn.last_offset < offset]
@@ -101,20 +120,24 @@ class TransactionIndex:
             self._cut(kept)
 
     def reset(self) -> None:
-        """Drop everything, what could not be believed too; a file stays, empty."""
+        """Drop everything, what could not be believed too, to be built anew.
+
+        The file is written over from its start, and cut by `trim`, or the next `sync` or `close`: who reads in another
+        process goes on seeing what a recovery only repeats.
+        """
         self._fault = None
-        if self.exists:
-            self._cut([])
+        self._rows, self._written, self._surplus = [], 0, self.exists
+        self._summed, self._crc = 0, 0
 
     def sync(self) -> None:
         """Make it durable, as far as the disk has room: what is missing is rebuilt, not lost."""
-        self._flush_if_room()
+        self.trim()
         if self._file is not None:
             self._file.sync()
 
     def close(self) -> None:
         """Give the descriptor back. What is in memory can still be looked up by who is in the middle of it."""
-        self._flush_if_room()
+        self.trim()
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -143,6 +166,7 @@ class TransactionIndex:
     def _cut(self, kept: list[AbortedTxn]) -> None:
         """Keep the first entries only, which are `kept`: a new list, for another thread may be reading the old one."""
         self._rows, self._written = kept, min(self._written, len(kept))
+        self._summed, self._crc = 0, 0
         self._open().truncate(self._written * _ENTRY.size)
         self._flush_if_room()
 
@@ -150,6 +174,13 @@ class TransactionIndex:
         if self._file is None:
             self._file = self.files.open(self.path, create=True)
         return self._file
+
+    def trim(self) -> None:
+        """Cut off what a `reset` has left in the file and nobody has written over: it was built anew."""
+        self._flush_if_room()
+        if self._surplus:
+            self._open().truncate(self._written * _ENTRY.size)
+            self._surplus = False
 
     def _flush_if_room(self) -> None:
         """Write the entries that are not in the file yet."""

@@ -21,6 +21,7 @@ from pylog.inspect.values import (
     Problem,
     ProducerEntry,
     RecordEntry,
+    SealEntry,
     TimeEntry,
     Totals,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "Problem",
     "ProducerEntry",
     "RecordEntry",
+    "SealEntry",
     "TimeEntry",
     "Totals",
     "dump_segment",

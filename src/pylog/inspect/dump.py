@@ -5,7 +5,8 @@ The file's name says what it is (kafka-format section 2):
     00000000000000001042.log         record batches           00000000000000001042.index       8-byte entries
     00000000000000001042.snapshot    producer states          00000000000000001042.timeindex   12-byte entries
     *.checkpoint                     record batches (KRaft)   00000000000000001042.txnindex    34-byte entries
-    *-checkpoint, partition.metadata, meta.properties         text
+    00000000000000001042.pylog-seal  what the others were      *-checkpoint, partition.metadata, meta.properties,
+                                                               quorum-state, pylog-damages: text
 
 also with `.deleted`, `.swap` or `.cleaned` behind it. Nothing is repaired, locked or opened as a log: bytes in, lines
 out, so it works on any copy, and on a directory that another process owns.
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from crc32c import crc32c
 
 from pylog.batch import Batch
+from pylog.checkpoint import DAMAGES
 from pylog.compression import Codec
 from pylog.errors import CorruptBatch, PylogError, StorageError, UnsupportedFormat
 from pylog.files import Files
@@ -34,12 +36,15 @@ from pylog.inspect.values import (
     OffsetEntry,
     Problem,
     ProducerEntry,
+    SealEntry,
     TimeEntry,
 )
 from pylog.kernel import MAGIC
+from pylog.seal import read_seal
 
 __all__ = ["base_offset_of", "batch_entry", "dump_segment", "kind_of", "partition_of"]
 
+TEXTS = ("partition.metadata", "meta.properties", "quorum-state", DAMAGES)
 SUFFIXES_LEFT_BEHIND = (".deleted", ".swap", ".cleaned", ".tmp", ".part")
 
 _OFFSET_ENTRY = struct.Struct(">ii")
@@ -52,17 +57,17 @@ _PRODUCER_ENTRY = struct.Struct(">qhiqiqiq")
 def kind_of(path: str) -> str:
     """What a file holds, by its name:
 
-    "log", "index", "timeindex", "txnindex", "snapshot" or "text"; "" if it says nothing.
+    "log", "index", "timeindex", "txnindex", "snapshot", "pylog-seal" or "text"; "" if it says nothing.
     """
     name = path.rpartition("/")[2]
     for suffix in SUFFIXES_LEFT_BEHIND:
         name = name.removesuffix(suffix)
-    if name.endswith("-checkpoint") or name in ("partition.metadata", "meta.properties", "quorum-state"):
+    if name.endswith("-checkpoint") or name in TEXTS:
         return "text"
     suffix = name.rpartition(".")[2]
     if suffix == "checkpoint":
         return "log"
-    return suffix if suffix in ("log", "index", "timeindex", "txnindex", "snapshot") else ""
+    return suffix if suffix in ("log", "index", "timeindex", "txnindex", "snapshot", "pylog-seal") else ""
 
 
 def base_offset_of(path: str) -> int | None:
@@ -94,6 +99,8 @@ def dump_segment(files: Files, path: str, *, records: bool = False) -> Iterator[
         return _log_lines(files, path, records)
     if kind == "text":
         return text_lines(files, path)
+    if kind == "pylog-seal":
+        return _seal_lines(files, path)
     lines = {"index": _index_lines, "timeindex": _time_lines, "txnindex": _aborted_lines, "snapshot": _producer_lines}
     return lines[kind](path, files.read_file(path))
 
@@ -199,6 +206,14 @@ def _producer_lines(path: str, data: bytes) -> Iterator[DumpLine]:
         )
         return
     yield from entries
+
+
+def _seal_lines(files: Files, path: str) -> Iterator[DumpLine]:
+    seal = read_seal(files, path)
+    if seal is None:
+        yield Problem(path, 0, None, "it is no seal, or it is damaged", "it says nothing, and nothing is lost by it")
+        return
+    yield SealEntry(seal.base_offset, seal.log_size, seal.index, seal.timeindex, seal.txnindex)
 
 
 def offset_entries(data: bytes) -> list[tuple[int, int]]:

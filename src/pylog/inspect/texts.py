@@ -5,6 +5,7 @@
     partition.metadata                    version: 0, topic_id: <base64 uuid>
     meta.properties                       Java properties
     quorum-state                          JSON
+    pylog-damages                         0, count, then `base position end offset nextOffset` a line
 
 Kafka is strict with them (a wrong count is an I/O error at start), and so is this: a file that does not parse is a
 problem that names the file and, in its words, the line. An empty checkpoint has no entries.
@@ -14,7 +15,7 @@ import base64
 import json
 from collections.abc import Iterator
 
-from pylog.checkpoint import read_epochs, read_offsets, read_properties, read_topic_id
+from pylog.checkpoint import DAMAGES, read_damages, read_epochs, read_offsets, read_properties, read_topic_id
 from pylog.errors import PylogError
 from pylog.files import Files
 from pylog.inspect.scan import words
@@ -61,6 +62,11 @@ def _entries(files: Files, directory: str, path: str, name: str) -> Iterator[Che
         topic_id = read_topic_id(files, directory)
         if topic_id is not None:
             yield CheckpointEntry({"topicId": base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()})
+    elif name == DAMAGES:
+        for base, parts in read_damages(files, directory).items():
+            for position, end, offset, following in parts:
+                where = {"baseOffset": base, "position": position, "bytes": end - position}
+                yield CheckpointEntry({**where, "offset": offset, "nextOffset": following})
     elif name == "meta.properties":
         yield CheckpointEntry(dict(read_properties(files, path)))
     elif name == "quorum-state":

@@ -192,6 +192,22 @@ class ProducerEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class SealEntry:
+    """What the files of a segment were when it was sealed: bytes, and size and CRC of the indexes (-1: no file)."""
+
+    base_offset: int
+    log_size: int
+    index: tuple[int, int]
+    timeindex: tuple[int, int]
+    txnindex: tuple[int, int]
+
+    def __str__(self) -> str:
+        marks = (("index", self.index), ("timeindex", self.timeindex), ("txnindex", self.txnindex))
+        words = "".join(f" {name}Size: {size} {name}Crc: {crc}" for name, (size, crc) in marks if size >= 0)
+        return f"baseOffset: {self.base_offset} logSize: {self.log_size}{words}"
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointEntry:
     """One line of a text file (checkpoint, `partition.metadata`, `meta.properties`) as names and values."""
 
@@ -248,4 +264,7 @@ class Totals:
     notes: int
 
 
-DumpLine = BatchEntry | RecordEntry | OffsetEntry | TimeEntry | AbortedEntry | ProducerEntry | CheckpointEntry | Problem
+DumpLine = (
+    BatchEntry | RecordEntry | OffsetEntry | TimeEntry | AbortedEntry | ProducerEntry | SealEntry | CheckpointEntry
+    | Problem
+)  # fmt: skip

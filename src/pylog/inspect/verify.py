@@ -18,12 +18,13 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from pylog.checkpoint import read_epochs, read_offsets, read_topic_id
+from pylog.checkpoint import DAMAGES, read_epochs, read_offsets, read_topic_id
 from pylog.directory import HIGH_WATERMARKS, PUBLISHED, RECOVERY_POINTS, START_OFFSETS, require_directory
 from pylog.errors import LogNotFound, PylogError, StorageError, UnknownTopicOrPartition
 from pylog.files import Files, join
 from pylog.inspect.dump import base_offset_of, producer_entries
 from pylog.inspect.scan import words
+from pylog.inspect.seals import SEAL, check_damages, check_seal
 from pylog.inspect.segments import Facts, Span, check_segment
 from pylog.inspect.texts import said, text_lines
 from pylog.inspect.values import Checked, Problem, Totals
@@ -33,9 +34,9 @@ from pylog.record import TopicPartition
 __all__ = ["log_bytes", "verify"]
 
 PARTITION_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>\d{1,10})")
-SEGMENT_FILE = re.compile(r"(?P<base>\d{20})(?P<suffix>\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
+SEGMENT_FILE = re.compile(r"(?P<base>\d{20})(?P<suffix>\.log|\.index|\.timeindex|\.txnindex|\.snapshot|\.pylog-seal)")
 LEFT_BEHIND = re.compile(r".*(\.deleted|\.cleaned|\.swap|\.tmp|\.part|-delete|-future|-stray)")
-OWN_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state"})
+OWN_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state", DAMAGES})
 TEXT_FILES = ("meta.properties", RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, "cleaner-offset-checkpoint")
 RESTORE = "records that were acknowledged are missing: restore the partition from a replica or a backup"
 NOT_PARTITIONS = "it is no partition folder, and is not looked at"
@@ -231,6 +232,7 @@ def _partition(
     said_end = state.next_offset if state is not None else None
     end, epoch, is_whole = yield from _check_segments(files, folder, suffixes, bases, said_end, tally)
     yield from _snapshots(files, folder, suffixes)
+    yield from check_damages(files, folder)
     yield from _epochs(files, folder, end, epoch)
     if bases:
         yield from _kept(log_dir, folder, partition, promises, state, end, is_whole)
@@ -263,6 +265,8 @@ def _check_segments(
             yield _problem(span.path(".log"), error)
             is_whole = False
             continue
+        if SEAL in suffixes[base]:
+            yield from check_seal(files, span)
         tally.add(facts)
         end, epoch = facts.next_offset, facts.leader_epoch
         is_whole = is_whole and facts.damaged_from is None

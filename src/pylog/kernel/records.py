@@ -130,7 +130,7 @@ def check_fields(value: object, key: object, timestamp: object) -> None:
     if key is not None and not isinstance(key, bytes):
         raise TypeError(f"key is {type(key).__name__}, not bytes or None: encode it first")
     if timestamp is not None:
-        if not isinstance(timestamp, int):
+        if not isinstance(timestamp, int) or isinstance(timestamp, bool):
             raise TypeError(f"timestamp is {type(timestamp).__name__}, not int (milliseconds) or None")
         if timestamp < -1:
             raise ValueError(f"timestamp {timestamp} is negative: -1 means none, and there is nothing below")

@@ -1,0 +1,117 @@
+"""`pylog repair`: give up what cannot be read, after showing it, and with a copy kept.
+
+Owns the directory. Opening the log does what every opening does: a torn tail is cut, missing indexes and snapshots are
+made anew, damage is quarantined. Then every byte is read, and what cannot be is shown; that and nothing else is dropped
+when it is agreed to. A partition that cannot be opened, because its metadata cannot be read, ends it: nothing is
+dropped anywhere.
+"""
+
+import argparse
+
+import pylog
+from pylog.cli.arguments import Parser, add_log, examples, log_paths
+from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say, size_text
+from pylog.directory import require_log
+from pylog.files import DiskFiles
+from pylog.recovery import Quarantined
+from pylog.repair import Findings
+
+__all__ = ["add"]
+
+COLUMNS = (
+    Column("PARTITION"), Column("OFFSETS"), Column("FILE"), Column("POSITION", is_number=True),
+    Column("BYTES", is_number=True), Column("REASON"),
+)  # fmt: skip
+
+
+def add(commands: "argparse._SubParsersAction[Parser]") -> None:
+    """Add `repair`."""
+    parser = commands.add_parser(
+        "repair",
+        help="give up what cannot be read, keeping a copy",
+        description=(
+            "Read every byte of a log, show what cannot be read, and drop it after a confirmation.\n"
+            "Reading steps over the gap then. The files as they were are kept beside the log directory."
+        ),
+        epilog=examples(("pylog repair --dry-run", "pylog repair clicks:0", "pylog repair --yes --keep /backup/kept")),
+    )
+    parser.add_argument(
+        "what", nargs="?", type=topic_partition, metavar="TOPIC[:PARTITION]", help="this alone (default: everything)"
+    )
+    parser.add_argument("--dry-run", "-n", action="store_true", help="show what would be dropped, and leave it")
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
+    parser.add_argument("--keep", metavar="PATH", help="where copies go (default: the log's path with -repaired)")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_log(parser)
+    parser.set_defaults(run=run, parser=parser)
+
+
+def topic_partition(text: str) -> tuple[str, int | None]:
+    """`clicks` or `clicks:0`."""
+    topic, colon, number = text.partition(":")
+    if not topic or (colon and not (number.isascii() and number.isdigit())):
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC or TOPIC:PARTITION, as in clicks:0")
+    return topic, int(number) if colon else None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run `repair`."""
+    paths = log_paths(args)
+    for path in paths:
+        # Opening it would make one.
+        require_log(DiskFiles(read_only=True), path)
+    with pylog.open(paths, mode="own") as log:
+        findings = log.find_damage(*(args.what or ()))
+        _show(findings, as_json=args.json)
+        what = _facts(findings.damages)
+        if args.dry_run:
+            say(f"would drop {what}" if findings.damages else "would drop nothing")
+            return 0
+        if findings.damages and not args.yes and not agreed(f"dropping {what}", f"Drop {what}", "yes"):
+            return 1
+        kept = log.repair(findings, keep_in=args.keep)
+    for key, folder in sorted(kept.items()):
+        line = {"type": "kept", "topic": key.topic, "partition": key.partition, "path": folder}
+        text = f"{key.topic}-{key.partition}: dropped what could not be read; the files as they were are in {folder}"
+        print_line(json_line(line) if args.json else text)
+    if not findings.damages:
+        say("nothing had to be dropped")
+    return 0
+
+
+def _show(findings: Findings, *, as_json: bool) -> None:
+    if as_json:
+        for damage in findings.damages:
+            print_line(json_line(_as_json(damage)))
+        for key, path in findings.indexes:
+            line = {"type": "index", "topic": key.topic, "partition": key.partition, "path": path}
+            print_line(json_line(line))
+        return
+    if findings.damages:
+        print_table(COLUMNS, [_row(damage) for damage in findings.damages])
+    for key, path in findings.indexes:
+        print_line(f"{key.topic}-{key.partition}: indexes that cannot be believed, to be written anew: {path}")
+
+
+def _row(damage: Quarantined) -> tuple[str, ...]:
+    last = damage.next_offset - 1
+    offsets = f"{count_text(damage.offset)} to {count_text(last)}" if last >= damage.offset else "none"
+    return (
+        f"{damage.topic}-{damage.partition}", offsets, damage.path, count_text(damage.position),
+        count_text(damage.bytes_lost), damage.reason,
+    )  # fmt: skip
+
+
+def _as_json(damage: Quarantined) -> dict[str, object]:
+    return {
+        "type": "damage", "topic": damage.topic, "partition": damage.partition, "offset": damage.offset,
+        "next_offset": damage.next_offset, "path": damage.path, "position": damage.position,
+        "size": damage.bytes_lost, "reason": damage.reason,
+    }  # fmt: skip
+
+
+def _facts(damages: tuple[Quarantined, ...]) -> str:
+    offsets = sum(damage.next_offset - damage.offset for damage in damages)
+    size = sum(damage.bytes_lost for damage in damages)
+    files = len({damage.path for damage in damages})
+    return f"{plural(offsets, 'offset')} in {size_text(size)} of {plural(files, 'file')}"

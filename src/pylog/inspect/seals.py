@@ -1,0 +1,68 @@
+"""What pylog has put beside Kafka's files: the seal of a segment, and the list of what is damaged.
+
+    <base>.pylog-seal    what the other files of the segment were when it was sealed       (pylog.seal)
+    pylog-damages        what recovery has found damaged, and steps over                    (pylog.checkpoint)
+
+Both are held against the files as they are. An owner removes a seal before it writes, so one that has gone meanwhile
+says nothing.
+"""
+
+from collections.abc import Iterator
+
+from pylog.checkpoint import DAMAGES, read_damages
+from pylog.errors import StorageError
+from pylog.files import Files, join
+from pylog.inspect.segments import RESTORE, Span
+from pylog.inspect.texts import said
+from pylog.inspect.values import Problem
+from pylog.seal import mark, read_seal
+
+__all__ = ["SEAL", "check_damages", "check_seal"]
+
+SEAL = ".pylog-seal"
+REBUILT = "it is not used; `pylog repair` writes it anew from the log"
+
+
+def check_seal(files: Files, span: Span) -> Iterator[Problem]:
+    """Whether the files of a segment are still what they were when it was sealed."""
+    path = span.path(SEAL)
+    seal, log = read_seal(files, path), files.stat(span.path(".log"))
+    if seal is None or seal.base_offset != span.base_offset:
+        what, advice = "it is damaged, and says nothing", "nothing is lost by it"
+        yield Problem(path, None, None, what, advice, harmless=True)
+        return
+    if log is None:
+        return
+    found = []
+    if log.size < seal.log_size:
+        what = f"it was cut: {log.size} bytes are left of {seal.log_size}"
+        found.append(Problem(span.path(".log"), log.size, None, what, RESTORE))
+    for suffix, sealed in ((".index", seal.index), (".timeindex", seal.timeindex), (".txnindex", seal.txnindex)):
+        if mark(files, span.path(suffix)) != sealed:
+            what = "it is not what it was when its segment was sealed"
+            found.append(Problem(span.path(suffix), None, None, what, REBUILT))
+    replaced = log.size != seal.log_size and mark(files, span.path(".index")) != seal.index
+    if not replaced and files.stat(path) is not None:
+        yield from found
+
+
+def check_damages(files: Files, folder: str) -> Iterator[Problem]:
+    """The offsets that are quarantined. Where bytes are left of them, the damage is a problem that shows itself."""
+    path = join(folder, DAMAGES)
+    try:
+        damages = read_damages(files, folder)
+    except StorageError as error:
+        what, advice = said(error, path)
+        yield Problem(path, None, None, what, advice or "restore it from a backup")
+        return
+    for base, parts in damages.items():
+        log = join(folder, f"{base:020d}.log")
+        for position, end, offset, following in parts:
+            if position == end:
+                what = f"nothing is left of the offsets {offset} to {following - 1}, which were durable"
+                yield Problem(path, None, offset, what, "restore them; or `pylog repair` gives them up")
+            else:
+                what = f"offsets {offset} to {following - 1} are quarantined ({end - position} bytes)"
+                yield Problem(
+                    log, position, offset, what, "restore them; or `pylog repair` gives them up", harmless=True
+                )

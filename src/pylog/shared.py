@@ -1,0 +1,237 @@
+"""A partition as another process sees it that does not write it: no lock, nothing but what its owner has published.
+
+The offsets come from `.pylog-published` (published.py), and so does a generation, which is odd while the owner changes
+files that a reader may know: cuts, drops or replaces them. Whatever is found is looked at only when the generation is
+the same as before; where it is odd, an owner may have died at that, so the names of the files have to be the same, too.
+The segments are listed when the generation or the last one's base offset has changed, never for a mere append.
+
+Without published offsets (a directory that Kafka wrote, say) the files are read as they lie there: up to the last whole
+batch, with the transactions that are open by then.
+"""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar, cast
+
+from pylog.checkpoint import read_damages
+from pylog.config import TopicConfig
+from pylog.errors import Closed, CorruptBatch, LogNotFound, PylogError, ReadOnly
+from pylog.files import Files, join
+from pylog.index import AbortedTxn
+from pylog.logfile import Damage, Slice
+from pylog.published import Entry, State
+from pylog.readable import ReadablePartition
+from pylog.recovery import replay
+from pylog.segment import LOG, SWAP, Segment, TimestampAndOffset
+from pylog.segments import Segments, logs_among
+from pylog.sequence import Producers, snapshot_name, snapshot_offsets
+
+LIST_ATTEMPTS = 10
+MEASURED: tuple[int, tuple[str, ...]] = (-1, ())
+
+T = TypeVar("T")
+
+
+class _SharedSegment(Segment):
+    """A segment as it lies there now: its owner may be renaming its files, or may have died at that.
+
+    The files of a replacement have the suffix `.swap` until the log, and then its indexes, get their names.
+    """
+
+    def _path(self, kind: str) -> str:
+        log, path = super()._path(LOG), super()._path(kind)
+        return path + SWAP if self._lacks(log) or self._lacks(path) else path
+
+    def _lacks(self, path: str) -> bool:
+        return self.files.stat(path) is None and self.files.stat(path + SWAP) is not None
+
+
+class SharedPartition(ReadablePartition):
+    """A partition whose files another process may be writing. `refresh` looks at what is published now."""
+
+    def __init__(
+        self, files: Files, directory: str, topic: str, number: int, config: TopicConfig, *,
+        find_entry: Callable[[], Entry | None], start_offset: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(directory, topic, number)
+        self.start_offset = start_offset
+        self._files = files
+        self._config = config
+        self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
+        self._stable_offset = 0
+        self._segments = Segments(self._segment)
+        self._find_entry = find_entry
+        self._entry: Entry | None = None
+        # The generation, and the names of the files where it is odd.
+        self._moment: tuple[int, tuple[str, ...]] | None = None
+        self._last_base = 0
+        self._aborted = (0, 0)
+        self._lock = threading.Lock()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take over the published offsets. Without any, the files themselves say where the log ends."""
+        with self._lock:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        state = self._published()
+        if state is None and self._moment is None:
+            self._measure()
+            # An owner may have made it just now: what it has appended and not published yet was measured, too.
+            state = self._published()
+        if state is None:
+            return
+        changing = state.generation % 2 == 1
+        moment = state.generation, tuple(self._files.list_dir(self.directory)) if changing else ()
+        if moment != self._moment:
+            self._load_segments(anew=True)
+        elif state.last_base != self._last_base:
+            # One readdir a roll, and none for what is appended: the last segment follows its file by itself.
+            self._load_segments(anew=False)
+        self.start_offset = state.start_offset
+        self.next_offset = state.next_offset
+        self.high_watermark = state.high_watermark
+        self.durable_offset = state.durable_offset
+        self._stable_offset = state.last_stable_offset
+        self._data_end = state.data_end
+        self._last_base = state.last_base
+        self._aborted = state.aborted
+        self._moment = moment
+
+    def _published(self) -> State | None:
+        if self._entry is None:
+            # An owner may have come since the last look.
+            self._entry = self._find_entry()
+        return self._entry.read() if self._entry is not None else None
+
+    @property
+    def last_stable_offset(self) -> int:
+        """What the owner has published; without an owner, what the log says of its transactions."""
+        return self._stable_offset
+
+    def _segment(self, base_offset: int) -> Segment:
+        damages = tuple(Damage(*part) for part in self._damages.get(base_offset, ()))
+        return _SharedSegment(self._files, self.directory, base_offset, self._config, active=True, damages=damages)
+
+    def _load_segments(self, *, anew: bool) -> None:
+        """List the segments; each follows the growth of its files by itself."""
+        for _ in range(LIST_ATTEMPTS - 1):
+            # A replacement may get its name after it was listed.
+            with suppress(LogNotFound, ReadOnly):
+                self._list_segments(anew=anew)
+                return
+        self._list_segments(anew=anew)
+
+    def _list_segments(self, *, anew: bool) -> None:
+        names = self._files.list_dir(self.directory)
+        bases = logs_among(names)
+        before = self._segments
+        if not anew and bases[: len(before)] == before.bases:
+            for base in bases[len(before) :]:
+                before.add(self._segment(base))
+            return
+        self._damages = read_damages(self._files, self.directory)
+        for base in logs_among(name.removesuffix(SWAP) for name in names if name.endswith(SWAP)):
+            if base not in bases:
+                bases = self._swapped_in(base, bases)
+        self._segments = Segments(self._segment, bases)
+        for segment in before.made:
+            segment.close()
+
+    def _swapped_in(self, base_offset: int, bases: list[int]) -> list[int]:
+        """With a replacement that has not got its name yet, instead of what is left of the segments it replaces."""
+        segment = self._segment(base_offset)
+        segment.load()
+        segment.close()
+        kept = [base for base in bases if not base_offset <= base < segment.next_offset]
+        return sorted([*kept, base_offset])
+
+    def _measure(self) -> None:
+        self._load_segments(anew=True)
+        self._moment = MEASURED
+        if len(self._segments) == 0:
+            return
+        active = self._segments.active
+        active.load()
+        self.start_offset = max(self.start_offset, self._segments.first.base_offset)
+        self.next_offset = self.high_watermark = self.durable_offset = active.next_offset
+        self._data_end = active.next_offset
+        self._stable_offset = self._measure_stable_offset()
+
+    def _measure_stable_offset(self) -> int:
+        """Where the first open transaction begins: by the newest good snapshot, and the log behind it."""
+        producers = Producers(f"{self.topic}-{self.number}")
+        producers.clear(self.start_offset)
+        for offset in reversed(snapshot_offsets(self._files, self.directory)):
+            if self.start_offset < offset <= self.next_offset:
+                with suppress(CorruptBatch):
+                    snapshot = join(self.directory, snapshot_name(offset))
+                    producers.load(self._files.read_file(snapshot), offset, now_ms=0)
+                    break
+        for segment in self._segments.from_offset(producers.end_offset):
+            replay(producers, segment, self.next_offset)
+        producers.advance(self.next_offset)
+        unstable = producers.first_unstable_offset
+        return self.next_offset if unstable is None else max(unstable, self.start_offset)
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def _steadily(self, look: Callable[[], T]) -> T:
+        """What `look` finds, or raises, in a moment in which the owner has not changed files: else it looks again."""
+        while True:
+            moment = self._moment
+            found: T | None = None
+            error: PylogError | None = None
+            try:
+                found = look()
+            except (Closed, CorruptBatch, LogNotFound, ReadOnly) as caught:
+                error = caught
+            self.refresh()
+            if moment == self._moment:
+                if error is not None:
+                    raise error
+                return cast(T, found)
+
+    def read(self, offset: int, max_bytes: int, *, upto: int) -> Slice | None:
+        """See `ReadablePartition.read`."""
+        read = super().read
+        return self._steadily(lambda: read(offset, max_bytes, upto=min(upto, self.high_watermark)))
+
+    def read_stable(self, offset: int, max_bytes: int, *, upto: int) -> tuple[Slice | None, list[AbortedTxn]]:
+        """See `ReadablePartition.read_stable`."""
+        read = super().read_stable
+        return self._steadily(lambda: read(offset, max_bytes, upto=min(upto, self.last_stable_offset)))
+
+    def aborted(self, start: int, upto: int) -> list[AbortedTxn]:
+        """See `ReadablePartition.aborted`. Raises CorruptBatch where the index is not what its owner has published."""
+        segment = self._segments.active
+        if segment.base_offset == self._last_base and not segment.aborted.matches(*self._aborted):
+            raise CorruptBatch(
+                "the transaction index is not what its owner has published; open the log with mode='own' to have it "
+                "rebuilt", path=segment.aborted.path, position=0, offset=start,
+            )  # fmt: skip
+        return super().aborted(start, upto)
+
+    def offset_for_time(self, timestamp: int, *, upto: int) -> TimestampAndOffset | None:
+        """See `ReadablePartition.offset_for_time`."""
+        find = super().offset_for_time
+        return self._steadily(lambda: find(timestamp, upto=upto))
+
+    def max_timestamp(self, upto: int) -> TimestampAndOffset | None:
+        """See `ReadablePartition.max_timestamp`."""
+        find = super().max_timestamp
+        return self._steadily(lambda: find(upto))
+
+    def _largest_timestamp(self, segment: Segment) -> int:
+        if segment is not self._segments.active:
+            return segment.largest_timestamp
+        # Its index is behind: the owner has the newest timestamps in memory until it rolls.
+        segment.load()
+        return segment.max_timestamp
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for segment in self._segments.made:
+            segment.close()

@@ -1,0 +1,92 @@
+"""What verify and dump say of the files that pylog puts beside Kafka's."""
+
+from pathlib import Path
+
+import pytest
+
+import pylog
+from pylog.checkpoint import write_damages
+from pylog.files import DiskFiles
+from pylog.inspect import CheckpointEntry, Problem, SealEntry, dump_segment, verify
+
+FILES = DiskFiles()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A partition of one sealed segment."""
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t", config={"index.interval.bytes": 10})
+        for number in range(5):
+            log.topic("t")[0].append([pylog.Record(b"%d" % number * 50)])
+    return tmp_path / "t-0"
+
+
+def found(folder: Path, *, harmless: bool = False) -> list[str]:
+    problems = [one for one in verify(FILES, str(folder.parent)) if isinstance(one, Problem)]
+    return [f"{Path(one.path).name}: {one.what}" for one in problems if one.harmless == harmless]
+
+
+def change(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def name(suffix: str) -> str:
+    return f"{0:020d}{suffix}"
+
+
+def test_a_seal_that_fits_is_no_news(folder: Path) -> None:
+    assert found(folder) == found(folder, harmless=True) == []
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_an_index_that_is_not_what_was_sealed(folder: Path, suffix: str) -> None:
+    change(folder / name(suffix), 5)
+    assert f"{name(suffix)}: it is not what it was when its segment was sealed" in found(folder)
+
+
+def test_a_log_that_was_cut_between_batches(folder: Path) -> None:
+    first = next(iter(dump_segment(FILES, str(folder / name(".log")))))
+    size = getattr(first, "size", 0)
+    with (folder / name(".log")).open("r+b") as file:
+        file.truncate(size)
+    assert f"{name('.log')}: it was cut: {size} bytes are left of {5 * size}" in found(folder)
+
+
+def test_a_segment_that_another_program_has_replaced_is_not_held_against_the_seal(folder: Path) -> None:
+    """Kafka's cleaner knows nothing of seals."""
+    path = folder / name(".log")
+    path.write_bytes(path.read_bytes()[:118])
+    (folder / name(".index")).write_bytes(b"")
+    assert not any("sealed" in line or "was cut" in line for line in found(folder))
+
+
+def test_a_damaged_seal_says_nothing(folder: Path) -> None:
+    change(folder / name(".pylog-seal"), 20)
+    assert found(folder) == []
+    assert found(folder, harmless=True) == [f"{name('.pylog-seal')}: it is damaged, and says nothing"]
+    (line,) = dump_segment(FILES, str(folder / name(".pylog-seal")))
+    assert isinstance(line, Problem)
+
+
+def test_the_dump_of_a_seal(folder: Path) -> None:
+    (line,) = dump_segment(FILES, str(folder / name(".pylog-seal")))
+    assert isinstance(line, SealEntry)
+    assert line.log_size == (folder / name(".log")).stat().st_size
+    assert str(line).startswith(f"baseOffset: 0 logSize: {line.log_size} indexSize: 32 indexCrc: ")
+    assert "txnindex" not in str(line)
+
+
+def test_what_is_given_up_for_lost(folder: Path) -> None:
+    write_damages(FILES, str(folder), {0: [(100, 100, 3, 5), (200, 250, 7, 8)]})
+    assert found(folder) == ["pylog-damages: nothing is left of the offsets 3 to 4, which were durable"]
+    first, second = dump_segment(FILES, str(folder / "pylog-damages"))
+    assert isinstance(first, CheckpointEntry) and isinstance(second, CheckpointEntry)
+    assert str(second) == "baseOffset: 0 position: 200 bytes: 50 offset: 7 nextOffset: 8"
+
+
+def test_a_list_of_damages_that_cannot_be_read(folder: Path) -> None:
+    (folder / "pylog-damages").write_text("0\n1\nnonsense\n")
+    assert any(line.startswith("pylog-damages: line 3") for line in found(folder)), found(folder)
