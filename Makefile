@@ -73,9 +73,31 @@ BUDGET ?= 100000
 crash: .venv/dev.stamp ## cut every workload of storage at every operation (BUDGET=1000000 states)
 	@PYTHONPATH=src $(BIN)/python -m tests.crash.campaign $(BUDGET) --jobs $(JOBS)
 
+.PHONY: bits
+bits: BUDGET = 1200000
+bits: .venv/dev.stamp ## flip every bit of a log, cut every file at every length (BUDGET=1200000: all)
+	@PYTHONPATH=src $(BIN)/python -m tests.crash.bits $(BUDGET) --jobs $(JOBS)
+
+.PHONY: kill
+kill: BUDGET = 3000
+kill: .venv/dev.stamp ## kill writers at random moments, with readers beside them (BUDGET=3000 kills)
+	@PYTHONPATH=src $(BIN)/python -m tests.crash.kill_campaign $(BUDGET) --jobs $(JOBS)
+
 .PHONY: faults
 faults: .venv/dev.stamp ## make every call that storage makes to its files fail, in every way
 	@PYLOG_FAULTS=every $(PYTEST) -q -n $(JOBS) tests/crash/test_faults.py
+
+# How many histories `make model` tries.
+RUNS ?= 2000
+
+.PHONY: model
+model: .venv/dev.stamp ## hold a partition against its model (RUNS=2000 histories)
+	@PYLOG_MODEL_RUNS=$(RUNS) $(PYTEST) -q --timeout 7200 tests/properties/test_partition_model.py
+
+.PHONY: coverage
+coverage: .venv/dev.stamp ## branch coverage of the storage half; fails when a branch is missing
+	@$(PYTEST) -q --cov --cov-report=term-missing:skip-covered tests/unit tests/properties tests/bugs tests/oracle \
+		--ignore-glob='tests/unit/test_cli*' --ignore-glob='tests/unit/test_spark*'
 
 .PHONY: golden
 golden: .venv/dev.stamp $(KAFKA_JARS)/.stamp ## make tests/golden anew, with a real Kafka 4.3.1

@@ -1,0 +1,38 @@
+"""A sample of all flipped bits and cut files (`bits`); `make bits` tries every one."""
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .bits import Damage, Subject, damages, kind_of, make, tree_of
+
+EACH = 12
+"""How many damages of each kind are tried in each kind of file."""
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Damage is logged, and here there is nothing else."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+def test_no_flipped_bit_and_no_cut_is_read_as_something_else_without_a_word(tmp_path: Path, clean: bool) -> None:
+    make(tmp_path / "log", clean=clean)
+    tree = tree_of(tmp_path / "log")
+    every: dict[tuple[str, str], list[Damage]] = {}
+    for damage in damages(tree):
+        every.setdefault((kind_of(damage.file), damage.kind), []).append(damage)
+    subject = Subject(tree, tmp_path / "copy")
+    chance, outcomes = random.Random(clean), Counter[str]()
+    for number, damage in enumerate(one for group in every.values() for one in chance.sample(group, EACH)):
+        for way, outcome in subject.judge(damage, again=number % 4 == 0).items():
+            assert not outcome.startswith("SILENT"), f"{damage} {way}: {outcome}"
+            outcomes[outcome.split()[0]] += 1
+    assert min(outcomes[one] for one in ("same", "error", "quarantine")) > 0, outcomes

@@ -1,0 +1,37 @@
+"""Every workload, cut at every operation: nothing acknowledged is lost, and nothing else is there.
+
+A sample here, `make crash BUDGET=1000000` for as many states as one wants.
+"""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from .engine import Enumeration
+from .mutants import MUTANTS, Mutant
+from .workloads import WORKLOADS
+
+STRIDES = {"compaction": 3, "compaction_in_groups": 3, "compaction_twice": 20, "retention_by_size": 2}
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Recovery says what it cuts: here that is the point of it, tens of thousands of times."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_crash_at_any_moment_loses_nothing(name: str) -> None:
+    result = Enumeration(WORKLOADS[name], stride=STRIDES.get(name, 1)).finish()
+    assert not result.failures, result.failures[0]
+    assert result.states > 20
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_planted_fault_is_found(mutant: Mutant) -> None:
+    with mutant.plant() as workload:
+        result = Enumeration(workload).finish()
+    assert bool(result.failures) != bool(mutant.masked), mutant.masked
