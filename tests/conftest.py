@@ -1,7 +1,8 @@
 """What all tests share: how hard hypothesis tries, and where the files of a real Kafka lie.
 
 `PYLOG_FIXTURES` names the folder (default ../shared/fixtures beside the project). Tests learn names, counts and
-contents from its files; where it is absent they skip and say so. `HYPOTHESIS_PROFILE=deep` looks ten times longer.
+contents from its files; where it is absent they skip and say so, and run on the small set of tests/golden alone.
+`HYPOTHESIS_PROFILE=deep` looks ten times longer.
 """
 
 import os
@@ -20,13 +21,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
 @pytest.fixture(scope="session")
-def fixtures() -> Path:
-    """The folder of files that a real Kafka wrote."""
-    if not (FIXTURES / "manifest.json").is_file():
-        pytest.skip(f"no fixtures: {FIXTURES}/manifest.json is absent; set PYLOG_FIXTURES to a folder of Kafka's files")
-    return FIXTURES
+def fixtures(request: pytest.FixtureRequest) -> Path:
+    """The folder of files that a real Kafka wrote; those of tests/oracle run on tests/golden, too (its conftest.py)."""
+    folder: Path = getattr(request, "param", None) or FIXTURES
+    if not (folder / "manifest.json").is_file():
+        pytest.skip(f"no fixtures: {folder}/manifest.json is absent; set PYLOG_FIXTURES to a folder of Kafka's files")
+    return folder
 
 
 def pytest_report_header() -> list[str]:
     there = (FIXTURES / "manifest.json").is_file()
-    return [f"fixtures: {FIXTURES}{'' if there else ' (ABSENT: tests against files of a real Kafka will be skipped)'}"]
+    return [f"fixtures: {FIXTURES}{'' if there else ' (ABSENT: their tests run on tests/golden alone)'}"]

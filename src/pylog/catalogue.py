@@ -165,6 +165,8 @@ class Catalogue:
         known = self.image.nodes.get(node)
         if known is None or set(known.directories) != set(directories):
             records = metadata.register_node(node, incarnation=uuid.uuid4(), directories=directories) + records
+        if not self.image.features:
+            records = metadata.set_features(metadata.FEATURES) + records
         now = self._now_ms()
         batch = encode([Record(value) for value in records], now_ms=now)
         self._partition.append(batch, epoch=self.epoch, now_ms=now, origin=Origin.RAFT_LEADER)

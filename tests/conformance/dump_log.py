@@ -34,8 +34,14 @@ TIME_ENTRY = re.compile(rb"timestamp: (?P<timestamp>-?\d+) offset: (?P<offset>\d
 PLAIN = re.compile(
     rb"Log starting offset: |Snapshot end offset: |.* is empty\.$|.* passed sanity check\.$|producerId: |version: "
 )
-# Slf4j's notice that no logger is installed; and the tool's own surprise about a segment that does not begin at 0.
-NOISE = re.compile(r"SLF4J: |Non-consecutive offsets in|\s*-1 is followed by \d+|$")
+# The tool's own surprise about a segment that does not begin at 0.
+NOISE = re.compile(r"Non-consecutive offsets in|\s*-1 is followed by \d+|$")
+# Short lives: what starts quickly wins.
+JAVA = [
+    "java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+    "-Dfile.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", f"{JARS}/*",
+]  # fmt: skip
+QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +104,20 @@ def dump(paths: Iterable[Path], *options: str) -> tuple[list[Dump], list[str]]:
 
     Options are the tool's: --index-sanity-check, --cluster-metadata-decoder, --print-data-log... Iteration is deep.
     """
-    names = ",".join(str(path) for path in paths)
-    utf8 = ["-Dfile.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8", "-Dstdout.encoding=UTF-8"]
-    command = ["java", *utf8, "-cp", f"{JARS}/*", TOOL, "--deep-iteration", "--files", names, *options]
-    ran = subprocess.run(command, capture_output=True, check=False, timeout=240)
+    ran = run(paths, *options)
     dumps = parse(ran.stdout)
     complaints = [f"{one.path}: {words}" for one in dumps for words in one.complaints]
     complaints += [line for line in ran.stderr.decode(errors="replace").splitlines() if not NOISE.match(line)]
     if ran.returncode != 0:
         complaints.append(f"{TOOL} ended with exit code {ran.returncode}")
     return dumps, complaints
+
+
+def run(paths: Iterable[Path], *options: str, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Run the tool over files; gives what it printed, as bytes."""
+    names = ",".join(str(path) for path in paths)
+    command = [*JAVA[:1], QUIET, *JAVA[1:], TOOL, "--deep-iteration", "--files", names, *options]
+    return subprocess.run(command, capture_output=True, check=False, timeout=240, cwd=cwd)
 
 
 def parse(printed: bytes) -> list[Dump]:

@@ -1,216 +1,282 @@
 """Makes the golden set anew (`make golden`): directories that a real Kafka wrote, and what its clients saw in them.
 
+    manifest.json                                       segments and batches of each partition; what was damaged
     STAGE/logdir/                                       a broker's log directory after it stopped
     STAGE/expected/NAME.expected.jsonl.gz               a line a record, read_uncommitted
-    STAGE/expected/NAME.read_committed.expected.jsonl.gz
+    STAGE/expected/NAME.read_committed.expected.jsonl.gz  the same, read_committed (topics with transactions)
     STAGE/expected/NAME.meta.json                       configs, watermarks, last stable offset, look-ups by time
+    STAGE/dump/NAME/FILE.txt.gz                         what Kafka's dump tool prints of a file
 
-    clean      a clean stop: all codecs, transactions committed, aborted and open, trimmed, rolled, LogAppendTime
-    unclean    after SIGKILL: transactions and plain records behind the recovery point
+    clean            a clean stop: all codecs, transactions committed, aborted and open, trimmed, rolled, LogAppendTime,
+                     recompressed, written to under three leader epochs, compacted once and three times
+    compact-before   the compacted ones before the first cleaning
+    unclean          after SIGKILL: nothing was flushed, room is reserved behind the entries of active indexes
+    unclean-torn     the same, the last batch of each partition cut in half by hand
+    unclean-flip     the same, one bit flipped by hand in the last segment but one
+    ...-recovered    the three after Kafka's own recovery and a clean stop
 
-Small, so that every clone has it. Records and timestamps are the same each time; ids, epochs' times and markers' clocks
-are not.
+The layout is that of every set that tests/oracle can be run on (PYLOG_FIXTURES). Small, so that every clone has it.
+Records and their timestamps are the same each time; ids, epochs of time and the clocks of markers are not.
 """
 
 import gzip
 import json
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from conformance import dump_log
 from conformance.kafka_broker import UP_SECONDS, admin, broker, create_topics
+from golden.clients import CODECS, fill_keys, look, send, transactions
 
 HERE = Path(__file__).parent
-START_MS = 1_700_000_000_000
-CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-SMALL = {"internal.segment.bytes": "3000", "index.interval.bytes": "200", "segment.index.bytes": "4096"}
-INDEX = {"segment.index.bytes": "4096"}
+STAGES = ["clean", "compact-before", *(f"unclean{kind}{end}" for kind in ("", "-torn", "-flip")
+          for end in ("", "-recovered"))]  # fmt: skip
+METADATA = "__cluster_metadata-0"
+INDEX = {"segment.index.bytes": "1024", "file.delete.delay.ms": "0"}
+SMALL = {"internal.segment.bytes": "3000", "index.interval.bytes": "200", **INDEX}
+COMPACTED = {
+    **SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "3600000000000",
+    "min.compaction.lag.ms": "9223372036854775807",
+}  # fmt: skip
 TOPICS = {
-    **{f"codec-{codec}": {"compression.type": "producer", **INDEX} for codec in CODECS},
+    **{f"codec-{codec}": INDEX for codec in CODECS},
     "append-time": {"message.timestamp.type": "LogAppendTime", **INDEX},
-    "recompressed": {"compression.type": "lz4", **INDEX},
+    "recompressed-lz4": {"compression.type": "lz4", **INDEX},
+    "recompressed-none": {"compression.type": "uncompressed", **INDEX},
     "rolled": SMALL,
     "trimmed": SMALL,
+    "epochs": INDEX,
+    "empty": INDEX,
     "txn": SMALL,
+    "compacted-keep": {**COMPACTED, "delete.retention.ms": "86400000"},
+    "compacted-drop": {**COMPACTED, "delete.retention.ms": "100"},
+}
+UNCLEAN = {"unclean": SMALL, "unclean-txn": SMALL}
+SETTINGS = {
+    "log.cleaner.backoff.ms": "100",
+    "log.initial.task.delay.ms": "100",
+    "log.retention.check.interval.ms": "200",
+    "log.flush.offset.checkpoint.interval.ms": "3600000",
 }
 
 
-def send(servers: str, topic: str, count: int, **settings: Any) -> None:
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "batch.num.messages": 7, **settings})
-    for i in range(count):
-        value = None if i % 11 == 3 else b"" if i % 11 == 5 else b"value %d " % i * (i % 9)
-        key = None if i % 7 == 2 else b"" if i % 7 == 4 else b"key %d" % (i % 5)
-        headers = [("h", b"%d" % i), ("h", None), ("e", b"")][: i % 4]
-        timestamp = START_MS + 1000 * i - 2500 * (i % 3)
-        producer.produce(topic, value, key, partition=0, timestamp=timestamp, headers=headers)
-        if i % 7 == 6:
-            producer.flush()
-    assert producer.flush(UP_SECONDS) == 0
+def until(done: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + UP_SECONDS
+    while not done():
+        assert time.monotonic() < deadline, f"in vain: {what}"
+        time.sleep(0.1)
 
 
-@contextmanager
-def transactional(servers: str, name: str) -> Iterator[Any]:
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": servers, "transactional.id": name, "transaction.timeout.ms": 600_000})
-    producer.init_transactions(UP_SECONDS)
-    yield producer
-
-
-def transactions(servers: str, topic: str, stay: list[Any]) -> None:
-    """Interleaved: committed, aborted, and at the end one that stays open."""
-    with transactional(servers, f"{topic}-a") as one, transactional(servers, f"{topic}-b") as two:
-        for turn in range(6):
-            one.begin_transaction()
-            two.begin_transaction()
-            for i in range(4):
-                one.produce(topic, b"one %d %d" % (turn, i), b"k", 0, timestamp=START_MS + turn)
-                two.produce(topic, b"two %d %d" % (turn, i), b"k", 0, timestamp=START_MS + turn)
-                one.flush()
-                two.flush()
-            one.commit_transaction()
-            (two.abort_transaction if turn % 2 else two.commit_transaction)()
-            send(servers, topic, 2)
-        one.begin_transaction()
-        one.produce(topic, b"open", b"k", 0, timestamp=START_MS)
-        one.flush()
-        stay += [one, two]
-
-
-def look(servers: str, topic: str, into: Path, config: dict[str, str]) -> None:
-    """Write down what clients see of a partition."""
-    from confluent_kafka import IsolationLevel, TopicPartition
-    from confluent_kafka.admin import OffsetSpec
-
-    key = TopicPartition(topic, 0)
-    client = admin(servers)
-
-    def listed(spec: Any, isolation: Any = None) -> Any:
-        more = {} if isolation is None else {"isolation_level": isolation}
-        return next(iter(client.list_offsets({key: spec}, **more).values())).result(UP_SECONDS)
-
-    rows = records(servers, topic, "read_uncommitted")
-    committed = records(servers, topic, "read_committed")
-    low, high = listed(OffsetSpec.earliest()).offset, listed(OffsetSpec.latest()).offset
-    newest = listed(OffsetSpec.max_timestamp())
-    times = sorted({row["timestamp"] + step for row in rows for step in (-1, 0, 1)} | {0})
-    meta = {
-        "topic": topic, "partition": 0, "configs": config, "low": low, "high": high, "records": len(rows),
-        "last_stable_offset": listed(OffsetSpec.latest(), IsolationLevel.READ_COMMITTED).offset,
-        "records_committed": len(committed), "max_timestamp": [newest.timestamp, newest.offset],
-        "offsets_for_times": [[time, at] for time, at in zip(times, for_times(servers, topic, times), strict=True)],
-    }  # fmt: skip
-    into.mkdir(parents=True, exist_ok=True)
-    (into / f"{topic}-0.meta.json").write_text(json.dumps(meta) + "\n")
-    for name, found in (("expected", rows), ("read_committed.expected", committed)):
-        text = "".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in found)
-        (into / f"{topic}-0.{name}.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
-
-
-def for_times(servers: str, topic: str, times: list[int]) -> list[int]:
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "look"})
-    found = [consumer.offsets_for_times([TopicPartition(topic, 0, time)], UP_SECONDS)[0].offset for time in times]
-    consumer.close()
-    return found
-
-
-def records(servers: str, topic: str, isolation: str) -> list[dict[str, Any]]:
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-
-    consumer = Consumer({
-        "bootstrap.servers": servers, "group.id": "look", "enable.auto.commit": False, "isolation.level": isolation,
-        "enable.partition.eof": True,
-    })  # fmt: skip
-    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-    rows = []
-    while True:
-        message = consumer.poll(UP_SECONDS)
-        assert message is not None
-        if message.error():
-            assert message.error().name() == "_PARTITION_EOF", message.error()
-            consumer.close()
-            return rows
-        kind, timestamp = message.timestamp()
-        value, key = message.value(), message.key()
-        rows.append({
-            "offset": message.offset(), "timestamp": timestamp,
-            "timestamp_type": {1: "CreateTime", 2: "LogAppendTime"}[kind],
-            "key_hex": None if key is None else key.hex(), "value_hex": None if value is None else value.hex(),
-            "headers": [[name, None if data is None else data.hex()] for name, data in message.headers() or ()],
-            "leader_epoch": message.leader_epoch(),
-        })  # fmt: skip
-
-
-def keep(data: Path, stage: str, topics: list[str]) -> None:
-    target = HERE / stage / "logdir"
-    shutil.rmtree(target, ignore_errors=True)
+def keep(data: Path, stage: Path, names: list[str]) -> None:
+    """Copy partition folders, and the files of the log directory itself."""
+    target = stage / "logdir"
     target.mkdir(parents=True)
     for path in data.iterdir():
         if path.is_file() and path.name not in (".lock", "bootstrap.checkpoint"):
             shutil.copy2(path, target)
-    for topic in topics:
-        shutil.copytree(data / f"{topic}-0", target / f"{topic}-0")
+    for name in names:
+        shutil.copytree(data / name, target / name)
 
 
-def make_clean(work: Path) -> None:
+# --- closed ---------------------------------------------------------------------------------------------------------
+
+
+def make_clean(work: Path, target: Path) -> None:
     data = work / "data"
     data.mkdir(parents=True)
-    stay: list[Any] = []
-    with broker(data, work) as servers:
+    compacted = [name for name in TOPICS if name.startswith("compacted")]
+    with broker(data, work, settings=SETTINGS) as servers:
         create_topics(servers, TOPICS)
         for codec in CODECS:
             send(servers, f"codec-{codec}", 40, **{"compression.type": codec})
         send(servers, "append-time", 15, **{"compression.type": "lz4"})
-        send(servers, "recompressed", 30, **{"compression.type": "zstd"})
+        send(servers, "recompressed-lz4", 30, **{"compression.type": "zstd"})
+        send(servers, "recompressed-none", 30, **{"compression.type": "gzip"})
         send(servers, "rolled", 150)
         send(servers, "trimmed", 120)
-        trim(servers, "trimmed", 61)
-    with broker(data, work) as servers:
-        # A second leader epoch.
+        trim(servers, data, "trimmed", 61)
+        send(servers, "epochs", 5)
+        for topic in compacted:
+            fill_keys(servers, topic, 0, 10)
+            look(servers, topic, target / "compact-before" / "expected", TOPICS[topic])
+    keep(data, target / "compact-before", [f"{topic}-0" for topic in compacted])
+    with broker(data, work, settings=SETTINGS) as servers:
+        send(servers, "epochs", 5, **{"compression.type": "gzip"})
         send(servers, "rolled", 20, **{"enable.idempotence": True})
+        compact(servers, data)
+    stay: list[Any] = []
+    with broker(data, work, settings=SETTINGS) as servers:
+        send(servers, "epochs", 5, **{"enable.idempotence": True})
         transactions(servers, "txn", stay)
         for topic, config in TOPICS.items():
-            look(servers, topic, HERE / "clean" / "expected", config)
-    keep(data, "clean", list(TOPICS))
+            changed = {"min.compaction.lag.ms": "0"} if topic in compacted else {}
+            look(servers, topic, target / "clean" / "expected", {**config, **changed})
+    keep(data, target / "clean", sorted(path.name for path in data.glob("*-0")))
 
 
-def trim(servers: str, topic: str, offset: int) -> None:
+def trim(servers: str, data: Path, topic: str, offset: int) -> None:
+    """Delete records, and wait until the segments below are gone: until then a look-up by time stops at them."""
     from confluent_kafka import TopicPartition
 
     client = admin(servers)
     for answer in client.delete_records([TopicPartition(topic, 0, offset)]).values():
         answer.result(UP_SECONDS)
+    until(lambda: not list((data / f"{topic}-0").glob(f"{0:020d}.*")), f"{topic} loses its first segment")
 
 
-def make_unclean(work: Path) -> None:
+def compact(servers: str, data: Path) -> None:
+    """Clean compacted-keep once, and compacted-drop three times with more written in between."""
+    for topic in ("compacted-keep", "compacted-drop"):
+        alter(servers, topic, "min.compaction.lag.ms", "0")
+        until_cleaned(data, topic)
+    for turn in (10, 15):
+        fill_keys(servers, "compacted-drop", turn, 5)
+        until_cleaned(data, "compacted-drop")
+
+
+def alter(servers: str, topic: str, name: str, value: str) -> None:
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    client = admin(servers)
+    for answer in client.incremental_alter_configs([resource]).values():
+        answer.result(UP_SECONDS)
+
+
+def until_cleaned(data: Path, topic: str) -> None:
+    """Until the cleaner has come to the active segment."""
+
+    def done() -> bool:
+        path = data / "cleaner-offset-checkpoint"
+        active = int(max((data / f"{topic}-0").glob("*.log")).stem)
+        return path.exists() and f"{topic} 0 {active}" in path.read_text().splitlines()
+
+    until(done, f"{topic} is cleaned")
+
+
+def dump(stage: Path) -> None:
+    logdir = stage / "logdir"
+    kinds = ("log", "index", "timeindex", "txnindex", "snapshot")
+    paths = sorted(path.relative_to(logdir) for kind in kinds for path in logdir.glob(f"*/*.{kind}"))
+    for of_metadata, option in ((False, "--print-data-log"), (True, "--cluster-metadata-decoder")):
+        wanted = [path for path in paths if (path.parent.name == METADATA) == of_metadata]
+        if not wanted:
+            continue
+        ran = dump_log.run(wanted, option, cwd=logdir)
+        assert ran.returncode == 0, ran.stderr.decode()
+        _, *parts = re.split(rb"^Dumping (\S+)\n", ran.stdout, flags=re.MULTILINE)
+        for name, text in zip(parts[::2], parts[1::2], strict=True):
+            path = stage / "dump" / f"{name.decode()}.txt.gz"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(gzip.compress(b"Dumping %s\n" % name + text, mtime=0))
+
+
+# --- killed ---------------------------------------------------------------------------------------------------------
+
+
+def make_unclean(work: Path, target: Path) -> dict[str, Any]:
     data = work / "data"
     data.mkdir(parents=True)
     stay: list[Any] = []
-    topics = {"unclean": SMALL, "unclean-txn": SMALL}
-    with broker(data, work, kill=True) as servers:
-        create_topics(servers, topics)
+    with broker(data, work, kill=True, settings=SETTINGS) as servers:
+        create_topics(servers, UNCLEAN)
         send(servers, "unclean", 100)
         transactions(servers, "unclean-txn", stay)
-        for topic, config in topics.items():
-            look(servers, topic, HERE / "unclean" / "expected", config)
-    keep(data, "unclean", list(topics))
+        for topic, config in UNCLEAN.items():
+            look(servers, topic, target / "unclean" / "expected", config)
+    names = [f"{topic}-0" for topic in UNCLEAN]
+    damage: dict[str, Any] = {}
+    for stage, harm in (("unclean", None), ("unclean-torn", torn), ("unclean-flip", flipped)):
+        copy = work / stage
+        shutil.copytree(data, copy)
+        if harm is not None:
+            damage[stage] = {name: harm(copy / name) for name in names}
+        keep(copy, target / stage, names)
+        if harm is not None:
+            (target / stage / "damage.json").write_text(json.dumps(damage[stage], indent=1) + "\n")
+        with broker(copy, work, settings=SETTINGS) as servers:
+            for topic, config in UNCLEAN.items():
+                look(servers, topic, target / f"{stage}-recovered" / "expected", config)
+        keep(copy, target / f"{stage}-recovered", names)
+    return damage
+
+
+def batches(path: Path) -> list[tuple[int, int, int, int]]:
+    """Position, size, first and last offset of each batch, by its header alone."""
+    data, found, position = path.read_bytes(), [], 0
+    while position < len(data):
+        base = int.from_bytes(data[position : position + 8], "big")
+        size = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        last = base + int.from_bytes(data[position + 23 : position + 27], "big")
+        found.append((position, size, base, last))
+        position += size
+    return found
+
+
+def torn(folder: Path) -> dict[str, Any]:
+    """Cut the last batch in half."""
+    path = max(path for path in folder.glob("*.log") if path.stat().st_size)
+    position, size, base, last = batches(path)[-1]
+    with path.open("r+b") as file:
+        file.truncate(position + size // 2)
+    return {"file": path.name, "cut_to": position + size // 2, **_batch(position, size, base, last)}
+
+
+def flipped(folder: Path) -> dict[str, Any]:
+    """Flip a bit in the middle batch of the last segment but one."""
+    path = sorted(folder.glob("*.log"))[-2]
+    found = batches(path)
+    position, size, base, last = found[len(found) // 2]
+    data, at = bytearray(path.read_bytes()), position + (61 + size) // 2
+    data[at] ^= 16
+    path.write_bytes(data)
+    return {"file": path.name, "byte": at, "xor": 16, **_batch(position, size, base, last)}
+
+
+def _batch(position: int, size: int, base: int, last: int) -> dict[str, int]:
+    return {"batch_position": position, "batch_size": size, "batch_base_offset": base, "batch_last_offset": last}
+
+
+# --- all of it ------------------------------------------------------------------------------------------------------
+
+
+def manifest(target: Path, damage: dict[str, Any]) -> dict[str, Any]:
+    def segment(path: Path) -> dict[str, int]:
+        whole = not path.parents[2].name.endswith("-torn")
+        count = {"batches": len(batches(path))} if whole else {}
+        return {"base": int(path.stem), "bytes": path.stat().st_size, **count}
+
+    stages = {
+        stage: {
+            folder.name: {"segments": [segment(path) for path in sorted(folder.glob("*.log"))]}
+            for folder in sorted((target / stage / "logdir").glob("*-0"))
+        }
+        for stage in STAGES
+    }
+    return {"made_by": "Apache Kafka 4.3.1", "damage": damage, "stages": stages}
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "golden"
+        make_clean(Path(folder) / "clean", target)
+        damage = make_unclean(Path(folder) / "unclean", target)
+        for stage in ("clean", "compact-before", "unclean"):
+            dump(target / stage)
+        (target / "manifest.json").write_text(json.dumps(manifest(target, damage), indent=1) + "\n")
+        for stage in STAGES:
+            shutil.rmtree(HERE / stage, ignore_errors=True)
+        shutil.copytree(target, HERE, dirs_exist_ok=True)
+    size = sum(path.stat().st_size for path in HERE.rglob("*") if path.is_file())
+    print(f"{size} bytes in {HERE}", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    for stage in ("clean", "unclean"):
-        shutil.rmtree(HERE / stage, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as folder:
-        make_clean(Path(folder) / "clean")
-        make_unclean(Path(folder) / "unclean")
-    manifest = {"made_by": "Apache Kafka 4.3.1", "stages": ["clean", "unclean"]}
-    (HERE / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
-    size = sum(path.stat().st_size for path in HERE.rglob("*") if path.is_file())
-    print(f"{size} bytes in {HERE}", file=sys.stderr)
+    main()

@@ -1,8 +1,19 @@
-"""What the tests against files of a real Kafka share. Where the files lie is said in tests/conftest.py (`fixtures`)."""
+"""What the tests against files of a real Kafka share.
+
+They run on the project's own small set (tests/golden) and on the one that tests/conftest.py finds (`fixtures`), which
+alone has facts.
+"""
 
 from pathlib import Path
 
 import pytest
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "fixtures" in metafunc.fixturenames and "facts" not in metafunc.fixturenames:
+        metafunc.parametrize("fixtures", [GOLDEN, None], ids=["golden", "given"], indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")

@@ -98,7 +98,8 @@ def test_index_and_snapshot_entries_are_those_that_kafka_prints(fixtures: Path, 
     names = ("offset: ", "timestamp: ", "version: ", "producerId: ")
     seen = 0
     for path, text in kafka_dumps(fixtures, kind):
-        theirs = [line for line in text.splitlines() if line.startswith(names)]
+        # Of a file that has nothing but reserved space Kafka's tool prints an entry of zeros.
+        theirs = [line for line in text.splitlines() if line.startswith(names) and any(path.read_bytes())]
         assert [str(line) for line in dump_segment(FILES, str(path))] == theirs, path
         seen += len(theirs)
     assert seen
