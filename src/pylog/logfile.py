@@ -303,13 +303,17 @@ class LogFile:
         while position < size:
             data = self.file.read(position, min(length, size - position))
             spans, valid, reason = walk(data, check_crc=check_crc)
+            before = expected  # what the last batch should not be below
             for index, span in enumerate(spans):
                 if span.base_offset < expected or span.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
                     reason = f"offset {span.base_offset} does not follow {expected - 1} in this segment"
-                    valid = span.position
+                    if index > 0 and before <= span.base_offset and before < spans[index - 1].base_offset:
+                        # Without the last batch, which left a gap, this one would fit.
+                        index, expected = index - 1, before
+                    valid = spans[index].position
                     del spans[index:]
                     break
-                expected = span.last_offset + 1
+                before, expected = expected, span.last_offset + 1
             if reason is None and valid == 0 and len(data) < size - position:
                 length *= 4
                 continue

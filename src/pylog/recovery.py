@@ -199,7 +199,8 @@ class Recovery:
             active.activate()
             first -= active.load() is not None
         self._from(first)
-        end = segments.active.next_offset
+        active = segments.active
+        end = max([active.next_offset, *(damage.next_offset for damage in active.log.damages)])
         if end < self.promised:
             self._missing(end)
             end = self.promised
@@ -242,6 +243,7 @@ class Recovery:
     def _one(self, index: int) -> None:
         """Rebuild the indexes of one sealed segment that lacks one of them, or has one that cannot be."""
         segment, end = self.segments[index], self.segments.end_of(index, self.promised)
+        logger.warning("%s-%d: the indexes of %s are built anew", *self.key, segment.path)
         sealed_size = segment.log.sealed_size
         segment.hide_index()
         fault = self._rebuilt(segment, end)
@@ -256,6 +258,7 @@ class Recovery:
     def _rebuild_times(self, index: int) -> None:
         """Rebuild the time index of one segment, which nothing else depends on. (Kafka leaves it empty.)"""
         segment = self.segments[index]
+        logger.warning("%s-%d: the time index of %s is built anew", *self.key, segment.path)
         segment.hide_index()
         segment.activate()
         for _ in segment.recover(with_transactions=False):
