@@ -196,6 +196,7 @@ class LogDirectory:
         for partition in partitions:
             partition.publish()
         self._published.sync()
+        cleaned = dict(self._cleaner_offsets)
         for partition in partitions:
             key = TopicPartition(partition.topic, partition.number)
             self._recovery_points[key] = partition.durable_offset
@@ -206,6 +207,8 @@ class LogDirectory:
             if self._cleaner_offsets.get(key, 0) > partition.next_offset:
                 # Truncated since it was cleaned.
                 self._cleaner_offsets[key] = partition.next_offset
+        if self._cleaner_offsets != cleaned:
+            write_offsets(self.files, join(self.path, CLEANER_OFFSETS), self._cleaner_offsets)
         write_offsets(self.files, join(self.path, RECOVERY_POINTS), self._recovery_points)
         write_offsets(self.files, join(self.path, START_OFFSETS), self._start_offsets)
         write_offsets(self.files, join(self.path, HIGH_WATERMARKS), self._high_watermarks)

@@ -405,11 +405,11 @@ class Partition(WrittenPartition):
         """
         with self._lock:
             self._check_usable()
-            target, generation = self._written_end, self._generation
+            target, generation, cuts = self._written_end, self._generation, self._cuts
         if target > self.durable_offset or self._local.has_unsynced_names:
             try:
                 self._local.sync(self.durable_offset)
-            except LogNotFound:
+            except (Closed, LogNotFound):
                 # Removed meanwhile, and with it what was to be synced (KAFKA-15391); else it is missing for good.
                 if generation == self._generation and not self._closed:
                     raise
@@ -420,7 +420,8 @@ class Partition(WrittenPartition):
                     raise
                 raise DurabilityUnknown(self._failed_words(error)) from error
         with self._lock:
-            self.durable_offset = min(max(self.durable_offset, target), self.next_offset)
+            if cuts == self._cuts:
+                self.durable_offset = max(self.durable_offset, target)
             return self.durable_offset
 
     def advance_high_watermark(self, offset: int) -> bool:

@@ -5,7 +5,7 @@ is taken away is announced by a new generation, before it goes.
 
 The latch falls with a failed write or sync: the files are in doubt then, so every later call raises PartitionFailed
 until the log is opened again and recovery has read what is really there (a failed fsync is never tried again). A full
-disk does not latch: the file was put back to the last whole batch.
+disk does not latch an append: the file was put back to the last whole batch.
 """
 
 import logging
@@ -13,7 +13,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pylog.errors import DiskFull, DurabilityUnknown, NotLeaderOrFollower, PartitionFailed, PylogError
+from pylog.errors import (
+    DiskFull,
+    DurabilityUnknown,
+    NotLeaderOrFollower,
+    PartitionFailed,
+    PylogError,
+    StorageError,
+)
 from pylog.published import Entry, State
 from pylog.readable import ReadablePartition
 
@@ -27,6 +34,7 @@ class WrittenPartition(ReadablePartition):
         super().__init__(directory, topic, number)
         self._entry = entry
         self._generation = 0
+        self._cuts = 0  # how often something was taken away from the end
         self._failure: BaseException | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -125,10 +133,15 @@ class WrittenPartition(ReadablePartition):
         """
         self.high_watermark = min(self.high_watermark, offset)
         self.durable_offset = min(self.durable_offset, durable_offset)
+        self._cuts += 1
         with self._changing_files():
             # Into both slots: where a later publishing is torn and the one before it lost, what is left is not older.
             self._publish()
             if self._entry is not None:
                 # On disk before the files get shorter: else the next open would miss what was taken away on purpose.
                 self._entry.sync()
-            yield
+            try:
+                yield
+            except DiskFull as error:
+                # Half of it may be gone: unlike an append, this cannot be taken back.
+                raise StorageError(f"{self.directory} was being cut at offset {offset}: {error}") from error

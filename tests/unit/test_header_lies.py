@@ -40,5 +40,5 @@ def test_a_look_up_by_time_does_not_believe_it() -> None:
 
 def test_a_batch_that_says_it_is_the_last_is_held_against_what_follows_it() -> None:
     partition = lying(4, 1, 2).partition
-    with pytest.raises(CorruptBatch, match="offset 2 .* follows offset 3"):
+    with pytest.raises(CorruptBatch, match=r"offset 2 .* follows offset 3"):
         partition.read(1, 1 << 20, upto=4)

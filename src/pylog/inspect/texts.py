@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterator
 
 from pylog.checkpoint import DAMAGES, read_damages, read_epochs, read_offsets, read_properties, read_topic_id
-from pylog.errors import PylogError
+from pylog.errors import LogNotFound, PylogError
 from pylog.files import Files
 from pylog.inspect.scan import words
 from pylog.inspect.values import CheckpointEntry, DumpLine, Problem
@@ -35,6 +35,8 @@ ADVICE = {
 def text_lines(files: Files, path: str) -> Iterator[DumpLine]:
     """The entries of a text file, or one Problem. Raises: LogNotFound, StorageError (the disk)."""
     directory, _, name = path.rpartition("/")
+    if files.stat(path) is None:
+        raise LogNotFound(f"{path}: there is no such file")
     try:
         yield from _entries(files, directory, path, name)
     except (PylogError, ValueError, RecursionError) as error:

@@ -1,0 +1,137 @@
+"""Damage that opening a partition meets: in sealed segments, in markers, and in what no CRC covers."""
+
+import pytest
+
+from bugs.partition_log import DIRECTORY, NOW, Log
+from pylog.batch import encode
+from pylog.errors import CorruptBatch
+from pylog.kernel import Record
+from pylog.partition import Checkpoint
+from pylog.segment import Segment
+
+
+def positions(segment: Segment) -> dict[int, tuple[int, int]]:
+    """Where each batch begins, and its size, by its last offset."""
+    return {
+        span.last_offset: (window.position + span.position, span.size)
+        for window in segment.scan(check_crc=False) for span in window.spans
+    }  # fmt: skip
+
+
+def change(log: Log, segment: Segment, position: int, data: bytes) -> None:
+    log.files.open(segment.path).write(position, data)
+
+
+def test_epochs_are_read_anew_where_the_checkpoint_is_damaged() -> None:
+    log = Log()
+    log.append("a", epoch=1)
+    log.append("b", epoch=4)
+    log.files.replace_file(f"{DIRECTORY}/leader-epoch-checkpoint", b"\xff")
+    assert log.reopen().epochs.entries == [(1, 0), (4, 1)]
+
+
+def test_batches_without_epochs_make_none() -> None:
+    log = Log()
+    for offset in range(3):
+        batch = encode([Record(b"x", b"k", NOW)], now_ms=NOW, base_offset=offset, leader_epoch=-1)
+        log.partition.append_follower(batch.data, epoch=0, now_ms=NOW)
+    assert (log.partition.next_offset, log.partition.epochs.entries) == (3, [])
+    log.files.replace_file(f"{DIRECTORY}/leader-epoch-checkpoint", b"\xff")
+    partition = log.reopen()
+    assert (partition.next_offset, partition.epochs.entries) == (3, [])
+
+
+def test_damage_that_nobody_was_promised_is_kept_too_where_the_log_was_closed_cleanly() -> None:
+    """As after Kafka, of which no durable offset is known: what follows the damage in later segments is good."""
+    log = Log()
+    values = log.fill(60)
+    log.partition.close()
+    segment, end = log.partition.segments[1]
+    log.files.remove(segment.path.removesuffix(".log") + ".index")
+    at = positions(segment)
+    for offset in (end - 2, end - 5):
+        position, size = at[offset]
+        change(log, segment, position + size - 1, b"\xff")
+    partition = log.reopen(Checkpoint(high_watermark=60))
+    assert sorted((lost.offset, lost.next_offset) for lost in partition.quarantined) == [
+        (end - 5, end - 4), (end - 2, end - 1),
+    ]  # fmt: skip
+    assert partition.next_offset == 60
+    assert log.values(end - 1) == values[end - 1 :]
+
+
+def test_what_a_sealed_segment_has_lost_at_its_end_is_told() -> None:
+    log = Log()
+    log.in_transaction("a", producer_id=5, sequence=0)
+    log.end(5, commit=False)
+    log.fill(40)
+    log.partition.close()
+    segment, end = log.partition.segments[0]
+    position, _ = positions(segment)[end - 1]
+    log.files.open(segment.path).truncate(position)
+    partition = log.reopen(Checkpoint(durable_offset=42, high_watermark=42))
+    (lost,) = partition.quarantined
+    assert (lost.path, lost.position, lost.bytes_lost) == (segment.path, position, 0)
+    assert (lost.offset, lost.next_offset, partition.next_offset) == (end - 1, end, 42)
+    assert len(log.values(end)) == 42 - end
+
+
+def test_a_transaction_stays_aborted_where_its_marker_is_damaged() -> None:
+    log = Log()
+    log.in_transaction("kept from readers", producer_id=5, sequence=0)
+    log.end(5, commit=False)
+    log.in_transaction("this too", producer_id=6, sequence=0)
+    log.end(6, commit=False)
+    log.fill(40)
+    aborted = log.partition.aborted(0, 44)
+    assert [txn.producer_id for txn in aborted] == [5, 6]
+    segment = log.partition.segments[0][0]
+    position, size = positions(segment)[1]
+    change(log, segment, position + size - 1, b"\xff")
+    partition = log.reopen(Checkpoint(clean=False, durable_offset=44, high_watermark=44))
+    assert [(lost.offset, lost.next_offset) for lost in partition.quarantined] == [(1, 2)]
+    assert [txn[:3] for txn in partition.aborted(0, 44)] == [txn[:3] for txn in aborted]
+
+
+def moved(log: Log, segment: Segment, last_offset: int, by: int) -> None:
+    """Let a batch say that it lies `by` offsets further on: no CRC covers that."""
+    position, _ = positions(segment)[last_offset]
+    base = int.from_bytes(log.files.open(segment.path).read(position, 8), "big")
+    change(log, segment, position, (base + by).to_bytes(8, "big"))
+
+
+@pytest.mark.parametrize("size", [10, 400_000])
+def test_a_last_batch_that_lies_beyond_the_end_is_damaged(size: int) -> None:
+    log = Log(segment_bytes=100 << 20)
+    values = log.fill(6, size=size)
+    log.partition.close()
+    segment = log.partition.segments[0][0]
+    moved(log, segment, 5, 3)
+    partition = log.reopen(Checkpoint(recovery_point=6, durable_offset=6, high_watermark=6))
+    (lost,) = partition.quarantined
+    assert (lost.offset, lost.next_offset, lost.position) == (5, 6, positions(segment)[4][0] + positions(segment)[4][1])
+    assert partition.next_offset == 6
+    with pytest.raises(CorruptBatch, match="offsets 5 to 5 are damaged"):
+        partition.read(5, 1, upto=6)
+    assert log.append("goes on").base_offset == 6
+    assert log.values(6) == ["goes on"] and values[5] not in log.values(6)
+
+
+def test_a_lie_behind_damage_is_not_believed_either() -> None:
+    log = Log(segment_bytes=100 << 20)
+    values = log.fill(20)
+    log.partition.close()
+    segment = log.partition.segments[0][0]
+    assert segment.offsets.last is not None and segment.offsets.last[0] > 10
+    damaged_at, _ = positions(segment)[5]
+    moved(log, segment, 19, 3)
+    change(log, segment, damaged_at + 8, b"\xff\xff\xff\xff")
+    partition = log.reopen(Checkpoint(recovery_point=20, durable_offset=20, high_watermark=20))
+    assert partition.next_offset == 20
+    found = partition.read(0, 1 << 20, upto=5)
+    assert found is not None and found.next_offset == 5 and len(values) == 20
+    with pytest.raises(CorruptBatch) as caught:
+        partition.read(5, 1, upto=20)
+    assert caught.value.position == damaged_at
+    log.append("after it")
+    assert log.values(20) == ["after it"]

@@ -1,0 +1,147 @@
+"""The latch of a partition, and what a sync does when something happens in the middle of it."""
+
+import errno
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from bugs.partition_log import DIRECTORY, NOW, InterruptingFiles, Log
+from pylog.errors import DurabilityUnknown, LogNotFound, PartitionFailed
+from pylog.files import DiskFiles, MemoryFiles
+from pylog.partition import Partition
+from pylog.published import Published
+from pylog.testing import FaultFiles
+
+
+def interrupted() -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_in_a_write_latches_and_is_an_interrupt() -> None:
+    files = InterruptingFiles(MemoryFiles())
+    log = Log(files)  # type: ignore[arg-type]
+    log.append("a")
+    files.begin(1, ("write",), interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        log.append("b")
+    with pytest.raises(PartitionFailed, match="failed earlier"):
+        log.append("c")
+
+
+def test_an_interrupt_in_a_sync_latches_and_is_an_interrupt() -> None:
+    files = InterruptingFiles(MemoryFiles())
+    log = Log(files)  # type: ignore[arg-type]
+    log.append("a")
+    files.begin(1, ("sync",), interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        log.partition.sync()
+    assert log.partition.failed and log.partition.durable_offset == 0
+    with pytest.raises(PartitionFailed):
+        log.partition.sync()
+
+
+def test_the_first_failure_is_the_one_that_is_told() -> None:
+    faults = FaultFiles(MemoryFiles(), once=False)
+    files = InterruptingFiles(faults)
+    log = Log(files)  # type: ignore[arg-type]
+    log.append("a")
+
+    def append_on_a_broken_disk() -> None:
+        faults.faults.fail_at = len(faults.sites) + 1
+        with pytest.raises(DurabilityUnknown, match="cannot write"):
+            log.append("b")
+
+    files.begin(1, ("sync",), append_on_a_broken_disk)
+    with pytest.raises(DurabilityUnknown, match="cannot sync"):
+        log.partition.sync()
+    with pytest.raises(PartitionFailed, match=r"failed earlier .*cannot write"):
+        log.append("c")
+
+
+def test_a_failure_that_cannot_be_published_latches_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    files = FaultFiles(MemoryFiles(), once=False)
+    files.make_dir("log")
+    entry = Published(files, "log/.pylog-published", writable=True).entry(UUID(int=7), 0)
+    log = Log(files)
+    log.partition = Partition(files, "log/u-0", "u", 0, log.config, entry)
+    log.partition.create(UUID(int=7), NOW)
+    log.append("a")
+    files.faults.fail_at = len(files.sites) + 1
+    with caplog.at_level(logging.ERROR, "pylog"), pytest.raises(DurabilityUnknown):
+        log.append("b")
+    assert "u-0: its failure could not be published: cannot write log/.pylog-published" in caplog.text
+    with pytest.raises(PartitionFailed):
+        log.append("c")
+
+
+def test_a_full_disk_latches_nothing() -> None:
+    files = FaultFiles(MemoryFiles(), error=errno.ENOSPC, once=False)
+    log = Log(files)
+    log.append("a")
+    files.faults.fail_at = len(files.sites) + 1
+    with pytest.raises(Exception, match="Free some space"):
+        log.append("b")
+    files.heal()
+    log.append("c")
+    assert log.values() == ["a", "c"]
+
+
+# --- files that go in the middle of a sync ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DiskFiles:
+    """A disk on which a file is looked for by its name each time: there is one descriptor for all."""
+    monkeypatch.chdir(tmp_path)
+    return DiskFiles(max_open=1)
+
+
+def begun_anew(log: Log) -> None:
+    log.partition.truncate_fully(5, NOW)
+    log.partition.purge(NOW)
+
+
+def deleted(log: Log) -> None:
+    """As `Topic.delete` does it."""
+    log.partition.close()
+    log.files.rename(DIRECTORY, "log/t-0.0a-delete")
+
+
+@pytest.mark.parametrize(
+    ("action", "call"), [(begun_anew, "sync"), (begun_anew, "sync_dir"), (deleted, "sync"), (deleted, "sync_dir")]
+)
+def test_what_was_removed_meanwhile_needs_no_sync(action: Callable[[Log], None], call: str, disk: DiskFiles) -> None:
+    files = InterruptingFiles(disk)
+    log = Log(files)  # type: ignore[arg-type]
+    log.append("a")
+    files.begin(1, (call,), lambda: action(log))
+    log.partition.sync()
+    assert files.calls > 0 and not log.partition.failed
+
+
+def test_a_file_that_is_missing_for_good_is_told(disk: DiskFiles) -> None:
+    log = Log(disk)
+    log.append("a")
+    disk.remove(log.partition.segments[0][0].path)
+    disk.open("other", create=True)
+    with pytest.raises(LogNotFound):
+        log.partition.sync()
+    assert log.partition.durable_offset == 0
+
+
+def test_a_full_disk_in_the_middle_of_a_truncation_latches() -> None:
+    """An append is taken back and tried again; what was cut off half is for the next open to look at."""
+    files = FaultFiles(MemoryFiles(), error=errno.ENOSPC, once=False)
+    log = Log(files)
+    log.fill(30)
+    assert len(log.partition.segments) > 1
+    files.faults.fail_at = len(files.sites) + 1
+    with pytest.raises(DurabilityUnknown, match="being cut at offset 0"):
+        log.partition.truncate_fully(50, NOW)
+    files.heal()
+    with pytest.raises(PartitionFailed):
+        log.append("b")
+    assert log.reopen().next_offset in (0, 50)
