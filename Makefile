@@ -96,7 +96,7 @@ model: .venv/dev.stamp ## hold a partition against its model (RUNS=2000 historie
 
 .PHONY: coverage
 coverage: .venv/dev.stamp ## branch coverage of the storage half; fails when a branch is missing
-	@$(PYTEST) -q --cov --cov-report=term-missing:skip-covered tests/unit tests/properties tests/bugs tests/oracle \
+	@$(PYTEST) -q -n $(JOBS) --dist loadgroup --cov --cov-report=term-missing:skip-covered tests/unit tests/bugs \
 		--ignore-glob='tests/unit/test_cli*' --ignore-glob='tests/unit/test_spark*'
 
 .PHONY: golden

@@ -330,7 +330,8 @@ class Recovery:
                 following = span.last_offset + 1
             if window.fault is not None:
                 self._quarantine(segment, window.fault, self.promised)
-                return self._misplaced(segment)
+                self._misplaced(segment)
+                return
 
     def _missing(self, offset: int) -> None:
         """The log ends at `offset`, below what was durable: what is missing is damage of no bytes."""

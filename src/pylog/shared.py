@@ -60,7 +60,6 @@ class SharedPartition(ReadablePartition):
         self._config = config
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
         self._stable_offset = 0
-        self._segments = Segments(self._segment)
         self._find_entry = find_entry
         self._entry: Entry | None = None
         # The generation, and the names of the files where it is odd.

@@ -5,10 +5,12 @@ import uuid
 import pytest
 
 from pylog.checkpoint import (
+    read_damages,
     read_epochs,
     read_offsets,
     read_properties,
     read_topic_id,
+    write_damages,
     write_epochs,
     write_offsets,
     write_properties,
@@ -129,3 +131,14 @@ def test_properties_as_java_reads_them(files: MemoryFiles) -> None:
     files.replace_file("d/p", b"a=1\nb=\\u12\n")
     with pytest.raises(StorageError, match=r"d/p, line 2: "):
         read_properties(files, "d/p")
+
+
+@pytest.mark.parametrize("line", ["5 10 5 6 7", "0 0 5 7 6", "8 0 5 6 7", "0 -1 5 6 7"])
+def test_damages_that_cannot_be_are_refused(line: str) -> None:
+    files = MemoryFiles()
+    files.make_dir("t-0")
+    write_damages(files, "t-0", {0: [(0, 5, 6, 7)]})
+    assert read_damages(files, "t-0") == {0: [(0, 5, 6, 7)]}
+    files.replace_file("t-0/pylog-damages", f"0\n1\n{line}\n".encode())
+    with pytest.raises(StorageError, match="t-0/pylog-damages, line 3"):
+        read_damages(files, "t-0")

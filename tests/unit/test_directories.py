@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -9,6 +10,7 @@ import pylog
 from pylog import Record, TopicPartition, errors
 from pylog.batch import encode, split
 from pylog.config import NodeConfig
+from pylog.directories import Directories
 from pylog.files import Files, MemoryFiles, join
 from pylog.message import NewTopic, Replacement
 from pylog.node import Node
@@ -179,3 +181,34 @@ def test_a_folder_that_was_moved_by_hand_is_found(tmp_path: Path) -> None:
         assert read(log, 0) == [b"0"] and Path(log.topic("t")[0].path).parent == paths[1]
         log.delete_records({TopicPartition("t", 0): 1})
         assert read(log, 0) == []
+
+
+def test_a_directory_that_fails_is_offline_unless_it_is_the_first() -> None:
+    directories = Directories(MemoryFiles(), PATHS, None)
+    first, second = directories
+    error = errors.StorageError("the disk is gone")
+    with pytest.raises(errors.StorageError, match="the disk is gone"):
+        directories.fail(first, error)
+    directories.check(second)
+    directories.fail(second, error)
+    assert list(directories) == [first] and directories.with_id(second.directory_id) is second
+    directories.check(first)
+    for refused in (
+        lambda: directories.check(second),
+        lambda: directories.home(TopicPartition("t", 0), second.directory_id),
+    ):
+        with pytest.raises(errors.KafkaStorage, match=r"log directory b is offline \(the disk is gone\)"):
+            refused()
+
+
+def test_where_no_directory_was_chosen_it_is_the_first() -> None:
+    directories = Directories(MemoryFiles(), PATHS, None)
+    assert directories.home(TopicPartition("t", 0), UUID(int=1)) is directories.first
+    with pytest.raises(errors.KafkaStorage, match="open the log with all of its directories"):
+        directories.home(TopicPartition("t", 0), UUID(int=1 << 100))
+
+
+def test_new_partitions_go_where_the_fewest_are() -> None:
+    directories = Directories(MemoryFiles(), PATHS, None)
+    first, second = (directory.directory_id for directory in directories)
+    assert directories.places(3, [first, first, UUID(int=5)]) == [second, second, first]

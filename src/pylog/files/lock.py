@@ -39,13 +39,14 @@ class FileLock:
 _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
-def _close_inherited() -> None:
+def close_inherited() -> None:
+    """Close every lock of this process: what a forked child does first."""
     # Closing the child's copy does not release the parent's lock: it lives as long as any copy is open.
     for lock in list(_held):
         lock.close()
 
 
-os.register_at_fork(after_in_child=_close_inherited)
+os.register_at_fork(after_in_child=close_inherited)
 
 
 def _take(path: str, content: bytes) -> int:

@@ -70,11 +70,12 @@ def batches(file: File) -> Iterator[Found | Damage]:
     """
     position, size, window = 0, file.size(), WINDOW_BYTES
     while position < size:
-        data = file.read(position, min(window, size - position))
-        at_end = position + len(data) >= size
-        if not data:
+        wanted = min(window, size - position)
+        data = file.read(position, wanted)
+        if len(data) < wanted:
             # The owner cut the file while it was read: what is gone is not damage.
-            return
+            size = position + len(data)
+        at_end = position + len(data) >= size
         spans, good, fault = walk(data, 0, check_crc=True)
         for span in spans:
             yield Found(position + span.position, Batch.parse(data, span.position))
@@ -97,8 +98,6 @@ def batches(file: File) -> Iterator[Found | Damage]:
 
 def _window_for(data: bytes, window: int) -> int:
     """How much to read for the batch that begins `data` and is larger than it."""
-    if len(data) < PREFIX_BYTES:
-        return window
     return max(window + 1, PREFIX_BYTES + int.from_bytes(data[8:12], "big", signed=True))
 
 

@@ -1,0 +1,279 @@
+"""`DiskFiles` when the system refuses: every error is typed, and nothing is left half done.
+
+A file whose descriptor was made to name a pipe fails as a broken device does; a lowered limit of the process makes a
+disk full, or takes its last descriptor.
+"""
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pylog.errors import Closed, DirectoryLocked, DiskFull, ReadOnly, StorageError
+from pylog.files import DiskFiles, refuse_network
+from pylog.files.disk_file import DiskFile
+from pylog.files.lock import close_inherited
+
+
+@contextmanager
+def limited(kind: int, soft: int) -> Iterator[None]:
+    """A lower limit of this process for a moment."""
+    before = resource.getrlimit(kind)
+    resource.setrlimit(kind, (soft, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, before)
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """The process can open nothing before it closes something."""
+    lowest = os.open("/dev/null", os.O_RDONLY)
+    os.close(lowest)
+    with limited(resource.RLIMIT_NOFILE, lowest):
+        yield
+
+
+@contextmanager
+def broken(file: DiskFile) -> Iterator[None]:
+    """The file's descriptor names a pipe: it cannot be read or written at a position, cut, mapped or synced."""
+    ends = os.pipe()
+    good = os.dup(file.descriptor)
+    os.dup2(ends[0], file.descriptor)
+    try:
+        yield
+    finally:
+        os.dup2(good, file.descriptor)
+        for descriptor in (good, *ends):
+            os.close(descriptor)
+
+
+def made(path: Path, content: bytes) -> DiskFile:
+    file = DiskFiles().open(str(path), create=True)
+    assert isinstance(file, DiskFile)
+    file.write(0, content)
+    return file
+
+
+# --- one file -------------------------------------------------------------------------------------------------------
+
+
+def test_a_cut_that_fails_leaves_the_length(tmp_path: Path) -> None:
+    file = made(tmp_path / "f", b"0123456789")
+    with broken(file), pytest.raises(StorageError, match=r"cannot cut at position 4 .*/f: Invalid argument"):
+        file.truncate(4)
+    assert (file.size(), file.read(0, 20)) == (10, b"0123456789")
+    file.truncate(4)
+    assert file.read(0, 20) == b"0123"
+
+
+def test_a_write_that_cannot_be_undone_ends_the_writing(tmp_path: Path) -> None:
+    file = made(tmp_path / "f", b"0123")
+    with broken(file), pytest.raises(StorageError, match=r"could not be undone .*behind position 4 are in doubt"):
+        file.write(4, b"45")
+    for call in (lambda: file.write(4, b"45"), file.sync, lambda: file.truncate(0), lambda: file.allocate(100)):
+        with pytest.raises(StorageError, match="could not be undone"):
+            call()
+    assert file.read(0, 20) == b"0123"
+    file.close()
+    assert (tmp_path / "f").read_bytes() == b"0123"
+
+
+def test_reading_from_a_broken_device_is_typed(tmp_path: Path) -> None:
+    file = made(tmp_path / "f", b"x" * 100_000)
+    with broken(file):
+        with pytest.raises(StorageError, match=r"cannot read 5 bytes at position 7 of .*/f"):
+            file.read(7, 5)
+        with pytest.raises(StorageError, match=r"cannot map .*/f"):
+            file.view()
+    assert file.pins == 0
+    assert file.view() == b"x" * 100_000
+
+
+def test_the_size_of_a_file_that_cannot_be_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"abc")
+    file = DiskFiles(read_only=True).open(str(tmp_path / "f"))
+    assert isinstance(file, DiskFile)
+    good = os.dup(file.descriptor)
+    os.close(file.descriptor)
+    try:
+        with pytest.raises(StorageError, match=r"cannot stat .*/f: Bad file descriptor"):
+            file.size()
+    finally:
+        os.dup2(good, file.descriptor)
+        os.close(good)
+    assert file.size() == 3
+
+
+def test_a_full_disk_refuses_to_reserve_and_takes_what_fits(tmp_path: Path) -> None:
+    file = made(tmp_path / "f", b"x" * 100)
+    with limited(resource.RLIMIT_FSIZE, 10_000):
+        with pytest.raises(DiskFull, match=r"cannot reserve 20000 bytes for .*/f"):
+            file.allocate(20_000)
+        assert (file.size(), os.path.getsize(file.path)) == (100, 100)
+        file.allocate(10_000)
+    assert (file.size(), os.path.getsize(file.path)) == (100, 10_000)
+
+
+def test_where_nothing_can_be_reserved_nothing_happens() -> None:
+    file = DiskFiles().open("/dev/null")
+    file.allocate(10_000)
+    file.write(0, b"x")
+    assert file.size() == 1
+
+
+def test_a_full_disk_between_the_calls_of_one_write(tmp_path: Path) -> None:
+    file = made(tmp_path / "f", b"x" * 100)
+    # What one call takes (1024 buffers) fits, of the next one half a buffer more.
+    with (
+        limited(resource.RLIMIT_FSIZE, 100 + 2 * 1024 + 5),
+        pytest.raises(DiskFull, match="6000 bytes at position 100"),
+    ):
+        file.write(100, *[b"yy"] * 3000)
+    assert (file.size(), os.path.getsize(file.path)) == (100, 100)
+    file.write(100, *[b"yy"] * 3000)
+    assert file.read(0, 10_000) == b"x" * 100 + b"y" * 6000
+
+
+class Overstated(bytearray):
+    """A buffer that has less in it than it says: the device seems to take none of the rest."""
+
+    def __len__(self) -> int:
+        return 5
+
+
+def test_a_write_that_gets_nowhere_counts_as_a_full_disk(tmp_path: Path) -> None:
+    file = made(tmp_path / "f", b"abc")
+    with pytest.raises(DiskFull, match="cannot write 5 bytes at position 3"):
+        file.write(3, Overstated())
+    assert (file.size(), file.read(0, 10)) == (3, b"abc")
+
+
+class Interrupted(bytearray):
+    """A buffer at which the second look, after the first system call, is interrupted."""
+
+    looked = 0
+
+    def __len__(self) -> int:
+        self.looked += 1
+        if self.looked > 1:
+            raise KeyboardInterrupt
+        return super().__len__()
+
+
+def test_a_write_interrupted_between_two_system_calls_is_taken_back(tmp_path: Path) -> None:
+    file = made(tmp_path / "f", b"abc")
+    with pytest.raises(KeyboardInterrupt):
+        file.write(3, *[b"y"] * 1024, Interrupted(b"rest"))
+    assert (file.size(), os.path.getsize(file.path)) == (3, 3)
+    file.write(3, b"d")
+    assert file.read(0, 10) == b"abcd"
+
+
+class Closing(bytearray):
+    """A buffer that has the file closed while it is being written, as another thread could."""
+
+    file: DiskFile
+
+    def __len__(self) -> int:
+        self.file.close()
+        return super().__len__()
+
+
+def test_a_file_closed_during_a_write_keeps_its_descriptor_until_the_end_of_it(tmp_path: Path) -> None:
+    buffer = Closing(b"def")
+    buffer.file = file = made(tmp_path / "f", b"abc")
+    file.write(3, buffer)
+    assert (file.descriptor, file.pins) == (-1, 0)
+    assert (tmp_path / "f").read_bytes() == b"abcdef"
+    with pytest.raises(Closed):
+        file.write(6, b"g")
+
+
+# --- names and directories ------------------------------------------------------------------------------------------
+
+
+def test_a_directory_that_comes_into_being_meanwhile_is_fine(tmp_path: Path) -> None:
+    # Its last part is there as soon as the one before it was made, as when another process makes it.
+    DiskFiles().make_dir(f"{tmp_path}/new/.")
+    assert DiskFiles().list_dir(str(tmp_path)) == ["new"]
+
+
+def test_paths_that_no_system_takes(tmp_path: Path) -> None:
+    files, long, loop = DiskFiles(), str(tmp_path / ("x" * 300)), str(tmp_path / "loop")
+    os.symlink(loop, loop)
+    for path in (long, loop):
+        for call in (files.stat, files.open, files.read_file):
+            with pytest.raises(StorageError, match="Choose another path"):
+                call(path)
+
+
+def test_the_last_descriptor_is_one_of_ours(tmp_path: Path) -> None:
+    files = DiskFiles()
+    first, second = (files.open(str(tmp_path / name), create=True) for name in "ab")
+    assert isinstance(first, DiskFile) and isinstance(second, DiskFile)
+    with no_descriptor_left():
+        assert files.list_dir(str(tmp_path)) == ["a", "b"]
+        assert (first.descriptor, second.descriptor >= 0) == (-1, True)
+    first.write(0, b"opened again")
+    assert files.read_file(first.path) == b"opened again"
+
+
+def test_a_file_is_opened_with_the_descriptor_of_another(tmp_path: Path) -> None:
+    files = DiskFiles()
+    first, second = (files.open(str(tmp_path / name), create=True) for name in "ab")
+    assert isinstance(first, DiskFile)
+    with no_descriptor_left():
+        third = files.open(str(tmp_path / "c"), create=True)
+    third.write(0, b"c")
+    assert first.descriptor == -1
+    assert (first.read(0, 9), second.read(0, 9), third.read(0, 9)) == (b"", b"", b"c")
+
+
+def test_without_any_descriptor_the_limit_is_named(tmp_path: Path) -> None:
+    files = DiskFiles()
+    with no_descriptor_left():
+        for call in (files.open, files.list_dir):
+            with pytest.raises(StorageError, match=r"Raise `ulimit -n`, or lower max_open_files"):
+                call(str(tmp_path))
+
+
+def test_where_the_mounts_cannot_be_read_everything_is_allowed(tmp_path: Path) -> None:
+    with no_descriptor_left():
+        refuse_network(str(tmp_path))
+
+
+def test_a_lock_that_cannot_be_written_is_typed_and_not_kept() -> None:
+    before = len(os.listdir("/dev/fd"))
+    with pytest.raises(StorageError, match="cannot lock /dev/null: Invalid argument"):
+        DiskFiles().lock("/dev/null", "pylog")
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_a_budget_is_at_most_half_of_what_the_process_may_open(tmp_path: Path) -> None:
+    with limited(resource.RLIMIT_NOFILE, 64):
+        files = DiskFiles(max_open=10_000)
+    opened = [files.open(str(tmp_path / str(number)), create=True) for number in range(50)]
+    assert sum(isinstance(file, DiskFile) and file.descriptor >= 0 for file in opened) == 32
+
+
+def test_a_reader_makes_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(ReadOnly, match="opened for reading"):
+        DiskFiles(read_only=True).make_dir(str(tmp_path / "new"))
+    DiskFiles(read_only=True).make_dir(str(tmp_path))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_forked_child_has_no_locks(tmp_path: Path) -> None:
+    """What runs in every child, called here where it can be measured; test_files.py has a real fork."""
+    path = str(tmp_path / ".lock")
+    lock = DiskFiles().lock(path, "pylog")
+    with pytest.raises(DirectoryLocked):
+        DiskFiles().lock(path, "pylog")
+    close_inherited()
+    DiskFiles().lock(path, "pylog").close()
+    lock.close()

@@ -1,0 +1,307 @@
+"""What a check says of segments and indexes that cannot be, and of files that go, or fail, while it runs."""
+
+import errno
+import struct
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+from crc32c import crc32c
+
+from bugs.partition_log import InterruptingFiles
+from pylog.batch import encode
+from pylog.checkpoint import write_epochs, write_offsets, write_topic_id
+from pylog.errors import StorageError
+from pylog.files import File, Files, MemoryFiles
+from pylog.inspect import AbortedEntry, Checked, OffsetEntry, Problem, TimeEntry, verify
+from pylog.kernel import Record
+from pylog.published import ENTRY_BYTES, Published, State
+from pylog.record import TopicPartition
+from pylog.seal import Mark, Seal, write_seal
+from pylog.testing import FaultFiles
+
+NOW = 1_700_000_000_000
+FOLDER = "data/t-0"
+TOPIC_ID = UUID(int=7)
+
+
+def batch(base: int, count: int = 1, *, epoch: int = 0) -> bytes:
+    records = [Record(b"v", b"k", NOW + base + number) for number in range(count)]
+    return bytes(encode(records, now_ms=NOW, base_offset=base, leader_epoch=epoch).data)
+
+
+def changed(data: bytes, position: int, value: bytes) -> bytes:
+    """With other bytes at a position of a batch, and the CRC that belongs to them."""
+    body = bytearray(data)
+    body[position : position + len(value)] = value
+    body[17:21] = crc32c(bytes(body[21:])).to_bytes(4, "big")
+    return bytes(body)
+
+
+def spoiled(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+def name(base: int, suffix: str) -> str:
+    return f"{FOLDER}/{base:020d}{suffix}"
+
+
+class Directory:
+    """t-0 with a sealed segment [0, 5) of five batches, and an active one that begins at 5."""
+
+    def __init__(self) -> None:
+        self.files = MemoryFiles()
+        self.files.make_dir(FOLDER)
+        self.put("data/meta.properties", b"version=1\nnode.id=1\n")
+        write_topic_id(self.files, FOLDER, TOPIC_ID)
+        write_epochs(self.files, f"{FOLDER}/leader-epoch-checkpoint", [(0, 0)])
+        self.put(name(0, ".log"), b"".join(batch(offset) for offset in range(5)))
+        self.put(name(0, ".index"), b"")
+        self.put(name(0, ".timeindex"), struct.pack(">qi", NOW + 4, 4))
+        self.active(batch(5))
+
+    def put(self, path: str, data: bytes) -> None:
+        self.files.replace_file(path, data)
+
+    def active(self, *parts: bytes) -> None:
+        self.put(name(5, ".log"), b"".join(parts))
+        for suffix in (".index", ".timeindex"):
+            self.put(name(5, suffix), b"")
+
+    def publish(self, state: State) -> None:
+        published = Published(self.files, "data/.pylog-published", writable=True)
+        published.entry(TOPIC_ID, 0).publish(state)
+        published.close()
+
+    def found(self, files: Files | None = None, *, harmless: bool = False) -> list[Problem]:
+        events = verify(files if files is not None else self.files, "data")
+        return [event for event in events if isinstance(event, Problem) and event.harmless is harmless]
+
+    def problem(self) -> Problem:
+        (one,) = self.found()
+        return one
+
+
+@pytest.fixture
+def directory() -> Directory:
+    made = Directory()
+    assert made.found() == made.found(harmless=True) == []
+    return made
+
+
+# --- batches that cannot be -------------------------------------------------------------------------------------------
+
+
+def test_an_offset_that_no_index_can_name(directory: Directory) -> None:
+    directory.active(batch(5), batch(5 + 2**31))
+    assert "is more than 2^31 - 1 above the segment's base 5" in directory.problem().what
+
+
+def test_records_that_cannot_be_decoded(directory: Directory) -> None:
+    directory.active(batch(5), changed(batch(6), 61, b"\x7f"))
+    problem = directory.problem()
+    assert problem.offset == 6 and "its records cannot be decoded" in problem.what
+
+
+def test_a_largest_timestamp_that_no_record_has(directory: Directory) -> None:
+    directory.active(changed(batch(5), 35, struct.pack(">q", NOW + 9)))
+    assert f"newest record has timestamp {NOW + 5}, and its header says {NOW + 9}" in directory.problem().what
+
+
+def test_records_that_are_not_as_many_or_not_where_the_header_says(directory: Directory) -> None:
+    further = bytearray(batch(5))
+    further[further.index(b"\x02k\x02v") - 1] = 2
+    fewer = changed(batch(5, 3), 57, struct.pack(">i", 2))
+    for lying in (changed(bytes(further), 0, b""), fewer):
+        directory.active(lying)
+        problem = directory.problem()
+        assert problem.offset == 5 and "its records cannot be decoded" in problem.what
+
+
+def test_a_batch_without_records_says_nothing(directory: Directory) -> None:
+    empty = batch(5)[:61]
+    empty = changed(empty, 8, struct.pack(">i", 49))
+    empty = changed(empty, 57, struct.pack(">i", 0))
+    directory.active(empty, batch(6))
+    assert directory.found() == []
+
+
+def test_only_the_first_damage_ends_what_indexes_are_held_against(directory: Directory) -> None:
+    size = len(batch(0))
+    directory.put(name(0, ".log"), batch(0) + spoiled(batch(1)) + batch(2) + spoiled(batch(3)) + batch(4))
+    directory.put(name(0, ".index"), struct.pack(">iiii", 1, 5, 4, 4 * size))
+    problems = directory.found()
+    assert [problem.offset for problem in problems] == [1, 3, 1]
+    assert "no batch of the log ends with offset 1" in problems[2].what
+
+
+def test_a_torn_tail_below_what_was_acknowledged_is_a_loss(directory: Directory) -> None:
+    directory.active(batch(5), batch(6)[:40])
+    directory.publish(State(next_offset=7, durable_offset=6))
+    problem = directory.problem()
+    assert problem.what.startswith("the last batch is cut off: 40 of") and "restore it" in problem.what_to_do
+    directory.publish(State(next_offset=6, durable_offset=6))
+    assert directory.found() == []
+
+
+def test_a_batch_that_is_not_newer_than_the_last_is_no_newest(directory: Directory) -> None:
+    older = changed(batch(6), 27, struct.pack(">qq", NOW, NOW))
+    directory.active(batch(5), older)
+    directory.put(name(5, ".timeindex"), struct.pack(">qi", NOW + 5, 0))
+    assert directory.found() == []
+
+
+# --- indexes ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_time_index_that_goes_back(directory: Directory) -> None:
+    directory.put(name(0, ".timeindex"), struct.pack(">qiqi", NOW + 4, 4, NOW + 3, 3))
+    assert f"entry 1: timestamp {NOW + 3}, relative offset 3 do not follow" in directory.problem().what
+
+
+def aborted(*entries: tuple[int, int, int, int, int]) -> bytes:
+    return b"".join(struct.pack(">hqqqq", *entry) for entry in entries)
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([(1, 5, 0, 2, 0)], "entry 0: version 1, and 0 is the only one"),
+        ([(0, 5, 0, 2, 0), (0, 6, 0, 2, 0)], "entry 1: last offset 2 does not follow 2"),
+        ([(0, 5, 0, 9, 0)], "entry 0: last offset 9 is not in this segment"),
+        ([(0, 5, 3, 2, 0)], "entry 0: the transaction starts at 3, behind its end 2"),
+    ],
+)
+def test_transactions_that_cannot_be(directory: Directory, entries: list[tuple[int, ...]], words: str) -> None:
+    directory.put(name(0, ".txnindex"), aborted((0, 5, 0, 2, 0)))
+    assert directory.found() == []
+    directory.put(name(0, ".txnindex"), aborted(*entries))  # type: ignore[arg-type]
+    assert words in directory.problem().what
+
+
+def test_half_an_entry_of_a_transaction_index_is_a_note(directory: Directory) -> None:
+    directory.put(name(0, ".txnindex"), aborted((0, 5, 0, 2, 0)) + b"half")
+    (note,) = directory.found(harmless=True)
+    assert (note.position, note.what) == (34, "4 bytes at the end are too few for an entry")
+
+
+def test_entries_are_shown_in_a_line_each() -> None:
+    assert str(OffsetEntry(5, 7)) == "offset: 5 position: 7"
+    assert str(TimeEntry(5, 7)) == "timestamp: 5 offset: 7"
+    assert str(AbortedEntry(0, 1, 2, 3, 4)).startswith("version: 0 producerId: 1")
+
+
+# --- the folder and its checkpoints -----------------------------------------------------------------------------------
+
+
+def test_epochs_that_are_missing_or_behind(directory: Directory) -> None:
+    directory.active(batch(5, epoch=3))
+    assert "its last epoch is 0, and the log has batches of epoch 3" in directory.problem().what
+    directory.files.remove(f"{FOLDER}/leader-epoch-checkpoint")
+    assert "it is missing, and the log has leader epochs up to 3" in directory.problem().what
+
+
+def test_a_snapshot_that_cannot_be_read(directory: Directory) -> None:
+    directory.put(name(5, ".snapshot"), b"?")
+    problem = directory.problem()
+    assert problem.path == name(5, ".snapshot") and problem.what_to_do.startswith("delete it")
+
+
+def test_what_is_not_of_a_log_is_a_note(directory: Directory) -> None:
+    directory.files.make_dir("data/photos")
+    directory.put("data/t-1.tmp", b"")
+    directory.files.remove("data/meta.properties")
+    assert [(note.path, note.what.partition(" ")[0]) for note in directory.found(harmless=True)] == [
+        ("data/photos", "its"), ("data/t-1.tmp", "it"), ("data/meta.properties", "it"),
+    ]  # fmt: skip
+
+
+def test_an_entry_of_what_was_published_that_is_damaged(directory: Directory) -> None:
+    directory.publish(State(next_offset=6, durable_offset=6))
+    directory.publish(State(next_offset=6, durable_offset=6))
+    file = directory.files.open("data/.pylog-published")
+    file.write(ENTRY_BYTES + 100, b"\xff" * (ENTRY_BYTES - 100))
+    (problem,) = directory.found()
+    assert problem.path == "data/.pylog-published"
+
+
+def test_a_checkpoint_that_promises_more(directory: Directory) -> None:
+    write_offsets(directory.files, "data/replication-offset-checkpoint", {TopicPartition("t", 0): 9})
+    assert "ends at offset 6, and this says that everything below 9 is replicated" in directory.problem().what
+
+
+# --- what happens meanwhile -------------------------------------------------------------------------------------------
+
+
+class Vanishing(InterruptingFiles):
+    """Files of which one is gone when it is opened or read, though it was listed."""
+
+    def __init__(self, inner: Files, path: str) -> None:
+        super().__init__(inner)
+        self.path = path
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        self._take(path)
+        return self.inner.open(path, create=create)
+
+    def read_file(self, path: str) -> bytes:
+        self._take(path)
+        return self.inner.read_file(path)
+
+    def _take(self, path: str) -> None:
+        if path == self.path and self.inner.stat(path) is not None:
+            self.inner.remove(path)
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".snapshot"])
+def test_a_file_that_retention_removes_meanwhile_is_passed_over(directory: Directory, suffix: str) -> None:
+    directory.put(name(0, ".snapshot"), b"not looked at any more")
+    files = Vanishing(directory.files, name(0, suffix))
+    events = list(verify(files, "data"))  # type: ignore[arg-type]
+    checked = [event.path for event in events if isinstance(event, Checked)]
+    assert name(5, ".log") in checked
+    assert (name(0, ".log") in checked) is (suffix == ".snapshot")
+    assert not [event for event in events if isinstance(event, Problem) and event.path == files.path]
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_passed_over(directory: Directory) -> None:
+    files = InterruptingFiles(directory.files)
+    files.begin(3, ("list_dir",), lambda: directory.files.rename(FOLDER, "data/away-delete"))
+    *_, totals = verify(files, "data")  # type: ignore[arg-type]
+    assert totals.partitions == totals.problems == 0  # type: ignore[union-attr]
+
+
+def failing(directory: Directory, call: str) -> tuple[FaultFiles, Callable[[], list[Problem]]]:
+    files = FaultFiles(directory.files, error=errno.EIO)
+    directory.found(files)
+    (at, *_) = [number for number, site in enumerate(files.sites, 1) if site.endswith(call)]
+    broken = FaultFiles(directory.files, at, error=errno.EIO)
+    return broken, lambda: directory.found(broken)
+
+
+def test_a_disk_that_fails_under_one_segment_is_told_and_the_others_are_checked(directory: Directory) -> None:
+    files, look = failing(directory, " read")
+    (problem,) = look()
+    assert files.failed and problem.path == name(0, ".log")
+    assert problem.what.startswith("cannot read") and "kernel's log" in problem.what_to_do
+
+
+def test_a_disk_that_fails_under_a_listing_ends_the_check(directory: Directory) -> None:
+    _, look = failing(directory, " list_dir")
+    with pytest.raises(StorageError, match="cannot list dir data"):
+        look()
+
+
+def test_a_seal_whose_log_goes_meanwhile_says_nothing(directory: Directory) -> None:
+    seal = Seal(0, 5 * len(batch(0)), Mark(0, 0), Mark(12, 0), Mark(-1, 0))
+    write_seal(directory.files, name(0, ".pylog-seal"), seal).close()
+    assert [problem.path for problem in directory.found()] == [name(0, ".timeindex")]
+    inner = directory.files
+
+    class Gone(Vanishing):
+        def read_file(self, path: str) -> bytes:
+            if path.endswith(".pylog-seal"):
+                inner.remove(name(0, ".log"))
+            return inner.read_file(path)
+
+    assert directory.found(Gone(inner, "")) == []  # type: ignore[arg-type]

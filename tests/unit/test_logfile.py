@@ -1,0 +1,111 @@
+"""One `.log` file as bytes: where a walk ends, and where it can go on behind damage."""
+
+import pytest
+
+from pylog.batch import encode
+from pylog.errors import CorruptBatch
+from pylog.files import MemoryFiles
+from pylog.kernel import Record
+from pylog.logfile import Damage, Fault, LogFile
+
+NOW = 1_700_000_000_000
+PATH = "00000000000000000100.log"
+
+
+def batch(offset: int, *, records: int = 1, size: int = 10, epoch: int = 0) -> bytes:
+    made = encode([Record(b"x" * size, timestamp=NOW)] * records, now_ms=NOW, base_offset=offset, leader_epoch=epoch)
+    return bytes(made.data)
+
+
+def made(*parts: bytes, damages: tuple[Damage, ...] = ()) -> LogFile:
+    """A file of base offset 100."""
+    log = LogFile(MemoryFiles(), PATH, 100, create=True, damages=damages)
+    for part in parts:
+        log.append(part)
+    return log
+
+
+def scanned(log: LogFile) -> tuple[list[int], Fault | None]:
+    """The base offsets of all batches, and what ended the walk."""
+    windows = list(log.scan(check_crc=True))
+    return [span.base_offset for window in windows for span in window.spans], windows[-1].fault if windows else None
+
+
+# --- walking ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_walk_ends_with_the_first_fault() -> None:
+    first, bad = batch(100), bytearray(batch(101))
+    bad[-1] ^= 1
+    offsets, fault = scanned(made(first, bytes(bad), batch(102)))
+    assert offsets == [100]
+    assert fault is not None and (fault.path, fault.position, fault.offset) == (PATH, len(first), 101)
+
+
+def test_a_file_that_is_shorter_than_when_it_was_sealed_was_cut() -> None:
+    log = made(batch(100), batch(101))
+    assert scanned(log) == ([100, 101], None)
+    log.sealed_size = log.size() + 50
+    offsets, fault = scanned(log)
+    assert offsets == [100, 101]
+    assert fault == Fault(PATH, log.size(), 102, f"the file was cut: {log.size()} bytes are left of {log.size() + 50}")
+
+
+def test_a_batch_of_many_windows_is_walked_over() -> None:
+    sizes = [10, 3 << 20, 10, 6 << 20, 10]
+    assert scanned(made(*[batch(100 + i, size=size) for i, size in enumerate(sizes)])) == (list(range(100, 105)), None)
+
+
+# --- what follows -----------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_that_cannot_follow_is_told() -> None:
+    first = batch(100, epoch=3)
+    for following, words in ((batch(100, epoch=3), "offset 100 with"), (batch(101, epoch=2), "leader epoch 2 follows")):
+        log = made(first, following)
+        with pytest.raises(CorruptBatch, match=words) as caught:
+            log.check_following(len(first), 101, 3)
+        assert (caught.value.position, caught.value.offset) == (len(first), 101)
+    made(first, batch(105, epoch=4)).check_following(len(first), 101, 3)
+
+
+def test_where_no_batch_follows_there_is_nothing_to_tell() -> None:
+    first = batch(100, epoch=3)
+    for rest in (b"", batch(100)[:20], bytes(100)):
+        made(first, rest).check_following(len(first), 101, 3)
+    damage = Damage(len(first), len(first) + 10, 101, 102)
+    made(first, batch(100), damages=(damage,)).check_following(len(first), 101, 3)
+
+
+# --- going on behind a fault ------------------------------------------------------------------------------------------
+
+
+def resumed(rest: bytes) -> tuple[int, int] | None:
+    """Where reading goes on behind 30 bytes of rubbish at offset 101, by its distance from them."""
+    start = batch(100)
+    found = made(start, b"\xff" * 30, rest).resume_after(Fault(PATH, len(start), 101, "rubbish"))
+    return None if found is None else (found[0] - len(start) - 30, found[1])
+
+
+def test_reading_goes_on_with_the_next_whole_batch() -> None:
+    assert resumed(batch(105)) == (0, 105)
+    assert resumed(b"\x02" * 50 + batch(103) + batch(104)) == (50, 103)
+    assert resumed(b"") is None
+
+
+def test_what_only_looks_like_a_batch_is_passed_over() -> None:
+    good = batch(110)
+    bad_crc = bytearray(batch(101))
+    bad_crc[-1] ^= 1
+    before = batch(99)
+    beyond = batch(100 + 2**31)
+    too_long = bytearray(batch(101))
+    too_long[8:12] = (1 << 30).to_bytes(4, "big")
+    for lookalike in (bytes(bad_crc), before, beyond, bytes(too_long)):
+        assert resumed(lookalike + good) == (len(lookalike), 110)
+
+
+def test_a_magic_byte_right_before_the_end_begins_no_batch() -> None:
+    assert resumed(bytes(80) + b"\x02" + bytes(20)) is None
+    # The header would be whole, and its records would not.
+    assert resumed(bytes(60) + batch(101)[:-1]) is None

@@ -1,0 +1,97 @@
+"""Looking for a time, and for the end of a cut, in segments that are damaged, large, or begin inside a batch."""
+
+import pytest
+
+from bugs.partition_log import DIRECTORY, NOW, Log
+from pylog.batch import encode
+from pylog.errors import CorruptBatch
+from pylog.kernel import Record
+from pylog.logfile import Damage
+from pylog.segment import Segment, TimestampAndOffset
+
+
+def made(*batches: tuple[int, ...]) -> Log:
+    """A batch of records for each tuple of times, and no index entry for any."""
+    log = Log(segment_bytes=100 << 20, index_interval_bytes=50 << 20)
+    for times in batches:
+        log.put(encode([Record(b"x", b"k", NOW + time) for time in times], now_ms=NOW))
+    return log
+
+
+def first_batch_end(segment: Segment) -> int:
+    (window,) = segment.scan(check_crc=True)
+    return window.spans[0].size
+
+
+def found(offset: int, time: int) -> TimestampAndOffset:
+    return TimestampAndOffset(NOW + time, offset, 0)
+
+
+def test_records_of_a_batch_outside_the_bounds_are_not_found() -> None:
+    partition = made((5, 0), (0, 5), (5,)).partition
+    segment = partition.segments[0][0]
+    assert segment.offset_for_time(NOW + 5, first=0, upto=5) == found(0, 5)
+    assert segment.offset_for_time(NOW + 5, first=1, upto=5) == found(3, 5)
+    assert segment.offset_for_time(NOW + 5, first=1, upto=3) is None
+    assert segment.offset_for_time(NOW + 5, first=4, upto=5) == found(4, 5)
+    assert segment.offset_for_time(NOW + 6, first=0, upto=5) is None
+
+
+def test_a_time_behind_damage_is_not_told() -> None:
+    log = made((1,), (2,), (3,))
+    segment = log.partition.segments[0][0]
+    end = first_batch_end(segment)
+    log.files.open(segment.path).write(2 * end - 1, b"\xff")
+    assert segment.offset_for_time(NOW + 1, first=0, upto=3) == found(0, 1)
+    with pytest.raises(CorruptBatch) as caught:
+        segment.offset_for_time(NOW + 3, first=0, upto=3)
+    assert (caught.value.path, caught.value.position, caught.value.offset) == (segment.path, end, 1)
+
+
+def test_a_time_may_have_been_in_a_part_that_is_known_to_be_damaged() -> None:
+    log = made((1,), (2,), (3,))
+    segment = log.partition.segments[0][0]
+    end = first_batch_end(segment)
+    segment.log.damages = (Damage(end, 2 * end, 1, 2),)
+    assert segment.offset_for_time(NOW + 1, first=0, upto=3) == found(0, 1)
+    assert segment.offset_for_time(NOW + 3, first=2, upto=3) == found(2, 3)
+    for time, upto in ((3, 3), (9, 3), (9, 2)):
+        with pytest.raises(CorruptBatch, match="offsets 1 to 1 are damaged"):
+            segment.offset_for_time(NOW + time, first=0, upto=upto)
+    assert segment.offset_for_time(NOW + 9, first=0, upto=1) is None
+
+
+def test_a_batch_that_says_it_reaches_into_the_next_segment_ends_the_search() -> None:
+    log = made((1,), (2,))
+    log.partition.roll(NOW)
+    log.append("x", timestamp=NOW + 9)
+    segment = log.partition.segments[0][0]
+    log.files.open(segment.path).write(first_batch_end(segment), (7).to_bytes(8, "big"))
+    with pytest.raises(CorruptBatch, match="ends at offset 7, and the segment ends before 2") as caught:
+        log.partition.offset_for_time(NOW + 2, upto=3)
+    assert (caught.value.path, caught.value.offset) == (segment.path, 7)
+
+
+def test_a_cut_is_found_behind_more_than_one_window() -> None:
+    log = Log(segment_bytes=100 << 20, index_interval_bytes=50 << 20)
+    values = log.fill(8, size=400_000)
+    assert log.partition.segments[0][0].offsets.entries == 0
+    log.partition.truncate(6, NOW)
+    assert (log.values(), log.partition.next_offset) == (values[:6], 6)
+    log.partition.check()
+
+
+def test_a_transaction_index_that_is_not_what_was_sealed_is_not_believed() -> None:
+    log = Log()
+    log.in_transaction("a", producer_id=5, sequence=0)
+    log.end(5, commit=False)
+    log.fill(40)
+    log.partition.close()
+    path = f"{DIRECTORY}/{0:020d}.txnindex"
+    entry = bytearray(log.files.read_file(path))
+    assert Segment(log.files, DIRECTORY, 0, log.config, active=False).aborted.collect(0, 42)[0][0].producer_id == 5
+    entry[9] ^= 1
+    log.files.replace_file(path, bytes(entry))
+    with pytest.raises(CorruptBatch, match="not what it was when its segment was sealed") as caught:
+        _ = Segment(log.files, DIRECTORY, 0, log.config, active=False).aborted
+    assert caught.value.path == path
