@@ -101,7 +101,8 @@ class Cleaning:
     def steps(self) -> Generator[int, None, None]:
         """Do it; yields bytes read since the last time. Closing it early leaves the log whole, cleaned or not.
 
-        Raises CorruptBatch when the log is damaged, and what the files raise.
+        Raises CorruptBatch when the log is damaged, DurabilityUnknown (the partition is latched), and what the files
+        raise.
         """
         if self.plan.cleanable_bytes == 0:
             return
@@ -131,6 +132,8 @@ class Cleaning:
             now_ms=self.now_ms,
             delete_retention_ms=self.partition.config.delete_retention_ms,
         )
+        # What is taken away goes for the sake of what lies behind it, which a crash must not take then.
+        self.partition.sync()
         config = self.partition.config
         planned = groups(
             [_with_indexes(facts, segment) for facts, (segment, _) in zip(self._facts, self._waiting, strict=True)],

@@ -5,11 +5,12 @@
     drop     -> segments at the start go                      (retention)
     replace  -> some in the middle become one                 (compaction)
 
-What goes is renamed `.deleted` and removed later (`trash`): somebody may be reading it. No locks, no watermarks, no
-promises: those are the partition's. (Kafka: LocalLog.)
+What goes is renamed `.deleted` and removed later (`trash`): somebody may be reading it. No watermarks, no promises, no
+lock but that of `sync`, which is the one thing that two threads do: those are the partition's. (Kafka: LocalLog.)
 """
 
 import logging
+import threading
 from collections.abc import Sequence
 
 from pylog.checkpoint import read_damages, write_damages
@@ -37,6 +38,7 @@ class LocalLog:
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
         self._unsynced: list[File] = []
         self._unsynced_names = False
+        self._syncing = threading.Lock()
 
     def _segment(self, base_offset: int) -> Segment:
         damages = tuple(Damage(*part) for part in self._damages.get(base_offset, ()))
@@ -213,15 +215,16 @@ class LocalLog:
 
     def sync(self, offset: int) -> None:
         """Make everything from the segment that holds `offset` on durable: bytes first, then the names."""
-        names, self._unsynced_names = self._unsynced_names, False
-        unsynced, self._unsynced = self._unsynced, []
-        for segment in self.segments.from_offset(offset):
-            segment.sync()
-        for file in unsynced:
-            file.sync()
-            file.close()
-        if names:
-            self.files.sync_dir(self.directory)
+        with self._syncing:
+            names, self._unsynced_names = self._unsynced_names, False
+            unsynced, self._unsynced = self._unsynced, []
+            for segment in self.segments.from_offset(offset):
+                segment.sync()
+            for file in unsynced:
+                file.sync()
+                file.close()
+            if names:
+                self.files.sync_dir(self.directory)
 
     def snapshot(self, producers: Producers) -> None:
         """Write the producers down as they are, unless that was done. A full disk only costs time at the next open."""

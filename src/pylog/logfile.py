@@ -66,13 +66,15 @@ class Window(NamedTuple):
 class Wanted(NamedTuple):
     """What a reader asks of a file: batches from `offset` on that begin below `upto`.
 
-    `end` is above every offset that the file can hold, as far as its reader knows.
+    `end` is above every offset that the file can hold, as far as its reader knows; what begins below `written` was
+    whole when that was the end of the log, and ends there at the latest.
     """
 
     offset: int
     upto: int
     end: int
     max_bytes: int
+    written: int
 
 
 class _Walk:
@@ -251,10 +253,11 @@ class LogFile:
             raise self._nonsense(
                 f"a batch header says length {length} and last offset delta {last_delta}", position, wanted.offset
             )
-        if base < walked.offset or base + last_delta >= wanted.end:
+        end = min(wanted.end, wanted.written) if base < wanted.written else wanted.end
+        if base < walked.offset or base + last_delta >= end:
             raise self._nonsense(
                 f"a batch header says offsets {base} to {base + last_delta}, which cannot be between {walked.offset} "
-                f"and {wanted.end}", position, wanted.offset,
+                f"and {end}", position, wanted.offset,
             )  # fmt: skip
         if epoch < walked.epoch:
             raise self._nonsense(

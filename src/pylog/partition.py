@@ -399,7 +399,7 @@ class Partition(WrittenPartition):
     # --- durability ------------------------------------------------------------------------------------------------
 
     def sync(self) -> int:
-        """Make everything appended so far durable and give `durable_offset`. One caller at a time (the broker's gate).
+        """Make everything appended so far durable and give `durable_offset`. Others may append meanwhile.
 
         Raises: DurabilityUnknown when the disk refused; the partition is latched then.
         """

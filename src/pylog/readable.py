@@ -66,7 +66,7 @@ class ReadablePartition:
             if offset >= upto:
                 return None
             end = segments.end_of(index, self.data_end_max)
-            found = segments[index].read(offset, max_bytes, upto=upto, end=end)
+            found = segments[index].read(offset, max_bytes, upto=upto, end=end, written=self.next_offset)
             if found is not None:
                 return found
         active = segments.active if len(segments) else None
@@ -135,9 +135,10 @@ class ReadablePartition:
             # The last one may be growing in another process, whose memory knows its largest timestamp.
             is_last = index == len(segments) - 1
             if is_last or segment.log.damages or segment.largest_timestamp >= timestamp:
-                known = segments.end_of(index, self.data_end_max)
-                end = None if known == OFFSET_MAX else known
-                found = segment.offset_for_time(timestamp, first=self.start_offset, upto=upto, end=end)
+                end = segments.end_of(index, self.data_end_max)
+                found = segment.offset_for_time(
+                    timestamp, first=self.start_offset, upto=upto, end=end, written=self.next_offset
+                )
                 if found is not None:
                     return found
         return None

@@ -386,15 +386,15 @@ class Segment:
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
-    def read(self, offset: int, max_bytes: int, *, upto: int, end: int = OFFSET_MAX) -> Slice | None:
+    def read(self, offset: int, max_bytes: int, *, upto: int, end: int = OFFSET_MAX, written: int = 0) -> Slice | None:
         """Whole batches from the one that holds `offset` on, none that starts at or above `upto`.
 
         At least one batch even if it is larger than `max_bytes` (KIP-74); None when this segment has nothing in
         [offset, upto). The first batch may begin below `offset`: the reader drops those records. `end` is where the
-        segment ends, if that is known. Raises: CorruptBatch when the headers on the way make no sense, or `offset` lies
-        in a damaged part.
+        segment ends, if that is known; `written` where the log ended at some time. Raises: CorruptBatch when the
+        headers on the way make no sense, or `offset` lies in a damaged part.
         """
-        wanted = Wanted(offset, upto, end, max_bytes)
+        wanted = Wanted(offset, upto, end, max_bytes, written)
         window = max_bytes + self.config.index_interval_bytes
         position = self.log.after_last(offset)
         if position is not None:
@@ -410,20 +410,21 @@ class Segment:
         return self.log.scan(position, check_crc=check_crc)
 
     def offset_for_time(
-        self, timestamp: int, *, first: int, upto: int, end: int | None = None
+        self, timestamp: int, *, first: int, upto: int, end: int = OFFSET_MAX, written: int = 0
     ) -> TimestampAndOffset | None:
         """The first record in [first, upto) whose timestamp is at least `timestamp`
-        (FileRecords.searchForTimestamp). `end` is where the segment ends, if that is known.
+        (FileRecords.searchForTimestamp). `end` and `written`: as for `read`.
         """
         indexed = self.times.lookup(timestamp)[1]
         position = self.offsets.lookup(max(indexed, first), log_size=self.size)[1]
         # With CRCs: a batch is passed over for what its header says.
         for data, start, spans, fault in self.log.scan(position, check_crc=True):
             for span in spans:
-                if end is not None and span.last_offset >= end:
+                limit = min(end, written) if span.base_offset < written else end
+                if span.last_offset >= limit:
                     raise CorruptBatch(
                         f"a batch header says that it ends at offset {span.last_offset}, and the segment ends before "
-                        f"{end}; run `pylog verify` to see all damage", path=self.path, offset=span.base_offset,
+                        f"{limit}; run `pylog verify` to see all damage", path=self.path, offset=span.base_offset,
                     )  # fmt: skip
                 if span.base_offset >= upto:
                     return self._unless_damaged(None, first, upto)
@@ -434,7 +435,7 @@ class Segment:
                     behind = start + span.position + span.size
                     self.log.check_following(behind, span.last_offset + 1, span.leader_epoch)
                     return self._unless_damaged(found, first, found.offset)
-            if fault is not None and (fault.offset < upto or end is not None):
+            if fault is not None and (fault.offset < upto or end < OFFSET_MAX):
                 raise CorruptBatch(fault.reason, path=fault.path, position=fault.position, offset=fault.offset)
         return self._unless_damaged(None, first, upto)
 

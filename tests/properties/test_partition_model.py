@@ -436,6 +436,9 @@ class Machine(RuleBasedStateMachine):
         given = self.model.committed(stable)
         checkpoint = None if forget else self.checkpoint
         cleaned = clean(self.partition, checkpoint=checkpoint, now_ms=self.now_ms, buffer_bytes=slots * SLOT_BYTES)
+        if self.partition.durable_offset > self.model.durable:
+            # It syncs before it takes anything away.
+            self.model.durable = self.data_end()
         if cleaned is None:
             return
         assert cleaned.end_offset > cleaned.first_dirty, "a pass must come further"

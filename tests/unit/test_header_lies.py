@@ -1,8 +1,12 @@
 """Where a batch says that it lies is covered by no CRC: it has to follow from its neighbours."""
 
+from pathlib import Path
+
 import pytest
 
+import pylog
 from bugs.partition_log import NOW, Log
+from pylog import Record, TopicPartition
 from pylog.errors import CorruptBatch
 from pylog.partition import Checkpoint
 
@@ -36,6 +40,25 @@ def test_a_look_up_by_time_does_not_believe_it() -> None:
         partition.offset_for_time(NOW + 2500, upto=8)
     found = partition.offset_for_time(NOW + 500, upto=8)
     assert found is not None and found.offset == 1
+
+
+@pytest.mark.parametrize("at", ["read", "time"])
+def test_a_reader_does_not_believe_a_last_batch_that_ends_beyond_the_end(tmp_path: Path, at: str) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")
+        for number in range(3):
+            log.topic("t")[0].append([Record(b"%d" % number, timestamp=NOW), Record(b"", timestamp=NOW)])
+    path = tmp_path / "t-0" / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    position = len(data) // 3 * 2
+    data[position : position + 8] = (5).to_bytes(8, "big")
+    path.write_bytes(data)
+    with pylog.open(tmp_path, mode="read") as log, pytest.raises(CorruptBatch):
+        if at == "read":
+            list(log.topic("t")[0].records(4))
+        else:
+            with log.consumer() as consumer:
+                consumer.offsets_for_times({TopicPartition("t", 0): NOW + 1})
 
 
 def test_a_batch_that_says_it_is_the_last_is_held_against_what_follows_it() -> None:
