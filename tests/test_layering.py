@@ -73,7 +73,7 @@ WAITING = {
     "kafka",
     "log",
 }
-PLAIN_LOCK = {"files", "local_log", "written", "shared", "future", "parking"}
+PLAIN_LOCK = {"files", "written", "shared", "future", "parking"}
 WAITS = set(
     """
     _thread asyncio concurrent multiprocessing queue sched select selectors signal socket socketserver ssl subprocess

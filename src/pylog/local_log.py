@@ -5,12 +5,11 @@
     drop     -> segments at the start go                      (retention)
     replace  -> some in the middle become one                 (compaction)
 
-What goes is renamed `.deleted` and removed later (`trash`): somebody may be reading it. No watermarks, no promises, no
-lock but that of `sync`, which is the one thing that two threads do: those are the partition's. (Kafka: LocalLog.)
+What goes is renamed `.deleted` and removed later (`trash`): somebody may be reading it. No locks, no watermarks, no
+promises: those are the partition's. (Kafka: LocalLog.)
 """
 
 import logging
-import threading
 from collections.abc import Sequence
 
 from pylog.checkpoint import read_damages, write_damages
@@ -37,8 +36,9 @@ class LocalLog:
         self.trash = Trash(files)
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
         self._unsynced: list[File] = []
-        self._unsynced_names = False
-        self._syncing = threading.Lock()
+        # How often names have come or gone, and up to which of these they are durable.
+        self._changes = 0
+        self._synced_changes = 0
 
     def _segment(self, base_offset: int) -> Segment:
         damages = tuple(Damage(*part) for part in self._damages.get(base_offset, ()))
@@ -100,7 +100,7 @@ class LocalLog:
     def add(self, base_offset: int, now_ms: int) -> Segment:
         """Begin a new active segment."""
         self._clear(base_offset)
-        self._unsynced_names = True
+        self._changes += 1
         try:
             segment = Segment(self.files, self.directory, base_offset, self.config, active=True, create=True)
         except DiskFull:
@@ -143,7 +143,7 @@ class LocalLog:
         active.truncate(offset)
         self.write_damages()
         # Durable before anything is written in its place: what was cut off could come back behind that.
-        self._unsynced_names = True
+        self._changes += 1
         self.sync(offset)
 
     def drop_empty_tail(self) -> None:
@@ -155,7 +155,7 @@ class LocalLog:
             self.segments.keep(len(self.segments) - 1)
             empty.remove()
             before.activate()
-            self._unsynced_names = True
+            self._changes += 1
 
     def restart(self, offset: int, now_ms: int) -> None:
         """Drop everything, producers' snapshots too, and begin anew at `offset`."""
@@ -182,7 +182,7 @@ class LocalLog:
     def _discard(self, segments: Sequence[Segment], now_ms: int) -> None:
         for segment in segments:
             self.trash.add(segment, now_ms + self.config.file_delete_delay_ms)
-        self._unsynced_names = True
+        self._changes += 1
 
     def replace(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
         """Put `new`, which is complete and synced as `.cleaned`, in the place of the neighbours `old`.
@@ -206,25 +206,25 @@ class LocalLog:
 
     def note_names(self) -> None:
         """A file was made in the directory."""
-        self._unsynced_names = True
+        self._changes += 1
 
     @property
     def has_unsynced_names(self) -> bool:
         """Whether files came or went since the last `sync`."""
-        return self._unsynced_names
+        return self._changes > self._synced_changes
 
     def sync(self, offset: int) -> None:
         """Make everything from the segment that holds `offset` on durable: bytes first, then the names."""
-        with self._syncing:
-            names, self._unsynced_names = self._unsynced_names, False
-            unsynced, self._unsynced = self._unsynced, []
-            for segment in self.segments.from_offset(offset):
-                segment.sync()
-            for file in unsynced:
-                file.sync()
-                file.close()
-            if names:
-                self.files.sync_dir(self.directory)
+        changes = self._changes
+        unsynced, self._unsynced = self._unsynced, []
+        for segment in self.segments.from_offset(offset):
+            segment.sync()
+        for file in unsynced:
+            file.sync()
+            file.close()
+        if changes > self._synced_changes:
+            self.files.sync_dir(self.directory)
+            self._synced_changes = max(self._synced_changes, changes)
 
     def snapshot(self, producers: Producers) -> None:
         """Write the producers down as they are, unless that was done. A full disk only costs time at the next open."""
@@ -235,7 +235,7 @@ class LocalLog:
             return
         if written is not None:
             self._unsynced.append(written)
-            self._unsynced_names = True
+            self._changes += 1
 
     def seal_active(self) -> None:
         """Write down what the active segment is, at a clean close."""

@@ -319,10 +319,7 @@ class Partition(WrittenPartition):
                 segment = self._roll(max(batches[0].base_offset, self.next_offset), now_ms)
         return segment
 
-    def _write(
-        self, segment: Segment, data: Buffer, batches: Sequence[Batch | BatchSpan],
-        plan: Plan | None,
-    ) -> None:  # fmt: skip
+    def _write(self, segment: Segment, data: Buffer, batches: Sequence[Batch | BatchSpan], plan: Plan | None) -> None:
         """The one place where bytes enter the log."""
         with self._in_doubt():
             segment.append(data, batches)
@@ -403,6 +400,10 @@ class Partition(WrittenPartition):
 
         Raises: DurabilityUnknown when the disk refused; the partition is latched then.
         """
+        with self._syncing:
+            return self._sync()
+
+    def _sync(self) -> int:
         with self._lock:
             self._check_usable()
             target, generation, cuts = self._written_end, self._generation, self._cuts

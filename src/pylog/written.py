@@ -38,6 +38,7 @@ class WrittenPartition(ReadablePartition):
         self._failure: BaseException | None = None
         self._closed = False
         self._lock = threading.Lock()
+        self._syncing = threading.Lock()
 
     @property
     def failed(self) -> bool:
