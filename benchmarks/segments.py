@@ -1,8 +1,7 @@
 """Nothing that is done often costs more with 10,000 segments than with 10.
 
 A clean open, an append, a fetch at a random offset and a time look-up in a partition of many small segments, each
-against the same in a partition of few; ratios are the many over the few. Opening lists the folder, which is what it may
-cost.
+against the same in a partition of few; ratios are the many over the few.
 """
 
 import random

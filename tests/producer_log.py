@@ -6,7 +6,7 @@ from pylog.batch import Batch, Origin, encode
 from pylog.files import MemoryFiles
 from pylog.index import AbortedTxn
 from pylog.kernel import Record
-from pylog.sequence import Plan, ProducerEntry, Producers, Verification, restore, take_snapshot
+from pylog.sequence import Plan, ProducerEntry, Producers, Snapshots, Verification, snapshot_offsets
 
 T0 = 1_700_000_000_000
 DAY = 86_400_000
@@ -67,15 +67,20 @@ class Log:
     def entry(self, producer_id: int = 7) -> ProducerEntry:
         return self.producers.entries()[producer_id]
 
+    @property
+    def snapshots(self) -> Snapshots:
+        """As whoever opens the files finds them."""
+        return Snapshots(self.files, DIRECTORY, snapshot_offsets(self.files, DIRECTORY))
+
     def snapshot(self) -> None:
-        file = take_snapshot(self.files, DIRECTORY, self.producers)
+        file = self.snapshots.take(self.producers)
         if file is not None:
             file.close()
 
     def reload(self, end: int, *, start: int = 0, now_ms: int = T0) -> None:
         """Truncate at `end`, and bring the producers there from the files."""
         self.batches = [batch for batch in self.batches if batch.last_offset < end]
-        restore(self.files, DIRECTORY, self.producers, start, end, now_ms)
+        self.snapshots.restore(self.producers, start, end, now_ms)
         self.replay(end)
 
     def replay(self, end: int) -> None:

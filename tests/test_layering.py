@@ -27,7 +27,7 @@ LAYERS = [
         validate metadata published index epoch logfile seal
         sequence segment
         segments
-        trash retention compaction integrity
+        trash retention compaction integrity listing
         local_log
         readable recovery
         written shared
@@ -54,8 +54,8 @@ CLIENT = {"accumulator", "cluster", "producer", "consumer", "admin"}
 STORAGE = set(
     """
     files checkpoint validate metadata published index epoch logfile seal sequence segment segments trash retention
-    compaction integrity local_log readable recovery written shared partition cleaner directory directories topic
-    catalogue repair inspect replica node housekeeping parking fetcher broker reader
+    listing compaction integrity local_log readable recovery written shared partition cleaner directory directories
+    topic catalogue repair inspect replica node housekeeping parking fetcher broker reader
 """.split()
 )
 

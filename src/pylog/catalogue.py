@@ -42,25 +42,31 @@ def replay(partition: ReadablePartition, image: MetadataImage, position: int, up
     Raises: CorruptBatch naming file and position, UnsupportedFormat (a record newer than this version knows).
     """
     while position < upto:
-        found = partition.read(position, READ_BYTES, upto=upto)
+        try:
+            found = partition.read(position, READ_BYTES, upto=upto)
+        except CorruptBatch as error:
+            raise _unreadable(error.reason, error.path, error.position, position) from error
         if found is None:
             break
         spans, valid, reason = walk(found.data)
         if reason is not None or not spans:
-            raise CorruptBatch(
-                f"the metadata log cannot be read: {reason or 'no whole batch'}; restore it from a backup",
-                path=found.path, position=found.position + valid, offset=position,
-            )  # fmt: skip
+            raise _unreadable(reason or "no whole batch", found.path, found.position + valid, position)
         for span in spans:
             try:
                 _apply(Batch.parse(found.data, span.position), image, position)
             except CorruptBatch as error:
-                raise CorruptBatch(
-                    f"{error.reason}; the metadata log cannot be read: restore it from a backup",
-                    path=found.path, position=found.position + span.position, offset=span.base_offset,
-                ) from error  # fmt: skip
+                at = found.position + span.position
+                raise _unreadable(error.reason, found.path, at, span.base_offset) from error
             position = span.last_offset + 1
     return position
+
+
+def _unreadable(reason: str, path: str | None, position: int | None, offset: int) -> CorruptBatch:
+    return CorruptBatch(
+        f"{reason}; the metadata log cannot be read, and no part of it is ever given up: restore it from a backup, or "
+        f"move the folder {METADATA_TOPIC}-0 away, and the topics are made anew from their folders, without configs",
+        path=path, position=position, offset=offset,
+    )  # fmt: skip
 
 
 def _apply(batch: Batch, image: MetadataImage, first_offset: int) -> None:

@@ -176,7 +176,7 @@ def copy_files(files: Files, source: str, target: str, names: Iterable[str]) -> 
     for name in names:
         origin, copy = join(source, name), join(target, name)
         stat, there = files.stat(origin), files.stat(copy)
-        if stat is None or (there is not None and (there.size, there.mtime_ms) == (stat.size, stat.mtime_ms)):
+        if stat is None or (there is not None and (there.size, there.mtime_ns) == (stat.size, stat.mtime_ns)):
             continue
         reading, writing = files.open(origin), files.open(copy, create=True)
         try:
@@ -187,7 +187,7 @@ def copy_files(files: Files, source: str, target: str, names: Iterable[str]) -> 
         finally:
             reading.close()
             writing.close()
-        files.set_modified(copy, stat.mtime_ms)
+        files.set_modified(copy, stat.mtime_ns)
 
 
 def remove_folder(files: Files, directory: LogDirectory, key: TopicPartition) -> str:

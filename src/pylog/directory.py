@@ -15,6 +15,7 @@ Every checkpoint is a hint that may lag, never lead: it is written after the fsy
 
 import base64
 import json
+import logging
 import re
 import uuid
 from collections.abc import Callable, Iterable
@@ -40,6 +41,8 @@ PUBLISHED = ".pylog-published"
 META_PROPERTIES = "meta.properties"
 DEFAULT_NODE_ID = 1
 NO_BROKER_EPOCH = -1
+
+logger = logging.getLogger("pylog")
 
 T = TypeVar("T")
 
@@ -140,8 +143,22 @@ class LogDirectory:
         return stored_id, directory_id, stored.get("cluster.id", self._new_cluster_id)
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        """What a checkpoint says: nothing, where it is damaged. The next one written takes its place.
+
+        What has damaged it may have damaged more, so the ends of the logs are read then, as after a crash.
+        (LogManager.loadLogs)
+        """
         path = join(self.path, name)
-        return read_offsets(self.files, path) if self.files.stat(path) is not None else {}
+        try:
+            return read_offsets(self.files, path)
+        except LogNotFound:
+            return {}
+        except UnsupportedFormat:
+            raise
+        except StorageError as error:
+            logger.warning("a checkpoint is of no use, and is written anew: %s", error)
+        self.clean = False
+        return {}
 
     def entry(self, topic_id: uuid.UUID, partition: int) -> Entry:
         """The place where a partition's offsets are published."""
@@ -163,6 +180,8 @@ class LogDirectory:
             durable_offset=durable,
             high_watermark=high,
             clean=self.clean,
+            # What another program has closed since is published by nobody.
+            listed=self.clean and published is not None,
         )
 
     def write_start_offset(self, partition: Partition) -> None:

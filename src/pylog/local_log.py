@@ -10,16 +10,18 @@ promises: those are the partition's. (Kafka: LocalLog.)
 """
 
 import logging
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from pylog.checkpoint import read_damages, write_damages
 from pylog.config import TopicConfig
 from pylog.errors import DiskFull
 from pylog.files import File, Files, join
+from pylog.listing import Listing, write_listing
 from pylog.logfile import Damage
 from pylog.segment import LOG, SUFFIXES, SWAP, Segment, file_name
-from pylog.segments import Segments, logs_among
-from pylog.sequence import Producers, snapshot_name, snapshot_offsets, take_snapshot
+from pylog.segments import Segments
+from pylog.sequence import Producers, Snapshots
 from pylog.trash import Trash
 
 logger = logging.getLogger("pylog")
@@ -33,6 +35,7 @@ class LocalLog:
         self.directory = directory
         self.config = config
         self.segments = Segments(self._segment)
+        self.snapshots = Snapshots(files, directory)
         self.trash = Trash(files)
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
         self._unsynced: list[File] = []
@@ -44,39 +47,38 @@ class LocalLog:
         damages = tuple(Damage(*part) for part in self._damages.get(base_offset, ()))
         return Segment(self.files, self.directory, base_offset, self.config, active=False, damages=damages)
 
-    def load(self, names: Sequence[str]) -> None:
-        """Take the segments among the `names` in the directory."""
+    def load(self, listing: Listing) -> None:
+        """Take what is in the directory."""
         self._damages = read_damages(self.files, self.directory)
-        self.segments = Segments(self._segment, logs_among(names))
+        self.segments = Segments(self._segment, listing.logs)
+        self.snapshots = Snapshots(self.files, self.directory, listing.snapshots)
 
-    def lacking_an_index(self, names: Sequence[str]) -> list[int]:
+    def lacking_an_index(self, listing: Listing) -> list[int]:
         """Which segments lack their offset index, or have indexes that cannot be: places in their order.
 
         All of them are looked at for a transaction index, few have one; the others when they are first used.
         """
-        known, found = set(names), []
-        last = len(self.segments) - 1
-        for place, base in enumerate(self.segments.bases):
-            looked_at = place == last or file_name(base, ".txnindex") in known
-            if file_name(base, ".index") not in known or (looked_at and not self._has_sane_indexes(place)):
-                found.append(place)
-        return found
+        bases = self.segments.bases
+        asked = {*bases[-1:], *listing.transactional}
+        lacking = {base for base in asked if not self._has_sane_indexes(bisect_left(bases, base))}
+        return [bisect_left(bases, base) for base in sorted(lacking | listing.unindexed)]
 
     def _has_sane_indexes(self, place: int) -> bool:
         segment = self.segments[place]
         return segment.is_as_sealed() and segment.aborted.sanity() is None
 
-    def lacking_times(self, names: Sequence[str]) -> list[int]:
+    def lacking_times(self, listing: Listing) -> list[int]:
         """Which segments lack their time index."""
-        known = set(names)
-        return [i for i, base in enumerate(self.segments.bases) if file_name(base, ".timeindex") not in known]
+        bases = self.segments.bases
+        return [bisect_left(bases, base) for base in sorted(listing.untimed)]
 
     def write_damages(self) -> None:
         """Put down what cannot be read any more, where that has changed: what was cut off is not damaged any more."""
         made = {segment.base_offset: segment.log.damages for segment in self.segments.made}
+        now: dict[int, Sequence[tuple[int, int, int, int]]] = {**self._damages, **made}
         damages = {
-            base: [(*part,) for part in made.get(base, self._damages.get(base, ()))] for base in self.segments.bases
-            if made.get(base, self._damages.get(base))
+            base: [(*part,) for part in parts] for base, parts in sorted(now.items())
+            if parts and base in self.segments
         }  # fmt: skip
         if damages != self._damages:
             write_damages(self.files, self.directory, damages)
@@ -109,6 +111,16 @@ class LocalLog:
             raise
         segment.created_ms = now_ms
         self.segments.add(segment)
+        return segment
+
+    def fill(self, base_offset: int) -> Segment:
+        """Put an empty segment in the place of one that was lost."""
+        self._clear(base_offset)
+        self._changes += 1
+        segment = Segment(self.files, self.directory, base_offset, self.config, active=True, create=True)
+        segment.seal()
+        segment.forget_indexes()
+        self.segments.swap([], segment)
         return segment
 
     def _clear(self, base_offset: int) -> None:
@@ -160,8 +172,7 @@ class LocalLog:
     def restart(self, offset: int, now_ms: int) -> None:
         """Drop everything, producers' snapshots too, and begin anew at `offset`."""
         self._cut_off(self.segments.keep(0), now_ms)
-        for snapshot in snapshot_offsets(self.files, self.directory):
-            self.files.remove(join(self.directory, snapshot_name(snapshot)))
+        self.snapshots.clear()
         self.add(offset, now_ms)
         self.write_damages()
         self.sync(offset)
@@ -182,6 +193,7 @@ class LocalLog:
     def _discard(self, segments: Sequence[Segment], now_ms: int) -> None:
         for segment in segments:
             self.trash.add(segment, now_ms + self.config.file_delete_delay_ms)
+            self.snapshots.forget(segment.base_offset)
         self._changes += 1
 
     def replace(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
@@ -195,7 +207,10 @@ class LocalLog:
         self.files.sync_dir(self.directory)
         due_ms = now_ms + self.config.file_delete_delay_ms
         for segment in old:
-            self.trash.add(segment, due_ms, with_snapshot=segment.base_offset != new.base_offset)
+            goes = segment.base_offset != new.base_offset
+            self.trash.add(segment, due_ms, with_snapshot=goes)
+            if goes:
+                self.snapshots.forget(segment.base_offset)
         self.files.sync_dir(self.directory)
         new.rename("")
         self.files.sync_dir(self.directory)
@@ -229,7 +244,7 @@ class LocalLog:
     def snapshot(self, producers: Producers) -> None:
         """Write the producers down as they are, unless that was done. A full disk only costs time at the next open."""
         try:
-            written = take_snapshot(self.files, self.directory, producers)
+            written = self.snapshots.take(producers)
         except DiskFull as error:
             logger.warning("%s: no producer snapshot was written: %s", self.directory, error)
             return
@@ -238,9 +253,10 @@ class LocalLog:
             self._changes += 1
 
     def seal_active(self) -> None:
-        """Write down what the active segment is, at a clean close."""
+        """Write down what the active segment is, at a clean close, and what the directory holds."""
         self.segments.active.forget_indexes()
         self.segments.active.write_seal()
+        write_listing(self.files, self.directory)
 
     def close(self) -> None:
         """Give the descriptors back."""

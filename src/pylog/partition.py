@@ -38,7 +38,7 @@ from pylog.local_log import LocalLog
 from pylog.logfile import Slice
 from pylog.published import Entry
 from pylog.record import TopicPartition
-from pylog.recovery import Checkpoint, Quarantined, Recovered, Recovery, note_epochs, open_epochs, settle
+from pylog.recovery import Checkpoint, Quarantined, Recovered, Recovery, note_epochs, open_epochs, take_stock
 from pylog.retention import Bounds, rules
 from pylog.segment import SUFFIXES, Segment, file_name
 from pylog.sequence import Plan, Producers, Verification
@@ -135,14 +135,14 @@ class Partition(WrittenPartition):
         A bad batch at or beyond the durable offset is a torn tail: it is cut, and `recovered` says where. Below it,
         something that was promised is damaged: it is kept and stepped over, and `quarantined` says where.
         """
-        names = settle(self.files, self.directory)
-        self._local.load(names)
+        listing = take_stock(self.files, self.directory, checkpoint)
+        self._local.load(listing)
         self.epochs = open_epochs(self._local)
         self._segments = self._local.segments
         if not len(self._segments):
             self._local.add(checkpoint.start_offset, now_ms)
         recovery = self._recovery(checkpoint, now_ms)
-        self.next_offset = recovery.run(names)
+        self.next_offset = recovery.run(listing)
         self.recovered, self.quarantined = recovery.torn, tuple(recovery.quarantined)
         if self._segments.active.log.ends_damaged:
             self._roll(self.next_offset, now_ms)
@@ -151,8 +151,8 @@ class Partition(WrittenPartition):
         self.start_offset = max(checkpoint.start_offset, self._segments.first.base_offset)
         self.epochs.truncate_end(self.next_offset)
         self.epochs.truncate_start(checkpoint.start_offset)
-        if not checkpoint.clean and not self.epochs.entries and self.start_offset < self.next_offset:
-            # They may have been given up with their records, which a crash has brought back.
+        if not self.epochs.entries and self.start_offset < self.next_offset:
+            # The checkpoint is gone, or they were given up with their records, which a crash has brought back.
             note_epochs(self._local, self.epochs)
         known = checkpoint.recovery_point if not checkpoint.clean else self.next_offset
         self.durable_offset = min(known, self.next_offset)

@@ -70,11 +70,13 @@ class ReadablePartition:
             if found is not None:
                 return found
         active = segments.active if len(segments) else None
-        if active is not None and upto == self.next_offset and max(offset, active.base_offset) < self.data_end:
+        behind = offset if active is None else max(offset, active.base_offset)
+        if upto == self.next_offset and behind < self.data_end:
             raise CorruptBatch(
                 f"nothing is left of the records from here up to {self.data_end}, where the log should end: the file "
                 "was cut. Run `pylog verify` to see all damage, and restore it from a replica or a backup",
-                path=active.path, position=active.size, offset=offset,
+                path=active.path if active is not None else self.directory,
+                position=active.size if active is not None else None, offset=offset,
             )  # fmt: skip
         return None
 

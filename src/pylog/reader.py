@@ -160,7 +160,7 @@ class Reader:
             return ReadablePartition(directory, *key)
         made = SharedPartition(
             self._files, directory, *key, self.topic_config(image.config),
-            find_entry=lambda: self._entry(key, image), start_offset=self._start_offset(key),
+            find_entry=lambda: self._entry(key, image), find_start=lambda: self._start_offset(key),
         )  # fmt: skip
         self._partitions[key, image.id] = made
         return made

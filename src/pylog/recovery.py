@@ -11,6 +11,7 @@ Works on a partition that nobody else sees yet, so it takes no lock. (Kafka: Log
 """
 
 import logging
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,12 +22,13 @@ from pylog.errors import CorruptBatch, LogNotFound, StorageError, UnsupportedFor
 from pylog.files import Files, join
 from pylog.index import AbortedTxn
 from pylog.kernel import BatchSpan
+from pylog.listing import Listing, compared, listed, read_listing
 from pylog.local_log import LocalLog
 from pylog.logfile import Damage, Fault, Window
 from pylog.record import TopicPartition
 from pylog.segment import CLEANED, DELETED, LOG, SUFFIXES, SWAP, Segment
 from pylog.segments import is_segment_file, remove_orphans
-from pylog.sequence import Producers, drop_strays, restore, snapshot_offsets
+from pylog.sequence import Producers, Snapshots
 
 logger = logging.getLogger("pylog")
 
@@ -42,6 +44,8 @@ class Checkpoint:
     """Everything below was promised: where it cannot be read it is damaged, and never cut."""
     high_watermark: int = 0
     clean: bool = True
+    listed: bool = False
+    """Whether the files are those that there were when pylog closed them: what is missing then was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,15 @@ class Quarantined:
 
 
 # --- interrupted work -------------------------------------------------------------------------------------------------
+
+
+def take_stock(files: Files, directory: str, checkpoint: Checkpoint) -> Listing:
+    """What is in a partition's folder; after an unclean stop, or where names have changed since, it is settled."""
+    known, unchanged = read_listing(files, directory) if checkpoint.listed else (None, False)
+    if known is not None and unchanged:
+        return known
+    found = listed(settle(files, directory))
+    return found if known is None else compared(found, known)
 
 
 def settle(files: Files, directory: str) -> list[str]:
@@ -180,17 +193,19 @@ class Recovery:
         self.torn: Recovered | None = None
         self.quarantined: list[Quarantined] = []
 
-    def run(self, names: list[str]) -> int:
-        """Open what is on disk, of which `names` is the listing; gives where the log ends."""
+    def run(self, listing: Listing) -> int:
+        """Open what is on disk, which `listing` says; gives where the log ends."""
         clean, segments = self.checkpoint.clean, self.segments
+        for base, following in listing.gone:
+            self._lose(self.local.fill(base), base, following)
         known_good = max(self.checkpoint.recovery_point, self.start_offset)
         first = len(segments) if clean else segments.index_of(known_good)
-        for index in self.local.lacking_an_index(names):
+        for index in self.local.lacking_an_index(listing):
             if index < min(first, len(segments) - 1):
                 self._one(index)
             else:
                 first = min(first, index)
-        for index in self.local.lacking_times(names):
+        for index in self.local.lacking_times(listing):
             if index < first:
                 self._rebuild_times(index)
         active = segments.active
@@ -209,7 +224,8 @@ class Recovery:
             self._misplaced(segments.active)
             end = self.promised
         self.start_offset = max(self.start_offset, segments.first.base_offset)
-        drop_strays(self.local.files, self.local.directory, segments.bases)
+        if not listing.in_order:
+            self.local.snapshots.drop_strays(segments.bases)
         self.finish(end)
         self.local.write_damages()
         self._add_known()
@@ -363,7 +379,7 @@ class Recovery:
 
         (UnifiedLog.rebuildProducerState)
         """
-        restore(self.local.files, self.local.directory, producers, self.start_offset, offset, self.now_ms)
+        self.local.snapshots.restore(producers, self.start_offset, offset, self.now_ms)
         for index in range(self.segments.index_of(producers.end_offset), len(self.segments)):
             segment = self.segments[index]
             if segment.base_offset >= offset:
@@ -381,13 +397,29 @@ class Recovery:
         A log that was closed cleanly and has no snapshot has no producers. (UnifiedLog.rebuildProducerState)
         """
         bases = self.segments.bases[-2:]
-        offsets = snapshot_offsets(self.local.files, self.local.directory)
-        if self.checkpoint.clean and not offsets:
+        if self.checkpoint.clean and not self.local.snapshots.offsets:
             for offset in (*bases, end):
                 self.producers.reach(offset)
                 self.local.snapshot(self.producers)
             return
         self._bring(self.producers, end, snapshots_at=bases)
+
+
+def producers_at(snapshots: Snapshots, segments: Sequence[Segment], name: str, start: int, upto: int) -> Producers:
+    """The producers of a log that begins at `start` as they were at `upto`: read, with nothing changed."""
+    producers = Producers(name)
+    snapshots.load(producers, start, upto, now_ms=0)
+    bases = [segment.base_offset for segment in segments]
+    for segment in segments[max(0, bisect_right(bases, producers.end_offset) - 1) : bisect_left(bases, upto)]:
+        replay(producers, segment, upto)
+    producers.reach(upto)
+    return producers
+
+
+def aborted_in(snapshots: Snapshots, segments: Sequence[Segment], segment: Segment, name: str) -> list[AbortedTxn]:
+    """The transactions that end aborted in one of `segments`, as its batches say it, whatever its index says."""
+    producers = producers_at(snapshots, segments, name, segments[0].base_offset, segment.base_offset)
+    return [txn for window in segment.scan(check_crc=False) for txn in follow(producers, window)]
 
 
 def replay(producers: Producers, segment: Segment, upto: int) -> None:

@@ -15,6 +15,7 @@ what it finds. A list of damages is never believed of a file that it does not sp
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -23,12 +24,14 @@ from pylog.checkpoint import read_damages, write_damages
 from pylog.directories import copy_files
 from pylog.errors import CorruptBatch
 from pylog.files import Files, join
+from pylog.index import AbortedTxn
 from pylog.kernel import BatchSpan, walk
 from pylog.logfile import WINDOW_BYTES, Damage, Fault, LogFile
 from pylog.partition import Partition
 from pylog.record import TopicPartition
-from pylog.recovery import Quarantined
+from pylog.recovery import Quarantined, aborted_in
 from pylog.segment import CLEANED, SUFFIXES, Segment, file_name
+from pylog.sequence import Snapshots, snapshot_offsets
 
 NO_EPOCH = -1
 
@@ -77,7 +80,9 @@ def find_damage(partition: Partition) -> Findings:
 
 
 def _has_good_indexes(segment: Segment) -> bool:
-    return segment.is_as_sealed() and segment.offsets.sanity() is None and segment.times.sanity() is None
+    if not segment.is_as_sealed():
+        return False
+    return all(index.sanity() is None for index in (segment.offsets, segment.times, segment.aborted))
 
 
 def _is_told(damage: Damage, others: Iterable[Damage]) -> bool:
@@ -227,7 +232,7 @@ def repair(partition: Partition, findings: Findings, folder: str, now_ms: int) -
         )  # fmt: skip
         if damages:
             _keep(old, damages, folder)
-        new = _rewritten(old, damages)
+        new = _rewritten(old, damages, _aborted(partition, old))
         try:
             _forget(old)
         except BaseException:
@@ -256,7 +261,17 @@ def _keep(segment: Segment, damages: Sequence[Damage], folder: str) -> None:
     files.sync_dir(folder)
 
 
-def _rewritten(segment: Segment, damages: Iterable[Damage]) -> Segment:
+def _aborted(partition: Partition, segment: Segment) -> list[AbortedTxn]:
+    """The transactions that end aborted in a segment: those whose markers are damaged are in its index alone."""
+    with suppress(CorruptBatch):
+        if segment.aborted.sanity() is None:
+            return list(segment.aborted)
+    snapshots = Snapshots(partition.files, partition.directory, snapshot_offsets(partition.files, partition.directory))
+    segments = [one for one, _ in partition.segments]
+    return aborted_in(snapshots, segments, segment, f"{partition.topic}-{partition.number}")
+
+
+def _rewritten(segment: Segment, damages: Iterable[Damage], aborted: Iterable[AbortedTxn]) -> Segment:
     """The batches of a segment without its damaged parts, as `.cleaned`, synced.
 
     Aborted transactions whose markers are dropped stay aborted. Nothing is left behind where it raises.
@@ -277,12 +292,12 @@ def _rewritten(segment: Segment, damages: Iterable[Damage]) -> Segment:
             if window.spans:
                 first, last = window.spans[0], window.spans[-1]
                 new.append(memoryview(window.data)[first.position : last.position + last.size], window.spans)
-        for txn in segment.aborted:
+        for txn in aborted:
             new.aborted.append(txn)
         new.seal()
         new.sync()
         # The age of a segment without timestamps, by which retention goes.
-        files.set_modified(new.path, segment.modified_ms())
+        files.set_modified(new.path, segment.modified_ms() * 1_000_000)
     except BaseException:
         new.remove()
         raise

@@ -159,8 +159,8 @@ class Segment:
         if self._aborted is None:
             if not self._is_sealed_as("txnindex"):
                 raise CorruptBatch(
-                    "the transaction index is not what it was when its segment was sealed; open the log with "
-                    'mode="own" to have it rebuilt', path=self._path(".txnindex"), position=0, offset=self.base_offset,
+                    "the transaction index is not what it was when its segment was sealed; `pylog repair` writes it "
+                    "anew from the log", path=self._path(".txnindex"), position=0, offset=self.base_offset,
                 )  # fmt: skip
             self._aborted = TransactionIndex(self.files, self._path(".txnindex"), self.base_offset)
         return self._aborted

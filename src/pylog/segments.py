@@ -46,6 +46,11 @@ class Segments:
     def __iter__(self) -> Iterator[Segment]:
         return self.from_index(0)
 
+    def __contains__(self, base_offset: int) -> bool:
+        bases = self._state[0]
+        at = bisect_left(bases, base_offset)
+        return at < len(bases) and bases[at] == base_offset
+
     def __getitem__(self, index: int) -> Segment:
         bases, made = self._state
         return self._get(bases[index], made)

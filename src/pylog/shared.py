@@ -17,15 +17,15 @@ from typing import TypeVar, cast
 from pylog.checkpoint import read_damages
 from pylog.config import TopicConfig
 from pylog.errors import Closed, CorruptBatch, LogNotFound, PylogError, ReadOnly
-from pylog.files import Files, join
+from pylog.files import Files
 from pylog.index import AbortedTxn
 from pylog.logfile import Damage, Slice
 from pylog.published import Entry, State
 from pylog.readable import ReadablePartition
-from pylog.recovery import replay
+from pylog.recovery import producers_at
 from pylog.segment import LOG, SWAP, Segment, TimestampAndOffset
 from pylog.segments import Segments, logs_among
-from pylog.sequence import Producers, snapshot_name, snapshot_offsets
+from pylog.sequence import Snapshots, snapshot_offsets
 
 LIST_ATTEMPTS = 10
 MEASURED: tuple[int, tuple[str, ...]] = (-1, ())
@@ -52,15 +52,15 @@ class SharedPartition(ReadablePartition):
 
     def __init__(
         self, files: Files, directory: str, topic: str, number: int, config: TopicConfig, *,
-        find_entry: Callable[[], Entry | None], start_offset: int = 0,
+        find_entry: Callable[[], Entry | None], find_start: Callable[[], int] = lambda: 0,
     ) -> None:  # fmt: skip
         super().__init__(directory, topic, number)
-        self.start_offset = start_offset
         self._files = files
         self._config = config
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
         self._stable_offset = 0
         self._find_entry = find_entry
+        self._find_start = find_start
         self._entry: Entry | None = None
         # The generation, and the names of the files where it is odd.
         self._moment: tuple[int, tuple[str, ...]] | None = None
@@ -154,23 +154,16 @@ class SharedPartition(ReadablePartition):
             return
         active = self._segments.active
         active.load()
-        self.start_offset = max(self.start_offset, self._segments.first.base_offset)
+        self.start_offset = max(self._find_start(), self._segments.first.base_offset)
         self.next_offset = self.high_watermark = self.durable_offset = active.next_offset
         self._data_end = active.next_offset
         self._stable_offset = self._measure_stable_offset()
 
     def _measure_stable_offset(self) -> int:
         """Where the first open transaction begins: by the newest good snapshot, and the log behind it."""
-        producers = Producers(f"{self.topic}-{self.number}")
-        producers.clear(self.start_offset)
-        for offset in reversed(snapshot_offsets(self._files, self.directory)):
-            if self.start_offset < offset <= self.next_offset:
-                with suppress(CorruptBatch):
-                    snapshot = join(self.directory, snapshot_name(offset))
-                    producers.load(self._files.read_file(snapshot), offset, now_ms=0)
-                    break
-        for segment in self._segments.from_offset(producers.end_offset):
-            replay(producers, segment, self.next_offset)
+        snapshots = Snapshots(self._files, self.directory, snapshot_offsets(self._files, self.directory))
+        name = f"{self.topic}-{self.number}"
+        producers = producers_at(snapshots, list(self._segments), name, self.start_offset, self.next_offset)
         producers.advance(self.next_offset)
         unstable = producers.first_unstable_offset
         return self.next_offset if unstable is None else max(unstable, self.start_offset)
@@ -208,8 +201,8 @@ class SharedPartition(ReadablePartition):
         segment = self._segments.active
         if segment.base_offset == self._last_base and not segment.aborted.matches(*self._aborted):
             raise CorruptBatch(
-                "the transaction index is not what its owner has published; open the log with mode='own' to have it "
-                "rebuilt", path=segment.aborted.path, position=0, offset=start,
+                "the transaction index is not what its owner has published; `pylog repair` writes it anew from "
+                "the log", path=segment.aborted.path, position=0, offset=start,
             )  # fmt: skip
         return super().aborted(start, upto)
 

@@ -72,7 +72,7 @@ class Topic:
         self._move_stray(home, path, number)
         try:
             checkpoint = home.checkpoint(self.name, number, entry)
-            if files.stat(path) is None or not (base_offsets(files, path) or checkpoint.durable_offset):
+            if files.stat(path) is None or not (checkpoint.durable_offset or base_offsets(files, path)):
                 partition.create(self.id, now_ms, start_offset=checkpoint.start_offset)
             else:
                 partition.open(checkpoint, now_ms)

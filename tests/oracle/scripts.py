@@ -166,7 +166,7 @@ class Replay:
             if name.endswith(".timeindex") and expected.get(name, {}).get("size") == 0 and self._lost_time_index:
                 # pylog rebuilds a time index that is missing, Kafka leaves it empty.
                 continue
-            if name.endswith((".deleted", ".tmp", ".pylog-seal")):
+            if name.endswith((".deleted", ".tmp", ".pylog-seal", "pylog-listing")):
                 # On its way out, and in Kafka as large as it was mapped; left behind by a crash, and of no use.
                 continue
             data = self.files.read_file(join(self.directory, name)) if name in names else None
@@ -198,7 +198,7 @@ class Replay:
         result = op["result"]
         if result is None:
             return None
-        if not result["epochs"] and not checkpoint.clean:
+        if not result["epochs"]:
             # Where records are left and no epochs at all, Kafka leaves it at that.
             self.partition.epochs.clear()
         return {

@@ -422,12 +422,13 @@ def test_a_directory_that_cannot_be_opened_takes_only_its_partitions(tmp_path: P
         log.create_topic("t", partitions=2)
         for number in range(2):
             log.topic("t")[number].append([Record(b"%d" % number)])
-    (paths[1] / "recovery-point-offset-checkpoint").write_text("garbage")
+    identity = (paths[1] / "meta.properties").read_text()
+    (paths[1] / "meta.properties").write_text(identity.replace("directory.id=", "directory.id=?"))
     with pylog.open(paths) as log:
         assert values(log, "t", 0) == [b"0"]
         log.topic("t")[0].append([Record(b"more")])
         with pytest.raises(errors.KafkaStorage, match="directories that are online"):
             log.topic("t")[1].append([Record(b"x")])
-    (paths[1] / "recovery-point-offset-checkpoint").unlink()
+    (paths[1] / "meta.properties").write_text(identity)
     with pylog.open(paths) as log:
         assert values(log, "t", 1) == [b"1"] and values(log, "t", 0) == [b"0", b"more"]

@@ -229,15 +229,42 @@ def test_a_real_full_file_system(tmp_path: Path) -> None:
 
 CHECKPOINTS = [
     "recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint",
-    "t-0/partition.metadata",
+    "cleaner-offset-checkpoint",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("damage", ["9\n0\n", "0\n1\n", "0\n1\nt zero 5\n", "0\n1\n\xff\n", "nonsense"])
+@pytest.mark.parametrize("damage", ["0\n1\n", "0\n1\nt zero 5\n", "0\n1\n\xff\n", "nonsense"])
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_a_damaged_checkpoint_is_named(tmp_path: Path, name: str, damage: str) -> None:
+def test_a_damaged_checkpoint_is_written_anew(tmp_path: Path, name: str, damage: str) -> None:
     wanted = filled(tmp_path)
-    good = (tmp_path / name).read_bytes()
+    with pylog.open(tmp_path) as log:
+        log.delete_records({TopicPartition("t", 0): 2})
+    path = tmp_path / name
+    good = path.read_bytes() if path.exists() else b"0\n0\n"
+    path.write_text(damage, "latin-1")
+    with pylog.open(tmp_path, mode="read") as log:
+        assert values(log) == wanted[2:]
+    with pylog.open(tmp_path) as log:
+        assert values(log) == wanted[2:]
+        log.topic("t")[0].append([Record(b"more")])
+    # The cleaner's is written when a topic is compacted, and harms nobody before.
+    assert name == "cleaner-offset-checkpoint" or path.read_bytes().splitlines()[1] == good.splitlines()[1]
+    with pylog.open(tmp_path) as log:
+        assert values(log) == [*wanted[2:], b"more"]
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        *((name, "9\n0\n") for name in CHECKPOINTS),
+        *(("t-0/partition.metadata", damage) for damage in ("9\n0\n", "0\n1\n", "0\n1\n\xff\n", "nonsense")),
+    ],
+)
+def test_what_a_newer_version_wrote_and_an_identity_that_is_damaged_are_left(
+    tmp_path: Path, name: str, damage: str
+) -> None:
+    wanted = filled(tmp_path)
+    good = (tmp_path / name).read_bytes() if (tmp_path / name).exists() else b"0\n0\n"
     (tmp_path / name).write_text(damage, "latin-1")
     before = tree(tmp_path / "t-0")
     with pytest.raises(errors.StorageError, match=Path(name).name), pylog.open(tmp_path) as log:

@@ -384,7 +384,7 @@ def test_a_cleaned_segment_is_as_old_as_the_last_it_was_made_from():
     log.fill()
     log.partition.reconfigure(TopicConfig.loaded({**BASE, "segment.bytes": "100000"}))
     for number, (segment, _) in enumerate(log.partition.segments):
-        log.files.set_modified(segment.path, 1000 + number)
+        log.files.set_modified(segment.path, (1000 + number) * 1_000_000)
     found = log.clean()
     assert log.partition.segments[0][0].modified_ms() == 1000 + found.segments_before - 1
 

@@ -295,3 +295,17 @@ def test_a_problem_names_what_is_known_of_its_place() -> None:
     assert str(Problem("f", 5, None, "what", "do")) == "f, position 5: what; do"
     assert str(Problem("f", 5, 7, "what", "do")) == "f, position 5, offset 7: what; do"
     assert str(Problem("f", None, 7, "what", "do")) == "f, offset 7: what; do"
+
+
+def test_a_listing_shows_what_there_was_at_a_clean_close() -> None:
+    log = Log()
+    log.fill(60)
+    bases = [segment.base_offset for segment, _ in log.partition.segments]
+    log.partition.close()
+    path = "log/t-0/pylog-listing"
+    lines = [str(line) for line in dump_segment(log.files, path)]
+    assert lines[: len(bases)] == [f"log: {base}" for base in bases]
+    assert lines[len(bases) :] == [f"snapshot: {offset}" for offset in [*bases[1:], 60]]
+    log.files.replace_file(path, log.files.read_file(path)[:-1])
+    (problem,) = dump_segment(log.files, path)
+    assert isinstance(problem, Problem) and "damaged" in problem.what

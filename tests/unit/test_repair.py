@@ -204,6 +204,43 @@ def test_records_that_are_appended_during_the_search_are_no_damage() -> None:
     assert find_damage(Earlier()) == Findings()  # type: ignore[arg-type]
 
 
+def with_transactions() -> tuple[Log, list[str]]:
+    """A closed log with aborted and committed transactions over several segments; and what read_committed sees."""
+    log = Log()
+    for number in range(30):
+        log.in_transaction(f"{number} {'x' * 200}", producer_id=number % 3, sequence=number // 3)
+        if number % 5 == 4:
+            for producer_id in range(3):
+                log.end(producer_id, commit=number % 2 == 0)
+    seen = log.committed()
+    log.partition.close()
+    return log, seen
+
+
+@pytest.mark.parametrize("snapshots", [True, False])
+def test_a_transaction_index_that_is_lost_is_made_from_the_log(snapshots: bool) -> None:
+    log, seen = with_transactions()
+    names = log.files.list_dir(DIRECTORY)
+    lost = [name for name in names if name.endswith(".txnindex")][:-1]
+    assert len(lost) > 1
+    for name in names:
+        if name in lost or (name.endswith(".snapshot") and not snapshots):
+            log.files.remove(f"{DIRECTORY}/{name}")
+    closed = Checkpoint(high_watermark=log.partition.next_offset)
+    partition = log.reopen(closed)
+    with pytest.raises(CorruptBatch, match="pylog repair"):
+        log.committed()
+    found = find_damage(partition)
+    assert (found.damages, len(found.indexes)) == ((), len(lost))
+    repair(partition, found, KEPT, NOW)
+    assert log.committed() == seen
+    partition.check()
+    assert find_damage(partition) == Findings()
+    partition.close()
+    log.reopen(closed)
+    assert log.committed() == seen
+
+
 def test_indexes_that_cannot_be_believed_are_written_anew() -> None:
     log = Damaged(lambda log: flip(log.files, f"{DIRECTORY}/{file_name(0, '.index')}", 3), declared=False)
     assert log.partition.segments[0][0].offsets.entries == 0

@@ -16,11 +16,9 @@ from pylog.files import File, MemoryFiles
 from pylog.sequence import (
     BatchMetadata,
     Producers,
-    drop_strays,
-    restore,
+    Snapshots,
     snapshot_name,
     snapshot_offsets,
-    take_snapshot,
 )
 
 
@@ -177,12 +175,12 @@ def test_a_damaged_snapshot_is_removed_and_the_next_older_one_taken() -> None:
     good = log.files.read_file(f"{DIRECTORY}/{snapshot_name(3)}")
     log.files.replace_file(f"{DIRECTORY}/{snapshot_name(3)}", good[:-1])
     restored = Producers("t-0")
-    restore(log.files, DIRECTORY, restored, 0, 3, T0)
+    log.snapshots.restore(restored, 0, 3, T0)
     assert (restored.end_offset, restored.entries()[7].last_sequence) == (2, 1)
     assert log.names() == [snapshot_name(1), snapshot_name(2)]
     for name in log.names():
         log.files.replace_file(f"{DIRECTORY}/{name}", b"")
-    restore(log.files, DIRECTORY, restored, 0, 3, T0)
+    log.snapshots.restore(restored, 0, 3, T0)
     assert (restored.end_offset, restored.entries(), log.names()) == (0, {}, [])
 
 
@@ -191,12 +189,22 @@ def test_snapshots_outside_of_the_log_go() -> None:
     for sequence in range(6):
         log.data(sequence=sequence)
         log.snapshot()
-    restore(log.files, DIRECTORY, log.producers, 2, 5, T0)
+    log.snapshots.restore(log.producers, 2, 5, T0)
     assert snapshot_offsets(log.files, DIRECTORY) == [3, 4, 5]
     assert log.producers.end_offset == 5
-    restore(log.files, DIRECTORY, log.producers, 3, 5, T0)
+    log.snapshots.restore(log.producers, 3, 5, T0)
     assert snapshot_offsets(log.files, DIRECTORY) == [4, 5]
     assert (log.producers.end_offset, log.producers.snapshot_offset) == (5, 5)
+
+
+def test_all_snapshots_go_of_a_log_that_starts_behind_its_end() -> None:
+    log = Log()
+    for sequence in range(3):
+        log.data(sequence=sequence)
+        log.snapshot()
+    snapshots = log.snapshots
+    snapshots.restore(Producers("t-0"), 3, 1, T0)
+    assert snapshots.offsets == snapshot_offsets(log.files, DIRECTORY) == []
 
 
 @pytest.mark.parametrize(
@@ -214,7 +222,7 @@ def test_strays_go_but_for_the_one_of_a_clean_stop(bases: list[int], kept: list[
     for sequence in range(6):
         log.data(sequence=sequence)
         log.snapshot()
-    drop_strays(log.files, DIRECTORY, bases)
+    log.snapshots.drop_strays(bases)
     assert snapshot_offsets(log.files, DIRECTORY) == kept
 
 
@@ -248,7 +256,7 @@ def test_a_full_disk_leaves_no_half_snapshot() -> None:
     full = FullFiles()
     full.make_dir(DIRECTORY)
     with pytest.raises(DiskFull):
-        take_snapshot(full, DIRECTORY, log.producers)
+        Snapshots(full, DIRECTORY).take(log.producers)
     assert full.list_dir(DIRECTORY) == []
     log.snapshot()
     assert log.names() == [snapshot_name(1)]

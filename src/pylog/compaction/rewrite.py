@@ -87,7 +87,7 @@ def rewrite(
         cleaned.seal()
         cleaned.sync()
         # The age of a segment without timestamps, by which retention goes.
-        first.files.set_modified(cleaned.path, group[-1][0].modified_ms())
+        first.files.set_modified(cleaned.path, group[-1][0].modified_ms() * 1_000_000)
     except BaseException:
         cleaned.remove()
         raise

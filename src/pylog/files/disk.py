@@ -68,7 +68,7 @@ class DiskFiles:
         except OSError as error:
             raise typed_error(error, "stat", path) from error
         is_dir = (found.st_mode & 0o170000) == 0o040000
-        return FileStat(found.st_size, found.st_mtime_ns // 1_000_000, is_dir)
+        return FileStat(found.st_size, found.st_mtime_ns, is_dir)
 
     def read_file(self, path: str) -> bytes:
         try:
@@ -117,10 +117,10 @@ class DiskFiles:
         except OSError as error:
             raise typed_error(error, "remove", path) from error
 
-    def set_modified(self, path: str, mtime_ms: int) -> None:
+    def set_modified(self, path: str, mtime_ns: int) -> None:
         self._check_writable("set the time of", path)
         try:
-            os.utime(path, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
+            os.utime(path, ns=(mtime_ns, mtime_ns))
         except OSError as error:
             raise typed_error(error, "set the time of", path) from error
 

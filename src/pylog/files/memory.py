@@ -18,12 +18,12 @@ from pylog.files.protocol import File, FileStat, Lock, locked_error
 class _Node:
     """The content of one file."""
 
-    __slots__ = ("data", "mtime_ms", "path")
+    __slots__ = ("data", "mtime_ns", "path")
 
-    def __init__(self, path: str, mtime_ms: int) -> None:
+    def __init__(self, path: str, mtime_ns: int) -> None:
         self.path = path
         self.data = bytearray()
-        self.mtime_ms = mtime_ms
+        self.mtime_ns = mtime_ns
 
 
 class MemoryFile:
@@ -61,7 +61,7 @@ class MemoryFile:
             for buffer in buffers:
                 node.data[position : position + len(buffer)] = buffer
                 position += len(buffer)
-            node.mtime_ms = self._files.now_ms()
+            node.mtime_ns = self._files.now_ns()
 
     def truncate(self, size: int) -> None:
         node = self._usable()
@@ -70,7 +70,7 @@ class MemoryFile:
             return
         with self._files.mutex:
             del node.data[size:]
-            node.mtime_ms = self._files.now_ms()
+            node.mtime_ns = self._files.now_ns()
 
     def allocate(self, size: int) -> None:
         # Memory needs no reserving.
@@ -125,15 +125,15 @@ class MemoryFiles:
     def __init__(self, clock: Clock | None = None, tree: Mapping[str, bytes | None] | None = None) -> None:
         self.mutex = threading.Lock()
         self.locked: set[str] = set()
-        self.now_ms = (clock or SystemClock()).wall_ms
+        self._now_ms = (clock or SystemClock()).wall_ms
         self._dirs: dict[str, int] = {".": 0, "/": 0}
         self._nodes: dict[str, _Node] = {}
-        now_ms = self.now_ms() if tree else 0
+        now_ns = self.now_ns() if tree else 0
         for path, data in (tree or {}).items():
             if data is None:
-                self._dirs[path] = now_ms
+                self._dirs[path] = now_ns
             else:
-                self._nodes[path] = node = _Node(path, now_ms)
+                self._nodes[path] = node = _Node(path, now_ns)
                 node.data += data
 
     def tree(self) -> dict[str, bytes | None]:
@@ -153,7 +153,8 @@ class MemoryFiles:
                 missing.append(current)
                 current = _parent(current)
             for directory in missing:
-                self._dirs[directory] = self.now_ms()
+                self._dirs[directory] = self.now_ns()
+                self._touch(directory)
 
     def list_dir(self, path: str) -> list[str]:
         path = posixpath.normpath(path)
@@ -168,9 +169,9 @@ class MemoryFiles:
         path = posixpath.normpath(path)
         with self.mutex:
             if (node := self._nodes.get(path)) is not None:
-                return FileStat(len(node.data), node.mtime_ms, is_dir=False)
-            mtime_ms = self._dirs.get(path)
-            return None if mtime_ms is None else FileStat(0, mtime_ms, is_dir=True)
+                return FileStat(len(node.data), node.mtime_ns, is_dir=False)
+            mtime_ns = self._dirs.get(path)
+            return None if mtime_ns is None else FileStat(0, mtime_ns, is_dir=True)
 
     def read_file(self, path: str) -> bytes:
         with self.mutex:
@@ -180,16 +181,18 @@ class MemoryFiles:
         path = posixpath.normpath(path)
         with self.mutex:
             self._check_parent("replace", path)
-            node = _Node(path, self.now_ms())
+            node = _Node(path, self.now_ns())
             node.data += data
             self._nodes[path] = node
+            self._touch(path)
 
     def open(self, path: str, *, create: bool = False) -> File:
         path = posixpath.normpath(path)
         with self.mutex:
             if create and path not in self._nodes:
                 self._check_parent("open", path)
-                self._nodes[path] = _Node(path, self.now_ms())
+                self._nodes[path] = _Node(path, self.now_ns())
+                self._touch(path)
             return MemoryFile(self, self._find("open", path))
 
     def rename(self, source: str, target: str) -> None:
@@ -203,13 +206,15 @@ class MemoryFiles:
             del self._nodes[source]
             self._nodes[target] = node
             node.path = target
+            self._touch(source, target)
 
     def _rename_dir(self, source: str, target: str) -> None:
         if target in self._nodes:
             raise _file_in_the_way("rename to", target)
         if any(_parent(path) == target for path in (*self._nodes, *self._dirs)):
             raise StorageError(f"cannot rename to {target} the file {source}: the target is not empty")
-        self._dirs.setdefault(target, self.now_ms())
+        self._dirs.setdefault(target, self.now_ns())
+        self._touch(source, target)
         below = source + "/"
         for path in [path for path in self._dirs if path == source or path.startswith(below)]:
             self._dirs[target + path[len(source) :]] = self._dirs.pop(path)
@@ -222,6 +227,7 @@ class MemoryFiles:
         with self.mutex:
             self._find("remove", path)
             del self._nodes[path]
+            self._touch(path)
 
     def remove_dir(self, path: str) -> None:
         path = posixpath.normpath(path)
@@ -231,10 +237,15 @@ class MemoryFiles:
             below = path + "/"
             self._nodes = {p: node for p, node in self._nodes.items() if not p.startswith(below)}
             self._dirs = {p: mtime for p, mtime in self._dirs.items() if p != path and not p.startswith(below)}
+            self._touch(path)
 
-    def set_modified(self, path: str, mtime_ms: int) -> None:
+    def set_modified(self, path: str, mtime_ns: int) -> None:
+        path = posixpath.normpath(path)
         with self.mutex:
-            self._find("set the time of", path).mtime_ms = mtime_ms
+            if path in self._dirs:
+                self._dirs[path] = mtime_ns
+            else:
+                self._find("set the time of", path).mtime_ns = mtime_ns
 
     def sync_dir(self, path: str) -> None:
         path = posixpath.normpath(path)
@@ -252,7 +263,16 @@ class MemoryFiles:
         self.locked.add(path)
         return _MemoryLock(self, path)
 
+    def now_ns(self) -> int:
+        """The time, in ns; in steps of 1 ms."""
+        return self._now_ms() * 1_000_000
+
     # The helpers below run with the lock held.
+
+    def _touch(self, *paths: str) -> None:
+        """A name changed in the directories of `paths`."""
+        for path in paths:
+            self._dirs[_parent(path)] = self.now_ns()
 
     def _find(self, doing: str, path: str) -> _Node:
         path = posixpath.normpath(path)

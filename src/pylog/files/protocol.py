@@ -24,8 +24,14 @@ class FileStat:
     """What a path is right now."""
 
     size: int
-    mtime_ms: int
+    mtime_ns: int
+    """When it was last written, or a name in the directory changed (ns since 1970 UTC)."""
     is_dir: bool
+
+    @property
+    def mtime_ms(self) -> int:
+        """The same in ms."""
+        return self.mtime_ns // 1_000_000
 
 
 class Lock(Protocol):
@@ -130,8 +136,8 @@ class Files(Protocol):
     def remove_dir(self, path: str) -> None:
         """Remove a directory with everything in it."""
 
-    def set_modified(self, path: str, mtime_ms: int) -> None:
-        """Let a file have been written at `mtime_ms` (ms since 1970 UTC)."""
+    def set_modified(self, path: str, mtime_ns: int) -> None:
+        """Let a file or a directory have been changed at `mtime_ns`, as exactly as the file system knows it."""
 
     def sync_dir(self, path: str) -> None:
         """Make the names in a directory durable."""

@@ -6,7 +6,7 @@ The file's name says what it is (kafka-format section 2):
     00000000000000001042.snapshot    producer states          00000000000000001042.timeindex   12-byte entries
     *.checkpoint                     record batches (KRaft)   00000000000000001042.txnindex    34-byte entries
     00000000000000001042.pylog-seal  what the others were      *-checkpoint, partition.metadata, meta.properties,
-                                                               quorum-state, pylog-damages: text
+    pylog-listing                    the segments there were   quorum-state, pylog-damages: text
 
 also with `.deleted`, `.swap` or `.cleaned` behind it. Nothing is repaired, locked or opened as a log: bytes in, lines
 out, so it works on any copy, and on a directory that another process owns.
@@ -32,6 +32,7 @@ from pylog.inspect.values import (
     SEQUENCES,
     AbortedEntry,
     BatchEntry,
+    CheckpointEntry,
     DumpLine,
     OffsetEntry,
     Problem,
@@ -40,6 +41,7 @@ from pylog.inspect.values import (
     TimeEntry,
 )
 from pylog.kernel import MAGIC
+from pylog.listing import LISTING, parse_listing
 from pylog.seal import read_seal
 
 __all__ = ["base_offset_of", "batch_entry", "dump_segment", "kind_of", "partition_of"]
@@ -57,13 +59,15 @@ _PRODUCER_ENTRY = struct.Struct(">qhiqiqiq")
 def kind_of(path: str) -> str:
     """What a file holds, by its name:
 
-    "log", "index", "timeindex", "txnindex", "snapshot", "pylog-seal" or "text"; "" if it says nothing.
+    "log", "index", "timeindex", "txnindex", "snapshot", "pylog-seal", "pylog-listing" or "text"; "" if it says nothing.
     """
     name = path.rpartition("/")[2]
     for suffix in SUFFIXES_LEFT_BEHIND:
         name = name.removesuffix(suffix)
     if name.endswith("-checkpoint") or name in TEXTS:
         return "text"
+    if name == LISTING:
+        return LISTING
     suffix = name.rpartition(".")[2]
     if suffix == "checkpoint":
         return "log"
@@ -101,6 +105,8 @@ def dump_segment(files: Files, path: str, *, records: bool = False) -> Iterator[
         return text_lines(files, path)
     if kind == "pylog-seal":
         return _seal_lines(files, path)
+    if kind == LISTING:
+        return _listing_lines(files, path)
     lines = {"index": _index_lines, "timeindex": _time_lines, "txnindex": _aborted_lines, "snapshot": _producer_lines}
     return lines[kind](path, files.read_file(path))
 
@@ -214,6 +220,19 @@ def _seal_lines(files: Files, path: str) -> Iterator[DumpLine]:
         yield Problem(path, 0, None, "it is no seal, or it is damaged", "it says nothing, and nothing is lost by it")
         return
     yield SealEntry(seal.base_offset, seal.log_size, seal.index, seal.timeindex, seal.txnindex)
+
+
+def _listing_lines(files: Files, path: str) -> Iterator[DumpLine]:
+    found = parse_listing(files.read_file(path))
+    if found is None:
+        yield Problem(path, 0, None, "it is no listing, or it is damaged", "it says nothing, and nothing is lost by it")
+        return
+    for kind, offsets in (
+        ("log", found[1].logs),
+        ("txnindex", found[1].transactional),
+        ("snapshot", found[1].snapshots),
+    ):
+        yield from (CheckpointEntry({kind: offset}) for offset in offsets)
 
 
 def offset_entries(data: bytes) -> list[tuple[int, int]]:

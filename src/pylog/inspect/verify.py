@@ -28,6 +28,7 @@ from pylog.inspect.seals import SEAL, check_damages, check_seal
 from pylog.inspect.segments import Facts, Span, check_segment
 from pylog.inspect.texts import said, text_lines
 from pylog.inspect.values import Checked, Problem, Totals
+from pylog.listing import LISTING
 from pylog.published import Published, State
 from pylog.record import TopicPartition
 
@@ -36,7 +37,7 @@ __all__ = ["log_bytes", "verify"]
 PARTITION_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>\d{1,10})")
 SEGMENT_FILE = re.compile(r"(?P<base>\d{20})(?P<suffix>\.log|\.index|\.timeindex|\.txnindex|\.snapshot|\.pylog-seal)")
 LEFT_BEHIND = re.compile(r".*(\.deleted|\.cleaned|\.swap|\.tmp|\.part|-delete|-future|-stray)")
-OWN_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state", DAMAGES})
+OWN_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state", DAMAGES, LISTING})
 TEXT_FILES = ("meta.properties", RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, "cleaner-offset-checkpoint")
 RESTORE = "records that were acknowledged are missing: restore the partition from a replica or a backup"
 NOT_PARTITIONS = "it is no partition folder, and is not looked at"
@@ -331,8 +332,8 @@ def _snapshots(files: Files, folder: str, suffixes: dict[int, set[str]]) -> Iter
         except LogNotFound:
             continue
         except StorageError as error:
-            advice = "delete it: an older one is read in its place, and the log replayed from there"
-            yield Problem(path, None, None, words(error), advice)
+            advice = "an older one is read in its place, and the log replayed from there"
+            yield Problem(path, None, None, words(error), advice, harmless=True)
 
 
 def _epochs(files: Files, folder: str, end: int, epoch: int) -> Iterator[Problem]:

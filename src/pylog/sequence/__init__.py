@@ -11,20 +11,19 @@ ProducerAppendInfo, ProducerStateEntry, VerificationStateEntry; KIP-98, KIP-360,
 """
 
 from pylog.sequence.producers import Producers
-from pylog.sequence.snapshots import drop_strays, restore, snapshot_name, snapshot_offsets, take_snapshot
+from pylog.sequence.snapshots import SNAPSHOT, Snapshots, snapshot_name, snapshot_offsets
 from pylog.sequence.state import BatchMetadata, CompletedTxn, Plan, ProducerEntry
 from pylog.sequence.verification import Verification
 
 __all__ = [
+    "SNAPSHOT",
     "BatchMetadata",
     "CompletedTxn",
     "Plan",
     "ProducerEntry",
     "Producers",
+    "Snapshots",
     "Verification",
-    "drop_strays",
-    "restore",
     "snapshot_name",
     "snapshot_offsets",
-    "take_snapshot",
 ]

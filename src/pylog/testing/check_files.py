@@ -119,6 +119,29 @@ def the_time_of_a_file_can_be_set(files: Files, root: str) -> None:
     _refuses(LogNotFound, "missing", lambda: files.set_modified(join(root, "missing"), 1))
 
 
+def a_directory_has_the_time_at_which_a_name_changed(files: Files, root: str) -> None:
+    def keeps_the_time(change: Callable[[], object]) -> bool:
+        files.set_modified(root, 1_700_000_000_123_456_789)
+        change()
+        stat = files.stat(root)
+        return stat is not None and stat.mtime_ns == 1_700_000_000_123_456_789
+
+    path = join(root, "f")
+    file = files.open(path, create=True)
+    _same(keeps_the_time(lambda: file.write(0, b"abc")), True)
+    _same(keeps_the_time(lambda: files.open(path).close()), True)
+    for change in (
+        lambda: files.rename(path, join(root, "g")),
+        lambda: files.open(path, create=True).close(),
+        lambda: files.replace_file(path, b"x"),
+        lambda: files.remove(path),
+        lambda: files.make_dir(join(root, "d")),
+        lambda: files.rename(join(root, "d"), join(root, "e")),
+        lambda: files.remove_dir(join(root, "e")),
+    ):
+        _same(keeps_the_time(change), False)
+
+
 def what_is_reserved_is_not_there_to_read(files: Files, root: str) -> None:
     path = join(root, "f")
     file = files.open(path, create=True)
@@ -334,6 +357,7 @@ FILES_CHECKS: tuple[Check, ...] = (
     truncating_cuts,
     an_equal_truncate_touches_nothing,
     the_time_of_a_file_can_be_set,
+    a_directory_has_the_time_at_which_a_name_changed,
     what_is_reserved_is_not_there_to_read,
     what_is_cut_off_comes_back_as_nothing,
     a_view_outlives_the_handle,

@@ -205,9 +205,9 @@ class CrashFiles:
         for gone in sorted(inside, reverse=True):
             self._forget(gone)
 
-    def set_modified(self, path: str, mtime_ms: int) -> None:
+    def set_modified(self, path: str, mtime_ns: int) -> None:
         # Times are no part of a state.
-        self._files.set_modified(path, mtime_ms)
+        self._files.set_modified(path, mtime_ns)
 
     def sync_dir(self, path: str) -> None:
         path = posixpath.normpath(path)

@@ -202,8 +202,8 @@ class FaultFiles:
     def remove_dir(self, path: str) -> None:
         self._do("remove_dir", path, lambda: self.inner.remove_dir(path))
 
-    def set_modified(self, path: str, mtime_ms: int) -> None:
-        self._do("set_modified", path, lambda: self.inner.set_modified(path, mtime_ms))
+    def set_modified(self, path: str, mtime_ns: int) -> None:
+        self._do("set_modified", path, lambda: self.inner.set_modified(path, mtime_ns))
 
     def sync_dir(self, path: str) -> None:
         self._do("sync_dir", path, lambda: self.inner.sync_dir(path))
