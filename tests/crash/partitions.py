@@ -18,11 +18,13 @@ from pylog.batch import Batch, Origin, encode, split
 from pylog.cleaner import clean
 from pylog.config import TopicConfig
 from pylog.directory import LogDirectory
+from pylog.errors import CorruptBatch
 from pylog.files import Files
 from pylog.index import AbortedTxn
 from pylog.kernel import Record
 from pylog.partition import Partition
 from pylog.recovery import follow
+from pylog.repair import find_damage, repair
 from pylog.segment import Segment
 from pylog.segments import base_offsets
 from pylog.sequence import ProducerEntry, Producers
@@ -65,9 +67,10 @@ class Found(NamedTuple):
 class Place:
     """A log directory with one partition, opened as `Topic` does it."""
 
-    def __init__(self, files: Files, config: TopicConfig) -> None:
+    def __init__(self, files: Files, config: TopicConfig, damaged: frozenset[int] = frozenset()) -> None:
         self.files = files
         self.config = config
+        self.damaged = damaged
         self.directory = LogDirectory(files, "log", 1)
         entry = self.directory.entry(TOPIC_ID, 0)
         self.partition = Partition(files, PATH, "t", 0, config, entry)
@@ -81,13 +84,20 @@ class Place:
             self.partition.sync()
 
     def rows(self) -> Iterator[Row]:
-        """Every record, read from the start on."""
+        """Every record, read from the start on; what is damaged is stepped over."""
         offset, end = self.partition.start_offset, self.partition.next_offset
         while offset < end:
-            piece = self.partition.read(offset, READ_BYTES, upto=end)
+            try:
+                piece = self.partition.read(offset, 1 if self.damaged else READ_BYTES, upto=end)
+                batches = list(split(piece.data, check_crc=True)) if piece is not None else []
+            except CorruptBatch:
+                if offset not in self.damaged:
+                    raise
+                offset += 1
+                continue
             if piece is None:
                 return
-            for batch in split(piece.data, check_crc=True):
+            for batch in batches:
                 for record in batch.records("t", 0, offset):
                     yield record.offset, batch.leader_epoch, record.timestamp, record.value
                 offset = batch.next_offset
@@ -110,12 +120,13 @@ class Run:
 
     def __init__(
         self, files: CrashFiles, config: Mapping[str, str] = SMALL, *, flush: str = "sync",
-        version: Version = NEW,
+        version: Version = NEW, damaged: frozenset[int] = frozenset(),
     ) -> None:  # fmt: skip
         self.files = files
         self.config = TopicConfig.loaded(config)
         self.flush = flush
-        self.place = Place(files, self.config)
+        self.damaged = damaged
+        self.place = Place(files, self.config, damaged)
         self.versions = [version]
         self.is_open = True
         self.epoch = 0
@@ -183,19 +194,21 @@ class Run:
 
     def opened(self, files: Files) -> Place:
         """Open what a crash left in `files`."""
-        return Place(files, self.config)
+        return Place(files, self.config, self.damaged)
 
     def recovered(self, files: Files) -> Found:
         """What is found after a crash that left `files`."""
-        return recover(files, self.config)
+        return recover(files, self.config, self.damaged)
 
     def judged(self, found: Found, notes: tuple[object, ...], *, power: bool) -> str:
         """What is wrong with that; "" when nothing is."""
         return judge(found, self.versions, notes, power=power)
 
-    def crashed(self, tree: Mapping[str, bytes | None], version: Version) -> "Run":
-        """The same after a crash that left `tree` of it, which is `version`."""
-        run = Run(CrashFiles(CLOCK, tree), flush=self.flush, version=version)
+    def crashed(
+        self, tree: Mapping[str, bytes | None], version: Version, *, damaged: frozenset[int] = frozenset()
+    ) -> "Run":
+        """The same after a crash that left `tree` of it, which is `version`; the records `damaged` cannot be read."""
+        run = Run(CrashFiles(CLOCK, tree), flush=self.flush, version=version, damaged=damaged)
         run.number, run.epoch = self.number, self.epoch
         return run
 
@@ -272,6 +285,12 @@ class Run:
         clean(self.partition, checkpoint=None, now_ms=NOW, buffer_bytes=1 << 20)
         del self.partition.replace_segments
 
+    def repair(self) -> None:
+        """Give up what cannot be read, and write anew what cannot be believed."""
+        findings = find_damage(self.partition)
+        assert findings.damages and findings.indexes
+        self.change(self.version, lambda: repair(self.partition, findings, "log-repaired/now/t-0", NOW))
+
     def reopen(self) -> None:
         """A clean stop, and a start."""
         self.is_open = False
@@ -281,7 +300,7 @@ class Run:
 
     def open(self) -> None:
         """Open what is there."""
-        self.place = Place(self.files, self.config)
+        self.place = Place(self.files, self.config, self.damaged)
         self.is_open = True
 
 
@@ -290,9 +309,9 @@ def _batches(segment: Segment) -> Iterator[Batch]:
         yield from (Batch.parse(window.data, span.position) for span in window.spans)
 
 
-def recover(files: Files, config: TopicConfig) -> Found:
+def recover(files: Files, config: TopicConfig, damaged: frozenset[int] = frozenset()) -> Found:
     """Open what a crash left, look at everything, append a record, close, open again."""
-    place = Place(files, config)
+    place = Place(files, config, damaged)
     partition = place.partition
     rows = tuple(place.rows())
     start, end = partition.start_offset, partition.next_offset
@@ -301,21 +320,25 @@ def recover(files: Files, config: TopicConfig) -> Found:
         return found
     place.append(b"after the crash", max(partition.epochs.latest, 0))
     place.close()
-    again = Place(files, config)
+    again = Place(files, config, damaged)
     wanted = [*rows, (end, max(partition.epochs.latest, 0), NOW, b"after the crash")]
     if list(again.rows()) != wanted:
         return found._replace(fault="after one more append and a clean close the log is not what it was")
-    again.partition.check()
+    if not damaged:
+        again.partition.check()
     return found
 
 
 def _fault(place: Place, rows: tuple[Row, ...]) -> str:
     """What can be wrong with a log that was just recovered, whatever is in it."""
     partition = place.partition
-    if partition.quarantined:
+    if any(not {*range(one.offset, one.next_offset)} <= place.damaged for one in partition.quarantined):
         return f"a crash was taken for damage: {partition.quarantined}"
     if partition.durable_offset > partition.next_offset or partition.high_watermark > partition.next_offset:
         return f"an offset lies behind the end of {partition!r}"
+    if place.damaged:
+        # What is damaged contradicts it in many ways; `recover` has read the rest.
+        return ""
     partition.check()
     end = partition.next_offset
     for offset, _, timestamp, _ in rows:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pylog.batch import Batch, encode
 from pylog.compression import Codec
 from pylog.kernel import Record
+from pylog.segment import file_name
 from pylog.testing import CrashFiles
 
 from .engine import NOW, Recoverable, Workload
@@ -143,6 +144,26 @@ def index_rebuild(files: CrashFiles) -> Run:
     del tree["log/t-0/00000000000000000000.index"]
     tree["log/t-0/00000000000000000000.timeindex"] = b"\xff" * 12
     run = run.crashed(tree, run.version)
+    run.append()
+    return run
+
+
+@workload
+def repair(files: CrashFiles) -> Run:
+    """A batch of a closed log is damaged, and an index of another segment."""
+    run = Run(files)
+    for _ in range(8):
+        run.append(1, 60)
+    run.place.close()
+    tree = dict(list(files.kills())[-1].tree)
+    bases = [segment.base_offset for segment, _ in run.partition.segments]
+    for path in (f"log/t-0/{file_name(bases[0], '.log')}", f"log/t-0/{file_name(bases[1], '.index')}"):
+        data = bytearray(tree[path] or b"")
+        data[min(70, len(data) - 1)] ^= 1
+        tree[path] = bytes(data)
+    version = run.version._replace(records=run.version.records[1:])
+    run = run.crashed(tree, version, damaged=frozenset({0}))
+    run.repair()
     run.append()
     return run
 
