@@ -1,54 +1,40 @@
-"""Reading everything back, oldest first: a consumer's lists and its iteration, against sqlite3, lmdb and a bare read.
+"""Reading everything back as records, oldest first: a consumer's lists and its iteration, against other readers.
 
 All files are in the page cache. pylog gives offset, time, key, value and headers of each record and checks each batch's
-CRC; sqlite3 selects offset, time, key and value; lmdb iterates offset and value. "lists" hands over up to 10,000
-records at once, "for" one at a time; in both, every value is looked at.
+CRC, as aiokafka's compiled decoder does, which reads the same files without a broker; sqlite3 selects offset, time, key
+and value; lmdb iterates offset and value. "lists" hands over up to 10,000 records at once, "for" one at a time; in all
+ways every value is looked at.
 """
 
+import itertools
 import os
-import sqlite3
-import struct
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-import lmdb
-
+import peers
 import pylog
-from harness import VALUE_BYTES, keys_and_values, measure, quick, report, scratch, stopwatch
+from harness import MIB, VALUE_BYTES, at_least, keys_and_values, measure, report, scaled, scratch, stopwatch
+from pylog.kernel import walk
 
 AT_ONCE = 10_000
-COUNT = 20_000 if quick() else 300_000
-ROUNDS = 2 if quick() else 7
-TOTAL = COUNT * VALUE_BYTES
+COUNT = scaled(usual=300_000, quick=10_000)
+ROUNDS = scaled(usual=7, quick=2)
 
 
-def write_all(folder: Path) -> None:
+def fill(folder: Path) -> None:
     rows = keys_and_values(COUNT)
-    now_ms = time.time_ns() // 1_000_000
     with pylog.open(folder / "log", flush="none") as log:
-        for topic, codec in (("plain", "none"), ("lz4", "lz4"), ("zstd", "zstd")):
-            log.create_topic(topic)
-            with log.producer(compression_type=codec) as producer:
-                for key, value in rows:
-                    producer.send(topic, value, key)
-    database = sqlite3.connect(folder / "bench.sqlite")
-    database.execute("create table log (offset integer primary key, time integer, key blob, value blob)")
-    database.executemany(
-        "insert into log (time, key, value) values (?, ?, ?)", ((now_ms, key, value) for key, value in rows)
-    )
-    database.commit()
-    database.close()
-    with (
-        lmdb.open(str(folder / "lmdb"), map_size=1 << 32, sync=False) as environment,
-        environment.begin(write=True) as transaction,
-    ):
-        for offset, (_, value) in enumerate(rows):
-            transaction.put(struct.pack(">Q", offset), value, append=True)
+        partition = log.create_topic("bench")[0]
+        for some in peers.chunks([pylog.Record(value, key) for key, value in rows]):
+            partition.append(some)
+    peers.sqlite_fill(folder, rows)
+    try:
+        peers.lmdb_fill(folder, rows)
+    except ModuleNotFoundError:
+        return  # `measure` says so
 
 
-def lists(log: pylog.Log, topic: str) -> float:
-    with log.consumer(topic, auto_offset_reset="earliest", max_poll_records=AT_ONCE) as consumer:
+def lists(log: pylog.Log) -> float:
+    with log.consumer("bench", auto_offset_reset="earliest", max_poll_records=AT_ONCE) as consumer:
         taken, size, left = stopwatch(), 0, COUNT
         while left:
             records = consumer.poll(timeout_ms=10_000)
@@ -58,8 +44,8 @@ def lists(log: pylog.Log, topic: str) -> float:
         return checked(taken(), size)
 
 
-def one_at_a_time(log: pylog.Log, topic: str) -> float:
-    with log.consumer(topic, auto_offset_reset="earliest", max_poll_records=AT_ONCE) as consumer:
+def one_at_a_time(log: pylog.Log) -> float:
+    with log.consumer("bench", auto_offset_reset="earliest", max_poll_records=AT_ONCE) as consumer:
         taken, size, left = stopwatch(), 0, COUNT
         for record in consumer:
             size += len(record.value)
@@ -69,92 +55,71 @@ def one_at_a_time(log: pylog.Log, topic: str) -> float:
         return checked(taken(), size)
 
 
-def arrow(log: pylog.Log, topic: str) -> float:
-    taken, size = stopwatch(), 0
-    for batch in log.topic(topic)[0].columns(columns=["offset", "timestamp", "key", "value"]):
-        size += batch.num_rows * VALUE_BYTES
-    return checked(taken(), size)
+def aiokafka_rows(path: Path, cuts: list[int]) -> float:
+    """Decode the file in pieces of about a MiB, which end where a batch does."""
+    from aiokafka.record.memory_records import MemoryRecords
 
-
-def sqlite_lists(folder: Path) -> float:
-    database = sqlite3.connect(folder / "bench.sqlite")
+    descriptor = os.open(path, os.O_RDONLY)
     taken, size = stopwatch(), 0
-    rows = database.execute("select offset, time, key, value from log order by offset")
-    while some := rows.fetchmany(AT_ONCE):
-        for row in some:
-            size += len(row[3])
+    for start, end in itertools.pairwise(cuts):
+        records = MemoryRecords(os.pread(descriptor, end - start, start))
+        while (batch := records.next_batch()) is not None:
+            assert batch.validate_crc()
+            for record in batch:
+                size += len(record.value)
     seconds = taken()
-    database.close()
+    os.close(descriptor)
     return checked(seconds, size)
 
 
-def sqlite_for(folder: Path) -> float:
-    database = sqlite3.connect(folder / "bench.sqlite")
-    taken, size = stopwatch(), 0
-    for row in database.execute("select offset, time, key, value from log order by offset"):
-        size += len(row[3])
-    seconds = taken()
-    database.close()
-    return checked(seconds, size)
-
-
-def lmdb_for(folder: Path) -> float:
-    with lmdb.open(str(folder / "lmdb"), map_size=1 << 32, readonly=True) as environment, environment.begin() as read:
-        taken, size = stopwatch(), 0
-        for _, value in read.cursor():
-            size += len(value)
-        return checked(taken(), size)
-
-
-def raw_read(folder: Path) -> float:
-    files = sorted((folder / "log" / "plain-0").glob("*.log"))
-    taken = stopwatch()
-    for path in files:
-        descriptor = os.open(path, os.O_RDONLY)
-        position = 0
-        while data := os.pread(descriptor, 1 << 20, position):
-            position += len(data)
-        os.close(descriptor)
-    return taken()
+def pieces(path: Path) -> list[int]:
+    """Where to cut a log so that no piece is over a MiB by more than a batch."""
+    cuts = [0]
+    spans, end, _ = walk(path.read_bytes())
+    for span in spans:
+        if span.position - cuts[-1] >= MIB:
+            cuts.append(span.position)
+    return [*cuts, end]
 
 
 def checked(seconds: float, size: int) -> float:
-    assert size == TOTAL, f"{size} bytes of values were read, {TOTAL} were written"
-    return seconds
+    assert size == COUNT * VALUE_BYTES, f"{size} bytes of values were read, {COUNT * VALUE_BYTES} were written"
+    return seconds / COUNT
 
 
 def main() -> None:
     with scratch() as folder:
-        write_all(folder)
+        fill(folder)
+        (path,) = (folder / "log" / "bench-0").glob("*.log")
+        cuts = pieces(path)
         with pylog.open(folder / "log", flush="none") as log:
-            ways: dict[str, Callable[[], float]] = {
-                "poll lists": lambda: lists(log, "plain"),
-                "poll lists lz4": lambda: lists(log, "lz4"),
-                "poll lists zstd": lambda: lists(log, "zstd"),
-                "for": lambda: one_at_a_time(log, "plain"),
-                "arrow": lambda: arrow(log, "plain"),
-                "sqlite lists": lambda: sqlite_lists(folder),
-                "sqlite for": lambda: sqlite_for(folder),
-                "lmdb": lambda: lmdb_for(folder),
-                "raw read": lambda: raw_read(folder),
-            }
-            seconds = measure(ways, ROUNDS)
-        report(
-            "consume",
-            seconds,
-            records=COUNT,
-            ratios={
-                "lists / sqlite": ("poll lists", "sqlite lists"),
-                "lists / lmdb": ("poll lists", "lmdb"),
-                "for / sqlite": ("for", "sqlite for"),
-                "for / lmdb": ("for", "lmdb"),
-                "lz4 lists / sqlite": ("poll lists lz4", "sqlite lists"),
-                "zstd lists / sqlite": ("poll lists zstd", "sqlite lists"),
-                "arrow / lmdb": ("arrow", "lmdb"),
-                "arrow / raw read": ("arrow", "raw read"),
-            },
-            notes={"records_in_a_list": AT_ONCE, "value_bytes": 100, "key_bytes": 8, "lmdb": "offset and value only"},
-        )
+            measured = measure(
+                {
+                    "lists": lambda: lists(log),
+                    "for": lambda: one_at_a_time(log),
+                    "lmdb iteration": lambda: peers.lmdb_rows(folder),
+                    "aiokafka's decoder": lambda: aiokafka_rows(path, cuts),
+                    "sqlite3, lists": lambda: peers.sqlite_rows(folder, AT_ONCE),
+                    "sqlite3, for": lambda: peers.sqlite_rows(folder, None),
+                    **peers.queue_ways(reading=True),
+                },
+                ROUNDS,
+            )
+    report(
+        "consume",
+        [
+            measured.speed("poll, lists", "lists", "lmdb iteration", at_least(1.9)),
+            measured.speed("poll, lists", "lists", "aiokafka's decoder", at_least(2.4)),
+            measured.speed("poll, lists", "lists", "sqlite3, lists"),
+            measured.speed("a for loop", "for", "lmdb iteration", at_least(1.35)),
+            measured.speed("a for loop", "for", "aiokafka's decoder", at_least(1.8)),
+            measured.speed("a for loop", "for", "sqlite3, for"),
+            *(measured.speed("a for loop", "for", name) for name in peers.QUEUES),
+        ],
+        records=COUNT,
+        records_in_a_list=AT_ONCE,
+        records_of_queues=peers.FEW,
+    )
 
 
 if __name__ == "__main__":

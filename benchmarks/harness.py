@@ -1,76 +1,156 @@
-"""Measures ways of doing the same work against each other, in one run, and keeps the result as one line of JSON.
+"""Measures ways of doing the same work against each other, in one run; a result is a figure and what it was to be.
 
 A figure alone says little on a shared machine; a ratio of two ways measured in turn says much. So each round runs every
 way once, in an order that rotates, and a ratio is the median of the rounds' ratios. A way prepares itself outside the
-clock and returns the seconds that its work took.
+clock, and gives the seconds that one unit of its work took (a record, an append, a MiB): ways may do different amounts.
+
+A way that cannot run here raises `Skipped`, or ModuleNotFoundError: it is left out, which is said aloud and in the
+results.
 """
 
 import gc
-import json
-import os
-import platform
 import random
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
-RESULTS = Path(__file__).parent / "results"
+from results import Figure, Target, keep
+
 KEY_BYTES = 8
 VALUE_BYTES = 100
+RECORD_BYTES = 118
+"""A record with such a key and value in a batch of 1000, about: what raw writes write for each."""
+MIB = 1 << 20
+MODES = ("--quick", "--full")
 
 Way = Callable[[], float]
-"""Does the work once; gives the seconds it took, without its preparation."""
+"""Does the work once; gives the seconds that a unit of it took, without its preparation."""
+T = TypeVar("T")
 
 
-def measure(ways: Mapping[str, Way], rounds: int) -> dict[str, list[float]]:
-    """The seconds of each way in each round, after one that does not count. Another way begins each time."""
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    names = list(ways)
-    for way in ways.values():
-        way()  # imports, caches, and what the JVM compiles
+class Skipped(Exception):  # noqa: N818 - it is no error
+    """A way cannot run here: its words say what is missing and how to get it."""
+
+
+def at_least(bound: float) -> Target:
+    return Target(bound)
+
+
+def at_most(bound: float) -> Target:
+    return Target(bound, at_most=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Seconds per `unit` of work, a list a way with one number a round; and why other ways have none."""
+
+    seconds: Mapping[str, list[float]]
+    missing: Mapping[str, str]
+    unit: str
+
+    def speed(self, name: str, pylog: str, other: str, target: Target | None = None, note: str = "") -> Figure:
+        """How many times as fast as `other` the way `pylog` is; above 1 pylog is ahead."""
+        return self._ratio(name, pylog, other, target, note, is_speed=True)
+
+    def time(self, name: str, pylog: str, other: str, target: Target | None = None, note: str = "") -> Figure:
+        """How many times the time of `other` the way `pylog` takes; below 1 pylog is ahead."""
+        return self._ratio(name, pylog, other, target, note, is_speed=False)
+
+    def median(self, way: str) -> float:
+        return statistics.median(self.seconds[way])
+
+    def _ratio(self, name: str, pylog: str, other: str, target: Target | None, note: str, *, is_speed: bool) -> Figure:
+        sense = "speed" if is_speed else "time"
+        gone = [f"{way}: {self.missing[way]}" for way in (pylog, other) if way in self.missing]
+        if gone:
+            return Figure(name=name, against=other, sense=sense, target=target, note="; ".join(gone), skipped=True)
+        mine, theirs = self.seconds[pylog], self.seconds[other]
+        rounds = [b / a if is_speed else a / b for a, b in zip(mine, theirs, strict=True)]
+        scale, unit = readable(self.median(pylog))
+        return Figure(
+            name=name, value=self.median(pylog) * scale, unit=f"{unit}/{self.unit}", against=other, sense=sense,
+            other=self.median(other) * scale, ratio=statistics.median(rounds), rounds=rounds, target=target, note=note,
+        )  # fmt: skip
+
+
+def skipping(names: Iterable[str], reason: object) -> dict[str, Way]:
+    """Ways that cannot run here, all for one reason."""
+
+    def way() -> float:
+        raise Skipped(reason)
+
+    return dict.fromkeys(names, way)
+
+
+def readable(seconds: float) -> tuple[float, str]:
+    """The factor and the unit in which so many seconds are a number one can read."""
+    return (1e9, "ns") if seconds < 1e-5 else (1e6, "us") if seconds < 1e-2 else (1e3, "ms")
+
+
+def figure(name: str, value: float, unit: str, target: Target | None = None, note: str = "") -> Figure:
+    """A figure that stands for itself."""
+    return Figure(name=name, value=value, unit=unit, target=target, note=note)
+
+
+def absent(name: str, target: Target | None, note: str) -> Figure:
+    """A figure of something that pylog does not have yet: its target does not hold."""
+    return Figure(name=name, target=target, note=note)
+
+
+def measure(ways: Mapping[str, Way], rounds: int, unit: str = "record") -> Measured:
+    """Each way once in each round, after one that does not count. Another way begins each time."""
+    missing: dict[str, str] = {}
+    for name, way in ways.items():
+        try:
+            way()  # imports, caches, and what the JVM compiles
+        except (Skipped, ModuleNotFoundError) as error:
+            missing[name] = str(error)
+            print(f"  SKIPPED {name}: {error}", file=sys.stderr)
+    names = [name for name in ways if name not in missing]
+    seconds: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(rounds):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+        at = turn % max(len(names), 1)
+        for name in names[at:] + names[:at]:
             gc.collect()
             seconds[name].append(ways[name]())
-            print(f"  round {turn + 1}/{rounds}  {name}: {seconds[name][-1]:.3f} s", file=sys.stderr)
-    return seconds
+            scale, short = readable(seconds[name][-1])
+            print(
+                f"  round {turn + 1}/{rounds}  {name}: {seconds[name][-1] * scale:.1f} {short}/{unit}", file=sys.stderr
+            )
+    return Measured(seconds, missing, unit)
 
 
-def report(
-    workload: str,
-    seconds: Mapping[str, list[float]],
-    *,
-    records: int,
-    ratios: Mapping[str, tuple[str, str]],
-    notes: Mapping[str, object] | None = None,
-) -> None:
-    """Print one line of JSON and keep it in results/. A ratio `fast / slow` above 1 means: the first is faster."""
-    line = {
-        "workload": workload,
-        "records": records,
-        "ratios": {
-            name: round(statistics.median(b / a for a, b in zip(seconds[one], seconds[other], strict=True)), 3)
-            for name, (one, other) in ratios.items()
-        },
-        "records_per_second": {name: round(records / statistics.median(taken)) for name, taken in seconds.items()},
-        "seconds": {name: [round(one, 4) for one in taken] for name, taken in seconds.items()},
-        "notes": dict(notes or {}),
-        "versions": versions(),
-        "machine": machine(),
-        "commit": commit(),
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    text = json.dumps(line, ensure_ascii=False)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{workload}.json").write_text(text + "\n", encoding="utf-8")
-    print(text, flush=True)
+def report(workload: str, figures: Sequence[Figure], **notes: object) -> None:
+    """Print a line of JSON for each figure, and keep them in results/."""
+    keep(workload, figures, notes)
+
+
+def scaled(usual: T, quick: T, full: T | None = None) -> T:
+    """`usual`, unless a short run was asked for (`--quick`: shows that a benchmark works) or one of full size
+    (`--full`: the sizes of the targets, where the usual ones are smaller to fit all benchmarks into ten minutes).
+    """
+    if "--quick" in sys.argv[1:]:
+        return quick
+    return full if full is not None and "--full" in sys.argv[1:] else usual
+
+
+def enough(run: Callable[[int], float], least: int, most: int, seconds: float = 0.3) -> int:
+    """How many units of work `run` has to do to last about so long; `run(count)` gives seconds per unit, as ways do.
+
+    Where threads take turns, whatever lasts less than 0.1 s hides what waiting for the interpreter costs.
+    """
+    return min(most, max(least, int(seconds / run(least))))
+
+
+def mode() -> list[str]:
+    """The same, as words for a process of our own."""
+    return [word for word in MODES if word in sys.argv[1:]]
 
 
 @contextmanager
@@ -82,6 +162,16 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
+def fresh(way: Callable[[Path], float]) -> Way:
+    """A way that gets an empty folder each time: what lies in a file already makes the next writer of it faster."""
+
+    def run() -> float:
+        with scratch() as folder:
+            return way(folder)
+
+    return run
+
+
 def keys_and_values(count: int, seed: int = 1) -> list[tuple[bytes, bytes]]:
     """Distinct 8-byte keys and 100-byte values: one object repeated would flatter every way."""
     draw = random.Random(seed)
@@ -89,50 +179,23 @@ def keys_and_values(count: int, seed: int = 1) -> list[tuple[bytes, bytes]]:
     return [(b"%08d" % (index % 100_000_000), text[index : index + VALUE_BYTES]) for index in range(count)]
 
 
-def quick() -> bool:
-    """Whether a short run was asked for (`--quick`): to see that a benchmark works, not to quote it."""
-    return "--quick" in sys.argv[1:]
+def growth_mib() -> Callable[[], float]:
+    """Starts now; each call gives the most MiB that this process has had resident since, beyond what it has now."""
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        raise Skipped("memory is read from /proc, as Linux has it")
+
+    def resident(name: str) -> float:
+        line = next(line for line in status.read_text().splitlines() if line.startswith(name))
+        return int(line.split()[1]) / 1024
+
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew; getrusage's is that of the parent at least
+    before = resident("VmRSS")
+    return lambda: resident("VmHWM") - before
 
 
 def stopwatch() -> Callable[[], float]:
     """Starts now; each call gives the seconds since."""
     start = time.perf_counter()
     return lambda: time.perf_counter() - start
-
-
-def machine() -> dict[str, object]:
-    facts: dict[str, object] = {
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "load_before": round(os.getloadavg()[0], 2),
-    }
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        names = [
-            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
-        ]
-        facts["cpu"] = names[0] if names else "unknown"
-    return facts
-
-
-def versions() -> dict[str, str]:
-    import sqlite3
-
-    found = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
-    for name in ("pylog-commitlog", "lmdb", "pyarrow", "pyspark", "numpy", "crc32c", "lz4", "zstandard"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def commit() -> str:
-    """The commit that was measured; `+` after it says that the files differ from it."""
-    root = Path(__file__).parents[1]
-    try:
-        name = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True)
-        changed = subprocess.run(["git", "status", "--porcelain"], cwd=root, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return name.stdout.strip() + ("+" if changed.stdout.strip() else "")

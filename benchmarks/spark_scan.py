@@ -1,4 +1,4 @@
-"""Spark counts and aggregates 2 M records: pylog's source against the same rows in Parquet and a bare Python source.
+"""Spark counts and aggregates records: pylog's source against the same rows in Parquet and a bare Python source.
 
 Two local cores, two partitions each; 100-byte values, 8-byte keys. "count" asks for the number of rows, "aggregate" for
 the sum of the sizes of values, the largest offset and the number of keys per last digit of the key: it touches key,
@@ -19,14 +19,14 @@ import pyarrow.parquet as pq
 
 import bare_source
 import pylog
-from harness import KEY_BYTES, VALUE_BYTES, measure, quick, report, scratch, stopwatch
+from harness import KEY_BYTES, VALUE_BYTES, at_least, measure, report, scaled, scratch, stopwatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PARTITIONS = 2
-COUNT = 40_000 if quick() else 2_000_000
-ROUNDS = 2 if quick() else 7
+COUNT = scaled(usual=1_000_000, quick=40_000)
+ROUNDS = scaled(usual=5, quick=2)
 APPEND = 1000
 
 
@@ -110,7 +110,7 @@ def session(folder: Path) -> "SparkSession":
 def count(frame: "Callable[[], DataFrame]") -> float:
     taken = stopwatch()
     assert frame().count() == COUNT
-    return taken()
+    return taken() / COUNT
 
 
 def aggregate(frame: "Callable[[], DataFrame]") -> float:
@@ -127,7 +127,7 @@ def aggregate(frame: "Callable[[], DataFrame]") -> float:
     assert sum(row["keys"] for row in rows) == COUNT
     assert sum(row["size"] for row in rows) == COUNT * VALUE_BYTES
     assert max(row["last"] for row in rows) == COUNT // PARTITIONS - 1
-    return seconds
+    return seconds / COUNT
 
 
 def main() -> None:
@@ -139,30 +139,27 @@ def main() -> None:
         bare = {"rows": str(COUNT), "partitions": str(PARTITIONS), "valueBytes": str(VALUE_BYTES)}
         frames: dict[str, Callable[[], DataFrame]] = {
             "pylog": lambda: spark.read.format("pylog").option("subscribe", "bench").load(str(folder / "log")),
-            "parquet": lambda: spark.read.parquet(str(folder / "parquet")),
-            "bare": lambda: spark.read.format("bare").options(**bare).load(),
+            "Parquet": lambda: spark.read.parquet(str(folder / "parquet")),
+            "bare Arrow source": lambda: spark.read.format("bare").options(**bare).load(),
         }
         ways = {}
         for name, frame in frames.items():
-            ways[f"count {name}"] = lambda frame=frame: count(frame)
-            ways[f"aggregate {name}"] = lambda frame=frame: aggregate(frame)
-        seconds = measure(ways, ROUNDS)
+            ways[f"count, {name}"] = lambda frame=frame: count(frame)
+            ways[f"aggregate, {name}"] = lambda frame=frame: aggregate(frame)
+        measured = measure(ways, ROUNDS)
         spark.stop()
     report(
         "spark_scan",
-        seconds,
+        [
+            measured.speed("aggregate", "aggregate, pylog", "aggregate, bare Arrow source", at_least(0.9)),
+            measured.speed("count", "count, pylog", "count, bare Arrow source"),
+            measured.speed("aggregate", "aggregate, pylog", "aggregate, Parquet"),
+            measured.speed("count", "count, pylog", "count, Parquet"),
+        ],
         records=COUNT,
-        ratios={
-            f"{work} / {other}": (f"{work} pylog", f"{work} {other}")
-            for work in ("count", "aggregate")
-            for other in ("bare", "parquet")
-        },
-        notes={
-            "partitions": PARTITIONS,
-            "value_bytes": VALUE_BYTES,
-            "parquet": "snappy",
-            "spark": f"local[{PARTITIONS}]",
-        },
+        partitions=PARTITIONS,
+        parquet="snappy",
+        spark=f"local[{PARTITIONS}]",
     )
 
 

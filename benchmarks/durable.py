@@ -1,0 +1,138 @@
+"""Durable appends: one caller, many threads, many futures, against a bare append and `fdatasync` by one caller.
+
+Every way promises the same: when an append is answered, a power cut cannot take it. Ratios compare appends per second,
+of all callers together. Latencies are those of single appends, from the call to the answer.
+"""
+
+import os
+import statistics
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pylog
+import storage
+from harness import at_least, at_most, figure, fresh, keys_and_values, measure, report, scaled, stopwatch
+
+COUNT = scaled(usual=1_000, quick=40)
+EACH = {8: scaled(usual=250, quick=10), 64: scaled(usual=60, quick=2)}
+FUTURES = scaled(usual=8_000, quick=200)
+OUTSTANDING = 64
+ROUNDS = scaled(usual=7, quick=2)
+ROWS = keys_and_values(max(FUTURES, 64 * EACH[64], 8 * EACH[8]))
+
+tails: dict[int, list[float]] = {}
+
+
+def raw(folder: Path) -> float:
+    data = [bytes(storage.encoded(1, seed=seed).data) for seed in range(100)]
+    descriptor = os.open(folder / "raw", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    taken = stopwatch()
+    for index in range(COUNT):
+        os.write(descriptor, data[index % 100])
+        os.fdatasync(descriptor)
+    seconds = taken()
+    os.close(descriptor)
+    return seconds / COUNT
+
+
+def one_caller(folder: Path, config: dict[str, Any]) -> float:
+    records = [[pylog.Record(value, key)] for key, value in ROWS[:COUNT]]
+    with pylog.open(folder / "log", flush="sync") as log:
+        partition = log.create_topic("bench", config=config)[0]
+        partition.append(records[0])
+        taken = stopwatch()
+        for some in records:
+            partition.append(some)
+        seconds = taken()
+        assert partition.durable_offset == COUNT + 1
+    return seconds / COUNT
+
+
+def callers(folder: Path, threads: int) -> float:
+    """Threads that append a record at a time; gives seconds per append of all together."""
+    each = EACH[threads]
+    latencies: list[float] = []
+    barrier = threading.Barrier(threads + 1)
+    with pylog.open(folder / "log", flush="sync") as log:
+        partition = log.create_topic("bench")[0]
+        partition.append([pylog.Record(b"first")])
+
+        def run(rows: list[tuple[bytes, bytes]]) -> None:
+            records = [[pylog.Record(value, key)] for key, value in rows]
+            barrier.wait()
+            for some in records:
+                start = time.perf_counter()
+                partition.append(some)
+                latencies.append(time.perf_counter() - start)
+
+        workers = [
+            threading.Thread(target=run, args=(ROWS[number * each : (number + 1) * each],)) for number in range(threads)
+        ]
+        for worker in workers:
+            worker.start()
+        barrier.wait()
+        taken = stopwatch()
+        for worker in workers:
+            worker.join()
+        seconds = taken()
+        assert partition.durable_offset == threads * each + 1
+    tails.setdefault(threads, []).append(sorted(latencies)[len(latencies) * 99 // 100])
+    return seconds / (threads * each)
+
+
+def futures(folder: Path) -> float:
+    """One thread that keeps so many futures outstanding, and waits for the oldest where it would have more."""
+    outstanding: deque[Any] = deque()
+    with pylog.open(folder / "log", flush="sync") as log:
+        log.create_topic("bench")
+        with log.producer(linger_ms=0) as producer:
+            producer.send("bench", b"first").result()
+            taken = stopwatch()
+            for key, value in ROWS[:FUTURES]:
+                if len(outstanding) == OUTSTANDING:
+                    outstanding.popleft().result()
+                outstanding.append(producer.send("bench", value, key))
+            for future in outstanding:
+                future.result()
+            return taken() / FUTURES
+
+
+def main() -> None:
+    preallocated = {"preallocate": True, "segment.bytes": 8 << 20}
+    measured = measure(
+        {
+            "raw": fresh(raw),
+            "1 caller": fresh(lambda folder: one_caller(folder, {})),
+            "1 caller, preallocated": fresh(lambda folder: one_caller(folder, preallocated)),
+            "8 threads": fresh(lambda folder: callers(folder, 8)),
+            "64 threads": fresh(lambda folder: callers(folder, 64)),
+            "64 futures": fresh(futures),
+        },
+        ROUNDS,
+        "append",
+    )
+
+    def tail(threads: int) -> float:
+        """How many times a bare sync the 99th hundredth of the latencies is; the first run does not count."""
+        return statistics.median(b / a for a, b in zip(measured.seconds["raw"], tails[threads][1:], strict=True))
+
+    report(
+        "durable",
+        [
+            measured.speed("1 caller", "1 caller", "raw", at_least(0.85)),
+            measured.speed("1 caller, preallocated", "1 caller, preallocated", "raw", at_least(1.1)),
+            measured.speed("8 threads", "8 threads", "raw", at_least(3.2)),
+            measured.speed("64 threads", "64 threads", "raw", at_least(9)),
+            figure("8 threads, p99", tail(8), "x a bare sync", at_most(25)),
+            figure("64 threads, p99", tail(64), "x a bare sync", at_most(25)),
+            measured.speed("64 futures of one thread", "64 futures", "raw", at_least(30)),
+        ],
+        appends=COUNT,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""`producer.send` from 4 threads with one producer, against the same number of records from 1 thread.
+
+Each thread sends its share into one partition. Afterwards the log is read: every thread's records have to lie in the
+order in which it sent them. How much waits is sampled while they send: records that were sent and not answered yet, as
+batches of the default size.
+"""
+
+import threading
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import peers
+import pylog
+from harness import (
+    RECORD_BYTES,
+    at_least,
+    at_most,
+    enough,
+    figure,
+    fresh,
+    keys_and_values,
+    measure,
+    report,
+    scaled,
+    stopwatch,
+)
+
+LEAST, MOST = scaled(usual=(200_000, 1_000_000), quick=(8_000, 8_000))
+ROUNDS = scaled(usual=5, quick=2)
+THREADS = 4
+SAMPLE = 500
+BATCH_BYTES = 131_072
+WAITING_MAX = 8
+"""Four batches that wait, and one in each thread's hands (performance.md, 4.3)."""
+waited: list[float] = []
+
+
+def send(folder: Path, rows: peers.Rows, threads: int) -> float:
+    shares = [rows[number::threads] for number in range(threads)]
+    waiting: list[int] = []
+    with pylog.open(folder / "log", flush="none") as log:
+        log.create_topic("bench")
+        with log.producer() as producer:
+            producer.send("bench", b"first").result()
+            workers = [threading.Thread(target=send_share, args=(producer, share, waiting)) for share in shares]
+            taken = stopwatch()
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            producer.flush()
+            seconds = taken()
+        check_order(log, threads)
+    if threads > 1:
+        waited.append(max(waiting) * threads * RECORD_BYTES / BATCH_BYTES)
+    return seconds / len(rows)
+
+
+def send_share(producer: pylog.Producer, share: peers.Rows, waiting: list[int]) -> None:
+    """Send records; note now and then how many of this thread's were not answered at the time."""
+    samples: deque[tuple[int, Any]] = deque()
+    most = 0
+    for index, (key, value) in enumerate(share):
+        future = producer.send("bench", value, key)
+        if index % SAMPLE == 0:
+            samples.append((index, future))
+            while samples and samples[0][1].done():
+                samples.popleft()
+            if samples:
+                most = max(most, index - samples[0][0])
+    waiting.append(most)
+
+
+def check_order(log: pylog.Log, threads: int) -> None:
+    """The rows have rising keys, so each thread's have to rise."""
+    latest = [-1] * threads
+    for record in log.topic("bench")[0].records(1):
+        assert record.key is not None
+        number = int(record.key)
+        assert number > latest[number % threads], f"record {number} lies behind {latest[number % threads]}"
+        latest[number % threads] = number
+
+
+def main() -> None:
+    rows = keys_and_values(MOST)
+    count = enough(lambda some: fresh(lambda folder: send(folder, rows[:some], 1))(), LEAST, MOST)
+    rows = rows[:count]
+    measured = measure(
+        {
+            "4 threads": fresh(lambda folder: send(folder, rows, THREADS)),
+            "1 thread": fresh(lambda folder: send(folder, rows, 1)),
+        },
+        ROUNDS,
+    )
+    report(
+        "threads",
+        [
+            measured.speed("4 threads, in total", "4 threads", "1 thread", at_least(0.8)),
+            figure("most that waited", max(waited), "batches", at_most(WAITING_MAX), "order was checked"),
+        ],
+        records=count,
+    )
+
+
+if __name__ == "__main__":
+    main()
