@@ -14,7 +14,7 @@ from pylog.log import Flush
 
 BATCH = 1000
 COUNT = scaled(usual=400_000, quick=10_000)
-ROUNDS = scaled(usual=7, quick=2)
+ROUNDS = scaled(usual=5, quick=2)
 ROWS = keys_and_values(COUNT)
 
 

@@ -20,7 +20,7 @@ COUNT = scaled(usual=1_000, quick=40)
 EACH = {8: scaled(usual=250, quick=10), 64: scaled(usual=60, quick=2)}
 FUTURES = scaled(usual=8_000, quick=200)
 OUTSTANDING = 64
-ROUNDS = scaled(usual=7, quick=2)
+ROUNDS = scaled(usual=5, quick=2)
 ROWS = keys_and_values(max(FUTURES, 64 * EACH[64], 8 * EACH[8]))
 
 tails: dict[int, list[float]] = {}

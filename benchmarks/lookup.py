@@ -32,6 +32,8 @@ def make(folder: Path, segments: int) -> None:
         partition.append(encode_rows(rows, now_ms=NOW_MS), epoch=0, now_ms=NOW_MS)
         if number < segments - 1:
             partition.roll(NOW_MS)
+        if number % 100 == 0:
+            partition.sync()  # a roll looks at every segment that was not synced
     partition.close()
 
 
