@@ -20,7 +20,7 @@ KAFKA_JARS := build/kafka
 
 .PHONY: help
 help: ## say what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@echo "making a virtual environment in .venv"
@@ -51,9 +51,24 @@ check: .venv/dev.stamp ## ruff, mypy strict, layering
 	@echo "mypy --strict"; $(BIN)/mypy
 	@echo "layering"; $(PYTEST) -q tests/test_layering.py
 
+# Which benchmarks `make bench` runs, by their files' names: make bench W="append send"; all where it is empty.
+W ?=
+
 .PHONY: bench
-bench: .venv/dev.stamp ## measure against sqlite, lmdb and Parquet; results in benchmarks/results
-	@$(BIN)/python benchmarks/run.py
+bench: .venv/dev.stamp ## measure pylog against raw operations and peers (W=append: one; `make kafka` before adds Kafka)
+	@$(BIN)/python benchmarks/run.py $(W)
+
+.PHONY: bench-docs
+bench-docs: .venv/dev.stamp ## write the last results into docs/performance.md, with the plot
+	@$(BIN)/python benchmarks/run.py --docs
+
+.PHONY: bench-micro
+bench-micro: .venv/dev.stamp ## measure the functions of the kernel alone, with pytest-benchmark
+	@$(PYTEST) -q --benchmark-only --benchmark-columns=median,iqr,ops --benchmark-sort=name benchmarks/micro
+
+.PHONY: bench-count
+bench-count: .venv/dev.stamp ## count the instructions of the kernel's encode and decode; compare with the last recorded (needs valgrind; RECORD=1 records)
+	@$(BIN)/python benchmarks/count.py $(if $(RECORD),--record)
 
 $(KAFKA_JARS)/.stamp: tests/conformance/pom.xml
 	@command -v java >/dev/null && command -v mvn >/dev/null || { echo "make kafka needs Java 17 and Maven (mvn) on the PATH"; exit 1; }
@@ -109,6 +124,6 @@ oracle: .venv/dev.stamp ## only the tests against files that a real Kafka wrote 
 
 .PHONY: clean
 clean: ## remove everything that was made, .venv too
-	@rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks benchmarks/results spark-warehouse demo-data
+	@rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks benchmarks/results/*.jsonl spark-warehouse demo-data
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "clean"
