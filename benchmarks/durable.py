@@ -9,19 +9,19 @@ import statistics
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pylog
 import storage
-from harness import at_least, at_most, figure, fresh, keys_and_values, measure, report, scaled, stopwatch
+from harness import Way, at_least, at_most, enough, figure, fresh, keys_and_values, measure, report, scaled, stopwatch
 
 COUNT = scaled(usual=1_000, quick=40)
-EACH = {8: scaled(usual=250, quick=10), 64: scaled(usual=60, quick=2)}
-FUTURES = scaled(usual=8_000, quick=200)
+MOST = scaled(usual=32_000, quick=128)
 OUTSTANDING = 64
 ROUNDS = scaled(usual=5, quick=2)
-ROWS = keys_and_values(max(FUTURES, 64 * EACH[64], 8 * EACH[8]))
+ROWS = keys_and_values(MOST)
 
 tails: dict[int, list[float]] = {}
 
@@ -51,9 +51,9 @@ def one_caller(folder: Path, config: dict[str, Any]) -> float:
     return seconds / COUNT
 
 
-def callers(folder: Path, threads: int) -> float:
+def callers(folder: Path, threads: int, count: int) -> float:
     """Threads that append a record at a time; gives seconds per append of all together."""
-    each = EACH[threads]
+    each = count // threads
     latencies: list[float] = []
     barrier = threading.Barrier(threads + 1)
     with pylog.open(folder / "log", flush="sync") as log:
@@ -83,7 +83,7 @@ def callers(folder: Path, threads: int) -> float:
     return seconds / (threads * each)
 
 
-def futures(folder: Path) -> float:
+def futures(folder: Path, count: int) -> float:
     """One thread that keeps so many futures outstanding, and waits for the oldest where it would have more."""
     outstanding: deque[Any] = deque()
     with pylog.open(folder / "log", flush="sync") as log:
@@ -91,25 +91,35 @@ def futures(folder: Path) -> float:
         with log.producer(linger_ms=0) as producer:
             producer.send("bench", b"first").result()
             taken = stopwatch()
-            for key, value in ROWS[:FUTURES]:
+            for key, value in ROWS[:count]:
                 if len(outstanding) == OUTSTANDING:
                     outstanding.popleft().result()
                 outstanding.append(producer.send("bench", value, key))
             for future in outstanding:
                 future.result()
-            return taken() / FUTURES
+            return taken() / count
+
+
+def grouped(work: Callable[[Path, int], float]) -> Way:
+    """A way that does so many appends that it lasts long enough, however well they share syncs."""
+    count = enough(lambda some: fresh(lambda folder: work(folder, some))(), scaled(usual=640, quick=64), MOST)
+    return fresh(lambda folder: work(folder, count))
 
 
 def main() -> None:
     preallocated = {"preallocate": True, "segment.bytes": 8 << 20}
+    ways = {
+        "8 threads": grouped(lambda folder, count: callers(folder, 8, count)),
+        "64 threads": grouped(lambda folder, count: callers(folder, 64, count)),
+        "64 futures": grouped(futures),
+    }
+    tails.clear()
     measured = measure(
         {
             "raw": fresh(raw),
             "1 caller": fresh(lambda folder: one_caller(folder, {})),
             "1 caller, preallocated": fresh(lambda folder: one_caller(folder, preallocated)),
-            "8 threads": fresh(lambda folder: callers(folder, 8)),
-            "64 threads": fresh(lambda folder: callers(folder, 64)),
-            "64 futures": fresh(futures),
+            **ways,
         },
         ROUNDS,
         "append",

@@ -98,11 +98,6 @@ def figure(name: str, value: float, unit: str, target: Target | None = None, not
     return Figure(name=name, value=value, unit=unit, target=target, note=note)
 
 
-def absent(name: str, target: Target | None, note: str) -> Figure:
-    """A figure of something that pylog does not have yet: its target does not hold."""
-    return Figure(name=name, target=target, note=note)
-
-
 def measure(ways: Mapping[str, Way], rounds: int, unit: str = "record") -> Measured:
     """Each way once in each round, after one that does not count. Another way begins each time."""
     missing: dict[str, str] = {}

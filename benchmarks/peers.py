@@ -26,7 +26,7 @@ from typing import Any
 from harness import fresh, keys_and_values, scaled, stopwatch
 
 BATCH = 1000
-FEW = scaled(usual=1_000, quick=100)
+FEW = scaled(usual=500, quick=100)
 """How many records those get that take 10 us and more for each."""
 OFFSET = struct.Struct(">Q").pack
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PARTITIONS = 2
-COUNT = scaled(usual=1_000_000, quick=40_000)
-ROUNDS = scaled(usual=5, quick=2)
+COUNT = scaled(usual=1_000_000, quick=10_000)
+ROUNDS = scaled(usual=5, quick=1)
 APPEND = 1000
 
 
