@@ -46,7 +46,15 @@ def lines(figures: Sequence[dict[str, Any]]) -> Iterator[str]:
         previous = one["workload"]
         yield "| " + " | ".join((name, one["name"], *table.cells(one), mark(one))) + " |"
     yield ""
+    yield from notes(figures)
     yield from behind(figures)
+
+
+def notes(figures: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What has to be said of single figures."""
+    said = [f"- {one['workload']}, {one['name']}: {one['note']}." for one in figures if one["note"]]
+    if said:
+        yield from ("What has to be said of some:", "", *said, "")
 
 
 def mark(one: dict[str, Any]) -> str:
@@ -95,6 +103,7 @@ def draw(figures: Sequence[dict[str, Any]], path: Path) -> None:
     axes.barh(names, [value - 1 for value in reached], left=1, color=colours)
     axes.set_xscale("log")
     axes.axvline(1, color="black", linewidth=1)
+    axes.margins(y=0.01)
     axes.invert_yaxis()
     axes.set_xlabel("figure / target (target / figure where less is better): right of 1 the target holds")
     axes.tick_params(axis="y", labelsize=7)

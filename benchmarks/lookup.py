@@ -15,9 +15,9 @@ from pylog.batch import encode_rows
 from pylog.partition import Checkpoint, Partition
 from storage import NOW_MS
 
-FEW, MANY = 10, scaled(usual=10_000, quick=600)
+FEW, MANY = 10, scaled(usual=10_000, quick=300)
 LOOKUPS = scaled(usual=2_000, quick=300)
-MISSES = scaled(usual=2_000, quick=500)
+MISSES = scaled(usual=2_000, quick=290)
 """More than max.open.files, which is 256: going round through them, each has been given back when its turn comes."""
 ROUNDS = scaled(usual=5, quick=2)
 EACH = 10
