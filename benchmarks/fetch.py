@@ -16,7 +16,7 @@ import storage
 from harness import MIB, at_least, measure, report, scaled, scratch, stopwatch
 from pylog.message import Fetch, FetchPart, Session
 
-SIZE = scaled(usual=256 * MIB, quick=2 * MIB)
+SIZE = scaled(usual=512 * MIB, quick=2 * MIB)
 ROUNDS = scaled(usual=7, quick=2)
 SESSION = Session("bench")
 
