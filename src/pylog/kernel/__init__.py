@@ -1,11 +1,24 @@
-"""The per-record loops. `pure` is the one implementation today, and the specification of a compiled one to come.
+"""The per-record loops, twice: `pure` in Python, which is the specification, and `compiled` in Cython, which is fast.
 
-`NAME` says which runs. The record classes are the kernel's, so that a compiled twin could make them without a call.
-`columns` needs numpy and pyarrow and is imported only by those who ask for Arrow.
+Both have the same names, refuse the same bytes and give equal results (`pylog.testing.check_kernel`). The compiled one
+runs where it can be imported, unless the environment says PYLOG_PURE=1; `NAME` says which one does, and `WHY_PURE` why
+it is not the compiled one ("" where it is). Static types are those of the pure one.
+
+    format, values     what both say and refuse: layouts and limits, headers, scopes, checks of fields
+    records            Record and ConsumerRecord
+    encode, decode     rows to a stream, a stream to records
+    columns            a stream to Arrow; imported only by those who ask for it, as it needs numpy and pyarrow
+    stream             batches one after the other
+    filter, keys       compaction: which records there are and which stay; hashes of keys
+
+Functions take whole buffers and have no policy. Bytes from outside are bounded before they are read.
 """
 
-from pylog.kernel.filter import RecordSpan, keep_records, scan_records
-from pylog.kernel.pure import (
+import logging
+import os
+
+from pylog.kernel import values
+from pylog.kernel.format import (
     CRC_FROM,
     HEADER,
     HEADER_BYTES,
@@ -13,23 +26,31 @@ from pylog.kernel.pure import (
     MAGIC,
     MAGIC_AT,
     MAX_TIMESTAMP,
-    NAME,
     BatchSpan,
-    decode_records,
-    encode_records,
     frame_fault,
     header_fault,
+)
+from pylog.kernel.pure import (
+    NAME,
+    ConsumerRecord,
+    KeyTable,
+    OpenBatch,
+    Record,
+    RecordSpans,
+    decode_records,
+    encode_records,
+    keep_records,
     murmur2,
     record_size_bound,
+    scan_records,
     walk,
 )
-from pylog.kernel.records import (
+from pylog.kernel.values import (
     CREATE_TIME,
     LOG_APPEND_TIME,
     BatchScope,
-    ConsumerRecord,
     Header,
-    Record,
+    Judgement,
     check_fields,
     checked_headers,
 )
@@ -45,12 +66,16 @@ __all__ = [
     "MAGIC_AT",
     "MAX_TIMESTAMP",
     "NAME",
+    "WHY_PURE",
     "BatchScope",
     "BatchSpan",
     "ConsumerRecord",
     "Header",
+    "Judgement",
+    "KeyTable",
+    "OpenBatch",
     "Record",
-    "RecordSpan",
+    "RecordSpans",
     "check_fields",
     "checked_headers",
     "decode_records",
@@ -63,3 +88,17 @@ __all__ = [
     "scan_records",
     "walk",
 ]
+
+WHY_PURE = ""
+if os.environ.get("PYLOG_PURE", "0") not in ("", "0"):
+    WHY_PURE = "PYLOG_PURE is set"
+else:
+    try:
+        from pylog.kernel import compiled
+    except ImportError as error:
+        WHY_PURE = f"there is no compiled kernel in this installation: {error}"
+        logging.getLogger("pylog").info("the kernel runs in pure Python, many times slower: %s", error)
+    else:
+        globals().update({name: getattr(compiled, name) for name in compiled.__all__})
+
+values.record_classes.update(Record=Record, ConsumerRecord=ConsumerRecord)

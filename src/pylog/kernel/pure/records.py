@@ -1,4 +1,4 @@
-"""The two record classes, and what goes with them: what a user sends, and what comes back.
+"""The two record classes: what a user sends, and what comes back.
 
     Record          value, key, timestamp, headers                           made by a user
     ConsumerRecord  offset, timestamp, key, value, headers + its BatchScope   made by `decode_records`
@@ -7,33 +7,16 @@ What all records of a batch share (topic, partition, leader epoch, timestamp typ
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
-CREATE_TIME = 0
-LOG_APPEND_TIME = 1
-
-
-class Header(NamedTuple):
-    """A record header. Order and repeated keys are kept."""
-
-    key: str
-    value: bytes | None
-
-
-class BatchScope(NamedTuple):
-    """What the records of one batch have in common."""
-
-    topic: str
-    partition: int
-    leader_epoch: int
-    timestamp_type: int
-    """0: CreateTime, the producer's; 1: LogAppendTime, the broker's."""
+from pylog.kernel.values import BatchScope, Header, check_fields, check_received, checked_headers, restored
 
 
 class Record:
     """A record to append: `value` and `key` are bytes or None; a `timestamp` (ms) of None is the time of the append.
 
-    Raises TypeError for anything else, ValueError for a negative timestamp.
+    Not to be changed once made, nor derived from: the compiled ones refuse both. Raises TypeError for anything else,
+    ValueError for a negative timestamp.
     """
 
     __slots__ = ("headers", "key", "timestamp", "value")
@@ -64,11 +47,14 @@ class Record:
         return f"Record(value={self.value!r}, key={self.key!r}, timestamp={self.timestamp}, headers={self.headers!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Record, self._fields()
+        return restored, ("Record", *self._fields())
 
 
 class ConsumerRecord:
-    """A record as it was read. `timestamp` is in milliseconds, -1 where the producer gave none."""
+    """A record as it was read. `timestamp` is in milliseconds, -1 where the producer gave none.
+
+    Not to be changed once made, nor derived from. Raises TypeError for fields that cannot be read from a batch.
+    """
 
     __slots__ = ("headers", "key", "offset", "scope", "timestamp", "value")
 
@@ -81,11 +67,12 @@ class ConsumerRecord:
         headers: tuple[Header, ...],
         scope: BatchScope,
     ) -> None:
+        check_received(offset, timestamp, key, value, scope)
         self.offset = offset
         self.timestamp = timestamp
         self.key = key
         self.value = value
-        self.headers = headers
+        self.headers = checked_headers(headers)
         self.scope = scope
 
     @property
@@ -120,33 +107,4 @@ class ConsumerRecord:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ConsumerRecord, self._fields()
-
-
-def check_fields(value: object, key: object, timestamp: object) -> None:
-    """Raise TypeError or ValueError unless a record can have these."""
-    if value is not None and not isinstance(value, bytes):
-        raise TypeError(f"value is {type(value).__name__}, not bytes or None: encode it first")
-    if key is not None and not isinstance(key, bytes):
-        raise TypeError(f"key is {type(key).__name__}, not bytes or None: encode it first")
-    if timestamp is not None:
-        if not isinstance(timestamp, int) or isinstance(timestamp, bool):
-            raise TypeError(f"timestamp is {type(timestamp).__name__}, not int (milliseconds) or None")
-        if timestamp < -1:
-            raise ValueError(f"timestamp {timestamp} is negative: -1 means none, and there is nothing below")
-        if timestamp >= 1 << 63:
-            raise ValueError(f"timestamp {timestamp} does not fit into 64 bits: it counts milliseconds")
-
-
-def checked_headers(headers: Iterable[Any]) -> tuple[Header, ...]:
-    """The headers as a tuple. Raises TypeError where one is not (str, bytes or None)."""
-    checked = []
-    for pair in headers:
-        try:
-            name, value = pair
-        except (TypeError, ValueError):
-            raise TypeError(f"header {pair!r} is not a pair (str, bytes or None)") from None
-        if not isinstance(name, str) or not (value is None or isinstance(value, bytes)):
-            raise TypeError(f"header {pair!r} is not a pair (str, bytes or None)")
-        checked.append(Header(name, value))
-    return tuple(checked)
+        return restored, ("ConsumerRecord", *self._fields())

@@ -5,15 +5,19 @@ A record that stays keeps its bytes from its offset delta on; only its length an
     length  varint | attributes i8 | timestamp delta varlong | offset delta, key, value, headers
     ------------------- written again ---------------------- | -------- copied ---------------
 
-(Kafka: DefaultRecordBatch's iterators, MemoryRecordsBuilder.append.) Whole buffers, no policy, as in `pure`, whose
-tolerance of odd bytes is kept; headers are not looked into.
+(Kafka: DefaultRecordBatch's iterators, MemoryRecordsBuilder.append.) Whole buffers, no policy, as in `decode`, whose
+tolerance of odd bytes is kept; headers are not looked into. Between the two loops stands `RecordSpans`: where each
+record lies, and what deciding about it takes.
 """
 
 from collections.abc import Iterable
+from itertools import compress
 
 from pylog.errors import CorruptBatch
-from pylog.kernel.pure import _TWO_BYTES_MAX, _VARINTS, HEADER_BYTES, RECORD_BYTES_MIN, _read_long, _varint
+from pylog.kernel.format import HEADER_BYTES, RECORD_BYTES_MIN
+from pylog.kernel.pure.varint import TWO_BYTES_MAX, VARINTS, read_long, varint
 
+Buffer = bytes | bytearray | memoryview
 RecordSpan = tuple[int, bytes | None, bool, int, int, int]
 """A record in a stream: offset, key, whether it has a value, timestamp, where its offset delta begins, where it ends.
 
@@ -21,23 +25,50 @@ A plain tuple: making a named one takes three times as long, and there is one fo
 """
 
 
-def scan_records(  # noqa: C901 - the hot loop, as in `pure`
-    payload: bytes,
+class RecordSpans(list[RecordSpan]):
+    """The records of a stream, or some of them in the same order, and the payload they lie in."""
+
+    __slots__ = ("payload",)
+
+    def __init__(self, payload: bytes = b"", spans: Iterable[RecordSpan] = ()) -> None:
+        super().__init__(spans)
+        self.payload = payload
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp. Raises ValueError where there is no record."""
+        return max(span[3] for span in self)
+
+    @property
+    def lacks_values(self) -> bool:
+        """Whether one of the records has no value: a tombstone."""
+        return not all(span[2] for span in self)
+
+    def select(self, mask: bytes) -> "RecordSpans":
+        """Those whose byte in `mask` is not 0. Raises ValueError unless there is one byte for each record."""
+        if len(mask) != len(self):
+            raise ValueError(f"a mask of {len(mask)} bytes for {len(self)} records")
+        return RecordSpans(self.payload, compress(self, mask))
+
+
+def scan_records(  # noqa: C901 - the hot loop, as in `decode`
+    payload: Buffer,
     count: int,
     base_offset: int,
     last_offset: int,
     base_timestamp: int,
     append_timestamp: int | None,
-) -> list[RecordSpan]:
+) -> RecordSpans:
     """Find the `count` records of a stream; `append_timestamp` replaces all timestamps.
 
-    Raises CorruptBatch unless exactly `count` records fill exactly `payload`, their offsets rising to `last_offset` at
-    most.
+    `payload` is any buffer. Raises CorruptBatch unless exactly `count` records fill exactly `payload`, their offsets
+    rising to `last_offset` at most.
     """
+    payload = bytes(payload)  # bytes stay what they are
     size = len(payload)
     if not 0 <= count <= size // RECORD_BYTES_MIN:
         raise CorruptBatch(f"{count} records cannot be in {size} bytes")
-    spans: list[RecordSpan] = []
+    spans = RecordSpans(payload)
     append = spans.append
     at = is_wide = 0
     previous = -1
@@ -50,8 +81,8 @@ def scan_records(  # noqa: C901 - the hot loop, as in `pure`
             if n > 0x7F:
                 n = n & 0x7F | payload[at] << 7
                 at += 1
-                if n > _TWO_BYTES_MAX:
-                    n, at = _read_long(payload, at - 2, 5)
+                if n > TWO_BYTES_MAX:
+                    n, at = read_long(payload, at - 2, 5)
             end = at + (n >> 1)
             if n & 1 or end > size:
                 raise CorruptBatch(f"record {len(spans)} of {count} says it has {n >> 1 ^ -(n & 1)} bytes")
@@ -60,8 +91,8 @@ def scan_records(  # noqa: C901 - the hot loop, as in `pure`
             if n > 0x7F:
                 n = n & 0x7F | payload[at] << 7
                 at += 1
-                if n > _TWO_BYTES_MAX:
-                    n, at = _read_long(payload, at - 2, 10)
+                if n > TWO_BYTES_MAX:
+                    n, at = read_long(payload, at - 2, 10)
                     is_wide |= n >> 62
             if append_timestamp is None:
                 timestamp = base_timestamp + (n >> 1 ^ -(n & 1))
@@ -71,8 +102,8 @@ def scan_records(  # noqa: C901 - the hot loop, as in `pure`
             if n > 0x7F:
                 n = n & 0x7F | payload[at] << 7
                 at += 1
-                if n > _TWO_BYTES_MAX:
-                    n, at = _read_long(payload, at - 2, 5)
+                if n > TWO_BYTES_MAX:
+                    n, at = read_long(payload, at - 2, 5)
             if n <= previous or n & 1:
                 raise CorruptBatch(f"the offsets do not rise: delta {n >> 1 ^ -(n & 1)} follows {previous >> 1}")
             previous = n
@@ -82,8 +113,8 @@ def scan_records(  # noqa: C901 - the hot loop, as in `pure`
             if n > 0x7F:
                 n = n & 0x7F | payload[at] << 7
                 at += 1
-                if n > _TWO_BYTES_MAX:
-                    n, at = _read_long(payload, at - 2, 5)
+                if n > TWO_BYTES_MAX:
+                    n, at = read_long(payload, at - 2, 5)
             key = None
             if not n & 1:
                 start = at
@@ -94,8 +125,8 @@ def scan_records(  # noqa: C901 - the hot loop, as in `pure`
             if n > 0x7F:
                 n = n & 0x7F | payload[at] << 7
                 at += 1
-                if n > _TWO_BYTES_MAX:
-                    n, at = _read_long(payload, at - 2, 5)
+                if n > TWO_BYTES_MAX:
+                    n, at = read_long(payload, at - 2, 5)
             if not n & 1:
                 at += n >> 1
             if at >= end:  # the number of headers takes a byte at least
@@ -109,26 +140,24 @@ def scan_records(  # noqa: C901 - the hot loop, as in `pure`
     if previous >= 0 and base_offset + (previous >> 1) > last_offset:
         raise CorruptBatch(f"offset {base_offset + (previous >> 1)} lies behind the batch's last, {last_offset}")
     if append_timestamp is None and (is_wide or abs(base_timestamp) > 1 << 62):
-        return [(span[0], span[1], span[2], _wrapped(span[3]), span[4], span[5]) for span in spans]
+        spans[:] = [(span[0], span[1], span[2], _wrapped(span[3]), span[4], span[5]) for span in spans]
     return spans
 
 
-def keep_records(
-    payload: bytes, spans: Iterable[RecordSpan], base_timestamp: int, reserve: int = HEADER_BYTES
-) -> bytearray:
-    """Write the records of `spans`, which lie in `payload`, as a stream of their own, behind `reserve` zero bytes.
+def keep_records(spans: RecordSpans, base_timestamp: int, reserve: int = HEADER_BYTES) -> bytearray:
+    """Write the records of `spans` as a stream of their own, behind `reserve` zero bytes.
 
     Offset deltas stay; timestamps are relative to `base_timestamp`.
     """
-    varints, parts = _VARINTS, [bytes(reserve)]
+    varints, parts, payload = VARINTS, [bytes(reserve)], spans.payload
     extend = parts.extend
     last, age = None, b""
     for _, _, _, timestamp, body, end in spans:
         if timestamp != last:
             last = timestamp
-            age = b"\x00" + _varint(_wrapped(timestamp - base_timestamp))
+            age = b"\x00" + varint(_wrapped(timestamp - base_timestamp))
         size = len(age) + end - body
-        extend((varints[size] if size < 8192 else _varint(size), age, payload[body:end]))
+        extend((varints[size] if size < 8192 else varint(size), age, payload[body:end]))
     return bytearray().join(parts)
 
 

@@ -1,0 +1,69 @@
+"""What both kernels say of the bytes: where things lie in a batch, the limits, and what a wrong header is called.
+
+    record stream    repeat count times
+      length         varint    bytes after this field
+      attributes     i8        0
+      timestamp      varlong   minus the batch's base timestamp
+      offset         varint    minus the batch's base offset
+      key            varint length (-1: null), bytes
+      value          varint length (-1: null), bytes
+      headers        varint count, each: varint length, UTF-8 name, varint length (-1: null), bytes
+
+(Kafka: DefaultRecord, DefaultRecordBatch, ByteUtils.) The layout of the header before it is drawn in `pylog.batch`.
+Where Kafka's readers are lax so are ours: a key, value or header value length of -2 is null, stray bits in the last
+byte of a varint pass, a header name that is not UTF-8 gets replacement characters. One thing is refused that Kafka
+reads: offsets that do not rise.
+"""
+
+import struct
+from typing import NamedTuple
+
+HEADER_BYTES = 61
+HEADER = struct.Struct(">qiibIhiqqqhii")
+CRC_FROM = 21
+MAGIC = 2
+MAGIC_AT = 16
+LOG_OVERHEAD = 12
+RECORD_OVERHEAD_MAX = 21
+RECORD_BYTES_MIN = 7
+MAX_OFFSET = MAX_TIMESTAMP = 2**63 - 1
+BATCH_LENGTH_MAX = 2**31 - 1 - LOG_OVERHEAD  # Kafka holds a batch in one array
+
+
+class BatchSpan(NamedTuple):
+    """One batch in a buffer: where it lies and what its header says."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int  # type: ignore[assignment]  # the number of records; hides tuple.count, which nobody needs
+
+
+def frame_fault(view: memoryview, position: int) -> str | None:
+    """What is wrong with the length and the magic of the batch that begins at `position`, as far as they are there."""
+    if len(view) - position < LOG_OVERHEAD:
+        return None
+    length = int.from_bytes(view[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
+    magic = view[position + MAGIC_AT] if len(view) - position > MAGIC_AT else MAGIC
+    if magic != MAGIC and length > MAGIC_AT - LOG_OVERHEAD:
+        return f"magic {magic} is not a record batch of format v2"
+    if not HEADER_BYTES - LOG_OVERHEAD <= length <= BATCH_LENGTH_MAX:
+        return f"a batch length of {length} cannot be: its header alone takes {HEADER_BYTES - LOG_OVERHEAD}"
+    return None
+
+
+def header_fault(base_offset: int, last_offset_delta: int, count: int) -> str | None:
+    """What is wrong with the numbers in a batch header."""
+    if base_offset < 0 or last_offset_delta < 0 or base_offset + last_offset_delta > MAX_OFFSET:
+        return f"base offset {base_offset} and last offset delta {last_offset_delta} cannot be"
+    if not 0 <= count <= last_offset_delta + 1:
+        return f"{count} records cannot be in a batch with last offset delta {last_offset_delta}"
+    return None

@@ -1,0 +1,26 @@
+"""The kernel in Python: the specification of the compiled one, and what runs where that cannot be had."""
+
+from pylog.kernel.pure.decode import decode_records
+from pylog.kernel.pure.encode import OpenBatch, encode_records, record_size_bound
+from pylog.kernel.pure.filter import RecordSpans, keep_records, scan_records
+from pylog.kernel.pure.keys import KeyTable, murmur2
+from pylog.kernel.pure.records import ConsumerRecord, Record
+from pylog.kernel.pure.stream import walk
+
+NAME = "pure"
+
+__all__ = [
+    "NAME",
+    "ConsumerRecord",
+    "KeyTable",
+    "OpenBatch",
+    "Record",
+    "RecordSpans",
+    "decode_records",
+    "encode_records",
+    "keep_records",
+    "murmur2",
+    "record_size_bound",
+    "scan_records",
+    "walk",
+]

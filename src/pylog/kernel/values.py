@@ -1,0 +1,85 @@
+"""What the record classes of both kernels are made of, and what of it they refuse."""
+
+import enum
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+CREATE_TIME = 0
+LOG_APPEND_TIME = 1
+
+
+class Header(NamedTuple):
+    """A record header. Order and repeated keys are kept."""
+
+    key: str
+    value: bytes | None
+
+
+class BatchScope(NamedTuple):
+    """What the records of one batch have in common."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    timestamp_type: int
+    """0: CreateTime, the producer's; 1: LogAppendTime, the broker's."""
+
+
+class Judgement(enum.IntEnum):
+    """What a `KeyTable` says of a record."""
+
+    SUPERSEDED = 0
+    """Its key has a newer one."""
+    NEWEST = 1
+    NEWEST_TOMBSTONE = 2
+    """The same, but it has no value."""
+    WITHOUT_KEY = 3
+    UNSEEN = 4
+    """It lies beyond what the table was filled with."""
+
+
+def check_fields(value: object, key: object, timestamp: object) -> None:
+    """Raise TypeError or ValueError unless a record can have these."""
+    if value is not None and not isinstance(value, bytes):
+        raise TypeError(f"value is {type(value).__name__}, not bytes or None: encode it first")
+    if key is not None and not isinstance(key, bytes):
+        raise TypeError(f"key is {type(key).__name__}, not bytes or None: encode it first")
+    if timestamp is not None:
+        if not isinstance(timestamp, int) or isinstance(timestamp, bool):
+            raise TypeError(f"timestamp is {type(timestamp).__name__}, not int (milliseconds) or None")
+        if timestamp < -1:
+            raise ValueError(f"timestamp {timestamp} is negative: -1 means none, and there is nothing below")
+        if timestamp >= 1 << 63:
+            raise ValueError(f"timestamp {timestamp} does not fit into 64 bits: it counts milliseconds")
+
+
+def checked_headers(headers: Iterable[Any]) -> tuple[Header, ...]:
+    """The headers as a tuple. Raises TypeError where one is not (str, bytes or None)."""
+    checked = []
+    for pair in headers:
+        try:
+            name, value = pair
+        except (TypeError, ValueError):
+            raise TypeError(f"header {pair!r} is not a pair (str, bytes or None)") from None
+        if not isinstance(name, str) or not (value is None or isinstance(value, bytes)):
+            raise TypeError(f"header {pair!r} is not a pair (str, bytes or None)")
+        checked.append(Header(name, value))
+    return tuple(checked)
+
+
+def check_received(offset: object, timestamp: object, key: object, value: object, scope: object) -> None:
+    """Raise TypeError unless a record can have been read with these."""
+    wanted = (int, int, bytes | None, bytes | None, BatchScope)
+    names = ("offset", "timestamp", "key", "value", "scope")
+    for name, kind, given in zip(names, wanted, (offset, timestamp, key, value, scope), strict=True):
+        if not isinstance(given, kind):
+            raise TypeError(f"{name} is {type(given).__name__}, not {getattr(kind, '__name__', kind)}")
+
+
+record_classes: dict[str, Any] = {}
+"""`Record` and `ConsumerRecord` of the kernel that runs, by name."""
+
+
+def restored(name: str, *fields: object) -> Any:
+    """A record that was pickled, whichever kernel ran there, in a class of the one that runs here."""
+    return record_classes[name](*fields)
