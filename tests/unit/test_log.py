@@ -328,7 +328,7 @@ def test_columns_are_the_records(filled: pylog.Log) -> None:
 
 def test_columns_without_pyarrow_say_what_to_install(filled: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for name in ("pylog.kernel.columns", "pylog.kernel.pure.columns", "pylog.kernel.compiled.arrow"):
+    for name in ("pylog.kernel.columns", "pylog.kernel.pure.columns", "pylog.kernel.compiled.columns"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(ImportError, match=r"pip install .*\[arrow\]"):
         next(filled.topic("t")[0].columns())

@@ -4,6 +4,6 @@ from pylog.kernel import NAME
 from pylog.kernel.pure.columns import decode_columns
 
 if NAME == "compiled":
-    from pylog.kernel.compiled.arrow import decode_columns
+    from pylog.kernel.compiled.columns import decode_columns
 
 __all__ = ["decode_columns"]

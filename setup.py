@@ -1,0 +1,27 @@
+"""The compiled kernel: built where there is a C compiler. Without one pylog is installed all the same, with a pure one.
+
+Everything else is in pyproject.toml. PYLOG_CFLAGS adds flags of the compiler and the linker: `make sanitize` does.
+"""
+
+import os
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+KERNEL = Path("src/pylog/kernel/compiled")
+FLAGS = os.environ.get("PYLOG_CFLAGS", "").split()
+
+extensions = [
+    Extension(
+        f"pylog.kernel.compiled.{source.stem}",
+        [str(source)],
+        depends=[str(header) for header in sorted([*KERNEL.glob("*.pxd"), *KERNEL.glob("*.h")])],
+        extra_compile_args=["-O3", "-fwrapv", *FLAGS],
+        extra_link_args=FLAGS,
+        optional=True,
+    )
+    for source in sorted(KERNEL.glob("*.pyx"))
+]
+
+setup(ext_modules=cythonize(extensions, include_path=["src"], language_level=3))

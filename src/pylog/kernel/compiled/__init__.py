@@ -1,0 +1,30 @@
+"""The kernel in Cython: the twin of `pylog.kernel.pure`, file by file. Importing it fails where it was not built.
+
+`wire.pxd` and `crc32c.h` are varints, fields and CRCs in C. `columns` makes Arrow arrays of what `buffers` decodes, so
+that all the rest does not need pyarrow.
+"""
+
+from pylog.kernel.compiled.decode import decode_records
+from pylog.kernel.compiled.encode import OpenBatch, encode_records, record_size_bound
+from pylog.kernel.compiled.filter import RecordSpans, keep_records, scan_records
+from pylog.kernel.compiled.keys import KeyTable, murmur2
+from pylog.kernel.compiled.records import ConsumerRecord, Record
+from pylog.kernel.compiled.stream import walk
+
+NAME = "compiled"
+
+__all__ = [
+    "NAME",
+    "ConsumerRecord",
+    "KeyTable",
+    "OpenBatch",
+    "Record",
+    "RecordSpans",
+    "decode_records",
+    "encode_records",
+    "keep_records",
+    "murmur2",
+    "record_size_bound",
+    "scan_records",
+    "walk",
+]

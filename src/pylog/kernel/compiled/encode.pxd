@@ -1,0 +1,15 @@
+# cython: language_level=3
+from libc.stdint cimport int64_t, uint8_t
+
+
+cdef class OpenBatch:
+    cdef readonly Py_ssize_t limit
+    cdef readonly Py_ssize_t size
+    cdef readonly Py_ssize_t count
+    cdef bytearray buffer  # None: closed
+    cdef Py_ssize_t capacity
+    cdef int64_t base
+    cdef int64_t newest
+
+    cdef Py_ssize_t put(self, bytes value, bytes key, int64_t timestamp, tuple headers) except -2
+    cdef int reserve(self, Py_ssize_t capacity) except -1

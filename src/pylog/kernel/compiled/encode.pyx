@@ -1,0 +1,229 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""The twin of `pure.encode`: a record is measured, then written in place behind the last one.
+
+`OpenBatch.put` is for compiled callers: it runs no Python code, so it happens at once for all threads.
+"""
+
+cimport cython
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_Check
+from cpython.tuple cimport PyTuple_GET_ITEM
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from pylog.kernel.compiled.records cimport NO_STAMP, Record, plain_bytes, plain_stamp
+from pylog.kernel.compiled.wire cimport put_varint, varint_size, zigzag
+
+from pylog.kernel.format import HEADER_BYTES, RECORD_OVERHEAD_MAX
+from pylog.kernel.values import checked_headers
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+
+cdef enum:
+    FIRST_CAPACITY = 1 << 17
+    RECORD_MOST = 48  # what a record takes beside its bytes, whatever its numbers
+
+cdef Py_ssize_t RESERVE = HEADER_BYTES
+cdef Py_ssize_t OVERHEAD = RECORD_OVERHEAD_MAX
+
+
+cdef class OpenBatch:
+    """A record stream to which records are added one by one, of at most `limit` bytes and one record at least.
+
+    `limit` counts `reserve`, the room for a batch header, as `size` does. An add happens at once: threads that share a
+    batch need no lock.
+    """
+
+    def __init__(self, Py_ssize_t limit, Py_ssize_t reserve=RESERVE):
+        if reserve < 0:
+            raise ValueError(f"{reserve} bytes cannot be reserved")
+        self.limit = limit
+        self.size = reserve
+        self.count = 0
+        self.base = self.newest = -1
+        self.buffer = bytearray()
+        self.capacity = 0
+        self.reserve(max(reserve, min(limit, FIRST_CAPACITY)))
+        memset(PyByteArray_AS_STRING(self.buffer), 0, reserve)
+
+    def add(self, value, key, timestamp, headers=()):
+        """Add a record; gives its number in the batch, or -1 when it does not fit: then nothing was added.
+
+        The first record always fits. Raises what `Record` does, ValueError when the batch is closed.
+        """
+        cdef int64_t stamp = plain_stamp(value, key, timestamp)
+        if stamp == NO_STAMP:
+            raise TypeError("an open batch needs the time of a record: there is no telling when it will be closed")
+        return self.put(plain_bytes(value), plain_bytes(key), stamp, checked_headers(headers) if headers else ())
+
+    cdef Py_ssize_t put(self, bytes value, bytes key, int64_t timestamp, tuple headers) except -2:
+        """`add` for what was checked before."""
+        cdef int64_t age = 0
+        cdef Py_ssize_t body, size
+        cdef uint8_t *at
+        if self.buffer is None:
+            raise ValueError("this batch is closed: add to a new one")
+        if self.count > 0:
+            age = <int64_t>(<uint64_t>timestamp - <uint64_t>self.base)
+        body = 1 + varint_size(zigzag(age)) + varint_size(<uint64_t>self.count << 1) + sized(value) + sized(key)
+        body += headers_size(headers) if headers else 1
+        size = varint_size(<uint64_t>body << 1) + body
+        if self.size + size > self.limit and self.count > 0:
+            return -1
+        if self.size + size > self.capacity:
+            self.reserve(max(self.size + size, min(self.limit, 2 * self.capacity)))
+        at = <uint8_t *>PyByteArray_AS_STRING(self.buffer) + self.size
+        at = put_varint(at, <uint64_t>body << 1)
+        at[0] = 0
+        at = put_varint(at + 1, zigzag(age))
+        at = put_varint(at, <uint64_t>self.count << 1)
+        at = put_bytes(at, key)
+        at = put_bytes(at, value)
+        if headers:
+            put_headers(at, headers)
+        else:
+            at[0] = 0
+        if self.count == 0:
+            self.base = self.newest = timestamp
+        elif timestamp > self.newest:
+            self.newest = timestamp
+        self.size += size
+        self.count += 1
+        return self.count - 1
+
+    cdef int reserve(self, Py_ssize_t capacity) except -1:
+        PyByteArray_Resize(self.buffer, capacity)
+        self.capacity = capacity
+        return 0
+
+    def close(self):
+        """The stream, as `encode_records` gives it; nothing can be added to it now. Raises ValueError when closed."""
+        cdef bytearray buffer = self.buffer
+        if buffer is None:
+            raise ValueError("this batch is closed")
+        self.buffer = None
+        PyByteArray_Resize(buffer, self.size)
+        return buffer, self.count, self.base, self.newest
+
+
+def encode_records(rows, now_ms, Py_ssize_t reserve=RESERVE):
+    """Encode records, or (value, key, timestamp, headers) rows, with offset deltas 0, 1, 2...
+
+    A timestamp of None is `now_ms`. Gives `reserve` zero bytes followed by the record stream, the count, the base
+    timestamp (the first record's) and the largest. No rows: (zeros, 0, -1, -1). Raises ValueError for a timestamp below
+    -1 or beyond 64 bits, TypeError for a key or value that is not bytes.
+    """
+    cdef list listed = rows if type(rows) is list else list(rows)
+    cdef Py_ssize_t bound = reserve + sum_of_bytes(listed)
+    cdef OpenBatch batch = OpenBatch(0, reserve)
+    cdef Record record
+    cdef int64_t now = NO_STAMP
+    cdef object row, value, key, timestamp, headers
+    batch.limit = cython.cast(Py_ssize_t, (<size_t>-1) >> 1)
+    batch.reserve(bound)
+    for row in listed:
+        if type(row) is Record:
+            record = <Record>row
+            if record.stamp != NO_STAMP:
+                batch.put(record.value, record.key, record.stamp, record.headers)
+                continue
+            if now == NO_STAMP:
+                now = checked_stamp(now_ms, batch.count)
+            batch.put(record.value, record.key, now, record.headers)
+            continue
+        value, key, timestamp, headers = row
+        plain_stamp(value, key, None)
+        batch.put(
+            plain_bytes(value), plain_bytes(key), checked_stamp(now_ms if timestamp is None else timestamp, batch.count),
+            checked_headers(headers) if headers else (),
+        )  # fmt: skip
+    return batch.close()
+
+
+cdef int64_t checked_stamp(object timestamp, Py_ssize_t number) except? -3:
+    cdef int overflows = 0
+    cdef int64_t stamp
+    if not PyLong_Check(timestamp):
+        raise TypeError(f"timestamp {timestamp!r} of record {number} is not int (milliseconds) or None")
+    stamp = PyLong_AsLongLongAndOverflow(timestamp, &overflows)
+    if overflows or stamp < -1:
+        raise ValueError(f"timestamp {timestamp} of record {number} is not in [-1, 2**63): -1 means none")
+    return stamp
+
+
+cdef Py_ssize_t sum_of_bytes(list rows):
+    """How many bytes the rows take at most, headers aside."""
+    cdef Py_ssize_t size = 0
+    cdef object row
+    for row in rows:
+        size += RECORD_MOST
+        if type(row) is Record:
+            size += length((<Record>row).value) + length((<Record>row).key)
+        elif type(row) is tuple and len(<tuple>row) > 1:
+            size += length((<tuple>row)[0]) + length((<tuple>row)[1])
+    return size
+
+
+cdef inline Py_ssize_t length(object data) noexcept:
+    return PyBytes_GET_SIZE(data) if PyBytes_Check(data) else 0
+
+
+cdef inline Py_ssize_t sized(bytes data) noexcept:
+    if data is None:
+        return 1
+    return varint_size(<uint64_t>PyBytes_GET_SIZE(data) << 1) + PyBytes_GET_SIZE(data)
+
+
+cdef inline uint8_t *put_bytes(uint8_t *at, bytes data) noexcept:
+    cdef Py_ssize_t size
+    if data is None:
+        at[0] = 1
+        return at + 1
+    size = PyBytes_GET_SIZE(data)
+    at = put_varint(at, <uint64_t>size << 1)
+    memcpy(at, PyBytes_AS_STRING(data), size)
+    return at + size
+
+
+cdef Py_ssize_t headers_size(tuple headers) except -1:
+    cdef Py_ssize_t name_size, size = varint_size(<uint64_t>len(headers) << 1)
+    for pair in headers:
+        PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &name_size)
+        size += varint_size(<uint64_t>name_size << 1) + name_size + sized(<bytes>PyTuple_GET_ITEM(pair, 1))
+    return size
+
+
+cdef int put_headers(uint8_t *at, tuple headers) except -1:
+    cdef Py_ssize_t size
+    cdef const char *name
+    at = put_varint(at, <uint64_t>len(headers) << 1)
+    for pair in headers:
+        name = PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &size)
+        at = put_varint(at, <uint64_t>size << 1)
+        memcpy(at, name, size)
+        at = put_bytes(at + size, <bytes>PyTuple_GET_ITEM(pair, 1))
+    return 0
+
+
+def record_size_bound(value, key, headers=()):
+    """How many bytes a record takes at most (DefaultRecord.recordSizeUpperBound)."""
+    cdef Py_ssize_t size = OVERHEAD + bound_of(value) + bound_of(key) + 1
+    if headers:
+        size += 4
+        for name, content in headers:
+            size += bound_of(name.encode()) + bound_of(content)
+    return size
+
+
+cdef Py_ssize_t bound_of(object data) except -1:
+    cdef Py_ssize_t size
+    if data is None:
+        return 1
+    size = len(data)
+    return size + 5 if size >= 8192 else sized_length(size)
+
+
+cdef inline Py_ssize_t sized_length(Py_ssize_t size) noexcept:
+    return size + varint_size(<uint64_t>size << 1)

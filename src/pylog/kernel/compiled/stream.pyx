@@ -1,0 +1,194 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""The twin of `pure.stream`: headers are read and CRCs checked without the GIL, whatever the size of a batch.
+
+What the headers say is kept as numbers; a `BatchSpan` is made when one is looked at.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+
+from pylog.kernel.compiled.wire cimport Bytes, be16, be32, be64
+
+from pylog.kernel.format import BatchSpan, frame_fault, header_fault
+
+cdef extern from "crc32c.h" nogil:
+    void pylog_crc32c_init()
+    uint32_t pylog_crc32c(const uint8_t *data, size_t size)
+    uint32_t crc_by_tables(uint32_t crc, const uint8_t *data, size_t size)
+
+pylog_crc32c_init()
+
+
+def crc32c(data, *, bint by_tables=False):
+    """The CRC-32C of a buffer, by the processor's instruction where it has one unless `by_tables`. For tests."""
+    cdef Py_buffer view
+    cdef uint32_t crc
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    crc = ~crc_by_tables(0xFFFFFFFFU, <Bytes>view.buf, view.len) if by_tables else pylog_crc32c(<Bytes>view.buf, view.len)
+    PyBuffer_Release(&view)
+    return crc
+
+
+cdef object new_tuple = tuple.__new__
+
+cdef enum:
+    HEADER = 61
+    OVERHEAD = 12
+    MAGIC = 2
+    CRC_FROM = 21
+    LENGTH_MAX = 2147483635
+
+cdef int64_t OFFSET_MAX = 9223372036854775807
+
+cdef enum Outcome:
+    AT_END  # what is left is no whole header, or one whose length and magic cannot be
+    CUT_OFF  # by the end of the buffer
+    BAD_CRC
+    BAD_HEADER
+    NO_MEMORY
+
+
+cdef struct Head:
+    int64_t position
+    int64_t base_offset
+    int64_t base_timestamp
+    int64_t max_timestamp
+    int64_t producer_id
+    int32_t size
+    int32_t last_delta
+    int32_t leader_epoch
+    int32_t base_sequence
+    int32_t count
+    int16_t attributes
+    int16_t producer_epoch
+
+
+cdef class Spans:
+    """Batches in a buffer: a sequence of BatchSpan."""
+
+    cdef Head *heads
+    cdef Py_ssize_t count
+    cdef Py_ssize_t capacity
+
+    def __dealloc__(self):
+        free(self.heads)
+
+    cdef bint add(self, Head *head) noexcept nogil:
+        """Whether there was memory for one more."""
+        cdef Py_ssize_t capacity
+        cdef Head *grown
+        if self.count == self.capacity:
+            capacity = 2 * self.capacity + 16
+            grown = <Head *>realloc(self.heads, capacity * sizeof(Head))
+            if grown == NULL:
+                return False
+            self.heads, self.capacity = grown, capacity
+        self.heads[self.count] = head[0]
+        self.count += 1
+        return True
+
+    cdef object span(self, Py_ssize_t index):
+        cdef Head *head = &self.heads[index]
+        return new_tuple(BatchSpan, (
+            head.position, head.size, head.base_offset, head.base_offset + head.last_delta, head.leader_epoch,
+            head.attributes, head.base_timestamp, head.max_timestamp, head.producer_id, head.producer_epoch,
+            head.base_sequence, head.count,
+        ))  # fmt: skip
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, at):
+        cdef Py_ssize_t index
+        if isinstance(at, slice):
+            return [self.span(index) for index in range(*at.indices(self.count))]
+        index = at
+        if index < 0:
+            index += self.count
+        if not 0 <= index < self.count:
+            raise IndexError(f"no batch {at}: there are {self.count}")
+        return self.span(index)
+
+    def __iter__(self):
+        cdef Py_ssize_t index
+        for index in range(self.count):
+            yield self.span(index)
+
+    def __eq__(self, other):
+        return list(self) == list(other) if isinstance(other, (Spans, list)) else NotImplemented
+
+    def __repr__(self):
+        return repr(list(self))
+
+
+def walk(data, Py_ssize_t position=0, *, bint check_crc=True):
+    """The whole batches from `position` on, where the last good one ends, and what is wrong with the one there, if any.
+
+    A batch that the buffer cuts off is not wrong. Never raises for what the bytes are.
+    """
+    cdef Py_buffer view
+    cdef Spans spans = Spans.__new__(Spans)
+    cdef Head head
+    cdef Outcome outcome
+    if position < 0:
+        raise ValueError(f"position {position} is not in the buffer")
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        with nogil:
+            outcome = walked(<Bytes>view.buf, view.len, &position, check_crc, spans, &head)
+    finally:
+        PyBuffer_Release(&view)
+    if outcome == NO_MEMORY:
+        raise MemoryError
+    if outcome == AT_END:
+        return spans, position, frame_fault(memoryview(data), position)
+    if outcome == BAD_CRC:
+        return spans, position, "the CRC does not match: the bytes were damaged"
+    if outcome == BAD_HEADER:
+        return spans, position, header_fault(head.base_offset, head.last_delta, head.count)
+    return spans, position, None
+
+
+cdef Outcome walked(
+    Bytes data, Py_ssize_t size, Py_ssize_t *position, bint check_crc, Spans spans, Head *head
+) noexcept nogil:
+    cdef Py_ssize_t at = position[0], end
+    cdef int32_t length
+    cdef Bytes here
+    while at <= size - HEADER:
+        position[0] = at
+        here = data + at
+        length = be32(here + 8)
+        if here[16] != MAGIC or not HEADER - OVERHEAD <= length <= LENGTH_MAX:
+            return AT_END
+        end = at + OVERHEAD + length
+        if end > size:
+            return CUT_OFF
+        if check_crc and pylog_crc32c(here + CRC_FROM, end - at - CRC_FROM) != <uint32_t>be32(here + 17):
+            return BAD_CRC
+        head.position = at
+        head.size = OVERHEAD + length
+        head.base_offset = be64(here)
+        head.leader_epoch = be32(here + 12)
+        head.attributes = be16(here + 21)
+        head.last_delta = be32(here + 23)
+        head.base_timestamp = be64(here + 27)
+        head.max_timestamp = be64(here + 35)
+        head.producer_id = be64(here + 43)
+        head.producer_epoch = be16(here + 51)
+        head.base_sequence = be32(here + 53)
+        head.count = be32(here + 57)
+        if (
+            head.base_offset < 0
+            or head.last_delta < 0
+            or not 0 <= head.count <= <int64_t>head.last_delta + 1
+            or head.base_offset > OFFSET_MAX - head.last_delta
+        ):
+            return BAD_HEADER
+        if not spans.add(head):
+            return NO_MEMORY
+        at = end
+    position[0] = at
+    return AT_END
