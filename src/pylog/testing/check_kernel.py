@@ -1,0 +1,226 @@
+"""What a kernel has to do: exactly what the pure one does, in results and in errors.
+
+    from pylog.kernel import compiled
+
+    def test_my_kernel():
+        check_kernel(compiled, batches=files)
+
+`check_kernel` makes its own input, and takes files of batches. The single checks take any input, so a test may draw it
+from where it likes. Each is given a kernel, which is a module with the names of `pylog.kernel.pure`, and raises
+AssertionError with what was different.
+"""
+
+import importlib
+import random
+from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
+from typing import Any
+
+from pylog.batch import Batch, encode_rows
+from pylog.compression import Codec
+from pylog.errors import CorruptBatch
+from pylog.kernel import HEADER_BYTES, BatchScope, pure
+
+Row = tuple[bytes | None, bytes | None, int | None, Sequence[tuple[str, bytes | None]]]
+Outcome = Any
+
+_SCOPE = BatchScope("topic", 3, 7, 0)
+_END = 2**63 - 1
+_COLUMNS = frozenset({"offset", "timestamp", "timestamp_type", "key", "value", "headers"})
+
+
+def check_kernel(kernel: ModuleType, batches: Iterable[bytes] = (), *, rounds: int = 100, seed: int = 0) -> None:
+    """Run every check on `rounds` random inputs, good and damaged, and on `batches`: buffers of whole batches.
+
+    Raises AssertionError.
+    """
+    chance = random.Random(seed)
+    for data in batches:
+        reads_the_same(kernel, data)
+        reads_the_same(kernel, _damaged(chance, data))
+    for _ in range(rounds):
+        rows = _rows(chance)
+        makes_the_same_records(kernel, rows)
+        encodes_the_same(kernel, rows, now_ms=chance.randrange(1 << 42), limit=chance.randrange(4000))
+        hashes_the_same(kernel, [key or b"" for _, key, _, _ in rows])
+        if rows:
+            data = bytes(encode_rows(rows, now_ms=1, codec=chance.choice(list(Codec))).data)
+            reads_the_same(kernel, data * 2)
+            reads_the_same(kernel, _damaged(chance, data))
+            decodes_the_same(kernel, _damaged(chance, data[HEADER_BYTES:]), len(rows), last_offset=len(rows) - 1)
+        decodes_the_same(kernel, chance.randbytes(chance.randrange(60)), chance.randrange(-1, 4))
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+def makes_the_same_records(kernel: ModuleType, arguments: Iterable[tuple[Any, ...]]) -> None:
+    """`Record(*given)` has the same fields, text and hash, is equal to the same, or is refused for the same reason."""
+    for given in arguments:
+        _same(f"Record{given!r}", *(_outcome(_facts, twin.Record, given) for twin in (pure, kernel)))
+
+
+def _facts(kind: Any, given: tuple[Any, ...]) -> Outcome:
+    record = kind(*given)
+    fields = record.__reduce__()[1][1:]
+    return fields, repr(record), hash(record), record == kind(*fields), record != kind(b"another"), record != fields
+
+
+def _decoded(kernel: ModuleType, *stream: Any) -> Outcome:
+    records = kernel.decode_records(*stream)
+    return [
+        (r.topic, r.partition, r.leader_epoch, r.timestamp_type, *r.__reduce__()[1][1:], repr(r), hash(r))
+        for r in records
+    ]
+
+
+# --- encoding ---------------------------------------------------------------------------------------------------------
+
+
+def encodes_the_same(kernel: ModuleType, rows: Sequence[Row], *, now_ms: int, limit: int) -> None:
+    """Rows, records and an open batch of `limit` bytes give the same bytes, sizes and refusals."""
+    wanted = _outcome(pure.encode_records, rows, now_ms)
+    _same("encode_records of rows", wanted, _outcome(kernel.encode_records, rows, now_ms))
+    records = [kernel.Record(*row) for row in rows]
+    _same("encode_records of records", wanted, _outcome(kernel.encode_records, iter(records), now_ms))
+    _same("OpenBatch", *(_filled(twin.OpenBatch(limit), rows, now_ms) for twin in (pure, kernel)))
+    for value, key, _, headers in rows:
+        _same("record_size_bound", *(twin.record_size_bound(value, key, headers) for twin in (pure, kernel)))
+
+
+def _filled(batch: Any, rows: Iterable[Row], now_ms: int) -> Outcome:
+    said = []
+    for value, key, timestamp, headers in rows:
+        stamp = now_ms if timestamp is None else timestamp
+        said.append(_outcome(batch.add, value, key, stamp, headers))
+        said.append((batch.size, batch.count, batch.limit))
+    return said, batch.close(), _outcome(batch.close), _outcome(batch.add, b"late", None, 0)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def reads_the_same(kernel: ModuleType, data: bytes) -> None:
+    """Any bytes: the same batches are found in them, the same records in these, the same reasons given for the rest."""
+    for check_crc in (True, False):
+        wanted, end, fault = pure.walk(data, check_crc=check_crc)
+        found = kernel.walk(data, check_crc=check_crc)
+        _same("walk", (list(wanted), end, fault), (list(found[0]), *found[1:]))
+        _same("walk", list(wanted[1:]), list(found[0][1:]))
+    for span in wanted:
+        batch = Batch.parse(data, span.position)
+        try:
+            payload = bytes(batch.stream())
+        except CorruptBatch:
+            continue
+        decodes_the_same(
+            kernel, payload, batch.count, base_offset=batch.base_offset, last_offset=batch.last_offset,
+            base_timestamp=batch.base_timestamp, append_timestamp=batch.append_timestamp,
+        )  # fmt: skip
+
+
+def decodes_the_same(
+    kernel: ModuleType,
+    payload: bytes,
+    count: int,
+    *,
+    base_offset: int = 0,
+    last_offset: int = _END,
+    base_timestamp: int = 0,
+    append_timestamp: int | None = None,
+) -> None:
+    """Any bytes as a record stream: the same records, columns and spans, or the same error."""
+    for first in (0, base_offset + count // 2):
+        stream = (payload, count, base_offset, base_timestamp, append_timestamp, _SCOPE, first, last_offset)
+        _same("decode_records", *(_outcome(_decoded, twin, *stream) for twin in (pure, kernel)))
+        source = (payload, count, base_offset, last_offset, base_timestamp, append_timestamp)
+        _same("decode_columns", *(_columns(twin, source, first) for twin in (pure, kernel)))
+    filters_the_same(kernel, payload, count, base_offset, last_offset, base_timestamp, append_timestamp)
+
+
+def _columns(kernel: ModuleType, source: tuple[Any, ...], first: int) -> Outcome:
+    """The columns as lists; nothing where pyarrow is not installed."""
+    try:
+        decode_columns: Callable[..., Any] = importlib.import_module(f"{kernel.__name__}.columns").decode_columns
+    except ModuleNotFoundError:
+        return None
+    return _outcome(_lists, decode_columns, source, first)
+
+
+def _lists(decode_columns: Callable[..., Any], source: tuple[Any, ...], first: int) -> Outcome:
+    columns = decode_columns([source, source], first, _END, _COLUMNS)
+    for array in columns.values():
+        array.validate(full=True)
+    return {name: (str(array.type), array.to_pylist()) for name, array in sorted(columns.items())}
+
+
+def filters_the_same(kernel: ModuleType, payload: bytes, count: int, *batch: int | None) -> None:
+    """The same spans, selections and streams of them, and judgements of a key table; `batch` as for `scan_records`."""
+    wanted, found = (_outcome(twin.scan_records, payload, count, *batch) for twin in (pure, kernel))
+    if not isinstance(wanted, pure.RecordSpans):
+        _same("scan_records", wanted, found)
+        return
+    _same("scan_records", list(wanted), list(found))
+    mask = bytes(at % 3 % 2 for at in range(count))
+    sides = []
+    for twin, spans in ((pure, wanted), (kernel, found)):
+        table = twin.KeyTable(count // 2 + 2, count // 2)
+        some = spans.select(mask)
+        sides.append(
+            (
+                [table.put(some, spans[0][0] + 1 if count else 0), table.put(spans), len(table)],
+                table.judge(spans, spans[-1][0] - 1 if count else 0),
+                [list(some), len(some), spans.lacks_values, spans.max_timestamp if count else 0],
+                [bytes(twin.keep_records(some, base)) for base in (0, -1, _END, some[0][3] if some else 5)],
+                _outcome(spans.select, b"") if count else None,
+            )
+        )
+    _same("RecordSpans and KeyTable", *sides)
+
+
+def hashes_the_same(kernel: ModuleType, keys: Iterable[bytes]) -> None:
+    """`murmur2` of every key."""
+    for key in keys:
+        _same(f"murmur2({key!r})", pure.murmur2(key), kernel.murmur2(key))
+
+
+# --- input and outcome ------------------------------------------------------------------------------------------------
+
+
+def _outcome(call: Callable[..., Any], *arguments: Any) -> Outcome:
+    """What a call gives, or what it raises; of a TypeError only that it does."""
+    try:
+        return call(*arguments)
+    except TypeError:
+        return "TypeError"
+    except (CorruptBatch, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _same(what: str, wanted: Outcome, found: Outcome) -> None:
+    if wanted != found:
+        raise AssertionError(f"{what}: {found!r} instead of {wanted!r}")
+
+
+def _rows(chance: random.Random) -> list[Row]:
+    def content(most: int) -> bytes | None:
+        return (
+            None if chance.random() < 0.2 else chance.randbytes(chance.choice((0, 1, 63, 64, chance.randrange(most))))
+        )
+
+    def headers() -> list[tuple[str, bytes | None]]:
+        names = ("", "name", "é" * 40, "n" * 70)
+        return [(chance.choice(names), content(100)) for _ in range(chance.choice((0, 0, 1, 3, 20)))]
+
+    starts = (0, -1, 1 << 40, _END)
+    stamps = [None, *starts, *(abs(start - chance.randrange(1 << 20)) for start in starts)]
+    return [(content(300), content(30), chance.choice(stamps), headers()) for _ in range(chance.choice((0, 1, 2, 70)))]
+
+
+def _damaged(chance: random.Random, data: bytes) -> bytes:
+    """Some bits flipped, or some bytes less."""
+    changed = bytearray(data)
+    for _ in range(chance.randrange(1, 4)):
+        if changed:
+            changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
+    return bytes(changed if chance.random() < 0.8 else changed[: chance.randrange(len(changed) + 1)])
