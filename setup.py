@@ -12,16 +12,21 @@ from setuptools import Extension, setup
 KERNEL = Path("src/pylog/kernel/compiled")
 FLAGS = os.environ.get("PYLOG_CFLAGS", "").split()
 
-extensions = [
-    Extension(
-        f"pylog.kernel.compiled.{source.stem}",
-        [str(source)],
-        depends=[str(header) for header in sorted([*KERNEL.glob("*.pxd"), *KERNEL.glob("*.h")])],
-        extra_compile_args=["-O3", "-fwrapv", *FLAGS],
-        extra_link_args=FLAGS,
-        optional=True,
-    )
-    for source in sorted(KERNEL.glob("*.pyx"))
-]
+extensions = cythonize(
+    [
+        Extension(
+            f"pylog.kernel.compiled.{source.stem}",
+            [str(source)],
+            depends=[str(header) for header in sorted([*KERNEL.glob("*.pxd"), *KERNEL.glob("*.h")])],
+            extra_compile_args=["-O3", "-fwrapv", "-g0", *FLAGS],
+            extra_link_args=FLAGS,
+        )
+        for source in sorted(KERNEL.glob("*.pyx"))
+    ],
+    include_path=["src"],
+    language_level=3,
+)
+for extension in extensions:
+    extension.optional = True  # cythonize does not hand it on
 
-setup(ext_modules=cythonize(extensions, include_path=["src"], language_level=3))
+setup(ext_modules=extensions)
