@@ -9,12 +9,12 @@ Invariants: offsets rise from batch to batch; a walk never trusts a length that 
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from pylog.errors import CorruptBatch, LogNotFound
 from pylog.files import File, Files
-from pylog.kernel import HEADER_BYTES, LOG_OVERHEAD, BatchSpan, walk
+from pylog.kernel import HEADER_BYTES, LOG_OVERHEAD, Spans, walk
 
 WINDOW_BYTES = 1 << 20
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -59,7 +59,7 @@ class Window(NamedTuple):
 
     data: bytes
     position: int
-    spans: Sequence[BatchSpan]
+    spans: Spans
     fault: Fault | None
 
 
@@ -299,24 +299,20 @@ class LogFile:
         size = self.size()
         if size < self.sealed_size:
             reason = f"the file was cut: {size} bytes are left of {self.sealed_size}"
-            yield Window(b"", size, [], Fault(self.path, size, expected, reason))
+            yield Window(b"", size, Spans(), Fault(self.path, size, expected, reason))
 
     def _scan(self, position: int, size: int, expected: int, check_crc: bool) -> Iterator[Window]:
         length = WINDOW_BYTES
         while position < size:
             data = self.file.read(position, min(length, size - position))
             spans, valid, reason = walk(data, check_crc=check_crc)
-            before = expected  # what the last batch should not be below
-            for index, span in enumerate(spans):
-                if span.base_offset < expected or span.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
-                    reason = f"offset {span.base_offset} does not follow {expected - 1} in this segment"
-                    if index > 0 and before <= span.base_offset and before < spans[index - 1].base_offset:
-                        # Without the last batch, which left a gap, this one would fit.
-                        index, expected = index - 1, before
-                    valid = spans[index].position
-                    spans = spans[:index]
-                    break
-                before, expected = expected, span.last_offset + 1
+            good = spans.rising(expected, self.base_offset + MAX_RELATIVE_OFFSET)
+            if good < len(spans):
+                good, expected, reason = self._out_of_order(spans, good, expected)
+                valid = spans[good].position
+                spans = spans.until(good)
+            elif spans:
+                expected = spans[-1].last_offset + 1
             if reason is None and valid == 0 and len(data) < size - position:
                 length *= 4
                 continue
@@ -327,6 +323,16 @@ class LogFile:
             yield Window(data, position, spans, fault)
             position += valid
             length = WINDOW_BYTES
+
+    def _out_of_order(self, spans: Spans, index: int, expected: int) -> tuple[int, int, str]:
+        """The batch to blame where the one at `index` does not follow, what was expected there, and the reason."""
+        ends = [expected, *(span.last_offset + 1 for span in spans[max(index - 2, 0) : index])]
+        base_offset, before = spans[index].base_offset, ends[-2:][0]
+        reason = f"offset {base_offset} does not follow {ends[-1] - 1} in this segment"
+        if index > 0 and before <= base_offset and before < spans[index - 1].base_offset:
+            # Without the last batch, which left a gap, this one would fit.
+            return index - 1, before, reason
+        return index, ends[-1], reason
 
     def resume_after(self, fault: Fault) -> tuple[int, int] | None:
         """Where, behind a fault, the next whole batch with a right CRC and a following offset begins, and its offset.

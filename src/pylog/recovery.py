@@ -165,9 +165,8 @@ def note_epochs(local: LocalLog, epochs: LeaderEpochs) -> None:
         for window in segment.scan(check_crc=False):
             if window.spans and window.spans[0].leader_epoch < 0:
                 return
-            for span in window.spans:
-                if span.leader_epoch > epochs.latest:
-                    epochs.assign(span.leader_epoch, span.base_offset)
+            for epoch, start in window.spans.epochs(epochs.latest):
+                epochs.assign(epoch, start)
 
 
 # --- reading what is there --------------------------------------------------------------------------------------------
@@ -310,9 +309,8 @@ class Recovery:
                 segment.aborted.append(txn)
 
     def _follow(self, segment: Segment, window: Window) -> None:
-        for span in window.spans:
-            if span.leader_epoch > self.epochs.latest:
-                self.epochs.assign(span.leader_epoch, span.base_offset)
+        for epoch, start in window.spans.epochs(self.epochs.latest):
+            self.epochs.assign(epoch, start)
         for txn in follow(self._scratch, window):
             segment.aborted.append(txn)
 
@@ -427,25 +425,25 @@ def replay(producers: Producers, segment: Segment, upto: int) -> None:
     start = max(segment.base_offset, producers.end_offset)
     position = segment.offsets.lookup(start, log_size=segment.size)[1]
     for window in segment.scan(position, check_crc=False):
-        follow(
-            producers,
-            window._replace(
-                spans=[span for span in window.spans if start <= span.last_offset and span.base_offset < upto]
-            ),
-        )
+        spans = [span for span in window.spans if start <= span.last_offset and span.base_offset < upto]
+        if spans:
+            written = [span for span in spans if span.producer_id >= 0]
+            _replay(producers, window.data, written, spans[-1].last_offset + 1)
 
 
 def follow(producers: Producers, window: Window) -> list[AbortedTxn]:
     """Note what the batches of a window say about their producers; gives the transactions that they abort."""
-    if not window.spans:
-        return []
-    marked = [(span, _marker(window, span)) for span in window.spans if span.producer_id >= 0]
-    return producers.replay(marked, window.spans[-1].last_offset + 1)
+    spans = window.spans
+    return _replay(producers, window.data, spans.of_producers(), spans[-1].last_offset + 1) if spans else []
 
 
-def _marker(window: Window, span: BatchSpan) -> Marker | None:
+def _replay(producers: Producers, data: bytes, spans: list[BatchSpan], end_offset: int) -> list[AbortedTxn]:
+    return producers.replay([(span, _marker(data, span)) for span in spans], end_offset)
+
+
+def _marker(data: bytes, span: BatchSpan) -> Marker | None:
     try:
-        return marker_at(window.data, span)
+        return marker_at(data, span)
     except CorruptBatch as error:
         # Its CRC is right: somebody wrote it so. It ends nothing, and keeps nobody from opening the log.
         logger.warning("a control record is passed over: %s", error)

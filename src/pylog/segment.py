@@ -28,6 +28,7 @@ from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch, DiskFull
 from pylog.files import File, Files, join
 from pylog.index import OffsetIndex, TimeIndex, TransactionIndex
+from pylog.kernel import Spans
 from pylog.logfile import MAX_RELATIVE_OFFSET, Damage, Fault, LogFile, Slice, Wanted, Window
 from pylog.seal import Seal, mark, read_seal, write_seal
 
@@ -294,6 +295,20 @@ class Segment:
         self._unindexed_bytes += batch.size
         self.next_offset = last_offset + 1
 
+    def _note_all(self, batches: Spans, start: int) -> None:
+        """The same for batches read from `start` on."""
+        if start + batches[0].position == 0:
+            self._first_timestamp = batches[0].max_timestamp
+        marks = batches.marks(
+            self.base_offset, start, self.config.index_interval_bytes, self._unindexed_bytes, self.max_timestamp,
+            self.max_timestamp_offset,
+        )  # fmt: skip
+        self.offsets.extend(marks.offsets, marks.positions)
+        self.times.extend(marks.timestamps, marks.timestamp_offsets)
+        self._unindexed_bytes = marks.passed
+        self.max_timestamp, self.max_timestamp_offset = marks.newest, marks.newest_offset
+        self.next_offset = batches[-1].last_offset + 1
+
     def _note_timestamp(self, batch: Written) -> None:
         if batch.max_timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
@@ -482,8 +497,8 @@ class Segment:
         self.next_offset = self.base_offset
         self._unindexed_bytes = 0
         for window in self.scan(check_crc=True):
-            for span in window.spans:
-                self._note(span, window.position + span.position)
+            if window.spans:
+                self._note_all(window.spans, window.position)
             yield window
         self.finish()
         # What was recovered counts for an index entry no more (as in Kafka, where the counter begins anew).

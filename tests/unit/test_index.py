@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -134,6 +135,30 @@ def test_a_time_index_keeps_a_slot_for_the_closing_entry(place: tuple[Files, str
     assert not index.maybe_add(3, 103)
     assert index.maybe_add(3, 103, force=True)
     assert index.entries == 3
+
+
+def test_many_entries_at_once_are_those_one_by_one(place: tuple[Files, str]) -> None:
+    index = offsets(place)
+    index.extend(array("q"), array("q"))
+    index.extend(array("q", [2, 30]), array("q", [1, 40]))
+    assert list(index) == [(102, 1), (130, 40)]
+    for columns in ([30], [41]), ([31], [40]), ([31, 2**31], [41, 42]), ([31, 32], [41, 2**31]):
+        with pytest.raises(StorageError, match="do not follow offset 130"):
+            index.extend(*(array("q", column) for column in columns))
+    index.extend(array("q", range(40, 60)), array("q", range(50, 70)))
+    assert index.is_full and index.entries == 10 and index.last == (147, 57)
+    assert list(offsets(place)) == list(index)
+
+
+def test_many_times_at_once_leave_out_what_is_known_and_what_has_no_room(place: tuple[Files, str]) -> None:
+    index = times(place)
+    index.extend(array("q", [-1]), array("q", [0]))
+    assert index.entries == 0
+    index.extend(array("q", [T0, T0 + 5]), array("q", [2, 3]))
+    index.extend(array("q", [T0 + 5, T0 + 6]), array("q", [3, 4]))
+    assert list(index) == [(T0, 102), (T0 + 5, 103), (T0 + 6, 104)]
+    index.extend(array("q", range(T0 + 7, T0 + 20)), array("q", range(5, 18)))
+    assert index.is_full and index.entries == 9
 
 
 @pytest.mark.parametrize("sealed", [False, True])

@@ -210,6 +210,31 @@ def test_walk_gives_every_header():
     assert walk(one + two, len(one))[0] == spans[1:]
 
 
+def test_what_is_asked_of_all_batches_at_once():
+    stamps = [T0 + 5, T0, T0 + 9]
+    made = [encode_rows([(b"v", None, stamp, ())] * 2, now_ms=0, producer_id=at - 1) for at, stamp in enumerate(stamps)]
+    for at, one in enumerate(made):
+        one.stamp(10 + 3 * at, at // 2)
+    size = made[0].size
+    spans = walk(b"".join(one.data for one in made))[0]
+    assert [list(spans.until(index)) for index in (0, 2)] == [[], list(spans)[:2]]
+    assert [spans.rising(expected, 17) for expected in (9, 10, 11, 2**63)] == [3, 3, 0, 0]
+    assert [spans.rising(0, most) for most in (2**64, 17, 16, 13, 10)] == [3, 3, 2, 1, 0]
+    assert (spans.epochs(-1), spans.epochs(0), spans.epochs(1)) == ([(0, 10), (1, 16)], [(1, 16)], [])
+    assert [span.producer_id for span in spans.of_producers()] == [0, 1]
+    marks = spans.marks(10, 1000, 0, 1, T0 - 1, 9)
+    assert [list(column) for column in marks[:4]] == [
+        [1, 4, 7], [1000, 1000 + size, 1000 + 2 * size], [T0 + 5, T0 + 9], [1, 7],
+    ]  # fmt: skip
+    assert marks[4:] == (size, T0 + 9, 17)
+    assert [list(column) for column in spans.marks(10, 1000, size, 0, T0 + 20, 9)[:4]] == [
+        [7],
+        [1000 + 2 * size],
+        [T0 + 20],
+        [-1],
+    ]
+
+
 @pytest.mark.parametrize("cut", [1, 11, 12, 16, 17, 60, 61, 70])
 def test_a_partial_batch_at_the_end_is_no_fault(cut):
     one = batch()

@@ -104,7 +104,11 @@ class _Index(ABC):
     @property
     def is_full(self) -> bool:
         """Whether the next entry has no room, which makes the segment roll."""
-        return len(self._rows.firsts) >= self.capacity - self._kept_free
+        return self._room == 0
+
+    @property
+    def _room(self) -> int:
+        return max(self.capacity - self._kept_free - len(self._rows.firsts), 0)
 
     def sanity(self) -> str | None:
         """What was wrong with the file when it was opened, in words; None when every byte of it could be believed."""
@@ -190,13 +194,13 @@ class _Index(ABC):
             self._written = len(rows.firsts)
         return rows
 
-    def _append(self, first: int, second: int) -> None:
+    def _append(self, firsts: Sequence[int], seconds: Sequence[int]) -> None:
         rows = self._rows
         if not isinstance(rows.firsts, array) or not isinstance(rows.seconds, array):
             raise StorageError(f"{self.path} is the index of a sealed segment and takes no more entries")
         # Who searches the first column looks into the second one afterwards, so that is filled first.
-        rows.seconds.append(second)
-        rows.firsts.append(first)
+        rows.seconds.extend(seconds)
+        rows.firsts.extend(firsts)
         self._flush_if_room()
 
     def _flush_if_room(self) -> None:
@@ -212,8 +216,8 @@ class _Index(ABC):
         """Write the entries that are not in the file yet."""
         count = len(self._rows.firsts)
         if count > self._written:
-            pairs = zip(self._rows.firsts[self._written :], self._rows.seconds[self._written :], strict=True)
-            data = b"".join([self._entry.pack(first, second) for first, second in pairs])
+            rows, start = self._rows, self._written
+            data = b"".join(map(self._entry.pack, rows.firsts[start:], rows.seconds[start:]))
             file.write(self._written * self._entry.size, data)
             self._written = count
 
@@ -259,8 +263,28 @@ class OffsetIndex(_Index):
             )
         if self.is_full:
             return False
-        self._append(relative, position)
+        self._append((relative,), (position,))
         return True
+
+    def extend(self, offsets: "array[int]", positions: "array[int]") -> None:
+        """Add batches by their last offsets, less the base, and positions, which both rise; leave out what has no room.
+
+        Raises: StorageError unless the first are above those of the last entry and the last fit into 31 bits.
+        """
+        rows = self._rows
+        if not offsets:
+            return
+        last, last_position = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else (-1, 0)
+        if (
+            not last < offsets[0] <= offsets[-1] <= MAX_INT32
+            or not last_position < positions[0] <= positions[-1] <= MAX_INT32
+        ):
+            raise self._refuse(
+                f"offsets {self.base_offset + offsets[0]} to {self.base_offset + offsets[-1]} do not follow "
+                f"offset {self.base_offset + last}"
+            )
+        room = self._room
+        self._append(offsets[:room], positions[:room])
 
     def lookup(self, offset: int, *, log_size: int | None = None) -> tuple[int, int]:
         """The entry with the largest offset <= `offset`, as (offset, position); (base, 0) when there is none.
@@ -325,8 +349,17 @@ class TimeIndex(_Index):
             )
         if timestamp == last or (self.is_full and not force):
             return False
-        self._append(timestamp, relative)
+        self._append((timestamp,), (relative,))
         return True
+
+    def extend(self, timestamps: "array[int]", offsets: "array[int]") -> None:
+        """Add timestamps, which rise, with offsets, less the base; one that is that of the last entry is left out, and
+        what has no room.
+        """
+        last = self._rows.firsts[-1] if self._rows.firsts else NO_TIMESTAMP
+        start = bisect_right(timestamps, last)
+        end = start + self._room
+        self._append(timestamps[start:end], offsets[start:end])
 
     def lookup(self, timestamp: int, *, upto: int | None = None) -> tuple[int, int]:
         """The entry with the largest timestamp <= `timestamp`, as (timestamp, offset); (-1, base) when there is none.

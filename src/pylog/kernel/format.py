@@ -16,6 +16,7 @@ reads: offsets that do not rise.
 """
 
 import struct
+from array import array
 from typing import NamedTuple
 
 HEADER_BYTES = 61
@@ -45,6 +46,24 @@ class BatchSpan(NamedTuple):
     producer_epoch: int
     base_sequence: int
     count: int  # type: ignore[assignment]  # the number of records; hides tuple.count, which nobody needs
+
+
+class Marks(NamedTuple):
+    """What the indexes of a segment take of some batches, and where noting goes on."""
+
+    offsets: "array[int]"
+    """The last offset, minus the segment's base, of each batch that gets an entry in the offset index."""
+    positions: "array[int]"
+    timestamps: "array[int]"
+    """The largest timestamp so far at those of these batches where it had risen."""
+    timestamp_offsets: "array[int]"
+    """The last offset, minus the segment's base, of the first batch with that timestamp."""
+    passed: int
+    """Bytes since the last batch that got an entry, that one included."""
+    newest: int
+    """The largest timestamp."""
+    newest_offset: int
+    """The last offset of the first batch that has it."""
 
 
 def frame_fault(view: memoryview, position: int) -> str | None:

@@ -107,6 +107,7 @@ def reads_the_same(kernel: ModuleType, data: bytes) -> None:
         found = kernel.walk(data, check_crc=check_crc)
         _same("walk", (list(wanted), end, fault), (list(found[0]), *found[1:]))
         _same("walk", list(wanted[1:]), list(found[0][1:]))
+        _same("Spans", _asked(wanted), _asked(found[0]))
     for span in wanted:
         batch = Batch.parse(data, span.position)
         try:
@@ -117,6 +118,18 @@ def reads_the_same(kernel: ModuleType, data: bytes) -> None:
             kernel, payload, batch.count, base_offset=batch.base_offset, last_offset=batch.last_offset,
             base_timestamp=batch.base_timestamp, append_timestamp=batch.append_timestamp,
         )  # fmt: skip
+
+
+def _asked(spans: Any) -> Outcome:
+    first, last = (spans[0].base_offset, spans[-1].last_offset) if spans else (0, 0)
+    return (
+        [list(spans.until(n)) for n in (0, 1, 99)],
+        [spans.rising(expected, most) for expected in (0, first, last + 1) for most in (first, last - 1, last)],
+        [spans.epochs(above) for above in (-1, 3)],
+        spans.of_producers(),
+        [spans.marks(first, 10, interval, passed, newest, 7) for interval in (0, 200) for passed in (0, 300)
+         for newest in (-1, _END)],
+    )  # fmt: skip
 
 
 def decodes_the_same(

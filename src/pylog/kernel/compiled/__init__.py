@@ -9,7 +9,7 @@ from pylog.kernel.compiled.encode import OpenBatch, encode_records, record_size_
 from pylog.kernel.compiled.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.compiled.keys import KeyTable, murmur2
 from pylog.kernel.compiled.records import ConsumerRecord, Record
-from pylog.kernel.compiled.stream import walk
+from pylog.kernel.compiled.stream import Spans, walk
 
 NAME = "compiled"
 
@@ -20,6 +20,7 @@ __all__ = [
     "OpenBatch",
     "Record",
     "RecordSpans",
+    "Spans",
     "decode_records",
     "encode_records",
     "keep_records",

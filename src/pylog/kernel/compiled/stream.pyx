@@ -4,6 +4,9 @@
 What the headers say is kept as numbers; a `BatchSpan` is made when one is looked at.
 """
 
+from array import array as new_array
+
+from cpython.array cimport array, clone, resize
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
@@ -11,7 +14,7 @@ from libc.string cimport memcpy
 
 from pylog.kernel.compiled.wire cimport Bytes, be16, be32, be64
 
-from pylog.kernel.format import BatchSpan, frame_fault, header_fault
+from pylog.kernel.format import BatchSpan, Marks, frame_fault, header_fault
 
 cdef extern from "crc32c.h" nogil:
     void pylog_crc32c_init()
@@ -32,6 +35,7 @@ def crc32c(data, *, bint by_tables=False):
 
 
 cdef object new_tuple = tuple.__new__
+cdef array NUMBERS = new_array("q")
 
 cdef enum:
     HEADER = 61
@@ -66,7 +70,7 @@ cdef struct Head:
 
 
 cdef class Spans:
-    """Batches in a buffer: a sequence of BatchSpan."""
+    """The batches in a buffer, and what is asked of all of them at once: a sequence of BatchSpan."""
 
     cdef Head *heads
     cdef Py_ssize_t count
@@ -96,6 +100,80 @@ cdef class Spans:
             head.attributes, head.base_timestamp, head.max_timestamp, head.producer_id, head.producer_epoch,
             head.base_sequence, head.count,
         ))  # fmt: skip
+
+    def until(self, Py_ssize_t index):
+        """The first `index` of them."""
+        cdef Spans some = Spans.__new__(Spans)
+        cdef Py_ssize_t at
+        for at in range(min(index, self.count)):
+            if not some.add(&self.heads[at]):
+                raise MemoryError
+        return some
+
+    def rising(self, expected, most):
+        """How many, from the first on, begin at or behind the end of the one before, the first at or behind `expected`,
+        and end at `most` or before.
+        """
+        cdef int64_t previous = min(expected - 1, OFFSET_MAX), limit = min(most, OFFSET_MAX)
+        cdef Py_ssize_t index
+        cdef Head *head
+        for index in range(self.count):
+            head = &self.heads[index]
+            if head.base_offset <= previous or head.base_offset + head.last_delta > limit:
+                return index
+            previous = head.base_offset + head.last_delta
+        return self.count
+
+    def epochs(self, int64_t above):
+        """The leader epochs that are larger than all before them and than `above`, with the offset each begins at."""
+        cdef Py_ssize_t index
+        cdef list found = []
+        for index in range(self.count):
+            if self.heads[index].leader_epoch > above:
+                above = self.heads[index].leader_epoch
+                found.append((above, self.heads[index].base_offset))
+        return found
+
+    def of_producers(self):
+        """Those that have a producer id."""
+        cdef Py_ssize_t index
+        return [self.span(index) for index in range(self.count) if self.heads[index].producer_id >= 0]
+
+    def marks(
+        self,
+        int64_t base_offset,
+        int64_t position,
+        int64_t interval,
+        int64_t passed,
+        int64_t newest,
+        int64_t newest_offset,
+    ):
+        """Every batch before which more than `interval` bytes have `passed` since the last such one.
+
+        The buffer begins at `position` of the file. `newest` is the largest timestamp before these batches, with the
+        last offset of the first batch that had it.
+        """
+        cdef array offsets = clone(NUMBERS, self.count, False), positions = clone(NUMBERS, self.count, False)
+        cdef array stamps = clone(NUMBERS, self.count, False), stamp_offsets = clone(NUMBERS, self.count, False)
+        cdef Py_ssize_t index, marked = 0, stamped = 0
+        cdef Head *head
+        for index in range(self.count):
+            head = &self.heads[index]
+            if head.max_timestamp > newest:
+                newest, newest_offset = head.max_timestamp, head.base_offset + head.last_delta
+            if passed > interval:
+                offsets.data.as_longlongs[marked] = head.base_offset + head.last_delta - base_offset
+                positions.data.as_longlongs[marked] = position + head.position
+                marked += 1
+                if stamped == 0 or stamps.data.as_longlongs[stamped - 1] != newest:
+                    stamps.data.as_longlongs[stamped] = newest
+                    stamp_offsets.data.as_longlongs[stamped] = newest_offset - base_offset
+                    stamped += 1
+                passed = 0
+            passed += head.size
+        for numbers, count in ((offsets, marked), (positions, marked), (stamps, stamped), (stamp_offsets, stamped)):
+            resize(numbers, count)
+        return Marks(offsets, positions, stamps, stamp_offsets, passed, newest, newest_offset)
 
     def __len__(self):
         return self.count

@@ -5,7 +5,7 @@ from pylog.kernel.pure.encode import OpenBatch, encode_records, record_size_boun
 from pylog.kernel.pure.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.pure.keys import KeyTable, murmur2
 from pylog.kernel.pure.records import ConsumerRecord, Record
-from pylog.kernel.pure.stream import walk
+from pylog.kernel.pure.stream import Spans, walk
 
 NAME = "pure"
 
@@ -16,6 +16,7 @@ __all__ = [
     "OpenBatch",
     "Record",
     "RecordSpans",
+    "Spans",
     "decode_records",
     "encode_records",
     "keep_records",

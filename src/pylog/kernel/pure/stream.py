@@ -1,6 +1,6 @@
 """Batches one after the other: found by walking from header to header, and checked on the way."""
 
-from collections.abc import Sequence
+from array import array
 
 from crc32c import crc32c
 
@@ -13,21 +13,77 @@ from pylog.kernel.format import (
     MAGIC,
     MAX_OFFSET,
     BatchSpan,
+    Marks,
     frame_fault,
     header_fault,
 )
 
 
+class Spans(list[BatchSpan]):
+    """The batches in a buffer, and what is asked of all of them at once."""
+
+    def until(self, index: int) -> "Spans":
+        """The first `index` of them."""
+        return Spans(self[:index])
+
+    def rising(self, expected: int, most: int) -> int:
+        """How many, from the first on, begin at or behind the end of the one before, the first at or behind `expected`,
+        and end at `most` or before.
+        """
+        for index, span in enumerate(self):
+            if span.base_offset < expected or span.last_offset > most:
+                return index
+            expected = span.last_offset + 1
+        return len(self)
+
+    def epochs(self, above: int) -> list[tuple[int, int]]:
+        """The leader epochs that are larger than all before them and than `above`, with the offset each begins at."""
+        found = []
+        for span in self:
+            if span.leader_epoch > above:
+                above = span.leader_epoch
+                found.append((above, span.base_offset))
+        return found
+
+    def of_producers(self) -> list[BatchSpan]:
+        """Those that have a producer id."""
+        return [span for span in self if span.producer_id >= 0]
+
+    def marks(
+        self, base_offset: int, position: int, interval: int, passed: int, newest: int, newest_offset: int
+    ) -> Marks:
+        """Every batch before which more than `interval` bytes have `passed` since the last such one.
+
+        The buffer begins at `position` of the file. `newest` is the largest timestamp before these batches, with the
+        last offset of the first batch that had it.
+        """
+        offsets, positions, timestamps, timestamp_offsets = array("q"), array("q"), array("q"), array("q")
+        noted = None
+        for span in self:
+            if span.max_timestamp > newest:
+                newest, newest_offset = span.max_timestamp, span.last_offset
+            if passed > interval:
+                offsets.append(span.last_offset - base_offset)
+                positions.append(position + span.position)
+                if newest != noted:
+                    timestamps.append(newest)
+                    timestamp_offsets.append(newest_offset - base_offset)
+                    noted = newest
+                passed = 0
+            passed += span.size
+        return Marks(offsets, positions, timestamps, timestamp_offsets, passed, newest, newest_offset)
+
+
 def walk(
     data: bytes | bytearray | memoryview, position: int = 0, *, check_crc: bool = True
-) -> tuple[Sequence[BatchSpan], int, str | None]:
+) -> tuple[Spans, int, str | None]:
     """The whole batches from `position` on, where the last good one ends, and what is wrong with the one there, if any.
 
     A batch that the buffer cuts off is not wrong. Never raises for what the bytes are.
     """
     if position < 0:
         raise ValueError(f"position {position} is not in the buffer")
-    spans: list[BatchSpan] = []
+    spans = Spans()
     append = spans.append
     view = memoryview(data)
     size = len(view)
