@@ -1,4 +1,4 @@
-"""No benchmark rots: each runs in its quick mode, and its figures can be shown. How fast anything is, is not looked at."""
+"""No benchmark rots: each runs in its quick mode, and its figures can be shown. How fast anything is, nobody looks."""
 
 import json
 import os
