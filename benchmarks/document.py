@@ -38,13 +38,14 @@ def lines(figures: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield ""
     yield "![How far each figure is from its target](performance.svg)"
     yield ""
-    yield "| workload | figure | pylog | against | it takes | ratio | target | |"
-    yield "|---|---|---:|---|---:|---:|---:|---|"
+    yield "| workload | figure | pylog | against | it takes | ratio | rounds | target | |"
+    yield "|---|---|---:|---|---:|---:|---:|---:|---|"
     previous = ""
     for one in figures:
         name = "" if one["workload"] == previous else f"[{one['workload']}](../benchmarks/{one['workload']}.py)"
         previous = one["workload"]
-        yield "| " + " | ".join((name, one["name"], *table.cells(one), mark(one))) + " |"
+        *measured, target = table.cells(one)
+        yield "| " + " | ".join((name, one["name"], *measured, spread(one), target, mark(one))) + " |"
     yield ""
     yield from notes(figures)
     yield from behind(figures)
@@ -60,6 +61,12 @@ def notes(figures: Sequence[dict[str, Any]]) -> Iterator[str]:
 def mark(one: dict[str, Any]) -> str:
     words = table.verdict(one)
     return f"**{words}**" if words == "does not hold" else words
+
+
+def spread(one: dict[str, Any]) -> str:
+    """From the worst round to the best: how much the machine's noise leaves of a ratio."""
+    rounds = one["rounds"]
+    return f"{table.number(min(rounds))} to {table.number(max(rounds))}" if rounds else ""
 
 
 def setting(figures: Sequence[dict[str, Any]]) -> str:
