@@ -1,6 +1,6 @@
 """Runs benchmarks, one process each: a line of JSON a figure, and on a terminal a table of them at the end.
 
-python benchmarks/run.py                all of them, ten minutes at most
+python benchmarks/run.py                all of them: about ten minutes, more where others keep the disk busy
 python benchmarks/run.py append send    these
 python benchmarks/run.py --quick        shows that they work; the figures say nothing
 python benchmarks/run.py --full         where the usual size is smaller than the target's, the target's size
