@@ -129,7 +129,7 @@ class LocalLog:
             if self.files.stat(path) is not None:
                 self.files.remove(path)
 
-    def roll(self, base_offset: int, now_ms: int, durable_offset: int) -> Segment:
+    def roll(self, base_offset: int, now_ms: int) -> Segment:
         """Seal the active segment and begin a new one; an empty one that begins there already stays.
 
         What is sealed is durable, indexes and all, before anything can follow it: recovery begins behind it, and would
@@ -141,7 +141,8 @@ class LocalLog:
         # The closing entry before the new segment can be seen: a reader believes a segment that is not the last.
         sealed.finish()
         sealed.log.file.trim()
-        self.sync(durable_offset)
+        # Those before it were synced when they were sealed.
+        self.sync(sealed.base_offset)
         # The new files first: where the disk is too full for them, the old segment simply stays the active one.
         segment = self.add(base_offset, now_ms)
         sealed.seal()

@@ -163,7 +163,7 @@ class Partition(WrittenPartition):
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
         self.producers.reach(base_offset)
-        segment = self._local.roll(base_offset, now_ms, self.durable_offset)
+        segment = self._local.roll(base_offset, now_ms)
         self._local.snapshot(self.producers)
         return segment
 

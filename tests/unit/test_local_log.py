@@ -70,3 +70,15 @@ def test_an_empty_tail_goes_where_nothing_is_missing_before_it() -> None:
     log.partition.drop_empty_tail()
     assert len(log.values()) == 6
     log.partition.check()
+
+
+def test_a_roll_costs_the_same_however_many_came_before_it_without_a_sync() -> None:
+    files = FaultFiles(MemoryFiles())
+    log = Log(files)
+    calls = []
+    for _ in range(40):
+        log.append("x")
+        before = len(files.sites)
+        log.partition.roll(NOW)
+        calls.append(len(files.sites) - before)
+    assert calls[-1] == calls[2]
