@@ -81,10 +81,9 @@ def open(  # noqa: A001
     if mode == "read":
         if where == MEMORY:
             raise ValueError('":memory:" belongs to the process that opens it: there is nothing to read for another')
-        if len(paths) > 1:
-            raise ValueError("a reader takes one log directory at a time: open them one by one")
+        paths = [os.path.abspath(one) for one in paths]
         files = DiskFiles(node_config.max_open_files, read_only=True)
-        reader = Reader(files, os.path.abspath(where), config=node_config, clock=ticking, node_id=node_id or 1)
+        reader = Reader(files, paths, config=node_config, clock=ticking, node_id=node_id or 1)
         way.attach(reader.node_id, reader.handle)
         return Log(where, reader, way, ticking)
     in_memory = where == MEMORY

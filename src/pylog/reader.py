@@ -1,4 +1,7 @@
-"""A log directory that another process owns, or none: read without a lock, answered like a node (`mode="read"`).
+"""A log that another process owns, or none: read without a lock, answered like a node (`mode="read"`).
+
+The log may lie in several directories. The list of topics is in the first one; a partition is where its folder is, and
+is looked for again when that is gone: its owner may have moved it.
 
 What may be seen of a partition, and how it is read while its owner goes on, is said in `shared`. Logs and indexes are
 read with `pread`, never mapped: a map of a file that the owner cuts would kill this process.
@@ -8,7 +11,7 @@ Waiting for more is polling: the owner knows nothing of its readers.
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -53,25 +56,28 @@ POLL_MS_MAX = 20
 
 
 class Reader:
-    """Answers messages about a log directory without owning it. It waits in its caller's thread.
+    """Answers messages about log directories without owning them. It waits in its caller's thread.
 
     Raises: LogNotFound (no such directory), UnsupportedFormat (a newer version has written it).
     """
 
-    def __init__(self, files: Files, path: str, *, config: NodeConfig, clock: Clock, node_id: int) -> None:
-        require_log(files, path)
-        properties = join(path, META_PROPERTIES)
-        if files.stat(properties) is not None:
-            read_identity(files, properties)
+    def __init__(
+        self, files: Files, paths: Sequence[str], *, config: NodeConfig, clock: Clock, node_id: int
+    ) -> None:  # fmt: skip
+        for path in paths:
+            require_log(files, path)
+            properties = join(path, META_PROPERTIES)
+            if files.stat(properties) is not None:
+                read_identity(files, properties)
         self.config = config
         self.node_id = node_id
         self._files = files
-        self._path = path
+        self._paths = list(paths)
         self._clock = clock
         self._closed = False
         self._lock = threading.RLock()
         self._partitions: dict[tuple[TopicPartition, UUID], SharedPartition] = {}
-        self._published: Published | None = None
+        self._published: dict[str, Published] = {}
         self.image = MetadataImage()
         self._log: SharedPartition | None = None
         self._replayed = 0
@@ -87,7 +93,7 @@ class Reader:
         if self._closed:
             raise Closed("this log is closed")
         if type(message) not in self._routes:
-            raise ReadOnly(f'{self._path} was opened with mode="read": open it with mode="own" to change it')
+            raise ReadOnly(f'{self._paths[0]} was opened with mode="read": open it with mode="own" to change it')
         return completed(self._routes[type(message)](message))
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
@@ -96,25 +102,31 @@ class Reader:
 
     # --- what is there ---------------------------------------------------------------------------------------------
 
-    def _entry(self, key: TopicPartition, topic: TopicImage) -> Entry | None:
-        if self._published is None:
-            path = join(self._path, PUBLISHED)
-            if self._files.stat(path) is None or closed_by_kafka(self._files, self._path):
+    def _home(self, key: TopicPartition) -> str:
+        """The log directory that has a partition's folder; the first one where none has."""
+        holders = (path for path in self._paths if self._files.stat(join(path, folder_name(*key))) is not None)
+        return next(holders, self._paths[0])
+
+    def _entry(self, home: str, key: TopicPartition, topic: TopicImage) -> Entry | None:
+        if home not in self._published:
+            path = join(home, PUBLISHED)
+            if self._files.stat(path) is None or closed_by_kafka(self._files, home):
                 return None
-            self._published = Published(self._files, path, writable=False)
-        return self._published.find(topic.id, key.partition)
+            self._published[home] = Published(self._files, path, writable=False)
+        return self._published[home].find(topic.id, key.partition)
 
     def _refresh_image(self) -> None:
         """Replay what the metadata log has got since the last time; without one, take the folders for topics."""
         with self._lock:
             if self._log is None:
-                directory = join(self._path, folder_name(METADATA_TOPIC, 0))
-                if self._files.stat(directory) is None:
-                    self.image = image_of_folders(self._files, self._path)
-                    return
                 key, topic = TopicPartition(METADATA_TOPIC, 0), TopicImage(METADATA_TOPIC, METADATA_TOPIC_ID)
+                home = self._home(key)
+                directory = join(home, folder_name(*key))
+                if self._files.stat(directory) is None:
+                    self.image = image_of_folders(self._files, self._paths)
+                    return
                 self._log = SharedPartition(
-                    self._files, directory, *key, TopicConfig(), find_entry=lambda: self._entry(key, topic)
+                    self._files, directory, *key, TopicConfig(), find_entry=lambda: self._entry(home, key, topic)
                 )
                 self.image, self._replayed = MetadataImage(), 0
             log = self._log
@@ -129,7 +141,8 @@ class Reader:
 
     def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
         """What cleaning a partition has come to, as its owner has shown it; None where nothing was."""
-        return read_cleanings(self._files, self._path).get(folder_name(topic, number))
+        home = self._home(TopicPartition(topic, number))
+        return read_cleanings(self._files, home).get(folder_name(topic, number))
 
     def partition(self, topic: str, number: int) -> ReadablePartition:
         """The partition as it is published now. Raises UnknownTopicOrPartition, Closed."""
@@ -148,26 +161,30 @@ class Reader:
                 raise unknown_partition(image, key)
             # By its id too: a topic that was deleted and made again has other files under the same names.
             known = self._partitions.get((key, image.id))
-            if known is not None:
+            if known is not None and not (len(self._paths) > 1 and self._files.stat(known.directory) is None):
                 known.refresh()
                 return known
             return self._open(key, image)
 
     def _open(self, key: TopicPartition, image: TopicImage) -> ReadablePartition:
-        directory = join(self._path, folder_name(*key))
+        home = self._home(key)
+        directory = join(home, folder_name(*key))
         if self._files.stat(directory) is None:
             # Created, but never written to or read by its owner: there is nothing yet, and nothing to remember.
             return ReadablePartition(directory, *key)
         made = SharedPartition(
             self._files, directory, *key, self.topic_config(image.config),
-            find_entry=lambda: self._entry(key, image), find_start=lambda: self._start_offset(key),
+            find_entry=lambda: self._entry(home, key, image), find_start=lambda: self._start_offset(home, key),
         )  # fmt: skip
+        before = self._partitions.get((key, image.id))
+        if before is not None:
+            before.close()
         self._partitions[key, image.id] = made
         return made
 
-    def _start_offset(self, key: TopicPartition) -> int:
+    def _start_offset(self, home: str, key: TopicPartition) -> int:
         """Where the log starts for an owner that published nothing."""
-        path = join(self._path, START_OFFSETS)
+        path = join(home, START_OFFSETS)
         return read_offsets(self._files, path).get(key, 0) if self._files.stat(path) is not None else 0
 
     # --- answers ---------------------------------------------------------------------------------------------------
@@ -212,18 +229,18 @@ class Reader:
         self._closed = True
         for partition in [*self._partitions.values(), *([self._log] if self._log is not None else [])]:
             partition.close()
-        if self._published is not None:
-            self._published.close()
+        for published in self._published.values():
+            published.close()
 
 
-def image_of_folders(files: Files, path: str) -> MetadataImage:
-    """The topics of a directory that has partition folders but no metadata log."""
+def image_of_folders(files: Files, paths: Sequence[str]) -> MetadataImage:
+    """The topics of directories that have partition folders but no metadata log."""
     image = MetadataImage()
-    for name, (topic_id, numbers) in topics_in_folders(files, path).items():
-        topic = TopicImage(name, topic_id or METADATA_TOPIC_ID)
+    found = [(name, *facts) for path in paths for name, facts in topics_in_folders(files, path).items()]
+    for name, topic_id, numbers in found:
+        topic = image.topics.setdefault(name, TopicImage(name, topic_id or METADATA_TOPIC_ID))
         for number in numbers:
             topic.partitions[number] = PartitionImage(
                 leader=1, leader_epoch=0, partition_epoch=0, replicas=[1], isr=[1]
             )
-        image.topics[name] = topic
     return image

@@ -1,6 +1,7 @@
 """A reader beside a writer: rolls, truncation, deletion, an owner that comes later; no descriptor is left behind."""
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -143,3 +144,38 @@ def test_a_closed_reader_refuses(tmp_path: Path) -> None:
     reader.close()
     with pytest.raises(errors.Closed):
         _ = view.next_offset
+
+
+def everything(log: pylog.Log) -> list[list[bytes | None]]:
+    return [[record.value for record in partition.records()] for partition in log.topic("t")]
+
+
+def test_a_reader_of_several_directories_follows_a_partition_that_moves(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    with pylog.open(paths) as owner:
+        owner.create_topic("t", partitions=4)
+        for number, partition in enumerate(owner.topic("t")):
+            partition.append([Record(b"%d" % number)])
+        with pylog.open(paths, mode="read") as reader:
+            wanted = everything(owner)
+            assert everything(reader) == wanted
+            for number in range(4):
+                owner.move_partition("t", number, paths[1])
+                owner.topic("t")[number].append([Record(b"moved")])
+                wanted[number].append(b"moved")
+                assert everything(reader) == wanted
+    with pylog.open(paths[::-1], mode="read") as reader:
+        assert everything(reader) == wanted
+
+
+def test_directories_without_a_list_of_topics_are_read_together(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    with pylog.open(paths) as owner:
+        owner.create_topic("t", partitions=4)
+        for number, partition in enumerate(owner.topic("t")):
+            partition.append([Record(b"%d" % number)])
+        wanted = everything(owner)
+    shutil.rmtree(paths[0] / "__cluster_metadata-0")
+    assert all(list(path.glob("t-*")) for path in paths)
+    with pylog.open(paths, mode="read") as reader:
+        assert everything(reader) == wanted

@@ -186,8 +186,8 @@ def delete(args: argparse.Namespace) -> int:
 
 
 def _look(paths: list[str]) -> Log:
-    """A log to be looked at: beside its owner, if there is one; a reader has one directory only."""
-    return pylog.open(paths, mode="read" if len(paths) == 1 else "own")
+    """A log to be looked at, beside its owner if there is one."""
+    return pylog.open(paths, mode="read")
 
 
 def _facts(log: Log, name: str) -> str:

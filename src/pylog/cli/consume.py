@@ -12,7 +12,7 @@ import argparse
 import sys
 
 import pylog
-from pylog.cli.arguments import Parser, add_log, count, examples, log_path, moment, natural
+from pylog.cli.arguments import Parser, add_log, count, examples, log_paths, moment, natural
 from pylog.cli.output import check_reader, is_terminal, say, write
 from pylog.cli.template import Renderer, renderer
 from pylog.clock import SystemClock
@@ -90,7 +90,7 @@ def _offset(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Run `consume`."""
-    with pylog.open(log_path(args), mode="read") as log:
+    with pylog.open(log_paths(args), mode="read") as log:
         chosen = _chosen(log, args.topics, args.partition)
         # "none": an offset that is not there any more (an owner's retention) is an error, never a silent jump.
         with log.consumer(auto_offset_reset="none", isolation_level=args.isolation_level) as consumer:

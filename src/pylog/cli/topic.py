@@ -10,7 +10,7 @@ from typing import Any
 
 import pylog
 from pylog.cli import change
-from pylog.cli.arguments import Parser, add_log, config_pair, count, examples, log_path, log_paths
+from pylog.cli.arguments import Parser, add_log, config_pair, count, examples, log_paths
 from pylog.cli.output import (
     Column,
     count_text,
@@ -114,7 +114,7 @@ def create(args: argparse.Namespace) -> int:
 
 def list_names(args: argparse.Namespace) -> int:
     """Run `topic list`."""
-    with pylog.open(log_path(args), mode="read") as log:
+    with pylog.open(log_paths(args), mode="read") as log:
         names = log.topics(internal=args.internal)
         for name in names:
             print_line(name)
@@ -125,7 +125,7 @@ def list_names(args: argparse.Namespace) -> int:
 
 def describe(args: argparse.Namespace) -> int:
     """Run `topic describe`."""
-    with pylog.open(log_path(args), mode="read") as log:
+    with pylog.open(log_paths(args), mode="read") as log:
         names = [args.name] if args.name is not None else log.topics()
         for number, name in enumerate(names):
             topic = log.topic(name)
