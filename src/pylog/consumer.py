@@ -12,8 +12,9 @@ others again and again. Records below the position inside a fetched batch are sk
 """
 
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from operator import length_hint
 from types import TracebackType
 from typing import Self
 from uuid import UUID
@@ -77,10 +78,15 @@ class _Fetched:
             self._records, self._given = records, 0
             if not records:
                 self.next_offset = self._after
-        taken = self._records[self._given : self._given + count]
-        self._given += len(taken)
-        done = self._given == len(self._records)
-        self.next_offset = self._after if done else self._records[self._given].offset
+        if len(self._records) - self._given > count:
+            taken = self._records[self._given : self._given + count]
+            self._given += count
+            self.next_offset = self._records[self._given].offset
+        else:
+            # A list that nobody has taken from goes out as it is.
+            taken = self._records[self._given :] if self._given else self._records
+            self._records, self._given = [], 0
+            self.next_offset = self._after
         return taken
 
     def _located(self, error: CorruptBatch) -> CorruptBatch:
@@ -110,7 +116,8 @@ class Consumer:
         self._fetched: dict[TopicPartition, _Fetched] = {}
         self._paused: set[TopicPartition] = set()
         self._topic_ids: dict[str, UUID] = {}
-        self._iterated: deque[ConsumerRecord] = deque()
+        self._polled: list[ConsumerRecord] = []  # by a loop over this consumer
+        self._unseen = iter(self._polled)  # of these, what the loop has not come to
         self._closed = False
 
     # --- what is read ----------------------------------------------------------------------------------------------
@@ -220,7 +227,7 @@ class Consumer:
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that `poll` gives of a partition. Raises NoOffsetForPartition."""
         (key,) = self._checked([partition])
-        for record in self._iterated:
+        for record in self._left_of_loop():
             if (record.topic, record.partition) == key:
                 return record.offset
         self._find_positions()
@@ -347,7 +354,7 @@ class Consumer:
             fetched = self._fetched[key]
             try:
                 while len(records) < count and (taken := fetched.take(count - len(records))):
-                    records += taken
+                    records = records + taken if records else taken
             except CorruptBatch:
                 if not records:
                     raise
@@ -403,22 +410,32 @@ class Consumer:
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records as they come; waits for more for ever, or for `consumer_timeout_ms` where that is set."""
+        # The lists are walked in C: a frame of Python for each record would cost as much as decoding it.
+        return chain.from_iterable(self._polls())
+
+    def _polls(self) -> Iterator[Iterator[ConsumerRecord]]:
+        """What a loop goes through: what another one has left, and list after list."""
         limit_ms = self.config.consumer_timeout_ms
         while not self._closed:
-            if self._iterated:
-                yield self._iterated.popleft()
-                continue
-            records = self.poll(self.config.fetch_max_wait_ms if limit_ms is None else limit_ms)
-            self._iterated.extend(records)
-            if limit_ms is not None and not records:
-                return
+            if not length_hint(self._unseen):
+                self._polled = self.poll(self.config.fetch_max_wait_ms if limit_ms is None else limit_ms)
+                self._unseen = iter(self._polled)
+                if limit_ms is not None and not self._polled:
+                    return
+            yield self._unseen
+
+    def _left_of_loop(self) -> list[ConsumerRecord]:
+        """What a loop over this consumer has polled and not come to yet."""
+        return self._polled[len(self._polled) - length_hint(self._unseen) :]
 
     def _unread(self) -> None:
         """Take back what a loop over this consumer has polled but not come to yet: it will be read again."""
-        if self._iterated:
-            for key, offset in {(r.topic, r.partition): r.offset for r in reversed(self._iterated)}.items():
+        left = self._left_of_loop()
+        if left:
+            for key, offset in {(r.topic, r.partition): r.offset for r in reversed(left)}.items():
                 self._move(TopicPartition(*key), offset)
-            self._iterated.clear()
+        # Emptying the list ends the iterator over it, wherever the loop is.
+        self._polled.clear()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -428,7 +445,7 @@ class Consumer:
         """Let go of what was fetched; every later call raises Closed."""
         self._closed = True
         self._fetched.clear()
-        self._iterated.clear()
+        self._polled.clear()
 
     def __enter__(self) -> Self:
         return self

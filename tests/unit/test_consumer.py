@@ -1,5 +1,6 @@
 """A consumer among damage, pauses, ends and transactions."""
 
+import itertools
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -154,6 +155,40 @@ def test_a_loop_ends_when_its_consumer_is_closed(log: pylog.Log) -> None:
             if seen == 5:
                 consumer.close()
     assert seen == 5
+
+
+def test_in_a_loop_the_position_is_behind_the_record_in_hand(log: pylog.Log) -> None:
+    with log.consumer(auto_offset_reset="earliest", max_poll_records=7) as consumer:
+        consumer.assign([T0])
+        for record in itertools.islice(consumer, 30):
+            assert consumer.position(T0) == record.offset + 1
+
+
+@pytest.mark.parametrize("at", [0, 6, 7, 12])
+def test_what_a_loop_has_not_come_to_is_read_again(log: pylog.Log, at: int) -> None:
+    """A poll, a seek or a pause in the middle of a list that the loop has polled loses nothing and repeats nothing."""
+    with log.consumer(auto_offset_reset="earliest", max_poll_records=7, consumer_timeout_ms=0) as consumer:
+        consumer.assign([T0])
+        seen = []
+        for record in consumer:
+            seen.append(record.offset)
+            if record.offset == at:
+                consumer.pause(T0)
+                assert consumer.position(T0) == at + 1 and consumer.poll(0) == []
+                consumer.resume(T0)
+                seen += [polled.offset for polled in consumer.poll(0, max_records=2)]
+                consumer.seek(T0, at + 4)
+        assert seen == [offset for offset in range(30) if offset != at + 3]
+
+
+def test_loops_over_one_consumer_share_its_records(log: pylog.Log) -> None:
+    with log.consumer(auto_offset_reset="earliest", max_poll_records=7, consumer_timeout_ms=0) as consumer:
+        consumer.assign([T0])
+        one, other = iter(consumer), iter(consumer)
+        turns = [next(loop).offset for _ in range(13) for loop in (one, other)]
+        assert turns == list(range(26))
+        assert [record.offset for record in consumer] == [26, 27, 28, 29]
+        assert (next(one, None), next(other, None)) == (None, None)
 
 
 @pytest.mark.parametrize("offset", [0.5, "1", None])
