@@ -97,3 +97,13 @@ def test_nothing_leaks():
     after = sys.getallocatedblocks(), [sys.getrefcount(thing) for thing in held]
     assert after[1] == before[1]
     assert after[0] - before[0] < 100  # a leak would be 200 blocks at least
+
+
+@pytest.mark.parametrize("name", ["value", "key", "headers"])
+def test_what_a_loop_asks_of_each_record_is_read_without_a_call(name):
+    slot = type(type("Slotted", (), {"__slots__": ("field",)}).field)
+    assert type(getattr(compiled.Record, name)) is slot
+    assert type(getattr(compiled.ConsumerRecord, name)) is slot
+    record = compiled.Record(b"v", b"k", T0, HEADERS)
+    received = compiled.ConsumerRecord(0, T0, b"k", b"v", HEADERS, SCOPE)
+    assert getattr(record, name) == getattr(received, name) == {"value": b"v", "key": b"k", "headers": HEADERS}[name]

@@ -6,6 +6,8 @@ What is refused is handed to the specification, which says in its words why.
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint64_t
 
@@ -74,7 +76,8 @@ cdef list decoded(
     """The records; None where they are refused."""
     cdef Fields found
     cdef ConsumerRecord record
-    cdef list records = []
+    cdef list records = PyList_New(count)
+    cdef Py_ssize_t kept = 0
     cdef tuple none = ()
     cdef int64_t previous = -1, most = last_delta(base_offset, last_offset)
     while count > 0:
@@ -98,9 +101,14 @@ cdef list decoded(
                 record.value = PyBytes_FromStringAndSize(<const char *>found.value, found.value_size)
             record.headers = headers
             record.scope = scope
-            records.append(record)
+            Py_INCREF(record)
+            PyList_SET_ITEM(records, kept, record)
+            kept += 1
         count -= 1
-    return records if at == end else None
+    if at != end:
+        return None
+    del records[kept:]
+    return records
 
 
 cdef tuple headers_of(Bytes at, Bytes end):
