@@ -275,7 +275,7 @@ class Recovery:
         segment = self.segments[index]
         logger.warning("%s-%d: the time index of %s is built anew", *self.key, segment.path)
         segment.hide_index()
-        segment.activate()
+        segment.activate(rebuilding=True)
         for _ in segment.recover(with_transactions=False):
             pass
         segment.show_index()
@@ -284,7 +284,7 @@ class Recovery:
 
     def _rebuilt(self, segment: Segment, end: int) -> Fault | None:
         """Read one segment; gives the fault behind which nothing was promised."""
-        segment.activate()
+        segment.activate(rebuilding=True)
         known = list(segment.aborted)
         while True:
             self._bring(self._scratch, segment.base_offset)

@@ -318,14 +318,26 @@ class Segment:
         self.config = config
         self._roll_after_ms = _roll_after_ms(config)
 
-    def activate(self) -> None:
-        """Make a sealed segment the active one again, after a truncation removed those behind it."""
+    def activate(self, *, rebuilding: bool = False) -> None:
+        """Make a sealed segment the active one again, after a truncation removed those behind it.
+
+        `rebuilding`: for `recover`, so the offset and time index go without being read.
+        """
         if not self._active:
+            if rebuilding:
+                self._loaded_timestamps = True
             self._load_timestamps()
             self._remove_seal()
             self.forget_indexes()
             self._active = True
+            if rebuilding:
+                self._remove_indexes()
             self._open_indexes()
+
+    def _remove_indexes(self) -> None:
+        for path in (self._path(".index") + self._hidden, self._path(".timeindex")):
+            if self.files.stat(path) is not None:
+                self.files.remove(path)
 
     def forget_indexes(self) -> None:
         """Close the index files; the next look-up opens them as they are then."""

@@ -147,6 +147,7 @@ def test_many_entries_at_once_are_those_one_by_one(place: tuple[Files, str]) -> 
             index.extend(*(array("q", column) for column in columns))
     index.extend(array("q", range(40, 60)), array("q", range(50, 70)))
     assert index.is_full and index.entries == 10 and index.last == (147, 57)
+    index.sync()
     assert list(offsets(place)) == list(index)
 
 

@@ -116,8 +116,9 @@ class _Index(ABC):
 
     def reset(self) -> None:
         """Drop every entry; the index is active from now on."""
+        if self._rows.firsts or self._fault is not None or not self._active:
+            self._replace(0)
         self._fault = None
-        self._replace(0)
 
     def seal(self) -> None:
         """Nothing will be added any more: from now on the entries are read from the file.
@@ -201,7 +202,6 @@ class _Index(ABC):
         # Who searches the first column looks into the second one afterwards, so that is filled first.
         rows.seconds.extend(seconds)
         rows.firsts.extend(firsts)
-        self._flush_if_room()
 
     def _flush_if_room(self) -> None:
         try:
@@ -264,11 +264,13 @@ class OffsetIndex(_Index):
         if self.is_full:
             return False
         self._append((relative,), (position,))
+        self._flush_if_room()
         return True
 
     def extend(self, offsets: "array[int]", positions: "array[int]") -> None:
         """Add batches by their last offsets, less the base, and positions, which both rise; leave out what has no room.
 
+        They reach the file with the next `sync`, `add`, `seal` or `close`.
         Raises: StorageError unless the first are above those of the last entry and the last fit into 31 bits.
         """
         rows = self._rows
@@ -350,11 +352,12 @@ class TimeIndex(_Index):
         if timestamp == last or (self.is_full and not force):
             return False
         self._append((timestamp,), (relative,))
+        self._flush_if_room()
         return True
 
     def extend(self, timestamps: "array[int]", offsets: "array[int]") -> None:
         """Add timestamps, which rise, with offsets, less the base; one that is that of the last entry is left out, and
-        what has no room.
+        what has no room. They reach the file as those of an `OffsetIndex` do.
         """
         last = self._rows.firsts[-1] if self._rows.firsts else NO_TIMESTAMP
         start = bisect_right(timestamps, last)
