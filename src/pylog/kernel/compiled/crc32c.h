@@ -20,6 +20,7 @@
 #include <nmmintrin.h>
 #define CRC_TARGET __attribute__((target("sse4.2")))
 #define CRC_STEP8(crc, word) ((uint32_t)_mm_crc32_u64((crc), (word)))
+#define CRC_STEP4(crc, word) (_mm_crc32_u32((crc), (word)))
 #define CRC_STEP1(crc, byte) (_mm_crc32_u8((crc), (byte)))
 #elif defined(__aarch64__)
 #include <arm_acle.h>
@@ -31,6 +32,7 @@
 #else
 #define CRC_TARGET __attribute__((target("+crc")))
 #endif
+#define CRC_STEP4(crc, word) (__crc32cw((crc), (word)))
 #define CRC_STEP8(crc, word) (__crc32cd((crc), (word)))
 #define CRC_STEP1(crc, byte) (__crc32cb((crc), (byte)))
 #endif
@@ -129,9 +131,21 @@ CRC_TARGET static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *data,
 {
     data = crc_three(&crc, data, &size, CRC_LARGE, crc_large_shift);
     data = crc_three(&crc, data, &size, CRC_SMALL, crc_small_shift);
+    for (; size >= 32; data += 32, size -= 32) {
+        crc = CRC_STEP8(crc, crc_word(data));
+        crc = CRC_STEP8(crc, crc_word(data + 8));
+        crc = CRC_STEP8(crc, crc_word(data + 16));
+        crc = CRC_STEP8(crc, crc_word(data + 24));
+    }
     for (; size >= 8; data += 8, size -= 8)
         crc = CRC_STEP8(crc, crc_word(data));
-    for (; size > 0; data++, size--)
+    if (size & 4) {
+        uint32_t word;
+        memcpy(&word, data, 4);
+        crc = CRC_STEP4(crc, word);
+        data += 4;
+    }
+    for (size &= 3; size > 0; data++, size--)
         crc = CRC_STEP1(crc, *data);
     return crc;
 }

@@ -79,19 +79,20 @@ cdef class Spans:
     def __dealloc__(self):
         free(self.heads)
 
-    cdef bint add(self, Head *head) noexcept nogil:
-        """Whether there was memory for one more."""
+    cdef Head *next(self, Py_ssize_t room) noexcept nogil:
+        """Where the next one is to be put, which `count` makes one of them; `room` more are made where there is none.
+
+        NULL where there is no memory.
+        """
         cdef Py_ssize_t capacity
         cdef Head *grown
         if self.count == self.capacity:
-            capacity = 2 * self.capacity + 16
+            capacity = self.capacity + max(self.capacity, room, <Py_ssize_t>16)
             grown = <Head *>realloc(self.heads, capacity * sizeof(Head))
             if grown == NULL:
-                return False
+                return NULL
             self.heads, self.capacity = grown, capacity
-        self.heads[self.count] = head[0]
-        self.count += 1
-        return True
+        return &self.heads[self.count]
 
     cdef object span(self, Py_ssize_t index):
         cdef Head *head = &self.heads[index]
@@ -104,10 +105,11 @@ cdef class Spans:
     def until(self, Py_ssize_t index):
         """The first `index` of them."""
         cdef Spans some = Spans.__new__(Spans)
-        cdef Py_ssize_t at
-        for at in range(min(index, self.count)):
-            if not some.add(&self.heads[at]):
-                raise MemoryError
+        cdef Py_ssize_t count = max(min(index, self.count), <Py_ssize_t>0)
+        if some.next(count) == NULL:
+            raise MemoryError
+        memcpy(some.heads, self.heads, count * sizeof(Head))
+        some.count = count
         return some
 
     def rising(self, expected, most):
@@ -208,14 +210,14 @@ def walk(data, Py_ssize_t position=0, *, bint check_crc=True):
     """
     cdef Py_buffer view
     cdef Spans spans = Spans.__new__(Spans)
-    cdef Head head
+    cdef Head *head
     cdef Outcome outcome
     if position < 0:
         raise ValueError(f"position {position} is not in the buffer")
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         with nogil:
-            outcome = walked(<Bytes>view.buf, view.len, &position, check_crc, spans, &head)
+            outcome = walked(<Bytes>view.buf, view.len, &position, check_crc, spans)
     finally:
         PyBuffer_Release(&view)
     if outcome == NO_MEMORY:
@@ -225,14 +227,17 @@ def walk(data, Py_ssize_t position=0, *, bint check_crc=True):
     if outcome == BAD_CRC:
         return spans, position, "the CRC does not match: the bytes were damaged"
     if outcome == BAD_HEADER:
+        head = spans.next(0)
         return spans, position, header_fault(head.base_offset, head.last_delta, head.count)
     return spans, position, None
 
 
 cdef Outcome walked(
-    Bytes data, Py_ssize_t size, Py_ssize_t *position, bint check_crc, Spans spans, Head *head
+    Bytes data, Py_ssize_t size, Py_ssize_t *position, bint check_crc, Spans spans
 ) noexcept nogil:
+    """Adds what it finds to `spans`; a batch of a bad header is left behind them."""
     cdef Py_ssize_t at = position[0], end
+    cdef Head *head
     cdef int32_t length
     cdef Bytes here
     while at <= size - HEADER:
@@ -246,6 +251,9 @@ cdef Outcome walked(
             return CUT_OFF
         if check_crc and pylog_crc32c(here + CRC_FROM, end - at - CRC_FROM) != <uint32_t>be32(here + 17):
             return BAD_CRC
+        head = spans.next((size - at) // (end - at))
+        if head == NULL:
+            return NO_MEMORY
         head.position = at
         head.size = OVERHEAD + length
         head.base_offset = be64(here)
@@ -265,8 +273,7 @@ cdef Outcome walked(
             or head.base_offset > OFFSET_MAX - head.last_delta
         ):
             return BAD_HEADER
-        if not spans.add(head):
-            return NO_MEMORY
+        spans.count += 1
         at = end
     position[0] = at
     return AT_END
