@@ -188,8 +188,10 @@ class PartitionView:
         import pyarrow
 
         rows = len(decoded["offset"])
-        decoded["topic"] = pyarrow.repeat(self.topic, rows)
-        decoded["partition"] = pyarrow.repeat(pyarrow.scalar(self.partition, pyarrow.int32()), rows)
+        if "topic" in names:
+            decoded["topic"] = pyarrow.repeat(self.topic, rows)
+        if "partition" in names:
+            decoded["partition"] = pyarrow.repeat(pyarrow.scalar(self.partition, pyarrow.int32()), rows)
         if "timestamp" in decoded:
             decoded["timestamp"] = decoded["timestamp"].cast(pyarrow.timestamp("ms", tz="UTC"))
         return pyarrow.RecordBatch.from_arrays([decoded[name] for name in names], names=list(names))
