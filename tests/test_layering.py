@@ -31,6 +31,7 @@ LAYERS = [
         local_log
         readable recovery
         written shared
+        appending
         partition
         directory cleaner
         directories
@@ -54,8 +55,8 @@ CLIENT = {"accumulator", "cluster", "producer", "consumer", "admin"}
 STORAGE = set(
     """
     files checkpoint validate metadata published index epoch logfile seal sequence segment segments trash retention
-    listing compaction integrity local_log readable recovery written shared partition cleaner directory directories
-    topic catalogue repair inspect replica node housekeeping parking fetcher broker reader
+    listing compaction integrity local_log readable recovery written shared appending partition cleaner directory
+    directories topic catalogue repair inspect replica node housekeeping parking fetcher broker reader
 """.split()
 )
 

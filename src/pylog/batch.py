@@ -57,6 +57,9 @@ TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
 
+_STAMP = struct.Struct(">qii")  # base offset, batch length, leader epoch
+_CRC = struct.Struct(">I")
+_CRC_AT = 17
 _MARKER_KEY = struct.Struct(">hh")  # version, type
 _MARKER_VALUE = struct.Struct(">hi")  # version, coordinator epoch
 _ABORT, _COMMIT = 0, 1
@@ -92,6 +95,7 @@ class Batch:
         "count",
         "crc",
         "data",
+        "last_offset",
         "last_offset_delta",
         "leader_epoch",
         "max_timestamp",
@@ -107,6 +111,7 @@ class Batch:
     leader_epoch: int
     crc: int
     attributes: int
+    last_offset: int
     last_offset_delta: int
     base_timestamp: int
     max_timestamp: int
@@ -129,6 +134,7 @@ class Batch:
             self.base_timestamp, self.max_timestamp, self.producer_id, self.producer_epoch, self.base_sequence,
             self.count,
         ) = HEADER.unpack_from(data)  # fmt: skip
+        self.last_offset = self.base_offset + self.last_offset_delta
 
     @classmethod
     def parse(cls, data: Buffer, position: int = 0) -> "Batch":
@@ -162,12 +168,8 @@ class Batch:
         )
 
     @property
-    def last_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta
-
-    @property
     def next_offset(self) -> int:
-        return self.base_offset + self.last_offset_delta + 1
+        return self.last_offset + 1
 
     @property
     def codec(self) -> Codec:
@@ -211,37 +213,40 @@ class Batch:
 
         In place where the batch lies in a bytearray. Bytes that somebody read are theirs: they are copied first.
         """
-        data = self._own()
-        data[0:8] = base_offset.to_bytes(8, "big")
-        data[12:16] = leader_epoch.to_bytes(4, "big", signed=True)
+        data = self.data
+        _STAMP.pack_into(
+            data if type(data) is bytearray else self._own(), 0, base_offset, self.size - LOG_OVERHEAD, leader_epoch
+        )
         self.base_offset = base_offset
+        self.last_offset = base_offset + self.last_offset_delta
         self.leader_epoch = leader_epoch
 
     def stamp_append_time(self, now_ms: int) -> None:
         """Make the broker's clock the timestamp of every record: bit 3, the max timestamp, and a new CRC."""
         self.attributes |= TIMESTAMP_TYPE_BIT
         self.max_timestamp = now_ms
-        self._write_header(self._own())
+        self._write_header()
 
     def stamp_create_time(self, max_timestamp: int) -> None:
         """Let every record bear its own time, of which `max_timestamp` is the largest: bit 3 cleared, and a new CRC."""
         self.attributes &= ~TIMESTAMP_TYPE_BIT
         self.max_timestamp = max_timestamp
-        self._write_header(self._own())
+        self._write_header()
 
     def _own(self) -> bytearray:
         if not isinstance(self.data, bytearray):
             self.data = bytearray(self.data)
         return self.data
 
-    def _write_header(self, data: bytearray) -> None:
+    def _write_header(self) -> None:
+        data = self._own()
         HEADER.pack_into(
             data, 0, self.base_offset, self.size - LOG_OVERHEAD, self.leader_epoch, MAGIC, 0, self.attributes,
             self.last_offset_delta, self.base_timestamp, self.max_timestamp, self.producer_id, self.producer_epoch,
             self.base_sequence, self.count,
         )  # fmt: skip
         self.crc = crc32c(memoryview(data)[CRC_FROM:])
-        data[17:21] = self.crc.to_bytes(4, "big")
+        _CRC.pack_into(data, _CRC_AT, self.crc)
 
     def payload(self) -> bytes:
         """The record stream, decompressed. Raises CorruptBatch."""
@@ -298,31 +303,6 @@ def marker_at(data: Buffer, span: BatchSpan) -> Marker | None:
 
 
 def encode(
-    records: Iterable[Record],
-    *,
-    now_ms: int,
-    codec: Codec = Codec.NONE,
-    level: int | None = None,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    transactional: bool = False,
-    control: bool = False,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
-) -> Batch:
-    """Encode records as one batch, in a bytearray of its own. A record without timestamp gets `now_ms`.
-
-    A payload is kept compressed whether that gains anything or not. Raises ValueError without records.
-    """
-    return encode_rows(
-        records, now_ms=now_ms, codec=codec, level=level, producer_id=producer_id, producer_epoch=producer_epoch,
-        base_sequence=base_sequence, transactional=transactional, control=control, base_offset=base_offset,
-        leader_epoch=leader_epoch,
-    )  # fmt: skip
-
-
-def encode_rows(
     rows: Iterable[Row | Record],
     *,
     now_ms: int,
@@ -336,22 +316,29 @@ def encode_rows(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> Batch:
-    """The same for (value, key, timestamp, headers) tuples, which nobody checks. No rows: ValueError."""
+    """Encode records, or (value, key, timestamp, headers) tuples, as one batch, in a bytearray of its own.
+
+    A record without timestamp gets `now_ms`. A payload is kept compressed whether that gains anything or not. Nobody
+    checks the tuples. Raises ValueError without records.
+    """
     data, count, base_timestamp, max_timestamp = encode_records(rows, now_ms)
     if count == 0:
         raise ValueError("a batch needs at least one record")
-    if codec is not Codec.NONE:
+    if codec:
         packed = compress(codec, memoryview(data)[HEADER_BYTES:], level)
         data = bytearray(HEADER_BYTES) + packed
+    HEADER.pack_into(
+        data, 0, base_offset, len(data) - LOG_OVERHEAD, leader_epoch, MAGIC, 0,
+        codec | (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0), count - 1,
+        base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
+    )  # fmt: skip
+    _CRC.pack_into(data, _CRC_AT, crc32c(memoryview(data)[CRC_FROM:]))
     batch = Batch(data)
-    batch.base_offset, batch.leader_epoch = base_offset, leader_epoch
-    batch.attributes = codec | (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0)
-    batch.last_offset_delta, batch.count = count - 1, count
-    batch.base_timestamp, batch.max_timestamp = base_timestamp, max_timestamp
-    batch.producer_id, batch.producer_epoch, batch.base_sequence = producer_id, producer_epoch, base_sequence
-    batch._write_header(data)
     batch.trusted = True
     return batch
+
+
+encode_rows = encode
 
 
 def split(data: Buffer, *, check_crc: bool = False) -> Iterator[Batch]:

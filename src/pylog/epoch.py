@@ -30,19 +30,18 @@ class LeaderEpochs:
     def __init__(self, files: Files, path: str) -> None:
         self.files = files
         self.path = path
+        self.latest = NO_EPOCH
+        """The latest epoch, or -1."""
+        self.latest_start = 0
+        """Where it starts."""
         self._entries: tuple[tuple[int, int], ...] = ()
         if files.stat(path) is not None:
-            self._entries = tuple(read_epochs(files, path))
+            self._take(tuple(read_epochs(files, path)))
 
     @property
     def entries(self) -> list[tuple[int, int]]:
         """All (epoch, start offset) pairs, rising."""
         return list(self._entries)
-
-    @property
-    def latest(self) -> int:
-        """The latest epoch, or -1."""
-        return self._entries[-1][0] if self._entries else NO_EPOCH
 
     def assign(self, epoch: int, start: int) -> None:
         """Records from offset `start` on are written by the leader of `epoch`. Durable when it returns.
@@ -94,7 +93,7 @@ class LeaderEpochs:
         try:
             self._replace(kept)
         except DiskFull:
-            self._entries = kept
+            self._take(kept)
 
     def clear(self) -> None:
         """Forget everything: the log starts anew."""
@@ -103,7 +102,11 @@ class LeaderEpochs:
 
     def _replace(self, entries: tuple[tuple[int, int], ...]) -> None:
         write_epochs(self.files, self.path, entries)
+        self._take(entries)
+
+    def _take(self, entries: tuple[tuple[int, int], ...]) -> None:
         self._entries = entries
+        self.latest, self.latest_start = entries[-1] if entries else (NO_EPOCH, 0)
 
 
 def _epoch(entry: tuple[int, int]) -> int:

@@ -35,6 +35,7 @@ class LocalLog:
         self.directory = directory
         self.config = config
         self.segments = Segments(self._segment)
+        self.active: Segment  # the last of them, once there is one: appending does not search for it
         self.snapshots = Snapshots(files, directory)
         self.trash = Trash(files)
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
@@ -111,6 +112,7 @@ class LocalLog:
             raise
         segment.created_ms = now_ms
         self.segments.add(segment)
+        self.active = segment
         return segment
 
     def fill(self, base_offset: int) -> Segment:
@@ -151,7 +153,7 @@ class LocalLog:
     def truncate(self, offset: int, now_ms: int) -> None:
         """Drop every batch that reaches `offset` or beyond."""
         self._cut_off(self.segments.keep(self.segments.index_of(offset) + 1), now_ms)
-        active = self.segments.active
+        self.active = active = self.segments.active
         active.activate()
         active.truncate(offset)
         self.write_damages()
@@ -168,6 +170,7 @@ class LocalLog:
             self.segments.keep(len(self.segments) - 1)
             empty.remove()
             before.activate()
+            self.active = before
             self._changes += 1
 
     def restart(self, offset: int, now_ms: int) -> None:

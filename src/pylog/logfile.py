@@ -127,8 +127,9 @@ class LogFile:
 
         Raises: DiskFull (nothing was written), StorageError (the file is in doubt: the caller latches).
         """
-        position = self.file.size()
-        self.file.write(position, data)
+        file = self._file or self.file
+        position = file.size()
+        file.write(position, data)
         return position
 
     @property

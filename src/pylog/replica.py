@@ -58,8 +58,11 @@ class Leader:
 
     def advance(self) -> bool:
         """Recompute the high watermark: what every replica has. Gives whether it moved."""
-        own = self.partition.durable_offset if self.visible_when_durable else self.partition.next_offset
-        return self.partition.advance_high_watermark(min([own, *self._follower_ends.values()]))
+        partition = self.partition
+        reached = partition.durable_offset if self.visible_when_durable else partition.next_offset
+        if self._follower_ends:
+            reached = min(reached, *self._follower_ends.values())
+        return partition.advance_high_watermark(reached)
 
     def fetch(
         self, part: FetchPart, *, replica_id: int, max_bytes: int, isolation: Isolation = Isolation.READ_UNCOMMITTED

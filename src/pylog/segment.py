@@ -102,6 +102,8 @@ class Segment:
         self._seal_file: File | None = None
         self._seal_read = active and not files.read_only
         self._unindexed_bytes = 0
+        self._room = 0  # so many bytes can follow, for certain, if they are not newer than this
+        self._newest_in_room = NO_TIMESTAMP
         self._first_timestamp: int | None = None
         self._roll_after_ms = _roll_after_ms(config)
         self._loaded_timestamps = active and not files.read_only
@@ -250,12 +252,20 @@ class Segment:
         """
         if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
+        if size <= self._room and max_timestamp <= self._newest_in_room:
+            return False
         used = self.size
+        first = self.first_timestamp() if used > 0 else NO_TIMESTAMP
         if used > self.config.segment_bytes - size:
             return True
         if used > 0 and self._waited_ms(max_timestamp, now_ms) > self._roll_after_ms:
             return True
-        return self.offsets.is_full or self.times.is_full
+        if self.offsets.is_full or self.times.is_full:
+            return True
+        if first >= 0:
+            # None of this changes before the next index entry.
+            self._room, self._newest_in_room = self.config.segment_bytes - used, first + self._roll_after_ms
+        return False
 
     def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
         first = self.first_timestamp()
@@ -279,21 +289,22 @@ class Segment:
         """
         position = self.log.append(data)
         for batch in batches:
-            self._note(batch, position)
-            position += batch.size
+            size, last_offset, newest = batch.size, batch.last_offset, batch.max_timestamp
+            if newest > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = newest, last_offset
+            if self._unindexed_bytes > self.config.index_interval_bytes:
+                self._index(last_offset, position)
+            elif position == 0:
+                self._first_timestamp, self._room = newest, 0
+            self._unindexed_bytes += size
+            self._room -= size
+            self.next_offset = last_offset + 1
+            position += size
 
-    def _note(self, batch: Written, position: int) -> None:
-        """Bookkeeping for one batch at `position`: the same when it is appended and when it is recovered."""
-        last_offset = batch.last_offset
-        self._note_timestamp(batch)
-        if position == 0:
-            self._first_timestamp = batch.max_timestamp
-        if self._unindexed_bytes > self.config.index_interval_bytes:
-            self.offsets.add(last_offset, position)
-            self.times.maybe_add(self.max_timestamp, self.max_timestamp_offset)
-            self._unindexed_bytes = 0
-        self._unindexed_bytes += batch.size
-        self.next_offset = last_offset + 1
+    def _index(self, last_offset: int, position: int) -> None:
+        self.offsets.add(last_offset, position)
+        self.times.maybe_add(self.max_timestamp, self.max_timestamp_offset)
+        self._unindexed_bytes = self._room = 0
 
     def _note_all(self, batches: Spans, start: int) -> None:
         """The same for batches read from `start` on."""
@@ -317,6 +328,7 @@ class Segment:
         """Go by `config` from now on; what was written stays as it is."""
         self.config = config
         self._roll_after_ms = _roll_after_ms(config)
+        self._room = 0
 
     def activate(self, *, rebuilding: bool = False) -> None:
         """Make a sealed segment the active one again, after a truncation removed those behind it.
@@ -332,6 +344,7 @@ class Segment:
             self._active = True
             if rebuilding:
                 self._remove_indexes()
+            self._room = 0
             self._open_indexes()
 
     def _remove_indexes(self) -> None:
@@ -541,7 +554,7 @@ class Segment:
         self.aborted.truncate(offset)
         self.log.truncate(position)
         self.next_offset = self.base_offset
-        self._unindexed_bytes = 0
+        self._unindexed_bytes = self._room = 0
         if position == 0:
             self._first_timestamp = None
         last = self.offsets.last

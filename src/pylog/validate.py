@@ -56,12 +56,49 @@ GIVEN_OFFSETS = (Origin.CLIENT, Origin.COORDINATOR)
 # --- leader -----------------------------------------------------------------------------------------------------------
 
 
+class Admission:
+    """What a topic lets in as it is: batches that were made here, of which their headers prove all that it asks.
+
+    Every other batch is for `leader_batch` to look at, or to change.
+    """
+
+    __slots__ = ("_after_max_ms", "_bytes_max", "_config", "_header_is_enough")
+
+    def __init__(self, config: TopicConfig) -> None:
+        self._config = config
+        self._bytes_max = config.max_message_bytes
+        self._after_max_ms = config.message_timestamp_after_max_ms
+        self._header_is_enough = (
+            config.compression_type == "producer"
+            and config.message_timestamp_type == "CreateTime"
+            and config.message_timestamp_before_max_ms == NO_LIMIT
+            and "compact" not in config.cleanup_policy
+        )
+
+    def admit(self, batch: Batch, now_ms: int, origin: Origin) -> Batch:
+        """The batch to append for `batch`; raises what `leader_batch` raises."""
+        if (
+            self._header_is_enough
+            and batch.trusted
+            and batch.attributes <= CODEC_MASK
+            and batch.producer_id < 0
+            and batch.size <= self._bytes_max
+            and batch.max_timestamp - now_ms <= self._after_max_ms
+        ):
+            return batch
+        return leader_batch(batch, self._config, now_ms, origin=origin)
+
+
 def leader_batches(data: Buffer, config: TopicConfig, now_ms: int, *, origin: Origin = Origin.CLIENT) -> list[Batch]:
-    """The batches to append for bytes that somebody else encoded: one from a client or a coordinator, any number else.
+    """The batches to append for bytes that somebody else encoded. Raises what `sent_batches` and `leader_batch` do."""
+    return [leader_batch(batch, config, now_ms, origin=origin) for batch in sent_batches(data, origin)]
+
+
+def sent_batches(data: Buffer, origin: Origin) -> list[Batch]:
+    """The batches in bytes that somebody else encoded: one from a client or a coordinator, any number else.
 
     A batch that is cut off at the end is dropped; [] where no batch is whole. Raises: CorruptRecord (a CRC or a
-    bound), UnsupportedFormat (message formats v0 and v1), InvalidRecord (several batches), and what `leader_batch`
-    refuses.
+    bound), UnsupportedFormat (message formats v0 and v1), InvalidRecord (several batches).
     """
     spans, end, reason = walk(data, check_crc=False)
     view = memoryview(data)
@@ -70,8 +107,7 @@ def leader_batches(data: Buffer, config: TopicConfig, now_ms: int, *, origin: Or
         raise CorruptRecord(f"position {end} of what was sent: {reason}; send it again")
     if len(spans) > 1 and origin in GIVEN_OFFSETS:
         raise InvalidRecord(f"{len(spans)} batches for one partition: a {origin.value} sends one at a time")
-    batches = [Batch(view[span.position : span.position + span.size]) for span in spans]
-    return [leader_batch(batch, config, now_ms, origin=origin) for batch in batches]
+    return [Batch(view[span.position : span.position + span.size]) for span in spans]
 
 
 def leader_batch(batch: Batch, config: TopicConfig, now_ms: int, *, origin: Origin = Origin.CLIENT) -> Batch:

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 from pylog.errors import (
     DiskFull,
@@ -104,14 +105,18 @@ class WrittenPartition(ReadablePartition):
         """Latch the partition when a change is interrupted: what memory says is in doubt then, the file is not."""
         try:
             yield
-        except DiskFull:
-            raise
-        except BaseException as error:
-            # Also an interrupt between the write and its bookkeeping.
-            self._latch(error)
-            if not isinstance(error, Exception):
-                raise
-            raise DurabilityUnknown(self._failed_words(error)) from error
+        except BaseException as error:  # noqa: BLE001 - it is raised again
+            self._interrupted(error)
+
+    def _interrupted(self, error: BaseException) -> NoReturn:
+        """Raise what follows from an error in the middle of a change: unless the disk is full, latched."""
+        if isinstance(error, DiskFull):
+            raise error
+        # Also an interrupt between the write and its bookkeeping.
+        self._latch(error)
+        if not isinstance(error, Exception):
+            raise error
+        raise DurabilityUnknown(self._failed_words(error)) from error
 
     @contextmanager
     def _changing_files(self) -> Iterator[None]:

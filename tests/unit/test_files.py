@@ -226,18 +226,18 @@ from pylog.files import DiskFiles, disk
 path = sys.argv[1] + "/f"
 file = DiskFiles().open(path, create=True)
 file.write(0, b"abc")
-real = os.pwritev
-def short_then_interrupted(descriptor, buffers, position):
+real = os.pwrite
+def short_then_interrupted(descriptor, buffer, position):
     os.pwritev = interrupted
-    return real(descriptor, [buffers[0][:2]], position)
+    return real(descriptor, buffer[:2], position)
 def interrupted(descriptor, buffers, position):
     raise KeyboardInterrupt
-os.pwritev = short_then_interrupted
+os.pwrite = short_then_interrupted
 try:
     file.write(3, b"defgh")
 except KeyboardInterrupt:
     print(file.size(), os.path.getsize(path))
-os.pwritev = real
+os.pwrite = real
 file.write(3, b"x")
 print(file.read(0, 9))
 """

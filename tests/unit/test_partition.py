@@ -306,7 +306,7 @@ def test_a_follower_refuses_damaged_bytes(disk: Disk) -> None:
 
 
 def test_a_record_over_the_limit_is_refused_and_nothing_is_written(disk: Disk) -> None:
-    disk.partition.config = TopicConfig.loaded({"max.message.bytes": "500"})
+    disk.partition.reconfigure(TopicConfig.loaded({"max.message.bytes": "500"}))
     with pytest.raises(RecordTooLarge, match=r"max\.message\.bytes=500"):
         disk.append("x" * 600)
     assert disk.partition.next_offset == 0 and disk.partition.size == 0

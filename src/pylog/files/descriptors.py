@@ -1,7 +1,9 @@
 """Which files have a descriptor open: one LRU with a budget, shared by every file of a `DiskFiles`.
 
 Invariants:
-- a descriptor is closed only while no call uses it (`pins`, counted under the lock);
+- a descriptor is closed only while no call uses it: `pins` are counted under the lock; who writes takes no lock but
+  says `writing` before it looks at the descriptor, and whoever closes takes that away before it looks at `writing`;
+- who has written since it was last looked at is passed over once: nobody keeps up its place in the order;
 - a map needs a descriptor as well, until nobody looks at it any more: both count;
 - who needs one of the process's last descriptors gets half of ours.
 """
@@ -26,6 +28,8 @@ class Holder(Protocol):
 
     descriptor: int
     pins: int
+    writing: bool
+    has_written: bool
 
     def __hash__(self) -> int: ...
 
@@ -78,8 +82,23 @@ class Descriptors:
         surplus = len(self.recent) + len(self.maps) - allowed
         if surplus <= 0:
             return
-        idle = [holder for holder in self.recent if holder.pins == 0][:surplus]
-        for holder in idle:
-            del self.recent[holder]
-            os.close(holder.descriptor)
-            holder.descriptor = -1
+        for holder in [*self.recent, *self.recent]:
+            if holder.has_written:
+                holder.has_written = False
+                self.recent.move_to_end(holder)
+            elif holder.pins == 0 and self.release(holder):
+                surplus -= 1
+                if surplus == 0:
+                    return
+
+    def release(self, holder: Holder) -> bool:
+        """Close the descriptor of `holder`, which has one and no pins; False while it is writing. The lock is held."""
+        descriptor, holder.descriptor = holder.descriptor, -1
+        if descriptor < 0:
+            return False
+        if holder.writing:
+            holder.descriptor = descriptor
+            return False
+        del self.recent[holder]
+        os.close(descriptor)
+        return True

@@ -36,7 +36,7 @@ class DiskFile:
 
     __slots__ = (
         "__weakref__", "_closed", "_descriptors", "_failed", "_physical", "_size", "_synced", "_writes", "descriptor",
-        "path", "pins", "read_only",
+        "has_written", "path", "pins", "read_only", "writing",
     )  # fmt: skip
 
     def __init__(self, descriptors: Descriptors, path: str, *, read_only: bool, create: bool) -> None:
@@ -44,6 +44,7 @@ class DiskFile:
         self.read_only = read_only
         self.descriptor = -1
         self.pins = 0
+        self.writing = self.has_written = False
         self._descriptors = descriptors
         self._closed = False
         self._failed: str | None = None
@@ -75,13 +76,7 @@ class DiskFile:
         with self._descriptors.lock:
             self.pins -= 1
             if self._closed and self.pins == 0:
-                self._release()
-
-    def _release(self) -> None:
-        if self.descriptor >= 0:
-            self._descriptors.recent.pop(self, None)
-            os.close(self.descriptor)
-            self.descriptor = -1
+                self._descriptors.release(self)
 
     def size(self) -> int:
         return self._measured() if self.read_only else self._size
@@ -108,17 +103,20 @@ class DiskFile:
             self._unpin()
 
     def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None:
-        self._check_writable("write to", position)
-        descriptor = self._pin()
+        if self.read_only or self._failed is not None or not 0 <= position <= self._size:
+            self._check_writable("write to", position)
+        # Said before the descriptor is looked at: see `Descriptors`.
+        self.writing = self.has_written = True
+        descriptor = self.descriptor
         try:
-            self._write(descriptor, position, buffers)
-        finally:
-            self._unpin()
-
-    def _write(self, descriptor: int, position: int, buffers: tuple[bytes | bytearray | memoryview, ...]) -> None:
-        end = position + sum(map(len, buffers))
-        try:
-            written = os.pwritev(descriptor, buffers[:_IOV_MAX], position)
+            if descriptor < 0:
+                descriptor = self._opened()
+            if len(buffers) == 1:
+                end = position + len(buffers[0])
+                written = os.pwrite(descriptor, buffers[0], position)
+            else:
+                end = position + sum(map(len, buffers))
+                written = os.pwritev(descriptor, buffers[:_IOV_MAX], position)
             if position + written != end:
                 _write_rest(descriptor, position, buffers, written)
         except OSError as error:
@@ -126,11 +124,24 @@ class DiskFile:
             raise typed_error(error, f"write {end - position} bytes at position {position} of", self.path) from error
         except BaseException:
             # A signal's exception between two system calls: the file must not keep half of a write.
-            self._roll_back(descriptor)
+            if descriptor >= 0:
+                self._roll_back(descriptor)
             raise
-        self._size = max(self._size, end)
-        self._physical = max(self._physical, end)
+        finally:
+            self.writing = False
+            if self._closed:
+                self._give_up()
+        if end > self._size:
+            self._size = end
+            if end > self._physical:
+                self._physical = end
         self._writes += 1
+
+    def _opened(self) -> int:
+        with self._descriptors.lock:
+            if self.descriptor < 0:
+                self._open(0)
+            return self.descriptor
 
     def _roll_back(self, descriptor: int) -> None:
         """Give the file the length it had before a failed write. What was reserved goes: half a write lies in it."""
@@ -238,7 +249,7 @@ class DiskFile:
         with self._descriptors.lock:
             self._closed = True
             if self.pins == 0:
-                self._release()
+                self._descriptors.release(self)
 
 
 def _write_rest(

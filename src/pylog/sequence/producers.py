@@ -62,10 +62,17 @@ class Producers:
         return self._entries
 
     @property
+    def is_transactional(self) -> bool:
+        """Whether a transaction is open, or its marker not yet below the high watermark."""
+        return bool(self._ongoing or self._unreplicated)
+
+    @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of a transaction that is open, or whose marker the high watermark has not passed."""
-        first = [txns.peekitem(0)[0] for txns in (self._ongoing, self._unreplicated) if txns]
-        return min(first, default=None)
+        if not self.is_transactional:
+            return None
+        first: list[int] = [txns.peekitem(0)[0] for txns in (self._ongoing, self._unreplicated) if txns]
+        return min(first)
 
     # --- planning: what may be appended ----------------------------------------------------------------------------
 
