@@ -96,8 +96,15 @@ class AppendingPartition(WrittenPartition):
         """Only this process writes, so it knows."""
         return max(self.next_offset, self.data_end)
 
+    def _last_segment(self) -> tuple[int, tuple[int, int]]:
+        if not self.is_open:
+            return 0, (0, 0)
+        active = self._local.active
+        return active.base_offset, active.aborted.checksum()
+
     def _publish(self) -> None:
-        self._first_unstable_offset = self.producers.first_unstable_offset
+        if self._first_unstable_offset is not None or self.producers.is_transactional:
+            self._first_unstable_offset = self.producers.first_unstable_offset
         super()._publish()
 
     def reconfigure(self, config: TopicConfig) -> None:
@@ -360,7 +367,7 @@ class AppendingPartition(WrittenPartition):
                 offset = self.next_offset
             if offset <= self.high_watermark:
                 return False
-            if self._first_unstable_offset is not None or self.producers.is_transactional:
+            if self.producers.is_transactional:
                 self.producers.advance(offset)
                 self._first_unstable_offset = self.producers.first_unstable_offset  # before anybody can see more
             self.high_watermark = offset

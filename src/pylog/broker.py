@@ -19,10 +19,11 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ClassVar
 
+from pylog.batch import Batch
 from pylog.clock import Clock
 from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import (
@@ -67,7 +68,7 @@ from pylog.message import (
 from pylog.metadata import MetadataImage
 from pylog.node import Follow, Lead, Node
 from pylog.parking import Parking, is_enough
-from pylog.partition import Partition
+from pylog.partition import Appended, Partition
 from pylog.record import TopicPartition
 from pylog.recovery import Quarantined, Recovered
 from pylog.replica import Follower, Leader, bounds_part, list_part
@@ -90,6 +91,9 @@ class Broker:
     `flush_interval_ms`), "none" (when the operating system pleases, and at a clean close).
     """
 
+    process: ClassVar[object] = object()
+    """Another one in a forked child: asking for the id of the process would be a system call."""
+
     def __init__(
         self, files: Files, paths: Sequence[str], *, config: NodeConfig, clock: Clock, transport: Transport,
         node_id: int | None, flush: str,
@@ -98,7 +102,7 @@ class Broker:
         self._flush = flush
         self._transport = transport
         self._clock = clock
-        self._pid = os.getpid()
+        self._made_in = Broker.process
         self._closed = False
         self._gates: dict[TopicPartition, threading.Lock] = {}
         self._room = threading.Condition()
@@ -169,7 +173,7 @@ class Broker:
     def _check_usable(self) -> None:
         if self._closed:
             raise Closed("this log is closed")
-        if os.getpid() != self._pid:
+        if self._made_in is not Broker.process:
             raise Closed("this log was opened before the process forked: open it again in the child")
 
     def apply(self, effect: Lead | Follow) -> None:
@@ -205,41 +209,59 @@ class Broker:
 
     def _produce(self, message: Produce) -> Future[Produced]:
         leaders: list[Leader | None] = []
-        produced = Produced([])
-        deadline = self._clock.tick_ms() + message.timeout_ms
+        parts: list[ProducedPart] = []
         for asked in message.parts:
-            leader, part = self._append(asked, deadline)
+            leader, part = self._append(asked, message.timeout_ms)
             leaders.append(leader)
-            produced.parts.append(part)
+            parts.append(part)
         waiting = set()
-        for index, (leader, part) in enumerate(zip(leaders, produced.parts, strict=True)):
-            if leader is not None and self._made_durable(leader, part):
-                if self.node.held(part.topic, part.partition) is leader and not leader.advance():
-                    # With followers: what is durable is told at once, what is visible when they have it.
-                    leader.partition.publish()
-                self._parking.release(leader.partition)
+        for index, leader in enumerate(leaders):
+            if leader is not None and not self._made_visible(leader, parts[index]):
                 waiting.add(index)
-        if message.acks != ACKS_ALL or not waiting:
+        produced = Produced(parts)
+        if not waiting or message.acks != ACKS_ALL:
             return completed(produced)
         return self._parking.produce(produced, leaders, waiting, self._clock.tick_ms() + message.timeout_ms)
 
-    def _append(self, part: ProducePart, deadline: int) -> tuple[Leader | None, ProducedPart]:
+    def _append(self, part: ProducePart, timeout_ms: int) -> tuple[Leader | None, ProducedPart]:
+        topic, number = part.topic, part.partition
         try:
-            self.node.check_topic_id(part.topic, part.topic_id)
-            leader = self.node.writer(part.topic, part.partition)
-            while True:
-                try:
-                    appended = leader.append(part.batch, self._clock.wall_ms())
-                    break
-                except PartitionFull:
-                    if leader.partition.config.pylog_full_policy != "block" or not self._wait_for_room(deadline):
-                        raise
+            self.node.check_topic_id(topic, part.topic_id)
+            leader = self.node.writer(topic, number)
+            try:
+                appended = leader.append(part.batch, self._clock.wall_ms())
+            except PartitionFull as full:
+                appended = self._append_when_there_is_room(leader, part.batch, timeout_ms, full)
         except PylogError as error:
-            return None, ProducedPart(part.topic, part.partition, error)
+            return None, ProducedPart(topic, number, error)
         return leader, ProducedPart(
-            part.topic, part.partition, None, appended.base_offset, appended.next_offset, appended.log_append_time,
+            topic, number, None, appended.base_offset, appended.next_offset, appended.log_append_time,
             leader.partition.start_offset,
         )  # fmt: skip
+
+    def _append_when_there_is_room(
+        self, leader: Leader, batch: Batch, timeout_ms: int, full: PartitionFull
+    ) -> Appended:  # fmt: skip
+        """Append to a queue that is full, if its policy is to wait. Raises PartitionFull."""
+        deadline = self._clock.tick_ms() + timeout_ms
+        while leader.partition.config.pylog_full_policy == "block" and self._wait_for_room(deadline):
+            with suppress(PartitionFull):
+                return leader.append(batch, self._clock.wall_ms())
+        raise full
+
+    def _made_visible(self, leader: Leader, part: ProducedPart) -> bool:
+        """Make an append durable, as far as that is promised, and then visible; False where that takes a follower, or
+        another leader has come. Where the disk refuses, that is the part's error.
+        """
+        if not self._made_durable(leader, part):
+            return True
+        partition = leader.partition
+        held = self.node.held(part.topic, part.partition) is leader
+        if held and not leader.advance():
+            # With followers: what is durable is told at once, what is visible when they have it.
+            partition.publish()
+        self._parking.release(partition)
+        return held and partition.high_watermark >= part.next_offset
 
     def _wait_for_room(self, deadline: int) -> bool:
         """Wait, in the thread that appends, until records may have been deleted; False when the time is up."""
@@ -414,7 +436,7 @@ class Broker:
             return
         self._closed = True
         self._transport.detach(self.node.id)
-        if os.getpid() != self._pid:
+        if self._made_in is not Broker.process:
             return
         try:
             for fetcher in self._fetchers.values():
@@ -424,6 +446,13 @@ class Broker:
             self._parking.close()
         finally:
             self.node.close()
+
+
+def _forked() -> None:
+    Broker.process = object()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _attempt(change: Callable[[Any], None], argument: object) -> PylogError | None:

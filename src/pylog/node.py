@@ -110,7 +110,7 @@ class Node:
         self._clock = clock
         self._visible_when_durable = visible_when_durable
         self._topics: dict[str, Topic] = {}
-        self._roles: dict[TopicPartition, Leader | Follower] = {}
+        self._roles: dict[tuple[str, int], Leader | Follower] = {}
         self._broken: dict[TopicPartition, PylogError] = {}
         self._new_topics: set[uuid.UUID] = set()
         self._lock = threading.RLock()
@@ -185,7 +185,7 @@ class Node:
 
     def held(self, topic: str, number: int) -> Leader | Follower | None:
         """The role this node has taken up, if any: nothing is opened for the question."""
-        return self._roles.get(TopicPartition(topic, number))
+        return self._roles.get((topic, number))
 
     def _make_role(self, key: TopicPartition) -> Leader | Follower:
         image = self.image.topics.get(key.topic)
@@ -234,13 +234,16 @@ class Node:
 
     def check_topic_id(self, topic: str, topic_id: uuid.UUID) -> None:
         """Raise UnknownTopicId where the topic of that name is another one than is meant. NO_ID means any."""
+        if topic_id is NO_ID:
+            return
         image = self.image.topics.get(topic)
         if image is not None and topic_id != image.id and topic_id != NO_ID:
             raise UnknownTopicId(f"topic {topic!r} with id {topic_id} was deleted; the one of now has id {image.id}")
 
     def writer(self, topic: str, partition: int) -> Leader:
         """The leader role with an epoch, so that it may append."""
-        leader = self.leader(topic, partition)
+        held = self._roles.get((topic, partition))
+        leader = held if isinstance(held, Leader) else self.leader(topic, partition)
         if leader.epoch is None:
             with self._lock:
                 if leader.epoch is None:

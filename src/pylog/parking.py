@@ -125,7 +125,7 @@ class Parking:
 
     def release(self, partition: Partition) -> None:
         """Answer what waited for the offsets that `partition` has reached."""
-        if len(self._pending):
+        if self._pending.items:
             key = TopicPartition(partition.topic, partition.number)
             high, stable = partition.high_watermark, partition.last_stable_offset
             self._release_upto(key, high_watermark=high, stable=stable, end=partition.next_offset)

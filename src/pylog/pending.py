@@ -23,17 +23,18 @@ class Pending(Generic[T]):
 
     def __init__(self) -> None:
         self._tickets = count()
-        self._items: dict[int, tuple[T, list[tuple[Hashable, int]]]] = {}
+        self.items: dict[int, tuple[T, list[tuple[Hashable, int]]]] = {}
+        """What waits, by ticket; read by who asks whether anything does."""
         self._waiting: dict[Hashable, SortedDict] = {}
         self._deadlines: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self.items)
 
     def add(self, item: T, wants: list[tuple[Hashable, int]], deadline_ms: int) -> None:
         """Let `item` wait until one of `wants` (key, offset) is reached or the deadline has come."""
         ticket = next(self._tickets)
-        self._items[ticket] = (item, wants)
+        self.items[ticket] = (item, wants)
         for key, offset in wants:
             self._waiting.setdefault(key, SortedDict())[(offset, ticket)] = None
         heappush(self._deadlines, (deadline_ms, ticket))
@@ -55,28 +56,28 @@ class Pending(Generic[T]):
         items = []
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             ticket = heappop(self._deadlines)[1]
-            if ticket in self._items:
+            if ticket in self.items:
                 items.append(self._release(ticket))
         return items
 
     def hasten(self, deadline_ms: int) -> None:
         """Let everything that waits now expire at `deadline_ms` at the latest."""
-        for ticket in self._items:
+        for ticket in self.items:
             heappush(self._deadlines, (deadline_ms, ticket))
 
     def drain(self) -> list[T]:
         """Release everything: the node goes away."""
-        return [self._release(ticket) for ticket in list(self._items)]
+        return [self._release(ticket) for ticket in list(self.items)]
 
     @property
     def next_deadline(self) -> int | None:
         """When `expired` has something to give, at the earliest."""
-        while self._deadlines and self._deadlines[0][1] not in self._items:
+        while self._deadlines and self._deadlines[0][1] not in self.items:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
     def _release(self, ticket: int) -> T:
-        item, wants = self._items.pop(ticket)
+        item, wants = self.items.pop(ticket)
         for key, offset in wants:
             waiting = self._waiting[key]
             del waiting[(offset, ticket)]

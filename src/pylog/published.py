@@ -21,7 +21,7 @@ Nothing here is the truth but `failed`, `durable_offset` and `generation`: a los
 
 import logging
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from crc32c import crc32c
@@ -47,9 +47,8 @@ _FAILED = 1
 _READ_ATTEMPTS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What is published of a partition, its offsets half-open."""
+class State(NamedTuple):
+    """What is published of a partition, its offsets half-open; in the order of the slot."""
 
     generation: int = 0
     """Rises when files change that a reader may know: odd while they do, also when the owner died at that, even after.
@@ -63,19 +62,24 @@ class State:
     """Behind the last record in the files; only a truncation inside a batch leaves it below `next_offset`."""
     last_base: int = 0
     """Where the last segment begins: a reader lists the files anew when it has moved."""
-    aborted: tuple[int, int] = (0, 0)
-    """How many entries the last segment's transaction index has, and their crc32c: it has no checksum of its own."""
     failed: bool = False
     """An I/O error has latched the partition: it takes no appends until the log is opened again."""
+    aborted_entries: int = 0
+    """How many entries the last segment's transaction index has."""
+    aborted_crc: int = 0
+    """The crc32c of these entries: the index has no checksum of its own."""
 
 
 class Entry:
     """The place of one partition in the file. One publisher at a time; any number of readers."""
 
-    __slots__ = ("_position", "_published", "_seen", "_sequence", "key")
+    __slots__ = ("_key_crc", "_packed", "_position", "_published", "_seen", "_sequence", "_unchecked", "key")
 
     def __init__(self, published: "Published", key: bytes, position: int) -> None:
         self.key = key
+        self._key_crc = crc32c(key)
+        self._packed = bytearray(_SLOT.size + _CRC.size)
+        self._unchecked = memoryview(self._packed)[: _SLOT.size]
         self._published = published
         self._position = position
         self._sequence = -1
@@ -88,13 +92,11 @@ class Entry:
         if self._sequence < 0:
             self._sequence = self._latest()[0]
         sequence = self._sequence + 1
-        body = _SLOT.pack(
-            sequence, state.generation, state.start_offset, state.next_offset, state.high_watermark,
-            state.last_stable_offset, state.durable_offset, state.data_end, state.last_base,
-            _FAILED if state.failed else 0, *state.aborted,
-        )  # fmt: skip
+        packed = self._packed
+        _SLOT.pack_into(packed, 0, sequence, *state)
+        _CRC.pack_into(packed, _SLOT.size, crc32c(self._unchecked, self._key_crc))
         slot = self._position + _SLOTS_AT + _SLOT_BYTES * (sequence & 1)
-        self._published.file.write(slot, body + _CRC.pack(crc32c(self.key + body)))
+        self._published.file.write(slot, packed)
         self._sequence = sequence
 
     def sync(self) -> None:
@@ -131,12 +133,10 @@ class Entry:
     def _slot(self, data: bytes, at: int) -> tuple[int, State | None]:
         body = data[at : at + _SLOT.size]
         checksum = data[at + _SLOT.size : at + _SLOT.size + 4]
-        if not any(body) or _CRC.pack(crc32c(self.key + body)) != checksum:
+        if not any(body) or _CRC.pack(crc32c(body, self._key_crc)) != checksum:
             return 0, None
-        sequence, *numbers, flags, entries, crc = _SLOT.unpack(body)
-        generation, start, following, high, stable, durable, end, base = numbers
-        aborted, failed = (entries, crc), bool(flags & _FAILED)
-        return sequence, State(generation, start, following, high, stable, durable, end, base, aborted, failed)
+        sequence, *offsets, flags, entries, crc = _SLOT.unpack(body)
+        return sequence, State._make((*offsets, bool(flags & _FAILED), entries, crc))
 
 
 class Published:

@@ -96,7 +96,7 @@ class SharedPartition(ReadablePartition):
         self._stable_offset = state.last_stable_offset
         self._data_end = state.data_end
         self._last_base = state.last_base
-        self._aborted = state.aborted
+        self._aborted = (state.aborted_entries, state.aborted_crc)
         self._moment = moment
 
     def _published(self) -> State | None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 READ_BYTES = 1 << 20
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers")
+_RECORDS = frozenset({Record, ConsumerRecord})
 _SESSION = Session(client_id="pylog")
 
 
@@ -116,9 +117,9 @@ class PartitionView:
         Raises: what refuses the batch (RecordTooLarge, InvalidTimestamp...), DiskFull, DurabilityUnknown, ReadOnly,
         TypeError.
         """
-        for record in records:
-            if not isinstance(record, Record | ConsumerRecord):
-                raise TypeError(f"a record is {type(record).__name__}, not pylog.Record: pylog.Record(value=...)")
+        if not _RECORDS.issuperset(map(type, records)):
+            other = next(kind for kind in map(type, records) if kind not in _RECORDS)
+            raise TypeError(f"a record is {other.__name__}, not pylog.Record: pylog.Record(value=...)")
         batch = encode(records, now_ms=self._clock.wall_ms())
         answer = self._node.handle(Produce([ProducePart(self.topic, self.partition, batch)]), _SESSION)
         produced: Produced = answer.result()

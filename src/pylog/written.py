@@ -10,6 +10,7 @@ disk does not latch an append: the file was put back to the last whole batch.
 
 import logging
 import threading
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
@@ -61,19 +62,15 @@ class WrittenPartition(ReadablePartition):
 
     def state(self) -> State:
         """The offsets of this moment, as they are published."""
-        active = self._segments.active if len(self._segments) else None
+        base_offset, aborted = self._last_segment()
         return State(
-            generation=self._generation,
-            start_offset=self.start_offset,
-            next_offset=self.next_offset,
-            high_watermark=self.high_watermark,
-            last_stable_offset=self.last_stable_offset,
-            durable_offset=self.durable_offset,
-            data_end=self.data_end,
-            last_base=active.base_offset if active is not None else 0,
-            aborted=active.aborted.checksum() if active is not None else (0, 0),
-            failed=self._failure is not None,
-        )
+            self._generation, self.start_offset, self.next_offset, self.high_watermark, self.last_stable_offset,
+            self.durable_offset, self.data_end, base_offset, self._failure is not None, *aborted,
+        )  # fmt: skip
+
+    @abstractmethod
+    def _last_segment(self) -> tuple[int, tuple[int, int]]:
+        """Where the last segment begins, and the checksum of its transaction index; zeros where there is none."""
 
     def _latch(self, error: BaseException) -> None:
         if self._failure is None:

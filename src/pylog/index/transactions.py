@@ -100,9 +100,10 @@ class TransactionIndex:
 
     def checksum(self) -> tuple[int, int]:
         """How many entries there are, and the crc32c of their bytes: what `matches` goes by in another process."""
-        for txn in self._rows[self._summed :]:
-            self._crc = crc32c(_ENTRY.pack(_VERSION, *txn), self._crc)
-        self._summed = len(self._rows)
+        if self._summed < len(self._rows):
+            for txn in self._rows[self._summed :]:
+                self._crc = crc32c(_ENTRY.pack(_VERSION, *txn), self._crc)
+            self._summed = len(self._rows)
         return self._summed, self._crc
 
     def matches(self, entries: int, crc: int) -> bool:
