@@ -41,7 +41,7 @@ LAYERS = [
         transport pending accumulator worker
         replica quorum group transaction cluster
         node fetcher
-        housekeeping parking
+        housekeeping parking commit
         broker reader producer consumer admin
         kafka views
         log
@@ -56,7 +56,7 @@ STORAGE = set(
     """
     files checkpoint validate metadata published index epoch logfile seal sequence segment segments trash retention
     listing compaction integrity local_log readable recovery written shared appending partition cleaner directory
-    directories topic catalogue repair inspect replica node housekeeping parking fetcher broker reader
+    directories topic catalogue repair inspect replica node housekeeping parking commit fetcher broker reader
 """.split()
 )
 
@@ -64,6 +64,7 @@ STORAGE = set(
 WAITING = {
     "clock",
     "broker",
+    "commit",
     "node",
     "housekeeping",
     "fetcher",

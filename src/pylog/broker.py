@@ -6,9 +6,8 @@
         Fetch         Leader.fetch  -> answer, or park it until there is something to read or its time is up
         ListOffsets, Metadata, CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, DeleteRecords...
 
-Only here does a node wait for anybody; its threads, `worker` and `fetcher`, sleep by themselves. Group commit: callers
-queue at a partition's gate; the first syncs for all who have appended by then, and the others find their records
-durable when their turn comes.
+Only here does a node wait for anybody; its threads, `worker` and `fetcher`, sleep by themselves. Where an append has to
+be durable, callers wait together: see `commit`.
 
 `apply(Lead | Follow)` is the one entry by which roles are given: by hand now, by elections later.
 
@@ -22,9 +21,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 from pylog.batch import Batch
 from pylog.clock import Clock
+from pylog.commit import Commit, CommitThread, Gate
 from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import (
     Closed,
@@ -104,7 +105,9 @@ class Broker:
         self._clock = clock
         self._made_in = Broker.process
         self._closed = False
-        self._gates: dict[TopicPartition, threading.Lock] = {}
+        self._gates: WeakKeyDictionary[Partition, Gate] = WeakKeyDictionary()
+        self._making_gate = threading.Lock()
+        self._commits = CommitThread()
         self._room = threading.Condition()
         self._fetchers: dict[int, Fetcher] = {}
         self._flush_due: int | None = None
@@ -166,7 +169,10 @@ class Broker:
         return None if state is None else asdict(state)
 
     def handle(self, message: Message, session: Session) -> Future[Any]:
-        """Answer a message; errors of single partitions are values in the answer. Raises Closed."""
+        """Answer a message; errors of single partitions are values in the answer. Raises Closed.
+
+        A Produce whose records have to be durable becomes so when somebody waits for its answer, or has it call back.
+        """
         self._check_usable()
         return self._routes[type(message)](message)
 
@@ -202,8 +208,7 @@ class Broker:
         """
         self._note_append(follower.partition)
         if self._flush == "sync":
-            with self._gate(follower.partition):
-                follower.partition.sync()
+            follower.partition.sync()
 
     # --- produce ---------------------------------------------------------------------------------------------------
 
@@ -214,11 +219,14 @@ class Broker:
             leader, part = self._append(asked, message.timeout_ms)
             leaders.append(leader)
             parts.append(part)
+        produced = Produced(parts)
+        alone = leaders[0] if len(leaders) == 1 else None
+        if alone is not None and not alone.has_followers and self._owes_sync(alone.partition, parts[0]):
+            return self._commit(alone, produced, message)
         waiting = set()
         for index, leader in enumerate(leaders):
             if leader is not None and not self._made_visible(leader, parts[index]):
                 waiting.add(index)
-        produced = Produced(parts)
         if not waiting or message.acks != ACKS_ALL:
             return completed(produced)
         return self._parking.produce(produced, leaders, waiting, self._clock.tick_ms() + message.timeout_ms)
@@ -249,20 +257,6 @@ class Broker:
                 return leader.append(batch, self._clock.wall_ms())
         raise full
 
-    def _made_visible(self, leader: Leader, part: ProducedPart) -> bool:
-        """Make an append durable, as far as that is promised, and then visible; False where that takes a follower, or
-        another leader has come. Where the disk refuses, that is the part's error.
-        """
-        if not self._made_durable(leader, part):
-            return True
-        partition = leader.partition
-        held = self.node.held(part.topic, part.partition) is leader
-        if held and not leader.advance():
-            # With followers: what is durable is told at once, what is visible when they have it.
-            partition.publish()
-        self._parking.release(partition)
-        return held and partition.high_watermark >= part.next_offset
-
     def _wait_for_room(self, deadline: int) -> bool:
         """Wait, in the thread that appends, until records may have been deleted; False when the time is up."""
         left_ms = min(deadline, self._room_until) - self._clock.tick_ms()
@@ -272,26 +266,73 @@ class Broker:
             self._room.wait(min(left_ms, ROOM_POLL_MS) / 1000)
         return True
 
-    def _made_durable(self, leader: Leader, part: ProducedPart) -> bool:
-        """Wait until an append is as durable as `flush`, or the topic's `flush.messages`, promises.
-
-        Where the disk refuses, that is the part's error.
+    def _made_visible(self, leader: Leader, part: ProducedPart) -> bool:
+        """Make an append durable, as far as that is promised, and then visible; False where that takes a follower, or
+        another leader has come. Where the disk refuses, that is the part's error.
         """
-        partition = leader.partition
-        self._note_append(partition)
-        if self._flush != "sync" and part.next_offset - partition.durable_offset < partition.config.flush_messages:
+        if self._owes_sync(leader.partition, part):
+            self._make_durable(leader.partition, [part])
+        if part.error is not None:
             return True
-        try:
-            with self._gate(partition):
-                if partition.durable_offset < part.next_offset:
-                    partition.sync()
-        except PartitionFailed as error:
-            part.error = error if isinstance(error, DurabilityUnknown) else DurabilityUnknown(str(error))
-            return False
-        return True
+        self._advance(leader)
+        return self._is_visible(leader, part)
 
-    def _gate(self, partition: Partition) -> threading.Lock:
-        return self._gates.setdefault(TopicPartition(partition.topic, partition.number), threading.Lock())
+    def _owes_sync(self, partition: Partition, part: ProducedPart) -> bool:
+        """Whether `flush`, or the topic's `flush.messages`, promises that an append is durable when it is answered."""
+        self._note_append(partition)
+        return self._flush == "sync" or part.next_offset - partition.durable_offset >= partition.config.flush_messages
+
+    def _make_durable(self, partition: Partition, parts: Sequence[ProducedPart]) -> None:
+        try:
+            if partition.durable_offset < max(part.next_offset for part in parts):
+                partition.sync()
+        except PylogError as error:
+            if isinstance(error, PartitionFailed) and not isinstance(error, DurabilityUnknown):
+                error = DurabilityUnknown(str(error))
+            for part in parts:
+                if part.next_offset > partition.durable_offset:
+                    part.error = error
+
+    def _advance(self, leader: Leader) -> None:
+        if self.node.held(leader.partition.topic, leader.partition.number) is leader and not leader.advance():
+            # With followers: what is durable is told at once, what is visible when they have it.
+            leader.partition.publish()
+        self._parking.release(leader.partition)
+
+    def _is_visible(self, leader: Leader, part: ProducedPart) -> bool:
+        held = self.node.held(part.topic, part.partition) is leader
+        return held and leader.partition.high_watermark >= part.next_offset
+
+    # --- group commit ----------------------------------------------------------------------------------------------
+
+    def _commit(self, leader: Leader, produced: Produced, message: Produce) -> Commit:
+        gate, needs_all = self._gate(leader.partition), message.acks == ACKS_ALL
+        commit = Commit(gate, leader, produced, needs_all=needs_all, timeout_ms=message.timeout_ms)
+        gate.join(commit)
+        if not needs_all:
+            gate.call_thread()
+        return commit
+
+    def _gate(self, partition: Partition) -> Gate:
+        gate = self._gates.get(partition)
+        if gate is None:
+            with self._making_gate:
+                gate = self._gates.setdefault(partition, Gate(self._settle, self._answer, self._commits.call))
+        return gate
+
+    def _settle(self, group: list[Commit]) -> None:
+        self._make_durable(group[0].leader.partition, [commit.part for commit in group])
+        for leader in {commit.leader for commit in group if commit.part.error is None}:
+            self._advance(leader)
+
+    def _answer(self, commit: Commit) -> None:
+        part, leader = commit.part, commit.leader
+        if part.error is not None or not commit.needs_all or self._is_visible(leader, part):
+            commit.set_result(commit.produced)
+            return
+        deadline = self._clock.tick_ms() + commit.timeout_ms
+        parked = self._parking.produce(commit.produced, [leader], {0}, deadline)
+        parked.add_done_callback(lambda done: commit.set_result(done.result()))
 
     # --- fetch -----------------------------------------------------------------------------------------------------
 
@@ -416,8 +457,7 @@ class Broker:
 
     def _sync(self, partition: Partition) -> None:
         try:
-            with self._gate(partition):
-                partition.sync()
+            partition.sync()
         except NotLeaderOrFollower:
             # Deleted or moved meanwhile: nothing is left here to be synced (KAFKA-15391).
             return
@@ -441,6 +481,9 @@ class Broker:
         try:
             for fetcher in self._fetchers.values():
                 fetcher.close()
+            self._commits.close()
+            for gate in list(self._gates.values()):
+                gate.lead()
             self._worker.close()
             self.housekeeping.close()
             self._parking.close()

@@ -51,6 +51,11 @@ class Leader:
         self.visible_when_durable = visible_when_durable
         self._follower_ends = dict.fromkeys(followers, -1)
 
+    @property
+    def has_followers(self) -> bool:
+        """Whether the high watermark waits for others."""
+        return bool(self._follower_ends)
+
     def append(self, batch: Batch, now_ms: int) -> Appended:
         """Append a client's batch in this leader's epoch. It becomes visible with `advance`."""
         assert self.epoch is not None, "the node takes an epoch before it appends"

@@ -1,0 +1,189 @@
+"""Group commit: appends of one partition wait together until one sync has made them durable.
+
+    append   join     lead: gather -> sync -> answer        callers that wait: the first leads, the others sleep
+    append   join     .                                     callers with a callback: a thread leads for them
+
+An append is in the file when it joins. Whoever waits for an answer and finds nobody at it leads: it syncs for all who
+have joined by then, and lets one of those who have joined since lead the next group. So a single caller syncs by
+itself, in its own thread; the thread here exists for answers that nobody waits for: those of producers.
+
+Before it syncs, a leader of more than one gathers: it yields until as many have joined as the last time, or a third of
+what a sync takes has passed. Without that two half groups take turns.
+
+Invariants: a group is what had joined before its sync began; it is answered once, outside the lock, also when the
+sync fails; an interrupted leader leaves those it has not answered to the next one.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from queue import SimpleQueue
+
+from pylog.future import Future
+from pylog.message import Produced, ProducedPart
+from pylog.replica import Leader
+
+logger = logging.getLogger("pylog")
+
+
+class Commit(Future[Produced]):
+    """The answer to a Produce of one part, which is in the file: whoever waits for it makes it durable."""
+
+    __slots__ = ("_gate", "leader", "needs_all", "produced", "timeout_ms", "wake")
+
+    def __init__(self, gate: "Gate", leader: Leader, produced: Produced, *, needs_all: bool, timeout_ms: int) -> None:
+        super().__init__()
+        self._gate = gate
+        self.leader = leader
+        self.produced = produced
+        self.needs_all = needs_all
+        self.timeout_ms = timeout_ms
+        self.wake: Callable[[], None] | None = None
+        """Wakes one of those who wait for this answer, to lead."""
+
+    @property
+    def part(self) -> ProducedPart:
+        """What became of the part."""
+        return self.produced.parts[0]
+
+    def add_done_callback(self, fn: Callable[[Future[Produced]], object]) -> None:
+        """See `Future.add_done_callback`: a thread sees to it that the answer comes."""
+        super().add_done_callback(fn)
+        if not self._done:
+            self._gate.call_thread()
+
+    def _wait(self, timeout: float | None) -> None:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        asleep = threading.Lock()
+        asleep.acquire()
+
+        def wake(_: object = None) -> None:
+            with suppress(RuntimeError):  # awake already
+                asleep.release()
+
+        super().add_done_callback(wake)
+        while not self.done():
+            # Who leads now lets go of the lead before it looks for whom to wake.
+            self.wake = wake
+            self._gate.lead()
+            if self.done():
+                return
+            woken = False
+            try:
+                woken = asleep.acquire(timeout=-1 if deadline is None else max(deadline - time.monotonic(), 0))
+            finally:
+                if not woken:
+                    # It may have been chosen to lead just now.
+                    self.wake = None
+                    self._forget(wake)
+                    self._gate.call_thread()
+            if not woken and not self.done():
+                raise TimeoutError(f"no answer within {timeout} seconds")
+
+
+class Gate:
+    """Where the appends of one partition wait. `settle` makes a group durable and visible, `answer` completes one of
+    it; `call` lets a thread call `lead`.
+    """
+
+    def __init__(
+        self, settle: Callable[[list[Commit]], None], answer: Callable[[Commit], None], call: Callable[["Gate"], None]
+    ) -> None:
+        self._settle = settle
+        self._answer = answer
+        self._call = call
+        self._called = False
+        self._leading = threading.Lock()
+        self._joined: deque[Commit] = deque()
+        self._expected = 1
+        self._sync_seconds = 0.0
+
+    def join(self, commit: Commit) -> None:
+        """Let `commit`, whose records are in the file, be of the next group."""
+        self._joined.append(commit)
+
+    def lead(self) -> None:
+        """Make durable and answer what has joined, unless somebody is at it."""
+        if not self._leading.acquire(blocking=False):
+            return
+        group: list[Commit] = []
+        try:
+            self._gather()
+            group = [self._joined.popleft() for _ in range(len(self._joined))]
+            start = time.monotonic()
+            if group:
+                self._settle(group)
+            self._sync_seconds = time.monotonic() - start
+        except BaseException:
+            self._joined.extendleft(reversed(group))
+            raise
+        finally:
+            self._expected = len(group) + len(self._joined)
+            self._leading.release()
+            self._hand_over()
+        with ExitStack() as answering:
+            # In order, and each whatever the callbacks of another raise.
+            for commit in reversed(group):
+                answering.callback(self._answer, commit)
+
+    def _gather(self) -> None:
+        if self._expected > 1:
+            deadline = time.monotonic() + self._sync_seconds / 3
+            while len(self._joined) < self._expected and time.monotonic() < deadline:
+                time.sleep(0)
+
+    def _hand_over(self) -> None:
+        """Let one of those who have joined meanwhile lead."""
+        for commit in self._joined.copy():
+            wake = commit.wake
+            if wake is not None:
+                wake()
+                return
+        if self._joined:
+            self.call_thread()
+
+    def call_thread(self) -> None:
+        """Let the thread lead: there is an answer that nobody may be waiting for."""
+        if not self._called:
+            self._called = True
+            self._call(self)
+
+    def take_call(self) -> None:
+        """The thread has come."""
+        self._called = False
+        self.lead()
+
+
+class CommitThread:
+    """Leads where nobody waits. It starts at the first call, and holds nothing whose loss matters."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Gate | None] = SimpleQueue()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def call(self, gate: Gate) -> None:
+        """Let the thread lead at `gate`."""
+        self._calls.put(gate)
+        if self._thread is None:
+            with self._starting:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name="pylog-commit", daemon=True)
+                    self._thread.start()
+
+    def _run(self) -> None:
+        while (gate := self._calls.get()) is not None:
+            try:
+                gate.take_call()
+            except Exception:
+                # A callback of the user's; there is no caller to tell.
+                logger.exception("a callback of an append raised")
+
+    def close(self) -> None:
+        """Stop the thread and wait for it, unless it is the caller."""
+        self._calls.put(None)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
