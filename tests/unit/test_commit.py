@@ -1,0 +1,190 @@
+"""Group commit: who leads, who is woken, and what a group is."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import pylog
+from pylog import Record
+from pylog.commit import Commit, CommitThread, Gate
+from pylog.message import Produced, ProducedPart
+
+SECONDS = 20
+
+
+class Log:
+    """A gate whose syncs are written down; they can be held up, and fail."""
+
+    def __init__(self) -> None:
+        self.groups: list[list[int]] = []
+        self.called: list[Gate] = []
+        self.during: Callable[[], None] = lambda: None
+        self.gate = Gate(self._settle, self._answer, self.called.append)
+
+    def _settle(self, group: list[Commit]) -> None:
+        self.groups.append([commit.part.base_offset for commit in group])
+        self.during()
+
+    @staticmethod
+    def _answer(commit: Commit) -> None:
+        commit.set_result(commit.produced)
+
+    def join(self, offset: int) -> Commit:
+        produced = Produced([ProducedPart("t", 0, None, offset, offset + 1)])
+        commit = Commit(self.gate, None, produced, needs_all=True, timeout_ms=1)  # type: ignore[arg-type]
+        self.gate.join(commit)
+        return commit
+
+
+def test_who_waits_syncs_for_all_who_have_joined() -> None:
+    log = Log()
+    commits = [log.join(offset) for offset in range(3)]
+    assert commits[1].result(0).parts[0].base_offset == 1
+    assert [commit.done() for commit in commits] == [True] * 3
+    assert (log.groups, log.called) == ([[0, 1, 2]], [])
+
+
+def test_who_joins_during_a_sync_is_of_the_next_group() -> None:
+    log = Log()
+    late: list[Commit] = []
+    log.during = lambda: late.append(log.join(len(late) + 1)) if not late else None
+    assert log.join(0).result(0).parts[0].base_offset == 0
+    assert not late[0].done()
+    # Nobody waits for it yet, so the thread was called, once.
+    assert log.called == [log.gate]
+    log.gate.take_call()
+    assert (late[0].done(), log.groups) == (True, [[0], [1]])
+
+
+def test_who_sleeps_is_woken_by_the_answer_or_to_lead() -> None:
+    log = Log()
+    first, begun, go_on = log.join(0), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        if len(log.groups) == 1:
+            begun.set()
+            assert go_on.wait(SECONDS)
+
+    log.during = hold
+    answers: list[int] = []
+    leading = threading.Thread(target=lambda: answers.append(first.result(SECONDS).parts[0].base_offset))
+    leading.start()
+    assert begun.wait(SECONDS)
+    later = [log.join(1), log.join(2)]
+    sleeping = [
+        threading.Thread(target=lambda one=one: answers.append(one.result(SECONDS).parts[0].base_offset))
+        for one in (first, *later)
+    ]
+    for thread in sleeping:
+        thread.start()
+    while any(commit.wake is None for commit in later):
+        begun.wait(0)
+    go_on.set()
+    for thread in (leading, *sleeping):
+        thread.join(SECONDS)
+    assert (sorted(answers), log.groups) == ([0, 0, 1, 2], [[0], [1, 2]])
+
+
+def test_who_will_not_wait_longer_leaves_it_to_the_thread() -> None:
+    log = Log()
+    first = log.join(0)
+    second: list[Commit] = []
+
+    def impatient() -> None:
+        second.append(log.join(1))
+        with pytest.raises(TimeoutError, match=r"no answer within 0\.001 seconds"):
+            second[0].result(0.001)
+        log.during = lambda: None
+
+    log.during = impatient
+    first.result(0)
+    assert log.called == [log.gate]
+    log.gate.take_call()
+    assert second[0].done()
+
+
+def test_an_interrupted_leader_leaves_its_group_to_the_next_one() -> None:
+    log = Log()
+    commits = [log.join(0), log.join(1)]
+
+    def interrupted() -> None:
+        log.during = lambda: None
+        raise KeyboardInterrupt
+
+    log.during = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        commits[0].result(0)
+    assert not commits[0].done()
+    commits[1].result(0)
+    assert log.groups == [[0, 1], [0, 1]]
+
+
+def test_a_callback_calls_the_thread_and_one_that_raises_keeps_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    log, thread = Log(), CommitThread()
+    gate = Gate(log._settle, log._answer, thread.call)
+    log.gate = gate
+    told: list[int] = []
+    done = threading.Event()
+
+    def refuse(_: object) -> None:
+        raise ZeroDivisionError
+
+    first, second = log.join(0), log.join(1)
+    with gate._leading:
+        first.add_done_callback(refuse)
+        second.add_done_callback(lambda future: told.append(future.result().parts[0].base_offset))
+        second.add_done_callback(lambda _: done.set())
+    gate.call_thread()
+    assert done.wait(SECONDS)
+    second.add_done_callback(lambda _: told.append(7))
+    thread.close()
+    assert told == [1, 7]
+    assert "a callback of an append raised" in caplog.text
+
+
+def test_a_thread_that_nobody_has_called_can_be_closed() -> None:
+    CommitThread().close()
+
+
+def test_a_thread_that_does_not_wait_makes_its_appends_durable_together(tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "log") as log:
+        log.create_topic("t")
+        with log.producer(linger_ms=0) as producer:
+            futures = [producer.send("t", b"%d" % number) for number in range(50)]
+            assert [future.result(SECONDS).offset for future in futures] == list(range(50))
+        assert log.topic("t")[0].durable_offset == log.topic("t")[0].high_watermark == 50
+
+
+def test_threads_that_append_each_find_their_records_durable(tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "log") as log:
+        partition = log.create_topic("t")[0]
+        wrong: list[int] = []
+
+        def run() -> None:
+            for _ in range(20):
+                appended = partition.append([Record(b"x")])
+                if not appended.next_offset <= partition.durable_offset:
+                    wrong.append(appended.base_offset)
+
+        threads = [threading.Thread(target=run) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(SECONDS)
+        assert (wrong, partition.high_watermark) == ([], 160)
+
+
+def test_what_nobody_has_waited_for_is_durable_after_a_close(tmp_path: Path) -> None:
+    from pylog.batch import encode
+    from pylog.message import Produce, ProducePart, Session
+
+    log = pylog.open(tmp_path / "log")
+    log.create_topic("t")
+    answers = [
+        log.broker.handle(Produce([ProducePart("t", 0, encode([Record(b"x")], now_ms=1))], acks), Session())
+        for acks in (-1, 1)
+    ]
+    log.close()
+    assert [answer.result(0).parts[0].base_offset for answer in answers] == [0, 1]
