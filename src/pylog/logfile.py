@@ -273,7 +273,7 @@ class LogFile:
             head = self.file.read(position, _PREFIX.size)
         if len(head) < _PREFIX.size or any(damage.position == position for damage in self.damages):
             return
-        base, length, following, _ = _PREFIX.unpack(head)
+        base, length, following, _ = _PREFIX.unpack_from(head)
         # No length: reserved space.
         if length != 0 and (base < offset or following < epoch):
             raise self._nonsense(

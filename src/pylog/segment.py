@@ -28,7 +28,7 @@ from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch, DiskFull
 from pylog.files import File, Files, join
 from pylog.index import OffsetIndex, TimeIndex, TransactionIndex
-from pylog.kernel import Spans
+from pylog.kernel import HEADER_BYTES, Spans
 from pylog.logfile import MAX_RELATIVE_OFFSET, Damage, Fault, LogFile, Slice, Wanted, Window
 from pylog.seal import Seal, mark, read_seal, write_seal
 
@@ -470,10 +470,13 @@ class Segment:
                     return self._unless_damaged(None, first, upto)
                 if span.max_timestamp < timestamp or span.last_offset < first:
                     continue
-                found = _first_at_or_after(Batch.parse(data, span.position), timestamp, first, upto)
+                behind = span.position + span.size
+                batch = Batch(memoryview(data)[span.position : behind])
+                found = _first_at_or_after(batch, timestamp, first, upto)
                 if found is not None:
-                    behind = start + span.position + span.size
-                    self.log.check_following(behind, span.last_offset + 1, span.leader_epoch)
+                    if start + behind < self.size:
+                        head = data[behind : behind + HEADER_BYTES]
+                        self.log.check_following(start + behind, span.last_offset + 1, span.leader_epoch, head)
                     return self._unless_damaged(found, first, found.offset)
             if fault is not None and (fault.offset < upto or end < OFFSET_MAX):
                 raise CorruptBatch(fault.reason, path=fault.path, position=fault.position, offset=fault.offset)

@@ -212,18 +212,20 @@ def walk(data, Py_ssize_t position=0, *, bint check_crc=True):
     cdef Spans spans = Spans.__new__(Spans)
     cdef Head *head
     cdef Outcome outcome
+    cdef Py_ssize_t size
     if position < 0:
         raise ValueError(f"position {position} is not in the buffer")
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    size = view.len
     try:
         with nogil:
-            outcome = walked(<Bytes>view.buf, view.len, &position, check_crc, spans)
+            outcome = walked(<Bytes>view.buf, size, &position, check_crc, spans)
     finally:
         PyBuffer_Release(&view)
     if outcome == NO_MEMORY:
         raise MemoryError
     if outcome == AT_END:
-        return spans, position, frame_fault(memoryview(data), position)
+        return spans, position, frame_fault(memoryview(data), position) if size - position >= OVERHEAD else None
     if outcome == BAD_CRC:
         return spans, position, "the CRC does not match: the bytes were damaged"
     if outcome == BAD_HEADER:
