@@ -22,7 +22,7 @@ LAYERS = [
         kernel
         record clock config partitioner
         future compression files schema assignor
-        batch checkpoint
+        batch checkpoint sending
         isolation
         validate metadata published index epoch logfile seal
         sequence segment
@@ -51,7 +51,7 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 
-CLIENT = {"accumulator", "cluster", "producer", "consumer", "admin"}
+CLIENT = {"sending", "accumulator", "cluster", "producer", "consumer", "admin"}
 STORAGE = set(
     """
     files checkpoint validate metadata published index epoch logfile seal sequence segment segments trash retention

@@ -1,64 +1,70 @@
 """Records on their way to becoming a batch: one open batch a partition, and closed ones waiting to be sent in order.
 
-A batch is closed when the next record would make it larger than `batch_size`, when its first record has waited for
-`linger_ms`, or when someone flushes. It enters its partition's queue in the same call that closed it, so batches of a
-partition cannot overtake each other.
+A batch is closed when the next record does not fit into `batch_size`, when its first record has waited for `linger_ms`,
+or when someone flushes. It enters its partition's queue in the same call that closed it, so batches of a partition
+cannot overtake each other. A record is encoded when it is added: what waits is bytes, and sizes are exact.
 
-A data structure: no thread, no lock (the producer holds one around it), no clock. A record waits as a
-tuple; its batch is encoded as a whole when it is sent.
+A data structure: no thread, no lock (the producer holds one around it), no clock. What `sending` does without that
+lock is to add records to the batches in `routes`.
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
-from pylog.future import Delivery, Future
-from pylog.kernel import record_size_bound
+from pylog.future import Future
 from pylog.record import RecordMetadata, TopicPartition
-
-BATCH_HEADER_BYTES = 61
-
-Row = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
+from pylog.sending import OpenBatches, ProducerBatch, Route, StickyPartitioner
 
 
-@dataclass(slots=True, eq=False)
-class OpenBatch:
-    """Records for one partition with the delivery that will answer all their futures."""
-
-    key: TopicPartition
-    due_ms: int
-    delivery: Delivery
-    rows: list[Row] = field(default_factory=list)
-    size: int = BATCH_HEADER_BYTES
-
-
-class Accumulator:
+class Accumulator(OpenBatches):
     """`add` records, take the batches that are `ready`, in order within each partition."""
 
     def __init__(self, *, batch_size: int, linger_ms: int) -> None:
+        super().__init__()
         self._batch_size = batch_size
         self._linger_ms = linger_ms
-        self._open: dict[TopicPartition, OpenBatch] = {}
-        self._closed: dict[TopicPartition, deque[OpenBatch]] = {}
-        self.bytes_waiting = 0
-        """An upper bound of what the waiting records will take, closed batches that were not yet taken included."""
+        self._open: dict[TopicPartition, ProducerBatch] = {}
+        self._closed: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self.unanswered: set[ProducerBatch] = set()
+        """The batches that were closed and not released."""
 
-    def add(self, key: TopicPartition, row: Row, size: int, tick_ms: int) -> tuple[Future[RecordMetadata], bool]:
+    def route(self, topic: str, partitions: int) -> Route:
+        """The route of a topic that has so many partitions now."""
+        route = self.routes.get(topic)
+        if route is None:
+            route = self.routes[topic] = Route(StickyPartitioner(self._batch_size), [])
+        if len(route.batches) != partitions:
+            route.batches = [self._open.get(TopicPartition(topic, number)) for number in range(partitions)]
+        return route
+
+    def add(
+        self,
+        where: TopicPartition,
+        value: bytes | None,
+        key: bytes | None,
+        timestamp: int,
+        headers: Iterable[tuple[str, bytes | None]],
+        tick_ms: int,
+    ) -> tuple[Future[RecordMetadata], bool]:
         """Put a record into its partition's open batch; gives its future and whether a batch is ready now."""
-        batch = self._open.get(key)
+        batch = self._open.get(where)
         closed = False
-        if batch is not None and batch.size + size > self._batch_size:
+        if batch is not None:
+            future = self.append(batch, value, key, timestamp, headers)
+            if future is not None:
+                return future, False
             self._close(batch)
-            batch, closed = None, True
-        if batch is None:
-            # Batches are opened in the order in which they fall due, which is the order of a dict.
-            batch = self._open[key] = OpenBatch(key, tick_ms + self._linger_ms, Delivery(key.topic, key.partition))
-        future = batch.delivery.future(len(batch.rows), row[2])
-        batch.rows.append(row)
-        batch.size += size
-        self.bytes_waiting += size
+            closed = True
+        batch = ProducerBatch(where, self._batch_size, tick_ms + self._linger_ms)
+        future = self.append(batch, value, key, timestamp, headers)
+        assert future is not None, "the first record always fits"
+        # Batches are opened in the order in which they fall due, which is the order of a dict.
+        self._open[where] = batch
         if self._linger_ms == 0 or batch.size >= self._batch_size:
             self._close(batch)
             closed = True
+        else:
+            self._place(where, batch)
         return future, closed
 
     @property
@@ -75,7 +81,11 @@ class Accumulator:
             self._close(batch)
         return list(self._closed)
 
-    def take(self, key: TopicPartition) -> OpenBatch | None:
+    def ready(self, key: TopicPartition) -> int:
+        """How many closed batches of a partition wait to be taken."""
+        return len(self._closed.get(key, ()))
+
+    def take(self, key: TopicPartition) -> ProducerBatch | None:
         """The next closed batch of a partition, in order; None when there is none."""
         queue = self._closed.get(key)
         if not queue:
@@ -85,15 +95,18 @@ class Accumulator:
             del self._closed[key]
         return batch
 
-    def release(self, batch: OpenBatch) -> None:
-        """The batch was answered: its bytes are free."""
-        self.bytes_waiting -= batch.size - BATCH_HEADER_BYTES
+    def release(self, batch: ProducerBatch) -> None:
+        super().release(batch)
+        self.unanswered.discard(batch)
 
-    def _close(self, batch: OpenBatch) -> None:
+    def _close(self, batch: ProducerBatch) -> None:
+        # First of all nobody may add to it any more.
+        self._place(batch.key, None)
         del self._open[batch.key]
         self._closed.setdefault(batch.key, deque()).append(batch)
+        self.unanswered.add(batch)
 
-
-def record_size(row: Row) -> int:
-    """An upper bound of the encoded size of a record, in bytes."""
-    return record_size_bound(row[0], row[1], row[3])
+    def _place(self, key: TopicPartition, batch: ProducerBatch | None) -> None:
+        route = self.routes.get(key.topic)
+        if route is not None and key.partition < len(route.batches):
+            route.batches[key.partition] = batch

@@ -321,7 +321,31 @@ def encode(
     A record without timestamp gets `now_ms`. A payload is kept compressed whether that gains anything or not. Nobody
     checks the tuples. Raises ValueError without records.
     """
-    data, count, base_timestamp, max_timestamp = encode_records(rows, now_ms)
+    return seal(
+        encode_records(rows, now_ms), codec=codec, level=level, producer_id=producer_id, producer_epoch=producer_epoch,
+        base_sequence=base_sequence, transactional=transactional, control=control, base_offset=base_offset,
+        leader_epoch=leader_epoch,
+    )  # fmt: skip
+
+
+def seal(
+    stream: tuple[bytearray, int, int, int],
+    *,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> Batch:
+    """Make a batch of a stream that the kernel encoded, with room for the header: in place, unless it is compressed.
+
+    `stream` is what `encode_records` and `OpenBatch.close` give. Raises ValueError where no records are in it.
+    """
+    data, count, base_timestamp, max_timestamp = stream
     if count == 0:
         raise ValueError("a batch needs at least one record")
     if codec:

@@ -1,12 +1,7 @@
-"""Future: an answer that will come, and Delivery: one answer for all records of a batch.
+"""Future: an answer that will come; done, result, exception, add_done_callback, await.
 
-    Future      done, result, exception, add_done_callback, await; completed once, by set_result or set_exception
-    Delivery    the answer for a batch: complete(base_offset, log_append_time) or fail(error); its futures are
-                no more than (delivery, index)
-
-Nothing here runs a thread. Completing is a store and a look at a deque: a lock exists only while someone waits in
-`result`, one for each waiter. The futures of a batch cost nothing when it is completed: what they answer is made when
-it is asked for.
+It is completed once, by set_result or set_exception. Nothing here runs a thread. Completing is a store and a look at a
+deque: a lock exists only while someone waits in `result`, one for each waiter. The futures of records are in `sending`.
 
 Invariants: a callback is called exactly once, by whoever completes the future or, when that happened before, by whoever
 adds it; what is seen of a future that is done never changes. Both rest on one order: the one side stores the outcome
@@ -14,6 +9,7 @@ and then drains the callbacks, the other appends its callback and then looks for
 atomic.
 """
 
+from abc import ABCMeta
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
@@ -21,14 +17,12 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from pylog.record import RecordMetadata
-
-__all__ = ["Delivery", "Future", "completed", "failed"]
+__all__ = ["Future", "completed", "failed"]
 
 T = TypeVar("T")
 
 
-class Future(Generic[T]):
+class Future(Generic[T], metaclass=ABCMeta):
     """An answer that will come. Thread-safe; can be awaited from any asyncio loop."""
 
     __slots__ = ("_callbacks", "_done", "_error", "_traceback", "_value")
@@ -180,65 +174,3 @@ def failed(error: BaseException) -> Future[Any]:
     future: Future[Any] = Future()
     future.set_exception(error)
     return future
-
-
-class Delivery(Future[tuple[int, int | None]]):
-    """The answer for one batch of a partition: its base offset, and the time of the append under LogAppendTime (ms)."""
-
-    __slots__ = ("partition", "topic")
-
-    def __init__(self, topic: str, partition: int) -> None:
-        super().__init__()
-        self.topic = topic
-        self.partition = partition
-
-    def future(self, index: int, timestamp: int) -> Future[RecordMetadata]:
-        """The future of the record that is number `index` of the batch; `timestamp` is the record's own, in ms."""
-        return _RecordFuture(self, index, timestamp)
-
-    def complete(self, base_offset: int, log_append_time: int | None = None) -> None:
-        """Answer all futures of the batch. `base_offset` is -1 where nobody was asked (acks=0).
-
-        Raises RuntimeError when there is an answer already.
-        """
-        self._settle((base_offset, log_append_time), None)
-
-    def fail(self, error: BaseException) -> None:
-        """Answer all futures of the batch with `error`. Raises RuntimeError when there is an answer already."""
-        self._settle(None, error)
-
-
-class _RecordFuture(Future[RecordMetadata]):
-    """(delivery, index): all it knows is where to look. The slots of Future stay empty."""
-
-    __slots__ = ("_delivery", "_index", "_timestamp")
-
-    def __init__(self, delivery: Delivery, index: int, timestamp: int) -> None:
-        self._delivery = delivery
-        self._index = index
-        self._timestamp = timestamp
-
-    def done(self) -> bool:
-        return self._delivery._done
-
-    def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
-        self._delivery.add_done_callback(lambda _: fn(self))
-
-    def _get(self) -> RecordMetadata:
-        delivery = self._delivery
-        base_offset, log_append_time = delivery._get()
-        offset = base_offset + self._index if base_offset >= 0 else -1
-        timestamp = self._timestamp if log_append_time is None else log_append_time
-        return RecordMetadata(delivery.topic, delivery.partition, offset, timestamp)
-
-    def _get_error(self) -> BaseException | None:
-        return self._delivery._error
-
-    def _origin(self) -> TracebackType | None:
-        return self._delivery._traceback
-
-    def _settle(self, value: RecordMetadata | None, error: BaseException | None) -> None:
-        raise RuntimeError("the future of a record is answered by its delivery")
-
-    def _wait(self, timeout: float | None) -> None:
-        self._delivery._wait(timeout)

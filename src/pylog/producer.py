@@ -1,8 +1,12 @@
 """Sends records: `send` gives a future at once, batches go out when they are full or have lingered.
 
+A record is encoded as it is sent, into the open batch of its partition: `sending` does that. Whatever else there is to
+do for a record is done here, under the producer's lock.
+
 The thread that fills a batch ships it; a thread of the producer's own exists only for `linger_ms`. Shipping a
-partition's batches happens under that partition's ship lock, so they keep their order, and whoever fills batches faster
-than they can be shipped waits there. A full buffer (`buffer_memory`) makes `send` wait up to `max_block_ms`.
+partition's batches happens under that partition's ship lock, so they keep their order. While one thread ships, the
+others go on, until so many batches wait that they have to wait too. A full buffer (`buffer_memory`) makes `send` wait
+up to `max_block_ms`.
 (Kafka: KafkaProducer, RecordAccumulator, Sender.)
 """
 
@@ -13,25 +17,29 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
-from pylog.accumulator import Accumulator, OpenBatch, record_size
-from pylog.batch import encode_rows
+from pylog.accumulator import Accumulator
+from pylog.batch import Batch, seal
 from pylog.clock import Clock
 from pylog.cluster import Cluster
 from pylog.compression import Codec
 from pylog.config import ProducerConfig
 from pylog.errors import BufferExhausted, Closed, PylogError, RecordTooLarge, UnknownTopicId, UnknownTopicOrPartition
 from pylog.future import Future
-from pylog.kernel import check_fields, checked_headers
+from pylog.kernel import check_fields, checked_headers, record_size_bound
 from pylog.message import Produce, Produced, ProducePart
-from pylog.partitioner import StickyPartitioner, partition_for_key
+from pylog.partitioner import partition_for_key
 from pylog.record import RecordMetadata, TopicPartition
+from pylog.sending import ProducerBatch, Route, Sender
 from pylog.transport import Transport
 from pylog.worker import Worker
 
 logger = logging.getLogger("pylog")
 
+WAITING_MAX = 4
+"""When so many batches of a partition wait for the thread that ships them, whoever filled the last one waits too."""
 
-class Producer:
+
+class Producer(Sender):
     """Sends records to topics. Thread-safe. Use it as a context manager, or `close` it: both flush.
 
     Made by `Log.producer`; the configs are Kafka's, in `ProducerConfig`.
@@ -49,49 +57,41 @@ class Producer:
         }
         self._level = levels.get(self._codec)
         self._accumulator = Accumulator(batch_size=config.batch_size, linger_ms=config.linger_ms)
-        self._sticky: dict[str, StickyPartitioner] = {}
+        self._record_bytes_max = min(config.max_request_size, config.buffer_memory)
+        super().__init__(self._accumulator, clock, self._record_bytes_max, config.buffer_memory)
         self._lock = threading.Lock()
         self._freed = threading.Condition(self._lock)
         self._ship_locks: dict[TopicPartition, threading.Lock] = {}
         self._shippers: dict[TopicPartition, int] = {}
         self._answering = threading.local()
-        self._in_flight: set[OpenBatch] = set()
         self._worker = Worker("pylog-linger", clock, self._next_due, self._ship_due)
         self._closed = False
 
-    def send(
+    def _send_any(
         self,
         topic: str,
         value: bytes | None,
-        key: bytes | None = None,
-        *,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Iterable[tuple[str, bytes | None]] = (),
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Iterable[tuple[str, bytes | None]],
     ) -> Future[RecordMetadata]:
-        """Add a record to the batch of its partition; the future answers with where it landed, or with its error.
-
-        The partition is the one given, else the key's (murmur2, as a Java producer would), else a sticky one. A record
-        without timestamp gets the time of the call.
-        Raises: UnknownTopicOrPartition, RecordTooLarge (`max_request_size`, `buffer_memory`), BufferExhausted (the
-        buffer stayed full for `max_block_ms`), Closed, TypeError, ValueError.
-        """
         check_fields(value, key, timestamp_ms)
         timestamp = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
-        row = (value, key, timestamp, checked_headers(headers) if headers else ())
-        size = record_size(row)
-        limit = min(self.config.max_request_size, self.config.buffer_memory)
-        if size > limit:
+        headers = checked_headers(headers) if headers else ()
+        size = record_size_bound(value, key, headers)
+        if size > self._record_bytes_max:
             raise RecordTooLarge(
-                f"a record of about {size} bytes is over the limit of {limit} (the smaller of max_request_size and "
-                "buffer_memory): raise it, and the topic's max.message.bytes"
+                f"a record of about {size} bytes is over the limit of {self._record_bytes_max} (the smaller of "
+                "max_request_size and buffer_memory): raise it, and the topic's max.message.bytes"
             )
         count = self._partitions(topic, partition)
         with self._lock:
             self._make_room(size)
-            chosen = self._partition(topic, count, row[1], partition, size)
+            route = self._accumulator.route(topic, count)
+            chosen = TopicPartition(topic, self._partition(route, topic, count, key, partition, size))
             first = self._accumulator.next_due_ms is None
-            future, ready = self._accumulator.add(chosen, row, size, self._clock.tick_ms())
+            future, ready = self._accumulator.add(chosen, value, key, timestamp, headers, self._clock.tick_ms())
         if ready:
             self._ship(chosen)
         if first:
@@ -108,31 +108,30 @@ class Producer:
         self._cluster.refresh([topic])
         return len(self._cluster.topic(topic).partitions)
 
-    def _partition(self, topic: str, count: int, key: bytes | None, partition: int | None, size: int) -> TopicPartition:
+    @staticmethod
+    def _partition(route: Route, topic: str, count: int, key: bytes | None, partition: int | None, size: int) -> int:
         if partition is not None:
             if not 0 <= partition < count:
                 raise UnknownTopicOrPartition(
                     f"topic {topic!r} has no partition {partition}; it has {count}, from 0 on"
                 )
-            return TopicPartition(topic, partition)
+            return partition
         if key is not None:
-            return TopicPartition(topic, partition_for_key(key, count))
-        sticky = self._sticky.get(topic)
-        if sticky is None:
-            sticky = self._sticky[topic] = StickyPartitioner(self.config.batch_size)
-        chosen = sticky.partition(count)
-        sticky.added(size)
-        return TopicPartition(topic, chosen)
+            return partition_for_key(key, count)
+        chosen = route.sticky.partition(count)
+        route.sticky.added(size)
+        return chosen
 
     def _make_room(self, size: int) -> None:
         """Wait, with the lock held, until the buffer can take `size` more bytes."""
         if self._closed:
             raise Closed("this producer is closed")
         accumulator = self._accumulator
-        if accumulator.bytes_waiting + size <= self.config.buffer_memory:
+        most = self.config.buffer_memory - size
+        if accumulator.bytes_waiting <= most:
             return
         deadline = self._clock.tick_ms() + self.config.max_block_ms
-        while accumulator.bytes_waiting + size > self.config.buffer_memory:
+        while accumulator.bytes_waiting > most:
             ready = accumulator.close_due()
             if ready:
                 self._lock.release()
@@ -141,7 +140,8 @@ class Producer:
                         self._ship(key)
                 finally:
                     self._lock.acquire()
-                continue
+                if accumulator.bytes_waiting <= most:
+                    break
             left_ms = deadline - self._clock.tick_ms()
             if left_ms <= 0 or not self._freed.wait(min(left_ms / 1000, threading.TIMEOUT_MAX)):
                 raise BufferExhausted(
@@ -154,34 +154,38 @@ class Producer:
     # --- shipping --------------------------------------------------------------------------------------------------
 
     def _ship(self, key: TopicPartition) -> None:
-        """Send the closed batches of a partition, in order."""
+        """Send the closed batches of a partition, in order, unless another thread is at it and they are few."""
         me = threading.get_ident()
-        if self._shippers.get(key) == me:
-            # A callback of a batch that is being shipped has sent more: the loop below, which it was called from, goes
-            # on with that.
-            return
         ship_lock = self._ship_locks.get(key)
         if ship_lock is None:
             ship_lock = self._ship_locks.setdefault(key, threading.Lock())
-        with ship_lock:
+        # Whoever has the lock looks again after letting go of it: what came meanwhile is not forgotten.
+        while waiting := self._accumulator.ready(key):
+            if self._shippers.get(key) == me:
+                # A callback of a batch that is being shipped has sent more: the loop below, which it was called from,
+                # goes on with that.
+                return
+            if not ship_lock.acquire(blocking=waiting >= WAITING_MAX):
+                return
             self._shippers[key] = me
             try:
-                while True:
-                    with self._lock:
-                        batch = self._accumulator.take(key)
-                        if batch is None:
-                            return
-                        self._in_flight.add(batch)
-                    self._send(batch)
+                while (batch := self._take(key)) is not None:
+                    self._send_batch(batch)
             finally:
                 del self._shippers[key]
+                ship_lock.release()
 
-    def _send(self, batch: OpenBatch) -> None:
+    def _take(self, key: TopicPartition) -> ProducerBatch | None:
+        with self._lock:
+            return self._accumulator.take(key)
+
+    def _send_batch(self, batch: ProducerBatch, sealed: Batch | None = None) -> None:
         try:
-            encoded = encode_rows(batch.rows, now_ms=self._clock.wall_ms(), codec=self._codec, level=self._level)
+            if sealed is None:
+                sealed = seal(batch.close(), codec=self._codec, level=self._level)
             topic_id = self._cluster.topic(batch.key.topic).id
             message = Produce(
-                [ProducePart(batch.key.topic, batch.key.partition, encoded, topic_id)],
+                [ProducePart(batch.key.topic, batch.key.partition, sealed, topic_id)],
                 acks=self.config.acks,
                 timeout_ms=self.config.request_timeout_ms,
             )
@@ -192,9 +196,9 @@ class Producer:
                 raise
             # An error is for the futures: this thread may be the one that lingers, or another sender's.
             return
-        answer.add_done_callback(lambda done: self._answered(batch, topic_id, done))
+        answer.add_done_callback(lambda done: self._answered(batch, sealed, topic_id, done))
 
-    def _answered(self, batch: OpenBatch, topic_id: UUID, answer: Future[Produced]) -> None:
+    def _answered(self, batch: ProducerBatch, sealed: Batch, topic_id: UUID, answer: Future[Produced]) -> None:
         error = answer.exception()
         produced = answer.result() if error is None else None
         if produced is not None and isinstance(produced.parts[0].error, UnknownTopicId):
@@ -205,11 +209,11 @@ class Producer:
             except PylogError as unknown:
                 error, produced, made_again = unknown, None, False
             if made_again:
-                self._send(batch)
+                self._send_batch(batch, sealed)
                 return
         self._settle(batch, error, produced)
 
-    def _settle(self, batch: OpenBatch, error: BaseException | None, produced: Produced | None) -> None:
+    def _settle(self, batch: ProducerBatch, error: BaseException | None, produced: Produced | None) -> None:
         outer = getattr(self._answering, "depth", 0)
         self._answering.depth = outer + 1
         try:
@@ -230,7 +234,6 @@ class Producer:
             self._answering.depth = outer
             with self._lock:
                 self._accumulator.release(batch)
-                self._in_flight.discard(batch)
                 self._freed.notify_all()
 
     def _next_due(self) -> int | None:
@@ -250,17 +253,18 @@ class Producer:
         callback of a record, where it would wait for itself.
         """
         self._refuse_in_callback("flush")
+        unanswered = self._accumulator.unanswered
         with self._lock:
             ready = self._accumulator.close_due()
+            waiting = set(unanswered)
         for key in ready:
             self._ship(key)
         deadline = None if timeout is None else self._clock.tick_ms() + round(timeout * 1000)
         with self._lock:
-            waiting = set(self._in_flight)
-            while waiting & self._in_flight:
+            while waiting := waiting & unanswered:
                 left = None if deadline is None else (deadline - self._clock.tick_ms()) / 1000
                 if left is not None and left <= 0:
-                    raise TimeoutError(f"{len(waiting & self._in_flight)} batches were not answered within {timeout} s")
+                    raise TimeoutError(f"{len(waiting)} batches were not answered within {timeout} s")
                 self._freed.wait(left)
 
     def _refuse_in_callback(self, what: str) -> None:
@@ -277,7 +281,7 @@ class Producer:
         with self._lock:
             if self._closed:
                 return
-            self._closed = True
+            self._refuse()
         try:
             self.flush(timeout)
         finally:
@@ -288,7 +292,12 @@ class Producer:
         # The lock may have been held by a thread that does not exist here.
         self._lock = threading.Lock()
         self._freed = threading.Condition(self._lock)
+        self._refuse()
+
+    def _refuse(self) -> None:
+        # Without routes every `send` comes by `_make_room`, which raises.
         self._closed = True
+        self._accumulator.routes.clear()
 
     def __enter__(self) -> Self:
         return self

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pylog.errors import NotLeaderOrFollower
-from pylog.future import Delivery, Future, completed, failed
+from pylog.future import Future, completed, failed
 from pylog.record import RecordMetadata
+from pylog.sending import Delivery
 
 LONG = 30.0
 

@@ -71,7 +71,7 @@ def producer(node: SlowNode, **config: Any) -> Producer:
 
 
 def test_a_full_buffer_makes_send_fail_when_nothing_comes_free(node: SlowNode) -> None:
-    sending = producer(node, buffer_memory=500, max_block_ms=20, linger_ms=1000)
+    sending = producer(node, buffer_memory=400, max_block_ms=20, linger_ms=1000)
     futures = [sending.send("t", b"x" * 150, partition=0) for _ in range(2)]
     with pytest.raises(errors.BufferExhausted, match="max_block_ms=20"):
         sending.send("t", b"x" * 150, partition=0)
@@ -85,7 +85,7 @@ def test_a_full_buffer_makes_send_fail_when_nothing_comes_free(node: SlowNode) -
 
 
 def test_a_send_that_waits_for_room_goes_on_when_there_is_some(node: SlowNode) -> None:
-    sending = producer(node, buffer_memory=500, max_block_ms=SECONDS * 1000, linger_ms=1000)
+    sending = producer(node, buffer_memory=400, max_block_ms=SECONDS * 1000, linger_ms=1000)
     for _ in range(2):
         sending.send("t", b"x" * 150, partition=0)
     answered = threading.Thread(target=lambda: (node.arrived.acquire(timeout=SECONDS), node.answer()))
@@ -95,7 +95,7 @@ def test_a_send_that_waits_for_room_goes_on_when_there_is_some(node: SlowNode) -
 
 
 def test_a_send_that_waits_for_room_is_told_when_the_producer_closes(node: SlowNode) -> None:
-    sending = producer(node, buffer_memory=500, max_block_ms=SECONDS * 1000, linger_ms=1000)
+    sending = producer(node, buffer_memory=400, max_block_ms=SECONDS * 1000, linger_ms=1000)
     for _ in range(2):
         sending.send("t", b"x" * 150, partition=0)
     raised: list[BaseException] = []
@@ -214,7 +214,7 @@ def test_an_error_that_nobody_foresaw_is_the_records_and_linger_goes_on(monkeypa
     with pylog.open(":memory:") as log, log.producer(linger_ms=1) as sending:
         log.create_topic("t")
         with monkeypatch.context() as patched:
-            patched.setattr("pylog.producer.encode_rows", lambda *_, **__: 1 // 0)
+            patched.setattr("pylog.producer.seal", lambda *_, **__: 1 // 0)
             assert isinstance(sending.send("t", b"").exception(SECONDS), ZeroDivisionError)
         assert sending.send("t", b"").result(SECONDS).offset == 0
 

@@ -1,0 +1,171 @@
+"""Sending in Python: the specification of the compiled one, and what runs where that cannot be had."""
+
+from collections.abc import Callable, Iterable
+from types import TracebackType
+
+from pylog.clock import Clock
+from pylog.future import Future
+from pylog.kernel import HEADER_BYTES, OpenBatch
+from pylog.partitioner import StickyPartitioner
+from pylog.record import RecordMetadata, TopicPartition
+
+__all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordFuture", "Route", "Sender", "StickyPartitioner"]
+
+
+class Delivery(Future[tuple[int, int | None]]):
+    """The answer for one batch of a partition: its base offset, and the time of the append under LogAppendTime (ms).
+
+    The futures of a batch cost nothing when it is completed: what they answer is made when it is asked for.
+    """
+
+    __slots__ = ("partition", "topic")
+
+    def __init__(self, topic: str, partition: int) -> None:
+        super().__init__()
+        self.topic = topic
+        self.partition = partition
+
+    def future(self, index: int, timestamp: int) -> Future[RecordMetadata]:
+        """The future of the record that is number `index` of the batch; `timestamp` is the record's own, in ms."""
+        return RecordFuture(self, index, timestamp)
+
+    def complete(self, base_offset: int, log_append_time: int | None = None) -> None:
+        """Answer all futures of the batch. `base_offset` is -1 where nobody was asked (acks=0).
+
+        Raises RuntimeError when there is an answer already.
+        """
+        self._settle((base_offset, log_append_time), None)
+
+    def fail(self, error: BaseException) -> None:
+        """Answer all futures of the batch with `error`. Raises RuntimeError when there is an answer already."""
+        self._settle(None, error)
+
+
+class RecordFuture(Future[RecordMetadata]):
+    """(delivery, index): all it knows is where to look. The slots of Future stay empty."""
+
+    __slots__ = ("_delivery", "_index", "_timestamp")
+
+    def __init__(self, delivery: Delivery, index: int, timestamp: int) -> None:
+        self._delivery = delivery
+        self._index = index
+        self._timestamp = timestamp
+
+    def done(self) -> bool:
+        return self._delivery._done
+
+    def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
+        self._delivery.add_done_callback(lambda _: fn(self))
+
+    def _get(self) -> RecordMetadata:
+        delivery = self._delivery
+        base_offset, log_append_time = delivery._get()
+        offset = base_offset + self._index if base_offset >= 0 else -1
+        timestamp = self._timestamp if log_append_time is None else log_append_time
+        return RecordMetadata(delivery.topic, delivery.partition, offset, timestamp)
+
+    def _get_error(self) -> BaseException | None:
+        return self._delivery._error
+
+    def _origin(self) -> TracebackType | None:
+        return self._delivery._traceback
+
+    def _settle(self, value: RecordMetadata | None, error: BaseException | None) -> None:
+        raise RuntimeError("the future of a record is answered by its delivery")
+
+    def _wait(self, timeout: float | None) -> None:
+        self._delivery._wait(timeout)
+
+
+class ProducerBatch(OpenBatch):
+    """Records for one partition, encoded, of at most `limit` bytes and one record at least; `delivery` answers them."""
+
+    def __init__(self, key: TopicPartition, limit: int, due_ms: int) -> None:
+        super().__init__(limit)
+        self.key = key
+        self.due_ms = due_ms
+        self.delivery = Delivery(key.topic, key.partition)
+
+
+class Route:
+    """Where the records of a topic go: the open batch of each of its partitions, if there is one."""
+
+    __slots__ = ("batches", "sticky")
+
+    def __init__(self, sticky: StickyPartitioner, batches: list[ProducerBatch | None]) -> None:
+        self.sticky = sticky
+        self.batches = batches
+
+
+class OpenBatches:
+    """The open batches that `send` may add to, by topic, and the bytes that wait."""
+
+    def __init__(self) -> None:
+        self.routes: dict[str, Route] = {}
+        self.bytes_waiting = 0
+        """What the records take that were not answered yet, exactly; headers of batches aside."""
+
+    def append(
+        self,
+        batch: ProducerBatch,
+        value: bytes | None,
+        key: bytes | None,
+        timestamp: int,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+    ) -> Future[RecordMetadata] | None:
+        """Add a record to a batch; gives its future, or None when it does not fit: then nothing was added.
+
+        Raises what `OpenBatch.add` does.
+        """
+        before = batch.size
+        index = batch.add(value, key, timestamp, headers)
+        if index < 0:
+            return None
+        self.bytes_waiting += batch.size - before
+        return batch.delivery.future(index, timestamp)
+
+    def release(self, batch: ProducerBatch) -> None:
+        """The batch was answered: its bytes are free."""
+        self.bytes_waiting -= batch.size - HEADER_BYTES
+
+
+class Sender:
+    """`send`, as far as it is the same for every record.
+
+    A record of at most `record_bytes_max` bytes joins an open batch unless more than `buffer_memory` bytes would wait;
+    everything else is for `_send_any`. A record without timestamp gets the time of `clock`.
+    """
+
+    def __init__(self, batches: OpenBatches, clock: Clock, record_bytes_max: int, buffer_memory: int) -> None:
+        """The arguments are for the compiled twin, which decides with them; here `_send_any` decides all."""
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+    ) -> Future[RecordMetadata]:
+        """Add a record to the batch of its partition; the future answers with where it landed, or with its error.
+
+        The partition is the one given, else the key's (murmur2, as a Java producer would), else a sticky one. A record
+        without timestamp gets the time of the call.
+        Raises: UnknownTopicOrPartition, RecordTooLarge (`max_request_size`, `buffer_memory`), BufferExhausted (the
+        buffer stayed full for `max_block_ms`), Closed, TypeError, ValueError.
+        """
+        return self._send_any(topic, value, key, partition, timestamp_ms, headers)
+
+    def _send_any(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Iterable[tuple[str, bytes | None]],
+    ) -> Future[RecordMetadata]:
+        """`send` for every record: the unknown topic, the first of a batch, the one that does not fit, and so on."""
+        raise NotImplementedError
