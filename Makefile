@@ -12,8 +12,9 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 KAFKA_JARS := build/kafka
-# What the compiled kernel is built from: when it changes, it is built again.
-KERNEL := setup.py $(wildcard src/pylog/kernel/compiled/*.pyx src/pylog/kernel/compiled/*.pxd src/pylog/kernel/compiled/*.h)
+# What the compiled modules are built from: when it changes, they are built again.
+COMPILED := src/pylog/kernel/compiled src/pylog/sending
+KERNEL := setup.py $(foreach folder,$(COMPILED),$(wildcard $(folder)/*.pyx $(folder)/*.pxd $(folder)/*.h))
 # Where pip builds, and would find what it built with other flags.
 SCRATCH := build/lib* build/temp* build/bdist* build/wheel build/sanitize
 
@@ -150,6 +151,6 @@ oracle: .venv/dev.stamp ## only the tests against files that a real Kafka wrote 
 
 .PHONY: clean
 clean: ## remove everything that was made, .venv too
-	@rm -rf .venv build dist src/*.egg-info src/pylog/kernel/compiled/*.c src/pylog/kernel/compiled/*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks benchmarks/results/*.jsonl spark-warehouse demo-data
+	@rm -rf .venv build dist src/*.egg-info $(COMPILED:%=%/*.c) $(COMPILED:%=%/*.so) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks benchmarks/results/*.jsonl spark-warehouse demo-data
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "clean"

@@ -13,9 +13,18 @@ import pytest
 from pylog.errors import NotLeaderOrFollower
 from pylog.future import Future, completed, failed
 from pylog.record import RecordMetadata
-from pylog.sending import Delivery
+from pylog.sending import pure
 
 LONG = 30.0
+
+MakeDelivery = Callable[[str, int], pure.Delivery]
+
+
+@pytest.fixture(params=["pure", "compiled"])
+def make_delivery(request: pytest.FixtureRequest) -> MakeDelivery:
+    twin = pytest.importorskip(f"pylog.sending.{request.param}", exc_type=ImportError)
+    make: MakeDelivery = twin.Delivery
+    return make
 
 
 @pytest.fixture
@@ -91,8 +100,8 @@ def test_no_answer_in_time_leaves_the_future_as_it_was() -> None:
     assert future.result(0) == 3
 
 
-def test_repr_says_what_there_is() -> None:
-    delivery = Delivery("t", 2)
+def test_repr_says_what_there_is(make_delivery: MakeDelivery) -> None:
+    delivery = make_delivery("t", 2)
     assert "waiting" in repr(Future())
     assert "waiting" in repr(delivery.future(0, 5))
     assert "OSError" in repr(failed(OSError("gone")))
@@ -110,8 +119,8 @@ def test_an_answer_wakes_all_who_wait() -> None:
     assert got == ["here"] * 8
 
 
-def test_an_error_wakes_all_who_wait() -> None:
-    delivery = Delivery("t", 0)
+def test_an_error_wakes_all_who_wait(make_delivery: MakeDelivery) -> None:
+    delivery = make_delivery("t", 0)
     error = NotLeaderOrFollower("moved")
     got: list[object] = []
     waits = [lambda n=n: got.append(delivery.future(n, 0).exception(LONG)) for n in range(8)]
@@ -211,8 +220,8 @@ def test_each_callback_is_called_once_whoever_comes_first(hasty: None) -> None:
 # --- asyncio ----------------------------------------------------------------------------------------------------------
 
 
-def test_await_wakes_the_loop_from_another_thread() -> None:
-    delivery = Delivery("t", 3)
+def test_await_wakes_the_loop_from_another_thread(make_delivery: MakeDelivery) -> None:
+    delivery = make_delivery("t", 3)
 
     async def main() -> list[RecordMetadata]:
         waiting = asyncio.gather(*(wait(delivery.future(n, 100 + n)) for n in range(5)))
@@ -260,30 +269,30 @@ def test_an_await_that_was_cancelled_does_not_hurt_the_answer() -> None:
 # --- deliveries -------------------------------------------------------------------------------------------------------
 
 
-def test_futures_of_a_batch_answer_with_their_own_offset_and_time() -> None:
-    delivery = Delivery("clicks", 4)
+def test_futures_of_a_batch_answer_with_their_own_offset_and_time(make_delivery: MakeDelivery) -> None:
+    delivery = make_delivery("clicks", 4)
     futures = [delivery.future(n, 1000 + n) for n in range(3)]
     assert not any(future.done() for future in futures)
     delivery.complete(70, None)
     assert [future.result(0) for future in futures] == [RecordMetadata("clicks", 4, 70 + n, 1000 + n) for n in range(3)]
 
 
-def test_the_time_of_the_append_stands_for_all() -> None:
-    delivery = Delivery("clicks", 4)
+def test_the_time_of_the_append_stands_for_all(make_delivery: MakeDelivery) -> None:
+    delivery = make_delivery("clicks", 4)
     futures = [delivery.future(n, 1000 + n) for n in range(3)]
     delivery.complete(0, 5555)
     assert [future.result().timestamp for future in futures] == [5555] * 3
     assert [future.result().offset for future in futures] == [0, 1, 2]
 
 
-def test_nobody_asked_means_no_offset() -> None:
-    delivery = Delivery("clicks", 4)
+def test_nobody_asked_means_no_offset(make_delivery: MakeDelivery) -> None:
+    delivery = make_delivery("clicks", 4)
     delivery.complete(-1)
     assert delivery.future(2, 10).result() == RecordMetadata("clicks", 4, -1, 10)
 
 
-def test_a_failed_batch_fails_its_records() -> None:
-    delivery = Delivery("clicks", 4)
+def test_a_failed_batch_fails_its_records(make_delivery: MakeDelivery) -> None:
+    delivery = make_delivery("clicks", 4)
     early = delivery.future(0, 10)
     error = NotLeaderOrFollower("moved")
     delivery.fail(error)
@@ -296,8 +305,8 @@ def test_a_failed_batch_fails_its_records() -> None:
         delivery.complete(1)
 
 
-def test_a_callback_of_a_record_gets_the_records_future() -> None:
-    delivery = Delivery("clicks", 4)
+def test_a_callback_of_a_record_gets_the_records_future(make_delivery: MakeDelivery) -> None:
+    delivery = make_delivery("clicks", 4)
     future = delivery.future(2, 10)
     seen: list[Future[RecordMetadata]] = []
     future.add_done_callback(seen.append)
@@ -308,14 +317,14 @@ def test_a_callback_of_a_record_gets_the_records_future() -> None:
     assert seen[0].result().offset == 7
 
 
-def test_a_record_is_answered_by_its_batch_only() -> None:
-    future = Delivery("clicks", 4).future(0, 10)
+def test_a_record_is_answered_by_its_batch_only(make_delivery: MakeDelivery) -> None:
+    future = make_delivery("clicks", 4).future(0, 10)
     with pytest.raises(RuntimeError, match="delivery"):
         future.set_result(RecordMetadata("clicks", 4, 0, 10))
     assert not future.done()
 
 
-def test_a_future_is_small() -> None:
-    for future in (Future[int](), Delivery("clicks", 4).future(0, 10)):
+def test_a_future_is_small(make_delivery: MakeDelivery) -> None:
+    for future in (Future[int](), make_delivery("clicks", 4).future(0, 10)):
         assert not hasattr(future, "__dict__")
         assert sys.getsizeof(future) <= 120

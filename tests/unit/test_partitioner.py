@@ -1,6 +1,7 @@
 """Keys always go to the same place, keyless records stay together for a batch, and every partition gets its share."""
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -9,6 +10,15 @@ from hypothesis import strategies as st
 
 from pylog.kernel import murmur2
 from pylog.partitioner import StickyPartitioner, partition_for_key
+
+MakeSticky = Callable[..., StickyPartitioner]
+
+
+@pytest.fixture(params=["pure", "compiled"], scope="module")
+def make_sticky(request: pytest.FixtureRequest) -> MakeSticky:
+    twin = pytest.importorskip(f"pylog.sending.{request.param}", exc_type=ImportError)
+    make: MakeSticky = twin.StickyPartitioner
+    return make
 
 
 @given(st.binary(max_size=200), st.integers(1, 1000))
@@ -27,11 +37,11 @@ def test_a_negative_hash_is_masked_and_not_negated() -> None:
 
 
 @pytest.mark.parametrize("partitions", [0, -1])
-def test_no_partitions_no_choice(partitions: int) -> None:
+def test_no_partitions_no_choice(make_sticky: MakeSticky, partitions: int) -> None:
     with pytest.raises(ValueError, match="there is none"):
         partition_for_key(b"k", partitions)
     with pytest.raises(ValueError, match="there is none"):
-        StickyPartitioner(100).partition(partitions)
+        make_sticky(100).partition(partitions)
 
 
 def runs(sticky: StickyPartitioner, partitions: int, sizes: list[int]) -> list[int]:
@@ -42,33 +52,33 @@ def runs(sticky: StickyPartitioner, partitions: int, sizes: list[int]) -> list[i
     return chosen
 
 
-def test_sticks_until_a_batch_is_full() -> None:
-    chosen = runs(StickyPartitioner(100, Random(7)), 50, [30] * 12)
+def test_sticks_until_a_batch_is_full(make_sticky: MakeSticky) -> None:
+    chosen = runs(make_sticky(100, Random(7)), 50, [30] * 12)
     assert [len(set(chosen[at : at + 4])) for at in (0, 4, 8)] == [1, 1, 1]
     assert len(set(chosen)) > 1
 
 
-def test_asking_alone_changes_nothing() -> None:
-    sticky = StickyPartitioner(100, Random(7))
+def test_asking_alone_changes_nothing(make_sticky: MakeSticky) -> None:
+    sticky = make_sticky(100, Random(7))
     assert len({sticky.partition(50) for _ in range(100)}) == 1
 
 
-def test_a_record_larger_than_a_batch_has_its_own_choice() -> None:
-    chosen = runs(StickyPartitioner(100, Random(3)), 1000, [500] * 20)
+def test_a_record_larger_than_a_batch_has_its_own_choice(make_sticky: MakeSticky) -> None:
+    chosen = runs(make_sticky(100, Random(3)), 1000, [500] * 20)
     assert len(set(chosen)) > 15
 
 
-def test_without_batches_every_record_is_chosen_for() -> None:
-    chosen = runs(StickyPartitioner(0, Random(3)), 1000, [1] * 20)
+def test_without_batches_every_record_is_chosen_for(make_sticky: MakeSticky) -> None:
+    chosen = runs(make_sticky(0, Random(3)), 1000, [1] * 20)
     assert len(set(chosen)) > 15
     with pytest.raises(ValueError, match="negative"):
-        StickyPartitioner(-1)
+        make_sticky(-1)
 
 
-def test_every_partition_gets_its_share_of_bytes() -> None:
+def test_every_partition_gets_its_share_of_bytes(make_sticky: MakeSticky) -> None:
     rng = Random(11)
     sizes = [rng.randrange(1, 400) for _ in range(60_000)]
-    chosen = runs(StickyPartitioner(1000, Random(5)), 6, sizes)
+    chosen = runs(make_sticky(1000, Random(5)), 6, sizes)
     per_partition: Counter[int] = Counter()
     for partition, size in zip(chosen, sizes, strict=True):
         per_partition[partition] += size
@@ -78,13 +88,15 @@ def test_every_partition_gets_its_share_of_bytes() -> None:
 
 
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 40), min_size=1, max_size=50))
-def test_stays_inside_whatever_the_number_of_partitions_becomes(seed: int, counts: list[int]) -> None:
-    sticky = StickyPartitioner(100, Random(seed))
+def test_stays_inside_whatever_the_number_of_partitions_becomes(
+    make_sticky: MakeSticky, seed: int, counts: list[int]
+) -> None:
+    sticky = make_sticky(100, Random(seed))
     for count in counts:
         assert 0 <= sticky.partition(count) < count
         sticky.added(10)
 
 
-def test_the_same_seed_chooses_the_same() -> None:
+def test_the_same_seed_chooses_the_same(make_sticky: MakeSticky) -> None:
     sizes = [60] * 40
-    assert runs(StickyPartitioner(100, Random(9)), 8, sizes) == runs(StickyPartitioner(100, Random(9)), 8, sizes)
+    assert runs(make_sticky(100, Random(9)), 8, sizes) == runs(make_sticky(100, Random(9)), 8, sizes)

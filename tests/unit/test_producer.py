@@ -198,6 +198,25 @@ def test_a_callback_may_send_and_must_not_wait_for_itself() -> None:
     assert [text.split()[0] for text in refused] == ["flush", "close"]
 
 
+def test_a_callback_that_finds_the_buffer_full_is_told_so_in_time() -> None:
+    """What its own batch takes comes free after the callback only."""
+    refused: list[BaseException] = []
+
+    with pylog.open(":memory:") as log, log.producer(linger_ms=5, buffer_memory=200, max_block_ms=1) as sending:
+        log.create_topic("t")
+
+        def again(_: Future[Any]) -> None:
+            try:
+                sending.send("t", b"x" * 150)
+            except PylogError as error:
+                refused.append(error)
+
+        sending.send("t", b"x" * 150).add_done_callback(again)
+        sending.flush(SECONDS)
+        assert [type(error) for error in refused] == [errors.BufferExhausted]
+        assert sending.send("t", b"x" * 150).result(SECONDS).offset == 1
+
+
 def test_the_longest_linger_is_until_somebody_flushes() -> None:
     with pylog.open(":memory:") as log, log.producer(linger_ms=2**63 - 1, batch_size=300) as sending:
         log.create_topic("t")

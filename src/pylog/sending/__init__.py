@@ -5,8 +5,30 @@
     ProducerBatch              an open batch of the kernel and the delivery that will answer for it
     Delivery, RecordFuture     one answer for a batch; a future is no more than (delivery, index, timestamp)
     StickyPartitioner          as in `partitioner`
+
+Twice, as the kernel: `pure` in Python, which hands every record to `_send_any`, and `compiled` in Cython, whose `send`
+itself adds a record of plain types to a batch that is open and has room for it. It does so at once, as no Python
+code runs meanwhile, so it needs no lock, while everything else of a producer happens under one. What it relies on:
+
+- A batch is in its route as long as records may be added to it. It is taken out, under the producer's lock, before it
+  enters the queue of its partition, and only then is it closed.
+- Whoever finds no open batch, or a full one, has to take the lock, and finds everything in its place there.
+
+The compiled one runs where the compiled kernel does. Static types are those of the pure one.
 """
 
+import importlib
+import logging
+
+from pylog import kernel
 from pylog.sending.pure import Delivery, OpenBatches, ProducerBatch, RecordFuture, Route, Sender, StickyPartitioner
 
 __all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordFuture", "Route", "Sender", "StickyPartitioner"]
+
+if kernel.NAME == "compiled":
+    try:
+        compiled = importlib.import_module("pylog.sending.compiled")
+    except ImportError as error:
+        logging.getLogger("pylog").info("records are sent in pure Python, many times slower: %s", error)
+    else:
+        globals().update({name: getattr(compiled, name) for name in __all__})

@@ -6,6 +6,7 @@ cdef class OpenBatch:
     cdef readonly Py_ssize_t limit
     cdef readonly Py_ssize_t size
     cdef readonly Py_ssize_t count
+    cdef Py_ssize_t last  # how many bytes the newest record took
     cdef bytearray buffer  # None: closed
     cdef Py_ssize_t capacity
     cdef int64_t base

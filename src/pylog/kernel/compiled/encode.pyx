@@ -41,7 +41,7 @@ cdef class OpenBatch:
             raise ValueError(f"{reserve} bytes cannot be reserved")
         self.limit = limit
         self.size = reserve
-        self.count = 0
+        self.count = self.last = 0
         self.base = self.newest = -1
         self.buffer = bytearray()
         self.capacity = 0
@@ -90,6 +90,7 @@ cdef class OpenBatch:
         elif timestamp > self.newest:
             self.newest = timestamp
         self.size += size
+        self.last = size
         self.count += 1
         return self.count - 1
 
