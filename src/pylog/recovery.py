@@ -292,6 +292,9 @@ class Recovery:
             for window in segment.recover():
                 fault = window.fault
                 self._follow(segment, window)
+            if fault is None and self._skips_what_was_promised(segment):
+                self._misplaced(segment)
+                continue
             if fault is None or fault.offset >= self.promised:
                 self._keep_aborted(segment, known)
                 segment.aborted.trim()
@@ -329,6 +332,12 @@ class Recovery:
             *self.key, damage.offset, damage.next_offset - 1, path, damage.position, damage.end - damage.position,
             reason,
         )  # fmt: skip
+
+    def _skips_what_was_promised(self, segment: Segment) -> bool:
+        """Whether no batch ends where the durable offset is, and a later one follows: a batch did end there."""
+        if not segment.base_offset < self.promised < segment.next_offset:
+            return False
+        return segment.boundary(self.promised)[1] < self.promised
 
     def _misplaced(self, segment: Segment) -> None:
         """Quarantine the last batch of a segment: it says that it lies beyond the end of the log."""

@@ -135,3 +135,22 @@ def test_a_lie_behind_damage_is_not_believed_either() -> None:
     assert caught.value.position == damaged_at
     log.append("after it")
     assert log.values(20) == ["after it"]
+
+
+@pytest.mark.parametrize("bit", [0, 8, 20, 29])
+def test_a_last_batch_that_says_it_lies_further_on_is_damage_after_an_unclean_stop_too(bit: int) -> None:
+    """No CRC covers where a batch lies; but what was promised ended with a batch."""
+    log = Log()
+    log.fill(60)
+    log.partition.sync()
+    segment, _ = log.partition.segments[-1]
+    position, size = positions(segment)[59]
+    change(log, segment, position, (59 ^ 1 << bit if bit else 61).to_bytes(8, "big"))
+    partition = log.reopen(Checkpoint(clean=False, durable_offset=60, recovery_point=60, high_watermark=60))
+    assert [(lost.offset, lost.next_offset, lost.bytes_lost) for lost in partition.quarantined] == [(59, 60, size)]
+    assert partition.next_offset == 60
+    assert log.append("goes on").base_offset == 60
+    assert log.values(60) == ["goes on"]
+    with pytest.raises(CorruptBatch):
+        partition.read(59, 100, upto=60)
+    partition.check()
