@@ -6,12 +6,15 @@ is looked for again when that is gone: its owner may have moved it.
 What may be seen of a partition, and how it is read while its owner goes on, is said in `shared`. Logs and indexes are
 read with `pread`, never mapped: a map of a file that the owner cuts would kill this process.
 
-Waiting for more is polling: the owner knows nothing of its readers.
+The owner knows nothing of its readers: who waits for more sleeps until the kernel says that something in the directory
+was written, what is published among it, and looks; where the kernel says nothing, it looks every few milliseconds.
 """
 
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from select import POLLIN, poll
 from typing import Any
 from uuid import UUID
 
@@ -30,7 +33,7 @@ from pylog.directory import (
     require_log,
 )
 from pylog.errors import Closed, PylogError, ReadOnly
-from pylog.files import Files, join
+from pylog.files import Files, Watch, join
 from pylog.future import Future, completed
 from pylog.message import (
     ClusterMetadata,
@@ -78,6 +81,7 @@ class Reader:
         self._lock = threading.RLock()
         self._partitions: dict[tuple[TopicPartition, UUID], SharedPartition] = {}
         self._published: dict[str, Published] = {}
+        self._watches: list[Watch] = []  # nobody waits at these; to close one takes the kernel milliseconds
         self.image = MetadataImage()
         self._log: SharedPartition | None = None
         self._replayed = 0
@@ -190,17 +194,42 @@ class Reader:
     # --- answers ---------------------------------------------------------------------------------------------------
 
     def _fetch(self, message: Fetch) -> Fetched:
+        fetched = self._read(message)
+        if message.max_wait_ms <= 0 or _is_enough(message, fetched):
+            return fetched
         deadline = self._clock.tick_ms() + message.max_wait_ms
+        watch = self._watch()
+        try:
+            return self._await(message, deadline, watch)
+        finally:
+            if watch is not None:
+                self._watches.append(watch)
+
+    def _watch(self) -> Watch | None:
+        """A watch that no other call has: whoever takes its word takes it from all. None for several directories."""
+        if not self._published or len(self._paths) > 1:
+            return None
+        with suppress(IndexError):
+            return self._watches.pop()
+        return self._files.watch(self._paths[0])
+
+    def _await(self, message: Fetch, deadline: int, watch: Watch | None) -> Fetched:
+        """Look again whenever the owner has published something, or now and then where nobody says so."""
+        told = poll()
+        if watch is not None:
+            told.register(watch, POLLIN)
+            watch.take()
         pause_ms = POLL_MS_MIN
         while True:
             fetched = self._read(message)
-            size = sum(len(part.data) for part in fetched.parts)
-            failed = any(part.error is not None for part in fetched.parts)
             left_ms = deadline - self._clock.tick_ms()
-            if size >= max(message.min_bytes, 1) or failed or left_ms <= 0:
+            if left_ms <= 0 or _is_enough(message, fetched):
                 return fetched
-            time.sleep(min(pause_ms, left_ms) / 1000)
-            pause_ms = min(pause_ms * 2, POLL_MS_MAX)
+            if watch is None:
+                time.sleep(min(pause_ms, left_ms) / 1000)
+                pause_ms = min(pause_ms * 2, POLL_MS_MAX)
+            elif told.poll(left_ms):
+                watch.take()
 
     def _read(self, message: Fetch) -> Fetched:
         parts: list[FetchedPart] = []
@@ -231,6 +260,13 @@ class Reader:
             partition.close()
         for published in self._published.values():
             published.close()
+        for watch in self._watches:
+            watch.close()
+
+
+def _is_enough(message: Fetch, fetched: Fetched) -> bool:
+    size = sum(len(part.data) for part in fetched.parts)
+    return size >= max(message.min_bytes, 1) or any(part.error is not None for part in fetched.parts)
 
 
 def image_of_folders(files: Files, paths: Sequence[str]) -> MetadataImage:

@@ -6,14 +6,15 @@ disk full, or takes its last descriptor.
 
 import os
 import resource
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from pylog.errors import Closed, DirectoryLocked, DiskFull, ReadOnly, StorageError
-from pylog.files import DiskFiles, refuse_network
+from pylog.errors import Closed, DirectoryLocked, DiskFull, LogNotFound, ReadOnly, StorageError
+from pylog.files import DiskFiles, MemoryFiles, refuse_network
 from pylog.files.disk_file import DiskFile
 from pylog.files.lock import close_inherited
 
@@ -277,3 +278,58 @@ def test_a_forked_child_has_no_locks(tmp_path: Path) -> None:
     close_inherited()
     DiskFiles().lock(path, "pylog").close()
     lock.close()
+
+
+def test_what_is_being_written_keeps_its_descriptor(tmp_path: Path) -> None:
+    files = DiskFiles(max_open=2)
+    paths = [str(tmp_path / name) for name in "abcd"]
+    made = [files.open(path, create=True) for path in paths]
+    assert all(isinstance(file, DiskFile) for file in made)
+    first, second = made[2:]
+    assert isinstance(first, DiskFile)
+    assert isinstance(second, DiskFile)
+    first.writing = True
+    made[0].read(0, 1)
+    assert first.descriptor >= 0
+    assert second.descriptor < 0
+    first.writing = False
+    # It is passed over once for having written, and goes the next time.
+    first.write(0, b"x")
+    made[1].read(0, 1)
+    assert first.descriptor >= 0
+    made[0].read(0, 1)
+    made[3].read(0, 1)
+    assert first.descriptor < 0
+    first.write(1, b"y")
+    assert first.read(0, 9) == b"xy"
+
+
+def test_a_file_that_cannot_be_opened_for_a_write_is_not_cut(tmp_path: Path) -> None:
+    other = DiskFiles(max_open=1)
+    gone = other.open(str(tmp_path / "g"), create=True)
+    gone.write(0, b"abc")
+    other.open(str(tmp_path / "h"), create=True)
+    other.remove(gone.path)
+    with pytest.raises(LogNotFound):
+        gone.write(3, b"d")
+    assert gone.size() == 3
+
+
+def test_a_watch_tells_of_writes_in_its_directory(tmp_path: Path) -> None:
+    files = DiskFiles()
+    file = made(tmp_path / "f", b"abc")
+    watch = files.watch(str(tmp_path))
+    assert watch is not None
+    watch.take()
+    told = select.poll()
+    told.register(watch, select.POLLIN)
+    assert told.poll(0) == []
+    file.write(3, b"d")
+    assert told.poll(0) != []
+    watch.take()
+    assert told.poll(0) == []
+    watch.close()
+    assert files.watch(str(tmp_path / "nothing")) is None
+    with no_descriptor_left():
+        assert files.watch(str(tmp_path)) is None
+    assert MemoryFiles().watch(".") is None

@@ -9,6 +9,7 @@ import pytest
 
 import pylog
 from pylog import Record, errors
+from pylog.files import DiskFiles
 
 
 def fill(log: pylog.Log, count: int, size: int = 10, topic: str = "t") -> None:
@@ -179,3 +180,22 @@ def test_directories_without_a_list_of_topics_are_read_together(tmp_path: Path) 
     assert all(list(path.glob("t-*")) for path in paths)
     with pylog.open(paths, mode="read") as reader:
         assert everything(reader) == wanted
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_reader_that_waits_is_woken_by_what_is_published(
+    tmp_path: Path, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not told:
+        monkeypatch.setattr(DiskFiles, "watch", lambda _, path: None)
+    with pylog.open(tmp_path, flush="none") as owner, pylog.open(tmp_path, mode="read") as reader:
+        owner.create_topic("t")
+        fill(owner, 1)
+        with reader.consumer("t", auto_offset_reset="earliest") as consumer:
+            assert len(consumer.poll(5000)) == 1
+            for _ in range(3):
+                writing = threading.Timer(0.01, fill, args=(owner, 1))
+                writing.start()
+                assert len(consumer.poll(20_000)) == 1
+                writing.join()
+            assert consumer.poll(1) == []

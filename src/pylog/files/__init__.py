@@ -21,5 +21,6 @@ from pylog.files.disk import DiskFiles
 from pylog.files.memory import MemoryFiles
 from pylog.files.mounts import refuse_network
 from pylog.files.protocol import File, Files, FileStat, Lock, join
+from pylog.files.watch import Watch
 
-__all__ = ["DiskFiles", "File", "FileStat", "Files", "Lock", "MemoryFiles", "join", "refuse_network"]
+__all__ = ["DiskFiles", "File", "FileStat", "Files", "Lock", "MemoryFiles", "Watch", "join", "refuse_network"]

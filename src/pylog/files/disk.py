@@ -16,6 +16,7 @@ from pylog.files.descriptors import CREATE_MODE, Descriptors
 from pylog.files.disk_file import DiskFile
 from pylog.files.lock import FileLock
 from pylog.files.protocol import File, FileStat, Lock, refuse_write, typed_error
+from pylog.files.watch import Watch, watch
 
 
 class DiskFiles:
@@ -130,6 +131,9 @@ class DiskFiles:
             self._sync_path(path or ".")
         except OSError as error:
             raise typed_error(error, "sync", path) from error
+
+    def watch(self, path: str) -> Watch | None:
+        return watch(path)
 
     def lock(self, path: str, text: str) -> Lock:
         self._check_writable("lock", path)

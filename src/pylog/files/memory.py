@@ -253,6 +253,10 @@ class MemoryFiles:
             if path not in self._dirs:
                 raise self._missing("sync", path)
 
+    def watch(self, path: str) -> None:
+        # Nobody else can see what is in memory.
+        return None
+
     def lock(self, path: str, text: str) -> Lock:
         path = posixpath.normpath(path)
         if path in self.locked:

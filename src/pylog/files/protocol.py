@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pylog.errors import DirectoryLocked, DiskFull, LogNotFound, ReadOnly, StorageError
+from pylog.files.watch import Watch
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DENIED = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
@@ -141,6 +142,9 @@ class Files(Protocol):
 
     def sync_dir(self, path: str) -> None:
         """Make the names in a directory durable."""
+
+    def watch(self, path: str) -> Watch | None:
+        """Word of what is written in the directory `path` from now on; None where there is none to be had."""
 
     def lock(self, path: str, text: str) -> Lock:
         """Take the exclusive lock on the file `path` (made if missing, never removed) and write pid and `text` into it.

@@ -225,6 +225,9 @@ class CrashFiles:
     def read_file(self, path: str) -> bytes:
         return self._files.read_file(path)
 
+    def watch(self, path: str) -> None:
+        return None
+
     def lock(self, path: str, text: str) -> Lock:
         return self._files.lock(path, text)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pylog.errors import StorageError
-from pylog.files import File, Files, FileStat, Lock
+from pylog.files import File, Files, FileStat, Lock, Watch
 from pylog.files.protocol import typed_error
 
 T = TypeVar("T")
@@ -207,6 +207,9 @@ class FaultFiles:
 
     def sync_dir(self, path: str) -> None:
         self._do("sync_dir", path, lambda: self.inner.sync_dir(path))
+
+    def watch(self, path: str) -> Watch | None:
+        return self.inner.watch(path)
 
     def lock(self, path: str, text: str) -> Lock:
         return self._do("lock", path, lambda: self.inner.lock(path, text))
