@@ -304,6 +304,41 @@ def test_what_is_being_written_keeps_its_descriptor(tmp_path: Path) -> None:
     assert first.read(0, 9) == b"xy"
 
 
+def test_when_all_are_in_use_more_are_open_than_there_should_be(tmp_path: Path) -> None:
+    files = DiskFiles(max_open=1)
+    first = made_by(files, tmp_path / "a")
+    first.writing = True
+    second = made_by(files, tmp_path / "b")
+    assert first.descriptor >= 0
+    assert second.descriptor >= 0
+    first.writing = False
+    third = made_by(files, tmp_path / "c")
+    assert (first.descriptor, second.descriptor) == (-1, -1)
+    assert third.descriptor >= 0
+
+
+def test_a_file_closed_during_a_read_keeps_its_descriptor_until_the_end_of_it(tmp_path: Path) -> None:
+    file = made(tmp_path / "f", b"abc")
+    file._pin()
+    file.close()
+    assert file.descriptor >= 0
+    file._unpin()
+    assert file.descriptor < 0
+
+
+def test_what_is_written_into_reserved_space_leaves_the_rest_of_it(tmp_path: Path) -> None:
+    file = made(tmp_path / "f", b"abc")
+    file.allocate(100)
+    file.write(3, b"def")
+    assert (file.size(), os.path.getsize(file.path)) == (6, 100)
+
+
+def made_by(files: DiskFiles, path: Path) -> DiskFile:
+    file = files.open(str(path), create=True)
+    assert isinstance(file, DiskFile)
+    return file
+
+
 def test_a_file_that_cannot_be_opened_for_a_write_is_not_cut(tmp_path: Path) -> None:
     other = DiskFiles(max_open=1)
     gone = other.open(str(tmp_path / "g"), create=True)
