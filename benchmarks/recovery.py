@@ -2,8 +2,8 @@
 
 A process writes a log with flush="none" and kills itself, so nothing is known to be durable, and opening reads it all:
 CRCs, offsets, index entries, producers. Batches of 1,000 records, and of 1. Each round recovers a copy of its own,
-which is on the disk before the time begins: opening syncs what it gives, and writing what a dead process has left in the
-page cache is the disk's time, which a read does not take.
+which is on the disk before the time begins: opening syncs what it gives, and writing what a dead process has left in
+the page cache is the disk's time, which a read does not take.
 """
 
 import os
