@@ -225,19 +225,29 @@ class LogFile:
         Nothing and a third number above 0: read on from begin, at least so many bytes.
         """
         position, size, begin = 0, len(data), -1
+        offset, upto, end, max_bytes, written = wanted
+        written_end = min(end, written)
         while position + _PREFIX.size <= size:
             base, length, epoch, last_delta = _PREFIX.unpack_from(data, position)
-            if base >= wanted.upto and base < wanted.end:
+            if upto <= base < end:
                 return max(begin, 0), position if begin >= 0 else 0, 0
-            self._check_header(base, length, epoch, last_delta, at + position, wanted, walked)
+            limit = written_end if base < written else end
+            if (
+                length < _MIN_LENGTH
+                or last_delta < 0
+                or base < walked.offset
+                or base + last_delta >= limit
+                or epoch < walked.epoch
+            ):
+                raise self._nonsense(_misfit(base, length, epoch, last_delta, limit, walked), at + position, offset)
             following = position + LOG_OVERHEAD + length
-            if begin < 0 and base + last_delta >= wanted.offset:
+            if begin < 0 and base + last_delta >= offset:
                 begin = position
-            if begin >= 0 and (following > size or (position > begin and following - begin > wanted.max_bytes)):
+            if begin >= 0 and (following > size or (position > begin and following - begin > max_bytes)):
                 break
             walked.offset, walked.epoch = base + last_delta + 1, epoch
             position = following
-            if walked.offset >= wanted.upto:
+            if walked.offset >= upto:
                 # What follows is nobody's business yet, and another process may be writing it right now.
                 return max(begin, 0), position if begin >= 0 else 0, 0
         if begin < 0:
@@ -245,25 +255,6 @@ class LogFile:
         if position == begin:
             return begin, begin, LOG_OVERHEAD + int(_PREFIX.unpack_from(data, begin)[1])
         return begin, position, 0
-
-    def _check_header(
-        self, base: int, length: int, epoch: int, last_delta: int, position: int, wanted: Wanted, walked: _Walk
-    ) -> None:
-        """What the CRC of a batch does not cover has to follow from its neighbours."""
-        if length < _MIN_LENGTH or last_delta < 0:
-            raise self._nonsense(
-                f"a batch header says length {length} and last offset delta {last_delta}", position, wanted.offset
-            )
-        end = min(wanted.end, wanted.written) if base < wanted.written else wanted.end
-        if base < walked.offset or base + last_delta >= end:
-            raise self._nonsense(
-                f"a batch header says offsets {base} to {base + last_delta}, which cannot be between {walked.offset} "
-                f"and {end}", position, wanted.offset,
-            )  # fmt: skip
-        if epoch < walked.epoch:
-            raise self._nonsense(
-                f"a batch header says leader epoch {epoch} after epoch {walked.epoch}", position, wanted.offset
-            )
 
     def check_following(self, position: int, offset: int, epoch: int, head: bytes = b"") -> None:
         """Whether the batch at `position`, if there is one, can follow one that ends before `offset`: no CRC covers
@@ -364,3 +355,13 @@ class LogFile:
             return None
         spans, _, _ = walk(self.file.read(position, LOG_OVERHEAD + length), check_crc=True)
         return int(base) if len(spans) == 1 else None
+
+
+def _misfit(base: int, length: int, epoch: int, last_delta: int, limit: int, walked: _Walk) -> str:
+    """Why a batch header cannot be: what the CRC does not cover has to follow from its neighbours."""
+    last = base + last_delta
+    if length < _MIN_LENGTH or last_delta < 0:
+        return f"a batch header says length {length} and last offset delta {last_delta}"
+    if base < walked.offset or last >= limit:
+        return f"a batch header says offsets {base} to {last}, which cannot be between {walked.offset} and {limit}"
+    return f"a batch header says leader epoch {epoch} after epoch {walked.epoch}"
