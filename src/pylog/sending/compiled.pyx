@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The twin of `pure`, with a `send` that adds most records itself.
 
 From the moment a record's time is known until its future is made no Python code runs and no object is made that the
@@ -12,7 +12,7 @@ from cpython.list cimport PyList_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_CheckExact
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
 from pylog.kernel.compiled.encode cimport OpenBatch
@@ -324,6 +324,7 @@ cdef class Sender:
         cdef Route route
         cdef ProducerBatch batch
         cdef int64_t number
+        cdef uint32_t hashed
         cdef Py_ssize_t index
         cdef Py_ssize_t bound = RECORD_MOST + length(value) + length(key)
         cdef int overflows = 0
@@ -335,8 +336,8 @@ cdef class Sender:
         elif key is None:
             number = route.sticky.current
         else:
-            number = kafka_hash(<Bytes>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key)) & 0x7FFFFFFF
-            number %= max(PyList_GET_SIZE(route.batches), 1)
+            hashed = kafka_hash(<Bytes>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key)) & 0x7FFFFFFF
+            number = hashed % max(<uint32_t>PyList_GET_SIZE(route.batches), <uint32_t>1)
         if overflows or not 0 <= number < PyList_GET_SIZE(route.batches):
             return None
         batch = route.batches[number]
