@@ -334,8 +334,11 @@ class Recovery:
         )  # fmt: skip
 
     def _skips_what_was_promised(self, segment: Segment) -> bool:
-        """Whether no batch ends where the durable offset is, and a later one follows: a batch did end there."""
-        if not segment.base_offset < self.promised < segment.next_offset:
+        """Whether no batch of the last segment ends where the durable offset is, and a later one follows.
+
+        A batch did end there. In other segments compaction may have taken it away.
+        """
+        if segment is not self.segments.active or not segment.base_offset < self.promised < segment.next_offset:
             return False
         return segment.boundary(self.promised)[1] < self.promised
 
