@@ -301,6 +301,7 @@ def test_what_is_being_written_keeps_its_descriptor(tmp_path: Path) -> None:
     made[3].read(0, 1)
     assert first.descriptor < 0
     first.write(1, b"y")
+    assert first._opened() == first.descriptor
     assert first.read(0, 9) == b"xy"
 
 
