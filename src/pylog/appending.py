@@ -138,7 +138,7 @@ class AppendingPartition(WrittenPartition):
                 self._check_bound(batch.size, now_ms)
             base_offset = self.next_offset
             batch.stamp(base_offset, epoch)
-            if epoch > self.epochs.latest or base_offset < self.epochs.latest_start:
+            if epoch != self.epochs.latest or base_offset < self.epochs.latest_start:
                 self._note_epochs((batch,))
             segment = self._local.active
             if segment.should_roll(batch.size, batch.last_offset, batch.max_timestamp, now_ms):

@@ -33,7 +33,7 @@ class LeaderEpochs:
         self.latest = NO_EPOCH
         """The latest epoch, or -1."""
         self.latest_start = 0
-        """Where it starts."""
+        """Where it starts: beyond the end of the log where the append that began it was refused."""
         self._entries: tuple[tuple[int, int], ...] = ()
         if files.stat(path) is not None:
             self._take(tuple(read_epochs(files, path)))

@@ -105,3 +105,14 @@ def test_a_transaction_that_was_not_verified_is_refused() -> None:
     assert log.partition.last_stable_offset == 3
     assert log.partition.expire_producers(NOW + (1 << 40)) == [7]
     assert log.partition.producers.entries() == {}
+
+
+def test_an_epoch_that_a_refused_append_has_noted_begins_where_its_records_do() -> None:
+    log = Log()
+    log.append("a")
+    far = batch(31, b"x" * 2000, epoch=1)
+    with pytest.raises(RecordBatchTooLarge):
+        log.partition.append_follower(bytes(far.data), epoch=1, now_ms=NOW)
+    assert log.partition.epochs.entries[-1] == (1, 31)
+    log.partition.append(batch(0), epoch=1, now_ms=NOW)
+    assert log.partition.epochs.entries[-1] == (1, 1)
