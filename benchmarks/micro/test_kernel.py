@@ -16,8 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from harness import KEY_BYTES, MIB, VALUE_BYTES, keys_and_values
 from pylog.batch import encode_rows
-from pylog.compaction.keymap import KeyMap
-from pylog.kernel import BatchScope, decode_records, encode_records, keep_records, murmur2, scan_records, walk
+from pylog.kernel import BatchScope, KeyTable, decode_records, encode_records, keep_records, murmur2, scan_records, walk
 from pylog.kernel.columns import decode_columns
 
 COUNT = 1000
@@ -81,19 +80,19 @@ def test_scan(benchmark: Benchmark) -> None:
 
 def test_filter(benchmark: Benchmark) -> None:
     spans = scan_records(PAYLOAD, COUNT, 0, COUNT - 1, BATCH.base_timestamp, None)
-    kept = benchmark(keep_records, PAYLOAD, spans[::2], BATCH.base_timestamp)
+    kept = benchmark(keep_records, spans.select(b"\x01\x00" * (COUNT // 2)), BATCH.base_timestamp)
     assert len(PAYLOAD) * 0.4 < len(kept) < len(PAYLOAD) * 0.6
 
 
-def test_key_map(benchmark: Benchmark) -> None:
+def test_key_table(benchmark: Benchmark) -> None:
     spans = scan_records(PAYLOAD, COUNT, 0, COUNT - 1, BATCH.base_timestamp, None)
-    keys = KeyMap(1 << 20)
+    keys = KeyTable(1 << 16, 1 << 15)
 
-    def probe() -> list[int]:
-        assert keys.put(spans)
-        return keys.newest(spans)
+    def probe() -> bytes:
+        assert keys.put(spans, 0)[0]
+        return bytes(keys.judge(spans, COUNT))
 
-    assert benchmark(probe) == list(range(COUNT))
+    assert len(benchmark(probe)) == COUNT
 
 
 def test_murmur2(benchmark: Benchmark) -> None:
