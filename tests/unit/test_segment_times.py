@@ -72,6 +72,16 @@ def test_a_batch_that_says_it_reaches_into_the_next_segment_ends_the_search() ->
     assert (caught.value.path, caught.value.offset) == (segment.path, 7)
 
 
+def test_the_largest_time_is_read_from_the_log_where_the_time_index_is_not_what_was_sealed() -> None:
+    log = made((5, 7), (3,))
+    assert log.partition.close()
+    path = f"{DIRECTORY}/{0:020d}.timeindex"
+    assert len(log.files.read_file(path)) > 0
+    log.files.replace_file(path, b"")
+    segment = Segment(log.files, DIRECTORY, 0, log.config, active=False)
+    assert (segment.largest_timestamp, segment.largest_timestamp_offset) == (NOW + 7, 1)
+
+
 def test_a_cut_is_found_behind_more_than_one_window() -> None:
     log = Log(segment_bytes=100 << 20, index_interval_bytes=50 << 20)
     values = log.fill(8, size=400_000)

@@ -145,3 +145,8 @@ def test_a_full_disk_in_the_middle_of_a_truncation_latches() -> None:
     with pytest.raises(PartitionFailed):
         log.append("b")
     assert log.reopen().next_offset in (0, 50)
+
+
+def test_a_partition_that_is_not_open_has_nothing_to_tell() -> None:
+    state = Log().make().state()
+    assert (state.next_offset, state.data_end, state.failed) == (0, 0, False)
