@@ -183,14 +183,14 @@ def look_at(log: pylog.Log, name: str, starts: list[int], seen: Seen) -> None:
             start, end = seen.values.get(f"{name} start"), seen.values.get(f"{what} end")
             if start is not None and end is not None:
                 consume(consumer, key, range(start, end), starts, seen, what)
-    for ms in TIMES:
-        seen.ask(f"{name} time {ms}", partial(consumer_times, log, key, ms))
+    with log.consumer() as consumer:
+        for ms in TIMES:
+            seen.ask(f"{name} time {ms}", partial(time_found, consumer, key, ms))
     seen.ask(f"{name} next", lambda: log.topic(name)[0].next_offset)
 
 
-def consumer_times(log: pylog.Log, key: pylog.TopicPartition, ms: int) -> tuple[int, int] | None:
-    with log.consumer() as consumer:
-        found = consumer.offsets_for_times({key: NOW_MS + ms})[key]
+def time_found(consumer: pylog.Consumer, key: pylog.TopicPartition, ms: int) -> tuple[int, int] | None:
+    found = consumer.offsets_for_times({key: NOW_MS + ms})[key]
     return None if found is None else (found.offset, found.timestamp)
 
 

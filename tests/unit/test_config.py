@@ -141,6 +141,15 @@ def test_defaults_stand_where_nothing_is_said() -> None:
     assert defaults.segment_ms == 5
 
 
+@pytest.mark.parametrize("cls", [TopicConfig, NodeConfig, ProducerConfig, ConsumerConfig])
+def test_a_default_is_a_value_of_its_kind(cls: Any) -> None:
+    options = [one for one in fields(cls) if "kind" in one.metadata]
+    assert len(options) > 0
+    for one in options:
+        value = one.metadata["kind"].parse(one.default)
+        assert (value, type(value)) == (one.default, type(one.default))
+
+
 def test_lags_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(InvalidConfig, match=r"min\.compaction\.lag\.ms=6 is over max\.compaction\.lag\.ms=5"):
         TopicConfig(min_compaction_lag_ms=6, max_compaction_lag_ms=5)

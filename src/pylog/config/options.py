@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, Protocol, Self
 
 from pylog.errors import InvalidConfig
@@ -179,8 +180,11 @@ def option(default: object, kind: Kind, *, broker: str = "", stored: Kind | None
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     def __post_init__(self) -> None:
+        defaults = self._defaults()
         for name, kind in self._kinds().items():
-            object.__setattr__(self, name, parse_as(kafka_name(name), kind, getattr(self, name)))
+            value = getattr(self, name)
+            if value is not defaults[name]:  # a default is a value of its kind, and nearly all are defaults
+                object.__setattr__(self, name, parse_as(kafka_name(name), kind, value))
         self._check_together()
 
     def _check_together(self) -> None:
@@ -196,8 +200,14 @@ class Config:
         return cls(**by_field(configs, cls._kinds(), cls._elsewhere()))
 
     @classmethod
+    @cache
     def _kinds(cls) -> dict[str, Kind]:
         return {option.name: option.metadata["kind"] for option in fields(cls) if "kind" in option.metadata}
+
+    @classmethod
+    @cache
+    def _defaults(cls) -> dict[str, object]:
+        return {option.name: option.default for option in fields(cls)}
 
     @classmethod
     def _elsewhere(cls) -> str:
