@@ -41,7 +41,7 @@ from harness import (
     skipping,
     stopwatch,
 )
-from pylog.batch import encode_rows
+from pylog.batch import encode
 from pylog.cleaner import clean
 from pylog.partition import Checkpoint, Partition
 from storage import NOW_MS
@@ -66,7 +66,7 @@ def fill(partition: Partition) -> None:
             (text[index : index + VALUE_BYTES], b"%08d" % draw.randrange(KEYS), NOW_MS, ())
             for index in range(start, start + BATCH)
         ]
-        partition.append(encode_rows(rows, now_ms=NOW_MS), epoch=0, now_ms=NOW_MS)
+        partition.append(encode(rows, now_ms=NOW_MS), epoch=0, now_ms=NOW_MS)
     partition.roll(NOW_MS)
 
 

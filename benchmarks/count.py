@@ -31,16 +31,16 @@ NOW_MS = 1_700_000_000_000
 
 def works() -> dict[str, Callable[[], object]]:
     """What is counted, each a call for a whole batch."""
-    from pylog.batch import encode_rows
+    from pylog.batch import encode
     from pylog.kernel import BatchScope, decode_records, encode_records
 
     rows = [(value, key, NOW_MS + index, ()) for index, (key, value) in enumerate(keys_and_values(RECORDS))]
-    payload = bytes(encode_rows(rows, now_ms=NOW_MS).payload())
+    payload = bytes(encode(rows, now_ms=NOW_MS).payload())
     scope = BatchScope("bench", 0, 0, 0)
     return {
         "encode": lambda: encode_records(rows, NOW_MS),
         "decode": lambda: decode_records(payload, RECORDS, 0, NOW_MS, None, scope),
-        "encode and CRC": lambda: encode_rows(rows, now_ms=NOW_MS),
+        "encode and CRC": lambda: encode(rows, now_ms=NOW_MS),
     }
 
 

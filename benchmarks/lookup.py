@@ -12,7 +12,7 @@ from pathlib import Path
 
 import storage
 from harness import Measured, at_most, figure, measure, report, scaled, scratch, stopwatch
-from pylog.batch import encode_rows
+from pylog.batch import encode
 from pylog.partition import Checkpoint, Partition
 from storage import NOW_MS
 
@@ -30,11 +30,9 @@ def make(folder: Path, segments: int) -> None:
     partition = storage.created(folder, **SMALL)
     for number in range(segments):
         rows = [(b"x" * 100, b"key", NOW_MS + 100 * number + index, ()) for index in range(EACH)]
-        partition.append(encode_rows(rows, now_ms=NOW_MS), epoch=0, now_ms=NOW_MS)
+        partition.append(encode(rows, now_ms=NOW_MS), epoch=0, now_ms=NOW_MS)
         if number < segments - 1:
             partition.roll(NOW_MS)
-        if number % 100 == 0:
-            partition.sync()  # a roll looks at every segment that was not synced
     partition.close()
 
 
@@ -49,7 +47,7 @@ class Opened:
         self.draw = random.Random(1)
 
     def append(self) -> float:
-        batches = [encode_rows(ROW, now_ms=NOW_MS) for _ in range(LOOKUPS)]
+        batches = [encode(ROW, now_ms=NOW_MS) for _ in range(LOOKUPS)]
         taken = stopwatch()
         for batch in batches:
             self.partition.append(batch, epoch=0, now_ms=NOW_MS)

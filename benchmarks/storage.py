@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import UUID
 
 from harness import MIB, keys_and_values, stopwatch
-from pylog.batch import Batch, encode_rows
+from pylog.batch import Batch, encode
 from pylog.config import TopicConfig
 from pylog.files import DiskFiles
 from pylog.partition import Partition
@@ -32,7 +32,7 @@ def encoded(records: int, *, seed: int = 1, first_key: int = 0) -> Batch:
         (value, b"%08d" % (first_key + index), NOW_MS, ())
         for index, (_, value) in enumerate(keys_and_values(records, seed))
     ]
-    return encode_rows(rows, now_ms=NOW_MS)
+    return encode(rows, now_ms=NOW_MS)
 
 
 def fill(partition: Partition, size: int, records: int) -> int:

@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from harness import KEY_BYTES, MIB, VALUE_BYTES, keys_and_values
-from pylog.batch import encode_rows
+from pylog.batch import encode
 from pylog.kernel import BatchScope, KeyTable, decode_records, encode_records, keep_records, murmur2, scan_records, walk
 from pylog.kernel.columns import decode_columns
 
@@ -23,7 +23,7 @@ COUNT = 1000
 NOW_MS = 1_700_000_000_000
 ROWS = [(value, key, NOW_MS + index, ()) for index, (key, value) in enumerate(keys_and_values(COUNT))]
 WITH_HEADERS = [(value, key, time, (("trace", b"0123456789abcdef"),)) for value, key, time, _ in ROWS]
-BATCH = encode_rows(ROWS, now_ms=NOW_MS)
+BATCH = encode(ROWS, now_ms=NOW_MS)
 PAYLOAD = bytes(BATCH.payload())
 SCOPE = BatchScope("bench", 0, 0, 0)
 
@@ -35,7 +35,7 @@ def stream(records: int) -> bytes:
     data, offset = bytearray(), 0
     while len(data) < MIB:
         at = offset % COUNT
-        batch = encode_rows(ROWS[at : at + records], now_ms=NOW_MS, base_offset=offset)
+        batch = encode(ROWS[at : at + records], now_ms=NOW_MS, base_offset=offset)
         batch.stamp(offset, 0)
         data += batch.data
         offset += records
@@ -57,7 +57,7 @@ def test_decode(benchmark: Benchmark) -> None:
 
 
 def test_decode_with_headers(benchmark: Benchmark) -> None:
-    payload = bytes(encode_rows(WITH_HEADERS, now_ms=NOW_MS).payload())
+    payload = bytes(encode(WITH_HEADERS, now_ms=NOW_MS).payload())
     assert len(benchmark(decode_records, payload, COUNT, 0, BATCH.base_timestamp, None, SCOPE)) == COUNT
 
 

@@ -362,9 +362,6 @@ def seal(
     return batch
 
 
-encode_rows = encode
-
-
 def split(data: Buffer, *, check_crc: bool = False) -> Iterator[Batch]:
     """The whole batches in `data`, one after the other; a batch cut off at the end is dropped.
 

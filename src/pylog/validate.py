@@ -19,7 +19,7 @@ whole batch. A batch of which nothing has to change keeps its bytes, CRC include
 from collections.abc import Sequence
 from typing import NoReturn
 
-from pylog.batch import CODEC_MASK, CONTROL_BIT, TIMESTAMP_TYPE_BIT, Batch, Buffer, Origin, encode_rows
+from pylog.batch import CODEC_MASK, CONTROL_BIT, TIMESTAMP_TYPE_BIT, Batch, Buffer, Origin, encode
 from pylog.compression import Codec
 from pylog.config import TopicConfig
 from pylog.errors import (
@@ -253,7 +253,7 @@ def _recompressed(batch: Batch, records: list[ConsumerRecord], codec: Codec, con
         Codec.LZ4: config.compression_lz4_level,
         Codec.ZSTD: config.compression_zstd_level,
     }
-    return encode_rows(
+    return encode(
         ((r.value, r.key, r.timestamp, r.headers) for r in records),
         now_ms=NO_TIMESTAMP,
         codec=codec,

@@ -13,7 +13,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.batch import Batch, columns, encode_rows, split
+from pylog.batch import Batch, columns, encode, split
 from pylog.compression import LIMIT_BYTES, LIMIT_RATIO, Codec, decompress
 from pylog.errors import CorruptBatch, PylogError
 from pylog.kernel import BatchScope, decode_records, walk
@@ -30,7 +30,7 @@ ROWS = [
     (bytes(range(256)) * 5, b"", T0 - 1, ()),
     (b"value " * 300, None, T0, (("name", b"x" * 100),)),
 ]
-GOOD = [bytes(encode_rows(ROWS, now_ms=T0, codec=codec).data) for codec in Codec]
+GOOD = [bytes(encode(ROWS, now_ms=T0, codec=codec).data) for codec in Codec]
 
 flips = st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 255)), min_size=1, max_size=6)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pylog.batch import Batch, columns, encode_rows, split
+from pylog.batch import Batch, columns, encode, split
 from pylog.compression import Codec
 from pylog.errors import PylogError
 from pylog.kernel import ConsumerRecord, murmur2, walk
@@ -67,7 +67,7 @@ def is_a_producers(case: Case) -> bool:
 
 
 def encoded(case: Case) -> Batch:
-    batch = encode_rows(
+    batch = encode(
         rows_of(case), now_ms=0, codec=Codec.parse(case["codec"]), producer_id=case["producer_id"],
         producer_epoch=case["producer_epoch"], base_sequence=case["base_sequence"], transactional=case["transactional"],
     )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pylog.batch import Batch, Origin, encode_rows, split
+from pylog.batch import Batch, Origin, encode, split
 from pylog.compression import Codec
 from pylog.config import TopicConfig
 from pylog.errors import (
@@ -274,7 +274,7 @@ def test_a_batch_that_the_broker_stored_uncompressed_is_rebuilt_to_its_bytes(fix
     for config, stored in client_batches(fixtures):
         if config.compression_type != "uncompressed":
             continue
-        sent = encode_rows(
+        sent = encode(
             ((r.value, r.key, r.timestamp, r.headers) for r in stored.records("topic", 0)), now_ms=0, codec=Codec.ZSTD,
             producer_id=stored.producer_id, producer_epoch=stored.producer_epoch, base_sequence=stored.base_sequence,
             transactional=stored.is_transactional,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.batch import Batch, columns, encode_rows, split
+from pylog.batch import Batch, columns, encode, split
 from pylog.compression import Codec
 from pylog.kernel import BatchScope, ConsumerRecord, record_size_bound, walk
 
@@ -25,7 +25,7 @@ def batches(draw):
     now = draw(st.integers(0, MAX))
     base = draw(st.integers(0, MAX - len(put)))
     epoch = draw(st.integers(-1, 2**31 - 1))
-    batch = encode_rows(
+    batch = encode(
         put, now_ms=now, codec=draw(st.sampled_from(Codec)), producer_id=draw(st.integers(-1, MAX)),
         producer_epoch=draw(st.integers(-1, 2**15 - 1)), base_sequence=draw(st.integers(-1, 2**31 - 1)),
         transactional=draw(st.booleans()),
@@ -73,7 +73,7 @@ def test_batches_lie_one_after_the_other(made, cut):
 
 def batch_start(size):
     """The beginning of a batch that is not there yet."""
-    return encode_rows([(bytes(100), None, 0, ())], now_ms=0).data[:size]
+    return encode([(bytes(100), None, 0, ())], now_ms=0).data[:size]
 
 
 @given(st.lists(batches(), max_size=4), st.data())
@@ -100,5 +100,5 @@ def as_column(pairs):
 @given(rows)
 def test_the_size_bound_holds(put):
     for row in put:
-        encoded = encode_rows([(row[0], row[1], row[2], row[3])], now_ms=0)
+        encoded = encode([(row[0], row[1], row[2], row[3])], now_ms=0)
         assert encoded.size - 61 <= record_size_bound(row[0], row[1], row[3])

@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pylog.batch import Batch, Origin, encode, encode_rows, split
+from pylog.batch import Batch, Origin, encode, split
 from pylog.cleaner import clean
 from pylog.compaction.keymap import SLOT_BYTES
 from pylog.compression import Codec
@@ -31,7 +31,7 @@ rows = st.lists(st.tuples(blobs, blobs, timestamps, headers), min_size=1, max_si
 
 @st.composite
 def batches(draw):
-    batch = encode_rows(draw(rows), now_ms=T0)
+    batch = encode(draw(rows), now_ms=T0)
     batch.stamp(draw(st.integers(0, END - 200)), 0)
     if draw(st.booleans()):
         batch.stamp_append_time(draw(st.integers(0, END)))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.batch import encode_rows
+from pylog.batch import encode
 from pylog.compression import Codec
 from pylog.kernel import pure
 from pylog.testing import check_kernel
@@ -58,7 +58,7 @@ def test_fields_of_any_type(fields):
 
 @given(st.lists(rows, min_size=1, max_size=5), st.sampled_from(Codec), flips, st.integers(0, 100))
 def test_good_batches_and_damaged_ones(rows, codec, flips, cut):
-    data = bytes(encode_rows(rows, now_ms=5, codec=codec).data) * 2
+    data = bytes(encode(rows, now_ms=5, codec=codec).data) * 2
     reads_the_same(kernel, flipped(data, flips)[: len(data) - cut])
 
 

@@ -7,7 +7,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.batch import Batch, encode_rows
+from pylog.batch import Batch, encode
 from pylog.compression import Codec
 from pylog.config import TopicConfig
 from pylog.errors import PylogError
@@ -52,7 +52,7 @@ def test_trust_changes_the_work_and_never_the_result(
     codec: Codec,
     topic: TopicConfig,
 ) -> None:
-    trusted = encode_rows(records, now_ms=NOW, codec=codec)
+    trusted = encode(records, now_ms=NOW, codec=codec)
     data = bytes(trusted.data)
     foreign = result(lambda: leader_batches(data, topic, NOW)[0])
     assert result(lambda: leader_batch(trusted, topic, NOW)) == foreign
@@ -82,7 +82,7 @@ def test_any_bytes_behind_a_right_crc_come_out_sound_or_not_at_all(
     topic: TopicConfig,
     draw: st.DataObject,
 ) -> None:
-    data = bytearray(encode_rows(records, now_ms=NOW, codec=codec).data)
+    data = bytearray(encode(records, now_ms=NOW, codec=codec).data)
     for _ in range(draw.draw(st.integers(1, 3))):
         at = draw.draw(st.integers(21, len(data) - 1) | st.integers(21, 60))
         data[at] = draw.draw(st.integers(0, 255))

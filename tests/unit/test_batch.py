@@ -5,7 +5,7 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from pylog.batch import Batch, columns, encode, encode_rows, split
+from pylog.batch import Batch, columns, encode, split
 from pylog.compression import Codec
 from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.kernel import HEADER, Record
@@ -112,7 +112,7 @@ def test_an_emptied_batch_has_offsets_and_no_records():
 
 
 def test_a_control_batch_is_marked():
-    batch = encode_rows([(b"\0\0", b"\0\0\0\1", T0, ())], now_ms=T0, control=True, transactional=True)
+    batch = encode([(b"\0\0", b"\0\0\0\1", T0, ())], now_ms=T0, control=True, transactional=True)
     assert batch.attributes == 0x30
     assert Batch.parse(batch.data).is_control
     assert batch.records("topic", 0)[0].key == b"\0\0\0\1"
@@ -190,7 +190,7 @@ def test_split_says_where_the_damage_is():
 
 def test_columns_leave_out_control_and_emptied_batches():
     pytest.importorskip("pyarrow")
-    control = encode_rows([(b"", b"", T0, ())], now_ms=T0, control=True)
+    control = encode([(b"", b"", T0, ())], now_ms=T0, control=True)
     found = columns([Batch.parse(EMPTIED), control, example()], 0, 102, frozenset({"offset", "key"}))
     assert found["offset"].to_pylist() == [100, 101]
     assert found["key"].to_pylist() == [b"k1", None]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pylog.batch import Batch, columns, encode_rows
+from pylog.batch import Batch, columns, encode
 from pylog.compression import Codec
 from pylog.errors import CorruptBatch
 
@@ -15,7 +15,7 @@ END = 2**63 - 1
 
 
 def batch(rows, base_offset=0, **more):
-    made = encode_rows(rows, now_ms=T0, **more)
+    made = encode(rows, now_ms=T0, **more)
     made.stamp(base_offset, 0)
     return made
 

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from pylog.batch import encode_rows
+from pylog.batch import encode
 from pylog.errors import CorruptBatch
 from pylog.kernel import (
     NAME,
@@ -193,7 +193,7 @@ def test_timestamps_wrap_as_in_java():
 
 
 def batch(base_offset=0, count=2):
-    made = encode_rows([(b"value", b"key", T0, ())] * count, now_ms=T0)
+    made = encode([(b"value", b"key", T0, ())] * count, now_ms=T0)
     made.stamp(base_offset, 3)
     return bytes(made.data)
 
@@ -212,7 +212,7 @@ def test_walk_gives_every_header():
 
 def test_what_is_asked_of_all_batches_at_once():
     stamps = [T0 + 5, T0, T0 + 9]
-    made = [encode_rows([(b"v", None, stamp, ())] * 2, now_ms=0, producer_id=at - 1) for at, stamp in enumerate(stamps)]
+    made = [encode([(b"v", None, stamp, ())] * 2, now_ms=0, producer_id=at - 1) for at, stamp in enumerate(stamps)]
     for at, one in enumerate(made):
         one.stamp(10 + 3 * at, at // 2)
     size = made[0].size

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-from pylog.batch import Batch, encode_rows
+from pylog.batch import Batch, encode
 from pylog.compression import Codec
 from pylog.errors import CorruptBatch
 from pylog.kernel import HEADER_BYTES, BatchScope, pure
@@ -44,7 +44,7 @@ def check_kernel(kernel: ModuleType, batches: Iterable[bytes] = (), *, rounds: i
         encodes_the_same(kernel, rows, now_ms=chance.randrange(1 << 42), limit=chance.randrange(4000))
         hashes_the_same(kernel, [key or b"" for _, key, _, _ in rows])
         if rows:
-            data = bytes(encode_rows(rows, now_ms=1, codec=chance.choice(list(Codec))).data)
+            data = bytes(encode(rows, now_ms=1, codec=chance.choice(list(Codec))).data)
             reads_the_same(kernel, data * 2)
             reads_the_same(kernel, _damaged(chance, data))
             decodes_the_same(kernel, _damaged(chance, data[HEADER_BYTES:]), len(rows), last_offset=len(rows) - 1)
