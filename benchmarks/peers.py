@@ -23,7 +23,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from harness import fresh, keys_and_values, scaled, stopwatch
+from harness import VALUE_BYTES, fresh, keys_and_values, scaled, stopwatch
 
 BATCH = 1000
 FEW = scaled(usual=500, quick=100)
@@ -60,19 +60,18 @@ def sqlite_fill(folder: Path, rows: Rows) -> float:
 def sqlite_rows(folder: Path, at_once: int | None) -> float:
     """Select everything; in lists of `at_once` rows, or one row after another."""
     database = sqlite3.connect(folder / "peer.sqlite")
-    taken, count, size = stopwatch(), 0, 0
+    taken, size = stopwatch(), 0
     rows = database.execute("select offset, time, key, value from log order by offset")
     if at_once is None:
         for row in rows:
-            count, size = count + 1, size + len(row[3])
+            size += len(row[3])
     else:
         while some := rows.fetchmany(at_once):
-            count += len(some)
             for row in some:
                 size += len(row[3])
     seconds = taken()
     database.close()
-    return seconds / count
+    return seconds * VALUE_BYTES / size
 
 
 def lmdb_fill(folder: Path, rows: Rows) -> float:
@@ -105,10 +104,10 @@ def lmdb_rows(folder: Path) -> float:
     import lmdb
 
     with lmdb.open(str(folder / "lmdb"), map_size=1 << 32, readonly=True) as environment, environment.begin() as read:
-        taken, count, size = stopwatch(), 0, 0
+        taken, size = stopwatch(), 0
         for _, value in read.cursor():
-            count, size = count + 1, size + len(value)
-        return taken() / count
+            size += len(value)
+        return taken() * VALUE_BYTES / size
 
 
 # --- queues ----------------------------------------------------------------------------------------------------------
