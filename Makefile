@@ -65,11 +65,12 @@ SANITIZED = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-n
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1
 
 .PHONY: sanitize
-sanitize: .venv/dev.stamp ## build the kernel with gcc's address and undefined behaviour sanitizers and run its tests
+sanitize: .venv/dev.stamp ## build what is compiled with gcc's address and undefined behaviour sanitizers and run its tests
 	@rm -rf $(SCRATCH)
 	@PYLOG_CFLAGS="-fsanitize=address,undefined -fno-omit-frame-pointer -g -O1" $(PIP) install --no-deps -t build/sanitize .
 	@$(SANITIZED) $(PYTEST) -q -p no:cacheprovider -o pythonpath="build/sanitize tests" tests/properties/test_kernels.py \
-	    tests/unit/test_kernel.py tests/unit/test_kernel_compiled.py tests/unit/test_columns.py tests/fuzz/test_batch_bytes.py
+	    tests/unit/test_kernel.py tests/unit/test_kernel_compiled.py tests/unit/test_columns.py tests/fuzz/test_batch_bytes.py \
+	    tests/unit/test_sending.py tests/unit/test_accumulator.py tests/unit/test_future.py tests/unit/test_producer.py
 	@rm -rf $(SCRATCH)
 
 .PHONY: check
