@@ -144,6 +144,7 @@ class LocalLog:
         sealed.finish()
         sealed.log.file.trim()
         # Those before it were synced when they were sealed.
+        sealed.sync()
         self.sync(sealed.base_offset)
         # The new files first: where the disk is too full for them, the old segment simply stays the active one.
         segment = self.add(base_offset, now_ms)
@@ -233,11 +234,17 @@ class LocalLog:
         return self._changes > self._synced_changes
 
     def sync(self, offset: int) -> None:
-        """Make everything from the segment that holds `offset` on durable: bytes first, then the names."""
+        """Make everything from the segment that holds `offset` on durable: bytes first, then the names.
+
+        The indexes of the active segment are not: after a crash they are made anew from its batches.
+        """
         changes = self._changes
         unsynced, self._unsynced = self._unsynced, []
         for segment in self.segments.from_offset(offset):
-            segment.sync()
+            if segment is self.active:
+                segment.sync_log()
+            else:
+                segment.sync()
         for file in unsynced:
             file.sync()
             file.close()
@@ -258,8 +265,9 @@ class LocalLog:
 
     def seal_active(self) -> None:
         """Write down what the active segment is, at a clean close, and what the directory holds."""
-        self.segments.active.forget_indexes()
-        self.segments.active.write_seal()
+        self.active.sync()
+        self.active.forget_indexes()
+        self.active.write_seal()
         write_listing(self.files, self.directory)
 
     def close(self) -> None:

@@ -388,12 +388,16 @@ class Segment:
         if self.max_timestamp >= 0:
             self.times.maybe_add(self.max_timestamp, self.max_timestamp_offset, force=True)
 
+    def sync_log(self) -> None:
+        """Make the batches durable, and which transactions were aborted: all that could not be made anew."""
+        self.log.file.sync()
+        self.aborted.sync()
+
     def sync(self) -> None:
         """Make the segment durable: the log before the indexes that point into it."""
-        self.log.file.sync()
+        self.sync_log()
         self.offsets.sync()
         self.times.sync()
-        self.aborted.sync()
         if self._seal_file is not None:
             self._seal_file.sync()
 
