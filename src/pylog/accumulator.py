@@ -1,14 +1,16 @@
 """Records on their way to becoming a batch: one open batch a partition, and closed ones waiting to be sent in order.
 
 A batch is closed when the next record does not fit into `batch_size`, when its first record has waited for `linger_ms`,
-or when someone flushes. It enters its partition's queue in the same call that closed it, so batches of a partition
-cannot overtake each other. A record is encoded when it is added: what waits is bytes, and sizes are exact.
+or when someone flushes. Without linger it is closed at once, or with the answer to an earlier batch of its partition,
+where that is outstanding: what cannot be durable before is sent in one piece behind it (Nagle, RFC 896). It enters its
+partition's queue in the same call that closed it, so batches of a partition cannot overtake each other. A record is
+encoded when it is added: what waits is bytes, and sizes are exact.
 
 A data structure: no thread, no lock (the producer holds one around it), no clock. What `sending` does without that
 lock is to add records to the batches in `routes`.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 
 from pylog.future import Future
@@ -27,6 +29,7 @@ class Accumulator(OpenBatches):
         self._closed: dict[TopicPartition, deque[ProducerBatch]] = {}
         self.unanswered: set[ProducerBatch] = set()
         """The batches that were closed and not released."""
+        self._unanswered_of: Counter[TopicPartition] = Counter()
 
     def route(self, topic: str, partitions: int) -> Route:
         """The route of a topic that has so many partitions now."""
@@ -60,7 +63,7 @@ class Accumulator(OpenBatches):
         assert future is not None, "the first record always fits"
         # Batches are opened in the order in which they fall due, which is the order of a dict.
         self._open[where] = batch
-        if self._linger_ms == 0 or batch.size >= self._batch_size:
+        if batch.size >= self._batch_size or (self._linger_ms == 0 and where not in self._unanswered_of):
             self._close(batch)
             closed = True
         else:
@@ -69,7 +72,9 @@ class Accumulator(OpenBatches):
 
     @property
     def next_due_ms(self) -> int | None:
-        """When the first open batch has waited long enough; None when none is open."""
+        """When the first open batch has waited long enough; None when none is open that waits for a time."""
+        if self._linger_ms == 0:
+            return None
         first = next(iter(self._open.values()), None)
         return first.due_ms if first is not None else None
 
@@ -95,9 +100,19 @@ class Accumulator(OpenBatches):
             del self._closed[key]
         return batch
 
-    def release(self, batch: ProducerBatch) -> None:
-        super().release(batch)
+    def release(self, batch: ProducerBatch) -> bool:
+        """The batch was answered: its bytes are free. Gives whether another one of its partition is ready by that."""
+        self.free(batch)
         self.unanswered.discard(batch)
+        key = batch.key
+        self._unanswered_of[key] -= 1
+        if self._unanswered_of[key]:
+            return False
+        del self._unanswered_of[key]
+        held = self._open.get(key) if self._linger_ms == 0 else None
+        if held is not None:
+            self._close(held)
+        return held is not None
 
     def _close(self, batch: ProducerBatch) -> None:
         # First of all nobody may add to it any more.
@@ -105,6 +120,7 @@ class Accumulator(OpenBatches):
         del self._open[batch.key]
         self._closed.setdefault(batch.key, deque()).append(batch)
         self.unanswered.add(batch)
+        self._unanswered_of[batch.key] += 1
 
     def _place(self, key: TopicPartition, batch: ProducerBatch | None) -> None:
         route = self.routes.get(key.topic)

@@ -3,10 +3,10 @@
 A record is encoded as it is sent, into the open batch of its partition: `sending` does that. Whatever else there is to
 do for a record is done here, under the producer's lock.
 
-The thread that fills a batch ships it; a thread of the producer's own exists only for `linger_ms`. Shipping a
-partition's batches happens under that partition's ship lock, so they keep their order. While one thread ships, the
-others go on, until so many batches wait that they have to wait too. A full buffer (`buffer_memory`) makes `send` wait
-up to `max_block_ms`.
+The thread that fills a batch ships it, or the one that brings the answer which it waited for; a thread of the
+producer's own exists only for `linger_ms`. Shipping a partition's batches happens under that partition's ship lock, so
+they keep their order. While one thread ships, the others go on, until so many batches wait that they have to wait too.
+A full buffer (`buffer_memory`) makes `send` wait up to `max_block_ms`.
 (Kafka: KafkaProducer, RecordAccumulator, Sender.)
 """
 
@@ -233,8 +233,10 @@ class Producer(Sender):
         finally:
             self._answering.depth = outer
             with self._lock:
-                self._accumulator.release(batch)
+                more = self._accumulator.release(batch)
                 self._freed.notify_all()
+            if more:
+                self._ship(batch.key)
 
     def _next_due(self) -> int | None:
         with self._lock:

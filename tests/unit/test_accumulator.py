@@ -58,12 +58,36 @@ def test_a_record_larger_than_a_batch_goes_alone() -> None:
     assert taken(accumulator, A) == [[b"a"], [b"x" * 500], [b"b"]]
 
 
-def test_without_linger_every_record_is_ready() -> None:
+def test_without_linger_a_record_is_ready_unless_an_earlier_one_has_no_answer() -> None:
     accumulator = Accumulator(batch_size=1000, linger_ms=0)
-    assert fill(accumulator, A, b"a", b"b") == [True, True]
-    assert accumulator.ready(A) == 2
+    assert fill(accumulator, A, b"a", b"b", b"c") == [True, False, False]
+    assert fill(accumulator, B, b"d") == [True]
+    first = accumulator.take(A)
+    assert first is not None and accumulator.take(A) is None
+    assert accumulator.next_due_ms is None
+    assert accumulator.release(first)
+    assert accumulator.ready(A) == 1
+    second = accumulator.take(A)
+    assert second is not None and second.close()[1] == 2
+    assert not accumulator.release(second)
+    assert fill(accumulator, A, b"e") == [True]
+
+
+def test_what_is_full_is_ready_whatever_has_no_answer() -> None:
+    accumulator = Accumulator(batch_size=HEADER_BYTES + 2 * size_of(b"x" * 100), linger_ms=0)
+    assert fill(accumulator, A, *[b"x" * 100] * 5) == [True, False, False, True, False]
+    first, second = accumulator.take(A), accumulator.take(A)
+    assert first is not None and second is not None
+    assert not accumulator.release(first)
+    assert accumulator.release(second)
+    assert taken(accumulator, A) == [[b"x" * 100] * 2]
+
+
+def test_what_waits_for_an_answer_can_be_flushed() -> None:
+    accumulator = Accumulator(batch_size=1000, linger_ms=0)
+    fill(accumulator, A, b"a", b"b")
+    assert accumulator.close_due() == [A]
     assert taken(accumulator, A) == [[b"a"], [b"b"]]
-    assert accumulator.next_due_ms is None and accumulator.ready(A) == 0
 
 
 def test_batches_fall_due_in_the_order_in_which_they_were_opened() -> None:

@@ -135,6 +135,23 @@ def test_an_unreachable_node_is_the_records_error(node: SlowNode) -> None:
     sending.close()
 
 
+def test_what_is_sent_while_an_answer_is_outstanding_goes_in_one_batch_behind_it(node: SlowNode) -> None:
+    sending = producer(node, linger_ms=0)
+    futures = [sending.send("t", b"%d" % number, partition=0) for number in range(5)]
+    other = sending.send("t", b"x", partition=1)
+    assert [message.parts[0].batch.count for message, _ in node.waiting] == [1, 1]
+    node.answer()
+    assert futures[0].done() and not futures[1].done()
+    assert [message.parts[0].batch.count for message, _ in node.waiting] == [1, 4]
+    node.answer()
+    node.answer(error=errors.RecordTooLarge("no"))
+    assert other.done() and isinstance(futures[4].exception(0), errors.RecordTooLarge)
+    assert node.waiting == []
+    last = sending.send("t", b"6", partition=0)
+    node.answer()
+    assert last.done()
+
+
 def test_after_a_retriable_error_the_leader_is_asked_for_again(node: SlowNode) -> None:
     sending = producer(node, linger_ms=0)
     first = sending.send("t", b"x")

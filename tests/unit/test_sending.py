@@ -115,7 +115,7 @@ def test_the_twins_send_the_same(sends: list[tuple[Any, ...]], limit: int, memor
         assert waiting == sum(len(stream[0]) - HEADER_BYTES for stream in streams)
         for number, batch in enumerate(sending.made):
             batch.delivery.complete(1000 * number, None)
-            sending.open.release(batch)
+            sending.open.free(batch)
         assert sending.open.bytes_waiting == 0
         sides.append((waiting, streams, [one if isinstance(one, type) else one.result(0) for one in outcomes]))
     assert sides[0] == sides[1]

@@ -257,7 +257,7 @@ cdef class OpenBatches:
         self.bytes_waiting += batch.last
         return future_of(batch.delivery, index, timestamp)
 
-    def release(self, ProducerBatch batch not None):
+    def free(self, ProducerBatch batch not None):
         """The batch was answered: its bytes are free."""
         self.bytes_waiting -= batch.size - HEADER
 

@@ -124,7 +124,7 @@ class OpenBatches:
         self.bytes_waiting += batch.size - before
         return batch.delivery.future(index, timestamp)
 
-    def release(self, batch: ProducerBatch) -> None:
+    def free(self, batch: ProducerBatch) -> None:
         """The batch was answered: its bytes are free."""
         self.bytes_waiting -= batch.size - HEADER_BYTES
 
