@@ -73,19 +73,34 @@ def listed(names: Iterable[str]) -> Listing:
 
 
 def write_listing(files: Files, directory: str) -> None:
-    """Put down what is in a folder, unless something in it has to be mended. What fails here costs a readdir later."""
-    with suppress(StorageError):
+    """Put down what is in a folder; of one in which something has to be mended, nothing.
+
+    What fails here costs a readdir later. What an earlier close has put down goes in any case: it would speak of what
+    was dropped since then.
+    """
+    path = join(directory, LISTING)
+    try:
         names = files.list_dir(directory)
         found = listed(names)
-        if not found.in_order:
-            return
-        path = join(directory, LISTING)
-        known = parse_listing(files.read_file(path)) if LISTING in names else None
-        if known is None or known[1] != found:
-            stat = files.stat(directory)
-            known = ((stat.mtime_ms if stat is not None else 0) * _MS + randrange(1, _MS), found)
-            _write(files, path, *known)
-        files.set_modified(directory, known[0])
+        if found.in_order:
+            _put_down(files, directory, found, known=LISTING in names)
+        elif LISTING in names:
+            files.remove(path)
+    except StorageError:
+        with suppress(StorageError):
+            files.remove(path)
+
+
+def _put_down(files: Files, directory: str, found: Listing, *, known: bool) -> None:
+    path = join(directory, LISTING)
+    before = parse_listing(files.read_file(path)) if known else None
+    if before is not None and before[1] == found:
+        files.set_modified(directory, before[0])
+        return
+    stat = files.stat(directory)
+    stamp = (stat.mtime_ms if stat is not None else 0) * _MS + randrange(1, _MS)
+    _write(files, path, stamp, found)
+    files.set_modified(directory, stamp)
 
 
 def _write(files: Files, path: str, stamp: int, found: Listing) -> None:

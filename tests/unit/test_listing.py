@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
+import pylog
 from bugs.partition_log import DIRECTORY, NOW, Log
+from pylog import Record, TopicPartition
 from pylog.errors import CorruptBatch
 from pylog.files import DiskFiles, Files, MemoryFiles, join
 from pylog.listing import LISTING, Listing, listed, parse_listing, read_listing, write_listing
@@ -148,6 +150,31 @@ def test_a_folder_with_something_to_mend_is_not_put_down(odd: str) -> None:
     assert read_listing(log.files, DIRECTORY)[1]
 
 
+@pytest.mark.parametrize("way", ["compaction", "retention", "deleted records"])
+def test_what_was_dropped_and_waits_to_be_deleted_is_not_missed(tmp_path: Path, way: str) -> None:
+    with pylog.open(tmp_path) as log:
+        view = log.create_topic("t", config={"cleanup.policy": "compact,delete"})[0]
+        for _ in range(3):
+            for number in range(5):
+                view.append([Record(b"x", key=b"%d" % number)])
+            log.broker.partition("t", 0).roll(NOW)
+        view.append([Record(b"last", key=b"last")])
+    with pylog.open(tmp_path) as log:
+        if way == "compaction":
+            log.clean("t")
+        elif way == "retention":
+            log.alter_config("t", {"retention.bytes": 400})
+        else:
+            log.delete_records({TopicPartition("t", 0): 12})
+        log.apply_retention()
+        kept = [record.offset for record in log.topic("t")[0].records()]
+        assert len(kept) < 16
+    assert not (tmp_path / "t-0" / LISTING).exists()
+    with pylog.open(tmp_path) as log:
+        assert [record.offset for record in log.topic("t")[0].records()] == kept
+        assert log.quarantined == ()
+
+
 def test_one_of_another_version_says_nothing() -> None:
     log, _ = closed(MemoryFiles())
     good = log.files.read_file(PATH)
@@ -176,6 +203,27 @@ def test_no_failure_keeps_a_log_from_closing() -> None:
         assert failing.failed
         found, unchanged = read_listing(log.files, DIRECTORY)
         assert not unchanged or found == listed(log.files.list_dir(DIRECTORY))
+
+
+@pytest.mark.parametrize("odd", [None, file_name(0, ".log.deleted")])
+def test_no_failure_leaves_what_an_earlier_close_has_put_down(odd: str | None) -> None:
+    call = 0
+    while True:
+        call += 1
+        log, _ = closed(MemoryFiles())
+        # Dropped since then.
+        for kind in (".log", ".index", ".timeindex", ".snapshot", ".pylog-seal"):
+            if log.files.stat(f"{DIRECTORY}/{file_name(0, kind)}") is not None:
+                log.files.remove(f"{DIRECTORY}/{file_name(0, kind)}")
+        if odd is not None:
+            log.files.open(f"{DIRECTORY}/{odd}", create=True).close()
+        failing = FaultFiles(log.files, call)
+        write_listing(failing, DIRECTORY)
+        found, _ = read_listing(log.files, DIRECTORY)
+        assert found is None or found == listed(log.files.list_dir(DIRECTORY))
+        if not failing.failed:
+            break
+    assert call > 2
 
 
 def test_two_listings_are_the_same_where_the_offsets_are() -> None:
