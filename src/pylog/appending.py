@@ -322,6 +322,8 @@ class AppendingPartition(WrittenPartition):
             self._roll(self.next_offset, now_ms)
         self._advance_start(self._segments[count].base_offset)
         with self._changing_files():
+            # Where the log starts is known before what lies below can be missed.
+            self._publish_durably()
             self._local.drop(count, now_ms)
         return count
 

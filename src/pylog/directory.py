@@ -167,22 +167,20 @@ class LogDirectory:
     def checkpoint(self, topic: str, partition: int, entry: Entry) -> Checkpoint:
         """What is remembered of a partition from the last time the directory was open."""
         key = TopicPartition(topic, partition)
-        published = entry.read()
-        # What was published is at least as new as the checkpoint, and lower where the log was truncated since.
-        durable = published.durable_offset if published is not None else self._recovery_points.get(key, 0)
         start, high = self._start_offsets.get(key, 0), self._high_watermarks.get(key, 0)
-        if published is not None:
-            # It has a checksum, and is never behind the checkpoint: what readers have seen does not go out of sight.
-            start, high = published.start_offset, published.high_watermark
-        return Checkpoint(
-            start_offset=start,
-            recovery_point=durable,
-            durable_offset=durable,
-            high_watermark=high,
-            clean=self.clean,
-            # What another program has closed since is published by nobody.
-            listed=self.clean and published is not None,
-        )
+        recovery_point, clean = self._recovery_points.get(key, 0), self.clean
+        published = entry.read()
+        if published is None:
+            return Checkpoint(start, recovery_point, recovery_point, high, clean=clean)
+        durable = published.durable_offset
+        if clean and durable != recovery_point:
+            # A close has written both. One of them is damaged, or an older copy, so the log itself is asked.
+            clean, recovery_point = False, min(durable, recovery_point)
+            start, high = max(start, published.start_offset), max(high, published.high_watermark)
+        else:
+            # It is at least as new as the checkpoints, and lower where the log was truncated since; it has a checksum.
+            recovery_point, start, high = durable, published.start_offset, published.high_watermark
+        return Checkpoint(start, recovery_point, durable, high, clean=clean, published=True)
 
     def write_start_offset(self, partition: Partition) -> None:
         """Persist where a partition starts now: what was deleted may not come back after a crash."""
@@ -275,6 +273,11 @@ class LogDirectory:
         finally:
             self._published.close()
             self._lock.close()
+
+
+def closed_by_pylog(files: Files, path: str) -> bool:
+    """Whether pylog was the last to close a log directory, cleanly, and nobody has opened it since."""
+    return files.stat(join(path, CLEAN_SHUTDOWN)) is not None and not closed_by_kafka(files, path)
 
 
 def closed_by_kafka(files: Files, path: str) -> bool:

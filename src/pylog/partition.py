@@ -40,15 +40,19 @@ class Partition(AppendingPartition):
     # --- opening and closing ---------------------------------------------------------------------------------------
 
     def create(self, topic_id: UUID, now_ms: int, *, start_offset: int = 0) -> None:
-        """Make the directory of a new, empty partition; its topic id reaches the disk before any data can."""
-        self.files.make_dir(self.directory)
-        write_topic_id(self.files, self.directory, topic_id)
+        """Make the directory of a new, empty partition."""
+        self.make_directory(topic_id)
         self.epochs = LeaderEpochs(self.files, join(self.directory, "leader-epoch-checkpoint"))
         self.start_offset = self.next_offset = self.high_watermark = self.durable_offset = start_offset
         self.producers.clear(start_offset)
         self._local.add(start_offset, now_ms)
         self._local.snapshot(self.producers)
         self.publish()
+
+    def make_directory(self, topic_id: UUID) -> None:
+        """Make the directory. The topic id reaches the disk before any data can."""
+        self.files.make_dir(self.directory)
+        write_topic_id(self.files, self.directory, topic_id)
 
     def open(self, checkpoint: Checkpoint, now_ms: int) -> None:
         """Open what is on disk. After an unclean stop everything from the recovery point on is read and checked.

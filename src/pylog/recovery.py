@@ -44,8 +44,10 @@ class Checkpoint:
     """Everything below was promised: where it cannot be read it is damaged, and never cut."""
     high_watermark: int = 0
     clean: bool = True
-    listed: bool = False
-    """Whether the files are those that there were when pylog closed them: what is missing then was lost."""
+    published: bool = False
+    """Whether pylog has published these offsets, and no other program has changed the log since: a first segment behind
+    the start was lost then, and after a clean stop every file that the listing has and the folder has not.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ class Quarantined:
 
 def take_stock(files: Files, directory: str, checkpoint: Checkpoint) -> Listing:
     """What is in a partition's folder; after an unclean stop, or where names have changed since, it is settled."""
-    known, unchanged = read_listing(files, directory) if checkpoint.listed else (None, False)
+    is_believed = checkpoint.clean and checkpoint.published
+    known, unchanged = read_listing(files, directory) if is_believed else (None, False)
     if known is not None and unchanged:
         return known
     found = listed(settle(files, directory))
@@ -197,6 +200,9 @@ class Recovery:
         clean, segments = self.checkpoint.clean, self.segments
         for base, following in listing.gone:
             self._lose(self.local.fill(base), base, following)
+        lost = min(segments.first.base_offset, self.promised)
+        if self.checkpoint.published and self.start_offset < lost:
+            self._lose(self.local.fill(self.start_offset), self.start_offset, lost)
         known_good = max(self.checkpoint.recovery_point, self.start_offset)
         first = len(segments) if clean else segments.index_of(known_good)
         for index in self.local.lacking_an_index(listing):

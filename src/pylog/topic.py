@@ -72,7 +72,11 @@ class Topic:
         self._move_stray(home, path, number)
         try:
             checkpoint = home.checkpoint(self.name, number, entry)
-            if files.stat(path) is None or not (checkpoint.durable_offset or base_offsets(files, path)):
+            is_new = checkpoint.durable_offset == 0
+            if files.stat(path) is None and not is_new:
+                # Lost. What was in it is missed, as it is where only its files are gone.
+                partition.make_directory(self.id)
+            if is_new and not (files.stat(path) is not None and base_offsets(files, path)):
                 partition.create(self.id, now_ms, start_offset=checkpoint.start_offset)
             else:
                 partition.open(checkpoint, now_ms)

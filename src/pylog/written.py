@@ -60,6 +60,14 @@ class WrittenPartition(ReadablePartition):
         if self._entry is not None:
             self._entry.publish(self.state())
 
+    def _publish_durably(self) -> None:
+        """Bring what was just published to disk, in both slots: where a later publishing is torn and the one before it
+        lost, what is left is not older.
+        """
+        if self._entry is not None:
+            self._publish()
+            self._entry.sync()
+
     def state(self) -> State:
         """The offsets of this moment, as they are published."""
         base_offset, aborted = self._last_segment()
@@ -138,11 +146,8 @@ class WrittenPartition(ReadablePartition):
         self.durable_offset = min(self.durable_offset, durable_offset)
         self._cuts += 1
         with self._changing_files():
-            # Into both slots: where a later publishing is torn and the one before it lost, what is left is not older.
-            self._publish()
-            if self._entry is not None:
-                # On disk before the files get shorter: else the next open would miss what was taken away on purpose.
-                self._entry.sync()
+            # Before the files get shorter: else the next open would miss what was taken away on purpose.
+            self._publish_durably()
             try:
                 yield
             except DiskFull as error:

@@ -10,6 +10,7 @@ import pylog
 from pylog import Record, errors
 from pylog.checkpoint import read_offsets
 from pylog.directory import LogDirectory, kafka_uuid, parse_uuid, partition_folders, read_cleanings, require_log
+from pylog.errors import CorruptBatch
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.published import State
 from pylog.record import TopicPartition
@@ -118,6 +119,62 @@ def test_what_was_truncated_on_purpose_is_not_missed(tmp_path: Path) -> None:
     unclean(tmp_path)
     with pylog.open(tmp_path) as log:
         assert values(log) == [b"0", b"1", b"2", b"3"]
+
+
+def filled(path: Path, topic: str = "t") -> None:
+    """Thirty records in segments of ten."""
+    with pylog.open(path) as log:
+        view = log.create_topic(topic)[0]
+        for number in range(30):
+            view.append([Record(b"%d" % number)])
+            if number in {9, 19}:
+                log.broker.partition(topic, 0).roll(number)
+
+
+def lost(log: pylog.Log) -> list[tuple[int, int]]:
+    return [(one.offset, one.next_offset) for one in log.quarantined]
+
+
+def test_an_older_copy_of_what_was_published_hides_nothing(tmp_path: Path) -> None:
+    filled(tmp_path)
+    older = (tmp_path / ".pylog-published").read_bytes()
+    with pylog.open(tmp_path) as log:
+        for number in range(30, 40):
+            log.topic("t")[0].append([Record(b"%d" % number)])
+        log.delete_records({TopicPartition("t", 0): 3})
+    (tmp_path / ".pylog-published").write_bytes(older)
+    with pylog.open(tmp_path) as log:
+        view = log.topic("t")[0]
+        assert (view.start_offset, view.high_watermark, view.next_offset, lost(log)) == (3, 40, 40, [])
+        assert [record.value for record in view.records(38)] == [b"38", b"39"]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_folder_that_was_lost_is_missed(tmp_path: Path, clean: bool) -> None:
+    filled(tmp_path)
+    if not clean:
+        unclean(tmp_path)
+    shutil.rmtree(tmp_path / "t-0")
+    with pylog.open(tmp_path) as log:
+        view = log.topic("t")[0]
+        assert (view.start_offset, view.next_offset, lost(log)) == (0, 30, [(0, 30)])
+        assert view.append([Record(b"new")]).base_offset == 30
+        with pytest.raises(CorruptBatch, match="offsets 0 to 29 are damaged"):
+            list(view.records(0))
+        assert [record.value for record in view.records(30)] == [b"new"]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_first_segments_that_were_lost_are_missed(tmp_path: Path, clean: bool) -> None:
+    filled(tmp_path)
+    if not clean:
+        unclean(tmp_path)
+    for path in (tmp_path / "t-0").glob(f"{0:020d}.*"):
+        path.unlink()
+    with pylog.open(tmp_path) as log:
+        view = log.topic("t")[0]
+        assert (view.start_offset, view.next_offset, lost(log)) == (0, 30, [(0, 10)])
+        assert [record.offset for record in view.records(10)] == list(range(10, 30))
 
 
 def test_a_start_offset_is_remembered_and_forgotten(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def closed(files: Files, count: int = 60) -> tuple[Log, Checkpoint]:
     log.fill(count // 2)
     log.partition.close()
     end = log.partition.next_offset
-    return log, Checkpoint(high_watermark=end, durable_offset=end, recovery_point=end, listed=True)
+    return log, Checkpoint(high_watermark=end, durable_offset=end, recovery_point=end, published=True)
 
 
 def opened(log: Log, checkpoint: Checkpoint, files: Files) -> list[str]:
