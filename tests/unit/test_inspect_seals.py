@@ -1,5 +1,6 @@
 """What verify and dump say of the files that pylog puts beside Kafka's."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,30 @@ def test_the_dump_of_a_seal(folder: Path) -> None:
     assert line.log_size == (folder / name(".log")).stat().st_size
     assert str(line).startswith(f"baseOffset: 0 logSize: {line.log_size} indexSize: 32 indexCrc: ")
     assert "txnindex" not in str(line)
+
+
+def test_a_segment_that_has_gone_since_the_log_was_closed(folder: Path) -> None:
+    with pylog.open(folder.parent) as log:
+        log.broker.partition("t", 0).roll(0)
+        log.topic("t")[0].append([pylog.Record(b"x")])
+    for path in folder.glob(name("*")):
+        path.unlink()
+    assert f"{name('.log')}: it was there when the log was closed, and is missing" in found(folder)
+    (folder.parent / ".kafka_cleanshutdown").unlink()
+    assert not any("was closed" in line for line in found(folder))
+
+
+def test_a_damaged_listing_says_nothing(folder: Path) -> None:
+    change(folder / "pylog-listing", 20)
+    assert found(folder) == []
+    assert found(folder, harmless=True) == ["pylog-listing: it is damaged, and says nothing"]
+
+
+def test_a_folder_that_is_missing(folder: Path) -> None:
+    shutil.rmtree(folder)
+    assert found(folder) == [
+        "t-0: recovery-point-offset-checkpoint says that it had everything below offset 5, and it is missing"
+    ]
 
 
 def test_what_is_given_up_for_lost(folder: Path) -> None:

@@ -1,23 +1,26 @@
-"""What pylog has put beside Kafka's files: the seal of a segment, and the list of what is damaged.
+"""What pylog has put beside Kafka's files: the seal of a segment, and the lists of what is there and what is damaged.
 
     <base>.pylog-seal    what the other files of the segment were when it was sealed       (pylog.seal)
+    pylog-listing        which segments there were when the log was closed                  (pylog.listing)
     pylog-damages        what recovery has found damaged, and steps over                    (pylog.checkpoint)
 
-Both are held against the files as they are. An owner removes a seal before it writes, so one that has gone meanwhile
+All are held against the files as they are. An owner removes a seal before it writes, so one that has gone meanwhile
 says nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pylog.checkpoint import DAMAGES, read_damages
+from pylog.directory import closed_by_pylog
 from pylog.errors import StorageError
 from pylog.files import Files, join
 from pylog.inspect.segments import RESTORE, Span
 from pylog.inspect.texts import said
 from pylog.inspect.values import Problem
+from pylog.listing import LISTING, listed, parse_listing
 from pylog.seal import mark, read_seal
 
-__all__ = ["SEAL", "check_damages", "check_seal"]
+__all__ = ["SEAL", "check_damages", "check_listing", "check_seal"]
 
 SEAL = ".pylog-seal"
 REBUILT = "it is not used; `pylog repair` writes it anew from the log"
@@ -44,6 +47,22 @@ def check_seal(files: Files, span: Span) -> Iterator[Problem]:
     replaced = log.size != seal.log_size and mark(files, span.path(".index")) != seal.index
     if not replaced and files.stat(path) is not None:
         yield from found
+
+
+def check_listing(files: Files, log_dir: str, folder: str, names: Sequence[str]) -> Iterator[Problem]:
+    """Whether all segments are there that there were at a clean close, where that was the last that happened."""
+    if LISTING not in names or not closed_by_pylog(files, log_dir):
+        return
+    known = parse_listing(files.read_file(join(folder, LISTING)))
+    if known is None:
+        what, advice = "it is damaged, and says nothing", "nothing is lost by it"
+        yield Problem(join(folder, LISTING), None, None, what, advice, harmless=True)
+        return
+    there = {*listed(names).logs}
+    for base in known[1].logs:
+        if base not in there and closed_by_pylog(files, log_dir):
+            what = "it was there when the log was closed, and is missing"
+            yield Problem(join(folder, f"{base:020d}.log"), None, base, what, RESTORE)
 
 
 def check_damages(files: Files, folder: str) -> Iterator[Problem]:

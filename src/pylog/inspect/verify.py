@@ -15,6 +15,7 @@ that Kafka or pylog closed gives no problem that is not `harmless`.
 
 import re
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -24,7 +25,7 @@ from pylog.errors import LogNotFound, PylogError, StorageError, UnknownTopicOrPa
 from pylog.files import Files, join
 from pylog.inspect.dump import base_offset_of, producer_entries
 from pylog.inspect.scan import words
-from pylog.inspect.seals import SEAL, check_damages, check_seal
+from pylog.inspect.seals import SEAL, check_damages, check_listing, check_seal
 from pylog.inspect.segments import Facts, Span, check_segment
 from pylog.inspect.texts import said, text_lines
 from pylog.inspect.values import Checked, Problem, Totals
@@ -152,6 +153,8 @@ def _everything(
             except LogNotFound:
                 # The topic was deleted meanwhile.
                 continue
+        if whole and promises.published is not None:
+            yield from _lost_folders(files, log_dir, partitions)
     finally:
         if promises.published is not None:
             promises.published.close()
@@ -204,6 +207,19 @@ def _problem(path: str, error: PylogError) -> Problem:
     return Problem(path, None, None, what, advice or "restore it from a replica or a backup")
 
 
+def _lost_folders(files: Files, log_dir: str, partitions: list[TopicPartition]) -> Events:
+    """Partitions that pylog's checkpoint speaks of and that have no folder. Read again: of a deleted topic it goes
+    first.
+    """
+    there = set(partitions)
+    with suppress(PylogError):
+        for key, offset in read_offsets(files, join(log_dir, RECOVERY_POINTS)).items():
+            folder = join(log_dir, f"{key.topic}-{key.partition}")
+            if offset > 0 and key not in there and files.stat(folder) is None:
+                what = f"{RECOVERY_POINTS} says that it had everything below offset {offset}, and it is missing"
+                yield Problem(folder, None, 0, what, RESTORE)
+
+
 # --- one partition --------------------------------------------------------------------------------------------------
 
 
@@ -233,6 +249,7 @@ def _partition(
     said_end = state.next_offset if state is not None else None
     end, epoch, is_whole = yield from _check_segments(files, folder, suffixes, bases, said_end, tally)
     yield from _snapshots(files, folder, suffixes)
+    yield from check_listing(files, log_dir, folder, names)
     yield from check_damages(files, folder)
     yield from _epochs(files, folder, end, epoch)
     if bases:
