@@ -7,6 +7,7 @@ disk full, or takes its last descriptor.
 import os
 import resource
 import select
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,6 +94,19 @@ def test_reading_from_a_broken_device_is_typed(tmp_path: Path) -> None:
             file.view()
     assert file.pins == 0
     assert file.view() == b"x" * 100_000
+
+
+def test_sending_tells_the_troubles_of_the_file_from_those_of_the_socket(tmp_path: Path) -> None:
+    file = made(tmp_path / "f", b"abc")
+    near, far = socket.socketpair()
+    with near, far:
+        with broken(file), pytest.raises(StorageError, match=r"cannot read 2 bytes at position 1 of .*/f"):
+            file.send(near.fileno(), 1, 2)
+        assert file.send(near.fileno(), 1, 2) == 2
+        gone = near.fileno()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        file.send(gone, 1, 2)
+    assert file.pins == 0
 
 
 def test_the_size_of_a_file_that_cannot_be_asked_for(tmp_path: Path) -> None:
@@ -320,10 +334,10 @@ def test_when_all_are_in_use_more_are_open_than_there_should_be(tmp_path: Path) 
 
 def test_a_file_closed_during_a_read_keeps_its_descriptor_until_the_end_of_it(tmp_path: Path) -> None:
     file = made(tmp_path / "f", b"abc")
-    file._pin()
+    file.pin()
     file.close()
     assert file.descriptor >= 0
-    file._unpin()
+    file.unpin()
     assert file.descriptor < 0
 
 

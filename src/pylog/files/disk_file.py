@@ -10,7 +10,8 @@ Invariants:
   a map behind the end of a file kills the process;
 - what is small is copied instead of mapped, and so is the rest when half of the budget is maps;
 - nothing that was ever written lies in the reserved part: what is cut is cut on the disk, with the reserve behind it;
-- after a failed sync a file takes no more writes and no more syncs.
+- after a failed sync a file takes no more writes and no more syncs;
+- a descriptor is open as long as the file is pinned, whoever closes or removes it.
 
 EINTR never shows: the calls of `os` try again by themselves (PEP 475), `posix_fallocate` and `pwritev` too.
 """
@@ -52,8 +53,11 @@ class DiskFile:
         self._writes, self._synced = 1, 0
         self._size = self._physical = self._measured(os.O_CREAT if create else 0)
 
+    def pin(self) -> None:
+        self._pin()
+
     def _pin(self, flags: int = 0) -> int:
-        """The descriptor, opened if need be, and safe from being closed until `_unpin`."""
+        """The descriptor, opened if need be, and safe from being closed until `unpin`."""
         descriptors = self._descriptors
         with descriptors.lock:
             if self.descriptor < 0:
@@ -65,14 +69,17 @@ class DiskFile:
 
     def _open(self, flags: int) -> None:
         if self._closed:
-            raise Closed(f"{self.path} is closed; open the log again")
+            raise self._closed_error()
         flags |= os.O_CLOEXEC | (os.O_RDONLY if self.read_only else os.O_RDWR)
         try:
             self._descriptors.open(self, self.path, flags)
         except OSError as error:
             raise typed_error(error, "open", self.path) from error
 
-    def _unpin(self) -> None:
+    def _closed_error(self) -> Closed:
+        return Closed(f"{self.path} is closed; open the log again")
+
+    def unpin(self) -> None:
         with self._descriptors.lock:
             self.pins -= 1
             if self._closed and self.pins == 0:
@@ -89,7 +96,7 @@ class DiskFile:
         except OSError as error:
             raise typed_error(error, "stat", self.path) from error
         finally:
-            self._unpin()
+            self.unpin()
 
     def read(self, position: int, size: int) -> bytes:
         if self._physical > self._size:
@@ -100,10 +107,26 @@ class DiskFile:
         except OSError as error:
             raise typed_error(error, f"read {size} bytes at position {position} of", self.path) from error
         finally:
-            self._unpin()
+            self.unpin()
+
+    def send(self, target: int, position: int, size: int) -> int:
+        if self._physical > self._size:
+            size = min(size, max(0, self._size - position))
+        descriptor = self._pin()
+        try:
+            # No bytes mean all of them on some systems.
+            return os.sendfile(target, descriptor, position, size) if size else 0
+        except (BlockingIOError, ConnectionError):
+            raise
+        except OSError:
+            # One number for the troubles of both: the file alone says whether it is its own.
+            self.read(position, size)
+            raise
+        finally:
+            self.unpin()
 
     def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None:
-        if self.read_only or self._failed is not None or not 0 <= position <= self._size:
+        if self._closed or self.read_only or self._failed is not None or not 0 <= position <= self._size:
             self._check_writable("write to", position)
         # Said before the descriptor is looked at: see `Descriptors`.
         self.writing = self.has_written = True
@@ -159,6 +182,8 @@ class DiskFile:
     def _check_writable(self, doing: str, position: int) -> None:
         if self.read_only:
             raise refuse_write(doing, self.path)
+        if self._closed:
+            raise self._closed_error()
         if self._failed is not None:
             raise StorageError(f"{self.path}: {self._failed}; close the log and open it again")
         if not 0 <= position <= self._size:
@@ -178,7 +203,7 @@ class DiskFile:
         except OSError as error:
             raise typed_error(error, f"cut at position {size}", self.path) from error
         finally:
-            self._unpin()
+            self.unpin()
 
     def allocate(self, size: int) -> None:
         self._check_writable("reserve space in", 0)
@@ -195,7 +220,7 @@ class DiskFile:
             if error.errno not in _CANNOT_RESERVE:
                 raise typed_error(error, f"reserve {size} bytes for", self.path) from error
         finally:
-            self._unpin()
+            self.unpin()
 
     def trim(self) -> None:
         self._check_writable("trim", 0)
@@ -217,7 +242,7 @@ class DiskFile:
                 f"cannot sync {self.path}: {error.strerror}. Check the device and the kernel's log"
             ) from error
         finally:
-            self._unpin()
+            self.unpin()
         self._synced = max(self._synced, target)
 
     def view(self) -> memoryview:
@@ -235,7 +260,7 @@ class DiskFile:
         except OSError as error:
             raise typed_error(error, "map", self.path) from error
         finally:
-            self._unpin()
+            self.unpin()
 
     def close(self) -> None:
         try:

@@ -63,6 +63,21 @@ class File(Protocol):
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes from `position`; fewer at the end of the file, none behind it."""
 
+    def send(self, target: int, position: int, size: int) -> int:
+        """Hand up to `size` bytes from `position` to the socket whose descriptor is `target`; gives how many it took.
+
+        Nothing is copied where the system can do without (sendfile). Fewer than `size` where the socket takes no more
+        now, or the file ends; 0 only behind the end of the file.
+        Raises: StorageError when the file cannot be read. What the socket refuses is the OSError that it was, for its
+        owner to judge: BlockingIOError when it takes nothing now, ConnectionError when nobody is there.
+        """
+
+    def pin(self) -> None:
+        """Keep the file where it can be read and sent until `unpin`, even when it is closed or removed meanwhile."""
+
+    def unpin(self) -> None:
+        """Take one `pin` back."""
+
     def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None:
         """Write the buffers (of single bytes), one after the other, at `position`, which is at most `size()`.
 
@@ -96,7 +111,7 @@ class File(Protocol):
     def close(self) -> None:
         """Give up the handle, and what is reserved behind `size()`; later use raises Closed, closing twice is fine.
 
-        Does not sync.
+        Does not sync. As long as it is pinned, it can still be read and sent.
         """
 
 

@@ -8,7 +8,9 @@ Each check is given a `Files` and an existing, empty directory in it, and raises
 """
 
 import os
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from pylog.errors import Closed, DirectoryLocked, LogNotFound, PylogError, StorageError
@@ -259,6 +261,88 @@ def a_directory_is_renamed_over_nothing(files: Files, root: str) -> None:
     _same(files.list_dir(root), ["a", "b", "f"])
 
 
+# --- sockets ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _sockets(timeout: float | None = 10) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two that are connected; 0 for sockets that do not wait."""
+    near, far = socket.socketpair()
+    with near, far:
+        near.settimeout(timeout)
+        far.settimeout(timeout)
+        yield near, far
+
+
+def what_is_sent_arrives(files: Files, root: str) -> None:
+    file = files.open(join(root, "f"), create=True)
+    file.write(0, b"0123456789")
+    with _sockets() as (near, far):
+        sent = [
+            file.send(near.fileno(), position, size)
+            for position, size in ((0, 10), (3, 4), (8, 5), (10, 5), (90, 5), (2, 0))
+        ]
+        _same(sent, [10, 4, 2, 0, 0, 0])
+        _same(far.recv(100), b"0123456789345689")
+
+
+def what_is_reserved_is_not_sent(files: Files, root: str) -> None:
+    file = files.open(join(root, "f"), create=True)
+    file.write(0, b"abc")
+    file.allocate(10_000)
+    with _sockets() as (near, far):
+        _same([file.send(near.fileno(), 0, 10), file.send(near.fileno(), 3, 10)], [3, 0])
+        _same(far.recv(100), b"abc")
+
+
+def a_socket_takes_what_it_can(files: Files, root: str) -> None:
+    data = os.urandom(1 << 20)
+    file = files.open(join(root, "f"), create=True)
+    file.write(0, data)
+    arrived, position, refused = bytearray(), 0, 0
+    with _sockets(0) as (near, far):
+        while position < len(data):
+            try:
+                position += file.send(near.fileno(), position, len(data) - position)
+            except BlockingIOError:
+                refused += 1
+                arrived += far.recv(1 << 20)
+        near.shutdown(socket.SHUT_WR)
+        while more := far.recv(1 << 20):
+            arrived += more
+    _same(refused > 0, True)
+    _same(arrived == data, True)
+
+
+def nobody_at_the_socket_is_the_senders_affair(files: Files, root: str) -> None:
+    file = files.open(join(root, "f"), create=True)
+    file.write(0, b"abc")
+    with _sockets() as (near, far):
+        far.close()
+        try:
+            file.send(near.fileno(), 0, 3)
+        except ConnectionError:
+            return
+    raise AssertionError("bytes were sent to nobody")
+
+
+def a_pinned_file_outlives_its_handle_and_its_name(files: Files, root: str) -> None:
+    path = join(root, "f")
+    file = files.open(path, create=True)
+    file.write(0, b"abc")
+    file.pin()
+    file.pin()
+    file.close()
+    files.remove(path)
+    files.open(join(root, "other"), create=True).write(0, b"pushes the descriptor out")
+    file.unpin()
+    with _sockets() as (near, far):
+        _same((file.read(1, 5), file.send(near.fileno(), 0, 3), far.recv(10)), (b"bc", 3, b"abc"))
+        _refuses(Closed, "is closed", lambda: file.write(3, b"d"), lambda: file.truncate(0), file.sync)
+        file.unpin()
+        _refuses(Closed, "is closed", lambda: file.read(0, 1), lambda: file.send(near.fileno(), 0, 3), file.pin)
+
+
 # --- directories ------------------------------------------------------------------------------------------------------
 
 
@@ -368,6 +452,11 @@ FILES_CHECKS: tuple[Check, ...] = (
     handles_follow_a_rename,
     renaming_replaces_a_file,
     a_directory_is_renamed_over_nothing,
+    what_is_sent_arrives,
+    what_is_reserved_is_not_sent,
+    a_socket_takes_what_it_can,
+    nobody_at_the_socket_is_the_senders_affair,
+    a_pinned_file_outlives_its_handle_and_its_name,
     directories_are_made_with_their_parents,
     no_directory_is_made_over_a_file,
     lists_are_sorted_and_typed,

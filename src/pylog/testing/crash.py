@@ -69,6 +69,15 @@ class CrashFile:
     def read(self, position: int, size: int) -> bytes:
         return self._file.read(position, size)
 
+    def send(self, target: int, position: int, size: int) -> int:
+        return self._file.send(target, position, size)
+
+    def pin(self) -> None:
+        self._file.pin()
+
+    def unpin(self) -> None:
+        self._file.unpin()
+
     def view(self) -> memoryview:
         return self._file.view()
 

@@ -25,7 +25,9 @@ T = TypeVar("T")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 _NEEDS_ROOM = frozenset("write allocate make_dir replace_file create".split())
-_NEEDS_DESCRIPTOR = frozenset("open create read_file list_dir replace_file sync_dir read write lock view".split())
+_NEEDS_DESCRIPTOR = frozenset(
+    "open create read_file list_dir replace_file sync_dir read write send pin lock view".split()
+)
 
 
 class Faults:
@@ -93,6 +95,15 @@ class FaultFile:
 
     def read(self, position: int, size: int) -> bytes:
         return self._do("read", lambda: self._file.read(position, size))
+
+    def send(self, target: int, position: int, size: int) -> int:
+        return self._do("send", lambda: self._file.send(target, position, size))
+
+    def pin(self) -> None:
+        self._do("pin", self._file.pin)
+
+    def unpin(self) -> None:
+        self._file.unpin()
 
     def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None:
         self._usable()
