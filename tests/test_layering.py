@@ -24,7 +24,8 @@ LAYERS = [
         future compression files schema assignor
         batch checkpoint sending
         isolation
-        validate metadata published index epoch logfile seal
+        validate metadata published index epoch extent seal
+        logfile
         sequence segment
         segments
         trash retention compaction integrity listing
@@ -54,9 +55,9 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 CLIENT = {"sending", "accumulator", "cluster", "producer", "consumer", "admin"}
 STORAGE = set(
     """
-    files checkpoint validate metadata published index epoch logfile seal sequence segment segments trash retention
-    listing compaction integrity local_log readable recovery written shared appending partition cleaner directory
-    directories topic catalogue repair inspect replica node housekeeping parking commit fetcher broker reader
+    files checkpoint validate metadata published index epoch extent logfile seal sequence segment segments trash
+    retention listing compaction integrity local_log readable recovery written shared appending partition cleaner
+    directory directories topic catalogue repair inspect replica node housekeeping parking commit fetcher broker reader
 """.split()
 )
 

@@ -349,7 +349,10 @@ class Broker:
             try:
                 self.node.check_topic_id(asked.topic, asked.topic_id)
                 leader = self.node.leader(asked.topic, asked.partition)
-                part = leader.fetch(asked, replica_id=message.replica_id, max_bytes=left, isolation=message.isolation)
+                part = leader.fetch(
+                    asked, replica_id=message.replica_id, max_bytes=left, isolation=message.isolation,
+                    as_extent=message.as_extents,
+                )  # fmt: skip
                 if message.replica_id != CONSUMER:
                     self._parking.release(leader.partition)
             except OffsetOutOfRange as error:
@@ -359,7 +362,7 @@ class Broker:
             except PylogError as error:
                 part = FetchedPart(asked.topic, asked.partition, error)
             parts.append(part)
-            left -= len(part.data)
+            left -= part.size
             if left <= 0:
                 break
         return Fetched(parts)

@@ -94,6 +94,10 @@ class LogNotFound(StorageError):
     """There is no log where one was to be read."""
 
 
+class Truncated(StorageError):
+    """What a fetch had found was cut off the log before it was sent: another fetch will find what is there now."""
+
+
 class ReadOnly(StorageError):
     """The log, or the directory it lies in, cannot be written to."""
 

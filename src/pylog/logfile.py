@@ -9,14 +9,17 @@ Invariants: offsets rise from batch to batch; a walk never trusts a length that 
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from pylog.errors import CorruptBatch, LogNotFound
+from pylog.extent import FileExtent
 from pylog.files import File, Files
 from pylog.kernel import HEADER_BYTES, LOG_OVERHEAD, Spans, walk
 
 WINDOW_BYTES = 1 << 20
+HEAD_BYTES = 1 << 12
+"""What is read where batches begin that need not come into memory; little ones lie in it as a whole."""
 MAX_RELATIVE_OFFSET = 2**31 - 1
 
 _PREFIX = struct.Struct(">qii7xi")  # base offset, batch length, leader epoch, (...), last offset delta
@@ -25,14 +28,17 @@ _ADVICE = "run `pylog verify` to see all damage, and `pylog repair` to give up w
 
 
 class Slice(NamedTuple):
-    """Whole batches read from one file."""
+    """Whole batches of one file."""
 
     data: memoryview
+    """Their bytes; none where `extent` has them."""
     path: str
     position: int
-    """Where in the file `data` begins."""
+    """Where in the file they begin."""
     next_offset: int
-    """Behind the last offset in `data`."""
+    """Behind their last offset, and at most where the next batch begins."""
+    extent: FileExtent | None = None
+    """Where they lie, if they were not read."""
 
 
 class Fault(NamedTuple):
@@ -67,7 +73,8 @@ class Wanted(NamedTuple):
     """What a reader asks of a file: batches from `offset` on that begin below `upto`.
 
     `end` is above every offset that the file can hold, as far as its reader knows; what begins below `written` was
-    whole when that was the end of the log, and ends there at the latest.
+    whole when that was the end of the log, and ends there at the latest. With `lookup`, that of the offset index, their
+    bytes may stay in the file: it leads from the first batches to the last ones, and nobody looks at what lies between.
     """
 
     offset: int
@@ -75,16 +82,20 @@ class Wanted(NamedTuple):
     end: int
     max_bytes: int
     written: int
+    lookup: Callable[[int, int], tuple[int, int]] | None = None
 
 
 class _Walk:
-    """How far a walk has come: where the next batch may begin, and the leader epoch of the last one."""
+    """How far a walk has come: where the next batch may begin, by position and offset, and the leader epoch of the last
+    one; and where the first batch began that is wanted, -1 until it was met.
+    """
 
-    __slots__ = ("epoch", "offset")
+    __slots__ = ("begin", "epoch", "offset", "position")
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, position: int, offset: int) -> None:
+        self.position = position
         self.offset = offset
-        self.epoch = -1
+        self.epoch = self.begin = -1
 
 
 class LogFile:
@@ -179,13 +190,15 @@ class LogFile:
             raise self._nonsense(f"the file was cut: {size} bytes are left of {self.sealed_size}", size, wanted.offset)
         return found
 
-    def ends_with(self, position: int, last_offset: int) -> bool:
-        """Whether the batch at `position` has `last_offset` for its last, as an index entry says."""
+    def base_of(self, position: int, last_offset: int) -> int | None:
+        """The base offset of the batch at `position` if `last_offset` is its last one, as an index entry says; else
+        None.
+        """
         head = self.file.read(position, _PREFIX.size)
         if len(head) < _PREFIX.size:
-            return False
+            return None
         base, _, _, last_delta = _PREFIX.unpack(head)
-        return bool(base + last_delta == last_offset)
+        return int(base) if base + last_delta == last_offset else None
 
     def damaged(self, damage: Damage) -> CorruptBatch:
         """The error for reading what lies in a damaged part."""
@@ -196,65 +209,84 @@ class LogFile:
         )  # fmt: skip
 
     def _read(self, wanted: Wanted, position: int, size: int, cuts: int, expected: int, window: int) -> Slice | None:
-        walked = _Walk(expected)
-        while position < size:
-            data = self.file.read(position, min(window, size - position))
-            begin, end, least = self._cut(data, position, wanted, walked)
-            if end > begin:
-                if position + end < size:
-                    head = data[end : end + _PREFIX.size]
-                    self.check_following(position + end, walked.offset, walked.epoch, head)
-                self._following = (walked.offset, position + end, cuts)
-                return Slice(memoryview(data)[begin:end], self.path, position + begin, walked.offset)
+        walk = _Walk(position, expected)
+        while walk.position < size:
+            at = walk.position
+            asked = min(window, size - at)
+            data = self.file.read(at, asked)
+            least = self._walk_on(walk, data, at, at + len(data) if wanted.lookup is None else size, wanted)
             if least == 0:
-                return None
-            if len(data) < min(window, size - position) or (begin == 0 and len(data) == size - position):
-                raise self._nonsense(f"{len(data)} bytes are too few for the batch they begin", position, wanted.offset)
-            position += begin
-            window = max(window, least)
+                return self._slice(walk, data, at, size, cuts)
+            left = size - walk.position
+            if len(data) < asked or 0 < left < least:
+                few = len(data) if len(data) < asked else left
+                raise self._nonsense(f"{few} bytes are too few for the batch they begin", walk.position, wanted.offset)
+            if wanted.lookup is None:
+                window = max(window, least if walk.begin >= 0 else WINDOW_BYTES)
+            elif walk.begin >= 0:
+                self._skip(walk, *wanted.lookup(wanted.upto - 1, min(walk.begin + wanted.max_bytes + 1, size)))
         return None
+
+    def _skip(self, walk: _Walk, last_offset: int, position: int) -> None:
+        """Let a walk go on at `position`, if it is not there yet and the index is right about what begins there."""
+        if position > walk.position:
+            base = self.base_of(position, last_offset)
+            if base is not None and base >= walk.offset:
+                walk.position, walk.offset = position, base
+
+    def _slice(self, walk: _Walk, data: bytes, at: int, size: int, cuts: int) -> Slice | None:
+        """What lies between where the wanted batches begin and where the walk has ended; `data`, at `at`, was read
+        last.
+        """
+        begin, end = walk.begin, walk.position
+        if begin < 0:
+            return None
+        if end < size:
+            self.check_following(end, walk.offset, walk.epoch, data[end - at : end - at + _PREFIX.size])
+        self._following = (walk.offset, end, cuts)
+        if begin >= at and end <= at + len(data):
+            return Slice(memoryview(data)[begin - at : end - at], self.path, begin, walk.offset)
+        extent = FileExtent(self.file, begin, end - begin, cuts=lambda: self._cuts, made_at=cuts)
+        return Slice(memoryview(b""), self.path, begin, walk.offset, extent)
 
     def _nonsense(self, what: str, position: int, offset: int) -> CorruptBatch:
         return CorruptBatch(
             f"{what}; {_ADVICE}", path=self.path, position=position, offset=max(offset, self.base_offset)
         )
 
-    def _cut(self, data: bytes, at: int, wanted: Wanted, walked: _Walk) -> tuple[int, int, int]:
-        """Which whole batches in `data`, which lies at `at` in the file, are wanted: (begin, end, 0).
+    def _walk_on(self, walk: _Walk, data: bytes, at: int, reach: int, wanted: Wanted) -> int:
+        """Go on over the headers in `data`, which lies at `at` in the file; batches may reach up to `reach`.
 
-        Nothing and a third number above 0: read on from begin, at least so many bytes.
+        Gives 0 when the wanted ones were passed, otherwise how many bytes there have to be from `walk.position` on.
         """
-        position, size, begin = 0, len(data), -1
-        offset, upto, end, max_bytes, written = wanted
+        offset, upto, end, max_bytes, written, _ = wanted
         written_end = min(end, written)
-        while position + _PREFIX.size <= size:
-            base, length, epoch, last_delta = _PREFIX.unpack_from(data, position)
+        position, begin = walk.position, walk.begin
+        last = at + len(data) - _PREFIX.size
+        while position <= last:
+            base, length, epoch, last_delta = _PREFIX.unpack_from(data, position - at)
             if upto <= base < end:
-                return max(begin, 0), position if begin >= 0 else 0, 0
+                return 0
             limit = written_end if base < written else end
             if (
                 length < _MIN_LENGTH
                 or last_delta < 0
-                or base < walked.offset
+                or base < walk.offset
                 or base + last_delta >= limit
-                or epoch < walked.epoch
+                or epoch < walk.epoch
             ):
-                raise self._nonsense(_misfit(base, length, epoch, last_delta, limit, walked), at + position, offset)
+                raise self._nonsense(_misfit(base, length, epoch, last_delta, limit, walk), position, offset)
             following = position + LOG_OVERHEAD + length
             if begin < 0 and base + last_delta >= offset:
-                begin = position
-            if begin >= 0 and (following > size or (position > begin and following - begin > max_bytes)):
-                break
-            walked.offset, walked.epoch = base + last_delta + 1, epoch
-            position = following
-            if walked.offset >= upto:
+                begin = walk.begin = position
+            if begin >= 0 and (following > reach or (position > begin and following - begin > max_bytes)):
+                return 0 if position > begin else LOG_OVERHEAD + length
+            walk.offset, walk.epoch = base + last_delta + 1, epoch
+            walk.position = position = following
+            if walk.offset >= upto:
                 # What follows is nobody's business yet, and another process may be writing it right now.
-                return max(begin, 0), position if begin >= 0 else 0, 0
-        if begin < 0:
-            return position, position, WINDOW_BYTES
-        if position == begin:
-            return begin, begin, LOG_OVERHEAD + int(_PREFIX.unpack_from(data, begin)[1])
-        return begin, position, 0
+                return 0
+        return 0 if 0 <= begin < position and position + _PREFIX.size > reach else _PREFIX.size
 
     def check_following(self, position: int, offset: int, epoch: int, head: bytes = b"") -> None:
         """Whether the batch at `position`, if there is one, can follow one that ends before `offset`: no CRC covers
@@ -357,11 +389,11 @@ class LogFile:
         return int(base) if len(spans) == 1 else None
 
 
-def _misfit(base: int, length: int, epoch: int, last_delta: int, limit: int, walked: _Walk) -> str:
+def _misfit(base: int, length: int, epoch: int, last_delta: int, limit: int, walk: _Walk) -> str:
     """Why a batch header cannot be: what the CRC does not cover has to follow from its neighbours."""
     last = base + last_delta
     if length < _MIN_LENGTH or last_delta < 0:
         return f"a batch header says length {length} and last offset delta {last_delta}"
-    if base < walked.offset or last >= limit:
-        return f"a batch header says offsets {base} to {last}, which cannot be between {walked.offset} and {limit}"
-    return f"a batch header says leader epoch {epoch} after epoch {walked.epoch}"
+    if base < walk.offset or last >= limit:
+        return f"a batch header says offsets {base} to {last}, which cannot be between {walk.offset} and {limit}"
+    return f"a batch header says leader epoch {epoch} after epoch {walk.epoch}"

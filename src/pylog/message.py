@@ -2,13 +2,14 @@
 
 A message names many topic-partitions; its answer has one part for each, in the same order. A part that failed carries
 the error as a value: one partition's trouble is no reason to fail the others. Record bytes are opaque here: a `Produce`
-carries encoded batches, a `Fetched` carries the bytes that lie in the log.
+carries encoded batches, a `Fetched` carries the bytes that lie in the log, or says where they lie.
 
 The values are slotted and by convention never changed after they were sent.
 """
 
 import uuid
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pylog.batch import Batch
 from pylog.errors import PylogError
@@ -83,6 +84,31 @@ class FetchPart:
     """As in `ProducePart`."""
 
 
+class Extent(Protocol):
+    """Whole batches that lie in a file of the node, for who sends them on: see `extent.FileExtent`."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are in all."""
+
+    @property
+    def left(self) -> int:
+        """How many of them were not sent yet."""
+
+    def send(self, target: int) -> int:
+        """Send of what is left as much as the socket with this descriptor takes; gives how much.
+
+        Raises: BlockingIOError and other OSErrors of the socket; Truncated and other PylogErrors, when what is left
+        cannot be sent any more.
+        """
+
+    def read(self) -> bytes:
+        """What is left, in memory: for who has to do something with it (TLS), or has no descriptor."""
+
+    def close(self) -> None:
+        """Owed by who stops sending before nothing is left."""
+
+
 @dataclass(slots=True)
 class Fetch:
     parts: list[FetchPart]
@@ -91,6 +117,8 @@ class Fetch:
     min_bytes: int = 1
     max_bytes: int = 50 << 20
     isolation: Isolation = Isolation.READ_UNCOMMITTED
+    as_extents: bool = False
+    """The asker sends the bytes on: where they are many, a part may have an `extent` instead of `data`."""
 
 
 @dataclass(slots=True)
@@ -99,6 +127,8 @@ class FetchedPart:
     partition: int
     error: PylogError | None = None
     data: memoryview = field(default_factory=lambda: memoryview(b""))
+    extent: Extent | None = None
+    """Where the bytes lie that `data` would have: never for an asker who did not ask for it."""
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
@@ -109,6 +139,11 @@ class FetchedPart:
     path: str | None = None
     """Where the data was read, for error messages: the file, and the position in it."""
     position: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many bytes of batches it has."""
+        return len(self.data) if self.extent is None else self.extent.size
 
 
 @dataclass(slots=True)

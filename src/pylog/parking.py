@@ -197,7 +197,7 @@ def is_enough(message: Fetch, fetched: Fetched) -> bool:
     """Whether a Fetch is answered at once: with bytes enough, an error, or news for a follower."""
     follower = message.replica_id != CONSUMER
     wanted = 1 if follower else max(1, min(message.min_bytes, message.max_bytes))
-    if sum(len(part.data) for part in fetched.parts) >= wanted:
+    if sum(part.size for part in fetched.parts) >= wanted:
         return True
     return any(
         part.error is not None

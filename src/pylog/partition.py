@@ -120,23 +120,25 @@ class Partition(AppendingPartition):
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
-    def read(self, offset: int, max_bytes: int, *, upto: int) -> Slice | None:
+    def read(self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False) -> Slice | None:
         """See `ReadablePartition.read`: read again when the segment was cut, replaced or dropped meanwhile."""
         while True:
             generation = self._generation
             try:
-                return super().read(offset, max_bytes, upto=upto)
+                return super().read(offset, max_bytes, upto=upto, as_extent=as_extent)
             except (Closed, CorruptBatch, LogNotFound):
                 with self._lock:
                     if generation == self._generation:
                         raise
 
-    def read_stable(self, offset: int, max_bytes: int, *, upto: int) -> tuple[Slice | None, list[AbortedTxn]]:
+    def read_stable(
+        self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False
+    ) -> tuple[Slice | None, list[AbortedTxn]]:
         """See `ReadablePartition.read_stable`: read again when segments were replaced or dropped meanwhile."""
         while True:
             with self._lock:
                 generation = self._generation
-            found = self.read(offset, max_bytes, upto=upto)
+            found = self.read(offset, max_bytes, upto=upto, as_extent=as_extent)
             with self._lock:
                 if generation == self._generation:
                     return found, self.aborted(offset, found.next_offset) if found is not None else []

@@ -50,11 +50,11 @@ class ReadablePartition:
         """Bytes of all `.log` files."""
         return self._segments.size()
 
-    def read(self, offset: int, max_bytes: int, *, upto: int) -> Slice | None:
+    def read(self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False) -> Slice | None:
         """Whole batches from `offset` up to the offset `upto`, at least one if there is one; None at the end.
 
-        Never crosses a segment; a gap is skipped. Raises: OffsetOutOfRange outside [start_offset, next_offset],
-        CorruptBatch.
+        Never crosses a segment; a gap is skipped. `as_extent`: their bytes may stay in the file, and only where they
+        begin and end is looked at. Raises: OffsetOutOfRange outside [start_offset, next_offset], CorruptBatch.
         """
         if not self.start_offset <= offset <= self.next_offset:
             raise OffsetOutOfRange(
@@ -66,7 +66,9 @@ class ReadablePartition:
             if offset >= upto:
                 return None
             end = segments.end_of(index, self.data_end_max)
-            found = segments[index].read(offset, max_bytes, upto=upto, end=end, written=self.next_offset)
+            found = segments[index].read(
+                offset, max_bytes, upto=upto, end=end, written=self.next_offset, as_extent=as_extent
+            )
             if found is not None:
                 return found
         active = segments.active if len(segments) else None
@@ -80,11 +82,13 @@ class ReadablePartition:
             )  # fmt: skip
         return None
 
-    def read_stable(self, offset: int, max_bytes: int, *, upto: int) -> tuple[Slice | None, list[AbortedTxn]]:
+    def read_stable(
+        self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False
+    ) -> tuple[Slice | None, list[AbortedTxn]]:
         """The same up to `upto`, at most the last stable offset, and the aborted transactions with records in just
         what is given. Both from one moment: compaction takes records and the word of their abort away together.
         """
-        found = self.read(offset, max_bytes, upto=upto)
+        found = self.read(offset, max_bytes, upto=upto, as_extent=as_extent)
         return found, self.aborted(offset, found.next_offset) if found is not None else []
 
     @property

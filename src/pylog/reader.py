@@ -241,7 +241,7 @@ class Reader:
             except PylogError as error:
                 part = FetchedPart(asked.topic, asked.partition, error)
             parts.append(part)
-            left -= len(part.data)
+            left -= part.size
             if left <= 0:
                 break
         return Fetched(parts)
@@ -265,7 +265,7 @@ class Reader:
 
 
 def _is_enough(message: Fetch, fetched: Fetched) -> bool:
-    size = sum(len(part.data) for part in fetched.parts)
+    size = sum(part.size for part in fetched.parts)
     return size >= max(message.min_bytes, 1) or any(part.error is not None for part in fetched.parts)
 
 

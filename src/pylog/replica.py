@@ -70,8 +70,9 @@ class Leader:
         return partition.advance_high_watermark(reached)
 
     def fetch(
-        self, part: FetchPart, *, replica_id: int, max_bytes: int, isolation: Isolation = Isolation.READ_UNCOMMITTED
-    ) -> FetchedPart:
+        self, part: FetchPart, *, replica_id: int, max_bytes: int, isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        as_extent: bool = False,
+    ) -> FetchedPart:  # fmt: skip
         """Answer a fetch: consumers see what their isolation says, followers up to the end; a follower's offset is
         noted.
 
@@ -86,7 +87,8 @@ class Leader:
         if follower and replica_id in self._follower_ends and part.offset <= self.partition.next_offset:
             self._follower_ends[replica_id] = part.offset
             self.advance()
-        return read_part(self.partition, part, isolation=None if follower else isolation, max_bytes=max_bytes)
+        seen = None if follower else isolation
+        return read_part(self.partition, part, isolation=seen, max_bytes=max_bytes, as_extent=as_extent)
 
     def _check_epoch(self, believed: int) -> None:
         if believed == NO_EPOCH or self.epoch is None or believed == self.epoch:
@@ -123,22 +125,25 @@ def bounds_part(partition: ReadablePartition, part: FetchPart) -> FetchedPart:
 
 
 def read_part(
-    partition: ReadablePartition, part: FetchPart, *, isolation: Isolation | None, max_bytes: int
-) -> FetchedPart:
-    """Read whole batches for one part of a Fetch, up to where `isolation` sees (None: the end).
+    partition: ReadablePartition, part: FetchPart, *, isolation: Isolation | None, max_bytes: int,
+    as_extent: bool = False,
+) -> FetchedPart:  # fmt: skip
+    """Read whole batches for one part of a Fetch, up to where `isolation` sees (None: the end), or find where they lie.
 
     The bound is the one that the answer names: each is looked at once (KAFKA-9807).
     """
     answer = bounds_part(partition, part)
     size = min(part.max_bytes, max_bytes)
     if isolation is Isolation.READ_COMMITTED:
-        found, aborted = partition.read_stable(part.offset, size, upto=answer.last_stable_offset)
+        upto = answer.last_stable_offset
+        found, aborted = partition.read_stable(part.offset, size, upto=upto, as_extent=as_extent)
         answer.aborted = [(txn.producer_id, txn.first_offset) for txn in aborted]
     else:
         upto = partition.next_offset if isolation is None else answer.high_watermark
-        found = partition.read(part.offset, size, upto=upto)
+        found = partition.read(part.offset, size, upto=upto, as_extent=as_extent)
     if found is not None:
-        answer.data, answer.path, answer.position = found.data, found.path, found.position
+        answer.data, answer.extent = found.data, found.extent
+        answer.path, answer.position = found.path, found.position
     return answer
 
 

@@ -29,7 +29,7 @@ from pylog.errors import CorruptBatch, DiskFull
 from pylog.files import File, Files, join
 from pylog.index import OffsetIndex, TimeIndex, TransactionIndex
 from pylog.kernel import HEADER_BYTES, Spans
-from pylog.logfile import MAX_RELATIVE_OFFSET, Damage, Fault, LogFile, Slice, Wanted, Window
+from pylog.logfile import HEAD_BYTES, MAX_RELATIVE_OFFSET, Damage, Fault, LogFile, Slice, Wanted, Window
 from pylog.seal import Seal, mark, read_seal, write_seal
 
 NO_TIMESTAMP = -1
@@ -430,21 +430,25 @@ class Segment:
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
-    def read(self, offset: int, max_bytes: int, *, upto: int, end: int = OFFSET_MAX, written: int = 0) -> Slice | None:
+    def read(
+        self, offset: int, max_bytes: int, *, upto: int, end: int = OFFSET_MAX, written: int = 0,
+        as_extent: bool = False,
+    ) -> Slice | None:  # fmt: skip
         """Whole batches from the one that holds `offset` on, none that starts at or above `upto`.
 
         At least one batch even if it is larger than `max_bytes` (KIP-74); None when this segment has nothing in
         [offset, upto). The first batch may begin below `offset`: the reader drops those records. `end` is where the
-        segment ends, if that is known; `written` where the log ended at some time. Raises: CorruptBatch when the
-        headers on the way make no sense, or `offset` lies in a damaged part.
+        segment ends, if that is known; `written` where the log ended at some time. `as_extent`: the bytes may stay in
+        the file, and only where they begin and end is looked at. Raises: CorruptBatch when the headers on the way make
+        no sense, or `offset` lies in a damaged part.
         """
-        wanted = Wanted(offset, upto, end, max_bytes, written)
-        window = max_bytes + self.config.index_interval_bytes
+        wanted = Wanted(offset, upto, end, max_bytes, written, self.offsets.lookup if as_extent else None)
+        window = HEAD_BYTES if as_extent else max_bytes + self.config.index_interval_bytes
         position = self.log.after_last(offset)
         if position is not None:
             return self.log.read(wanted, position, expected=offset, window=window)
         indexed, position = self.offsets.lookup(offset, log_size=self.size)
-        if position and not self.log.ends_with(position, indexed):
+        if position and self.log.base_of(position, indexed) is None:
             # The index is wrong, or the batch that it names: read from the start, and see.
             position = 0
         return self.log.read(wanted, position, expected=self.base_offset, window=window)

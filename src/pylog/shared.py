@@ -186,13 +186,15 @@ class SharedPartition(ReadablePartition):
                     raise error
                 return cast(T, found)
 
-    def read(self, offset: int, max_bytes: int, *, upto: int) -> Slice | None:
-        """See `ReadablePartition.read`."""
+    def read(self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False) -> Slice | None:
+        """See `ReadablePartition.read`. Always in memory: what is read later could be anything by then."""
         read = super().read
         return self._steadily(lambda: read(offset, max_bytes, upto=min(upto, self.high_watermark)))
 
-    def read_stable(self, offset: int, max_bytes: int, *, upto: int) -> tuple[Slice | None, list[AbortedTxn]]:
-        """See `ReadablePartition.read_stable`."""
+    def read_stable(
+        self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False
+    ) -> tuple[Slice | None, list[AbortedTxn]]:
+        """See `ReadablePartition.read_stable`; in memory, as what `read` gives."""
         read = super().read_stable
         return self._steadily(lambda: read(offset, max_bytes, upto=min(upto, self.last_stable_offset)))
 

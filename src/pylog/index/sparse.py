@@ -288,7 +288,7 @@ class OffsetIndex(_Index):
         room = self._room
         self._append(offsets[:room], positions[:room])
 
-    def lookup(self, offset: int, *, log_size: int | None = None) -> tuple[int, int]:
+    def lookup(self, offset: int, log_size: int | None = None) -> tuple[int, int]:
         """The entry with the largest offset <= `offset`, as (offset, position); (base, 0) when there is none.
 
         With `log_size`, only entries that point below it count.
