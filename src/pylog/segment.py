@@ -443,15 +443,28 @@ class Segment:
         no sense, or `offset` lies in a damaged part.
         """
         wanted = Wanted(offset, upto, end, max_bytes, written, self.offsets.lookup if as_extent else None)
-        window = HEAD_BYTES if as_extent else max_bytes + self.config.index_interval_bytes
         position = self.log.after_last(offset)
         if position is not None:
+            window = HEAD_BYTES if as_extent else self._window(position, max_bytes)
             return self.log.read(wanted, position, expected=offset, window=window)
+        window = HEAD_BYTES if as_extent else max_bytes + self.config.index_interval_bytes
         indexed, position = self.offsets.lookup(offset, log_size=self.size)
         if position and self.log.base_of(position, indexed) is None:
             # The index is wrong, or the batch that it names: read from the start, and see.
             position = 0
         return self.log.read(wanted, position, expected=self.base_offset, window=window)
+
+    def _window(self, position: int, max_bytes: int) -> int:
+        """How much to read for as many batches from `position` on as there may be: little of the one that is too many,
+        as far as the index knows where that begins.
+        """
+        interval = self.config.index_interval_bytes
+        window = max_bytes + interval
+        if position + window < self.size:
+            last = self.offsets.last_upto(position + max_bytes)
+            if last > position:
+                return min(window, last - position + interval)
+        return window
 
     def scan(self, position: int = 0, *, check_crc: bool) -> Iterator[Window]:
         """Walk the log from `position` on: see `LogFile.scan`."""

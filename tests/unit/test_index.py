@@ -68,6 +68,7 @@ def test_offset_lookup_is_a_floor(place: tuple[Files, str], sealed: bool) -> Non
         (130, 200), (120, 90), (120, 90), (110, 50), (100, 0), (100, 0),
     ]  # fmt: skip
     assert index.lookup(110, log_size=201) == (110, 50)
+    assert [index.last_upto(position) for position in (0, 49, 50, 51, 10**9)] == [0, 0, 50, 50, 200]
     assert (index.entries, index.last, index.entry(1)) == (3, (130, 200), (120, 90))
     with pytest.raises(IndexError):
         index.entry(3)

@@ -35,6 +35,21 @@ def test_batches_larger_than_any_window_are_stepped_over(max_bytes: int) -> None
         assert first.base_offset <= offset < first.next_offset
 
 
+@pytest.mark.parametrize("interval", [4096, 1 << 30])
+def test_a_read_that_goes_on_takes_little_of_the_batch_that_is_too_many(interval: int) -> None:
+    partition = made([40_000] * 8, segment_bytes=1 << 30, index_interval_bytes=interval)
+    batch = partition.size // 8
+    offset, read = 0, []
+    for max_bytes in (batch, batch * 5 // 2, batch // 2, batch * 5):
+        found = partition.read(offset, max_bytes, upto=partition.next_offset)
+        assert found is not None and isinstance(found.data.obj, bytes)
+        read.append((len(found.data) // batch, len(found.data.obj)))
+        offset = found.next_offset
+    assert [batches for batches, _ in read] == [1, 2, 1, 4]
+    if interval == 4096:
+        assert [size for _, size in read] == [batch + 4096, 2 * batch + 4096, batch, 4 * batch]
+
+
 def test_a_read_ends_before_upto_whatever_follows() -> None:
     partition = made([100] * 4)
     segment = partition.segments[0][0]

@@ -301,6 +301,12 @@ class OffsetIndex(_Index):
             return self.base_offset, 0
         return self.base_offset + rows.firsts[found - 1], rows.seconds[found - 1]
 
+    def last_upto(self, position: int) -> int:
+        """The last position of an entry that is at most `position`; 0 when there is none."""
+        positions = self._current().seconds
+        found = bisect_right(positions, position)
+        return positions[found - 1] if found else 0
+
     def entry(self, index: int) -> tuple[int, int]:
         """Entry number `index` as (offset, position). Raises IndexError."""
         rows = self._current()
