@@ -6,7 +6,7 @@ from pylog.batch import encode
 from pylog.errors import CorruptBatch
 from pylog.files import MemoryFiles
 from pylog.kernel import Record
-from pylog.logfile import Damage, Fault, LogFile
+from pylog.logfile import Damage, Fault, LogFile, Wanted
 
 NOW = 1_700_000_000_000
 PATH = "00000000000000000100.log"
@@ -75,6 +75,13 @@ def test_where_no_batch_follows_there_is_nothing_to_tell() -> None:
         made(first, rest).check_following(len(first), 101, 3)
     damage = Damage(len(first), len(first) + 10, 101, 102)
     made(first, batch(100), damages=(damage,)).check_following(len(first), 101, 3)
+
+
+def test_a_gap_that_reaches_beyond_what_is_wanted_holds_nothing() -> None:
+    log = made(batch(100), batch(110))
+    assert log.read(Wanted(101, 105, 120, 1000, 0), 0, expected=100, window=4096) is None
+    found = log.read(Wanted(101, 111, 120, 1000, 0), 0, expected=100, window=4096)
+    assert found is not None and found.next_offset == 111
 
 
 # --- going on behind a fault ------------------------------------------------------------------------------------------
