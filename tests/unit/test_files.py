@@ -179,6 +179,55 @@ def test_threads_share_few_descriptors(tmp_path: Path) -> None:
     assert all(file.pins == 0 for file in opened)
 
 
+def test_files_are_renamed_while_others_are_opened(tmp_path: Path) -> None:
+    files = DiskFiles(max_open=4)
+    moving = files.open(str(tmp_path / "0"), create=True)
+    moving.write(0, b"x")
+    done = threading.Event()
+    failed: list[StorageError] = []
+
+    def open_others(name: str) -> None:
+        while not done.is_set():
+            others = [files.open(str(tmp_path / f"{name}{i}"), create=True) for i in range(8)]
+            for file in others:
+                file.close()
+
+    def read_the_moving_one() -> None:
+        while not done.is_set():
+            try:
+                assert moving.read(0, 1) == b"x"
+            except StorageError as error:
+                failed.append(error)
+
+    threads = [threading.Thread(target=open_others, args=(name,)) for name in "ab"]
+    threads.append(threading.Thread(target=read_the_moving_one))
+    for thread in threads:
+        thread.start()
+    try:
+        for i in range(400):
+            files.rename(str(tmp_path / str(i)), str(tmp_path / str(i + 1)))
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert failed == []
+    assert moving.path == str(tmp_path / "400")
+
+
+def test_every_handle_on_a_file_goes_with_it(tmp_path: Path) -> None:
+    files = DiskFiles(max_open=1)
+    files.make_dir(str(tmp_path / "d"))
+    first = files.open(str(tmp_path / "d" / "f"), create=True)
+    first.write(0, b"x")
+    second = files.open(str(tmp_path / "d" / "f"))
+    files.rename(str(tmp_path / "d" / "f"), str(tmp_path / "d" / "g"))
+    files.rename(str(tmp_path / "d"), str(tmp_path / "e"))
+    third = files.open(str(tmp_path / "e" / "g"))
+    files.rename(str(tmp_path / "e" / "g"), str(tmp_path / "h"))
+    assert {file.path for file in (first, second, third)} == {str(tmp_path / "h")}
+    assert [file.read(0, 1) for file in (first, second, third)] == [b"x"] * 3
+
+
 def test_a_process_with_few_descriptors_gives_some_back(tmp_path: Path) -> None:
     program = """
 import resource, sys

@@ -1,11 +1,12 @@
-"""Which files have a descriptor open: one LRU with a budget, shared by every file of a `DiskFiles`.
+"""Which files are open, and which have a descriptor: one LRU with a budget, shared by every file of a `DiskFiles`.
 
 Invariants:
 - a descriptor is closed only while no call uses it: `pins` are counted under the lock; who writes takes no lock but
   says `writing` before it looks at the descriptor, and whoever closes takes that away before it looks at `writing`;
 - who has written since it was last looked at is passed over once: nobody keeps up its place in the order;
 - a map needs a descriptor as well, until nobody looks at it any more: both count;
-- who needs one of the process's last descriptors gets half of ours.
+- who needs one of the process's last descriptors gets half of ours;
+- a file is opened again by the name it has then: names change under the lock, on the disk and here together.
 """
 
 import errno
@@ -34,6 +35,15 @@ class Holder(Protocol):
     def __hash__(self) -> int: ...
 
 
+class Name:
+    """What a file is called now: one for all its handles, so renaming costs the same however many files are open."""
+
+    __slots__ = ("__weakref__", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+
 class Descriptors:
     """Who has a descriptor open, least recently used first. The attributes are guarded by `lock`."""
 
@@ -42,11 +52,36 @@ class Descriptors:
         self.lock = threading.Lock()
         self.recent: OrderedDict[Holder, None] = OrderedDict()
         self.maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+        self.names: weakref.WeakValueDictionary[str, Name] = weakref.WeakValueDictionary()
 
     def __del__(self) -> None:
         # A log that was dropped without a close must not keep its descriptors for the life of the process.
         for holder in self.recent:
             os.close(holder.descriptor)
+
+    def name(self, path: str) -> Name:
+        """The name that every handle on `path` shares."""
+        with self.lock:
+            return self.names.setdefault(path, Name(path))
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file or a directory, and what is open of it. The lock is not held. Raises OSError."""
+        with self.lock:
+            os.replace(source, target)
+            renamed = self.names.pop(source, None)
+            if renamed is not None:
+                self._called(renamed, target)
+            elif os.path.isdir(target):
+                # A copy made in one step: names are forgotten at any moment, with the last handle.
+                for reference in self.names.valuerefs():
+                    name = reference()
+                    if name is not None and name.path.startswith(source + "/"):
+                        del self.names[name.path]
+                        self._called(name, target + name.path[len(source) :])
+
+    def _called(self, name: Name, path: str) -> None:
+        name.path = path
+        self.names[path] = name
 
     def open(self, holder: Holder, path: str, flags: int) -> None:
         """Open `path` for `holder`, which becomes the most recently used. The lock is held. Raises OSError."""

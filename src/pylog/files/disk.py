@@ -10,7 +10,6 @@ again when it is needed: a thousand partitions fit into a small descriptor budge
 import os
 import resource
 import shutil
-import weakref
 
 from pylog.files.descriptors import CREATE_MODE, Descriptors
 from pylog.files.disk_file import DiskFile
@@ -33,7 +32,6 @@ class DiskFiles:
         if allowed != resource.RLIM_INFINITY:  # pragma: no branch  (Linux always has a limit, macOS may have none)
             max_open = min(max_open, max(1, allowed // 2))
         self._descriptors = Descriptors(max_open)
-        self._open_files: weakref.WeakSet[DiskFile] = weakref.WeakSet()
 
     def make_dir(self, path: str) -> None:
         missing: list[str] = []
@@ -88,21 +86,14 @@ class DiskFiles:
     def open(self, path: str, *, create: bool = False) -> File:
         if create and self.read_only and self.stat(path) is None:
             raise refuse_write("create", path)
-        file = DiskFile(self._descriptors, path, read_only=self.read_only, create=create and not self.read_only)
-        self._open_files.add(file)
-        return file
+        return DiskFile(self._descriptors, path, read_only=self.read_only, create=create and not self.read_only)
 
     def rename(self, source: str, target: str) -> None:
         self._check_writable("rename", source)
         try:
-            os.replace(source, target)
+            self._descriptors.rename(source, target)
         except OSError as error:
             raise typed_error(error, f"rename to {target} the file", source) from error
-        for file in list(self._open_files):
-            if file.path == source:
-                file.path = target
-            elif file.path.startswith(source + "/"):
-                file.path = target + file.path[len(source) :]
 
     def remove(self, path: str) -> None:
         self._check_writable("remove", path)

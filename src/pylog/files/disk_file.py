@@ -36,12 +36,12 @@ class DiskFile:
     """One file: what `protocol.File` says."""
 
     __slots__ = (
-        "__weakref__", "_closed", "_descriptors", "_failed", "_physical", "_size", "_synced", "_writes", "descriptor",
-        "has_written", "path", "pins", "read_only", "writing",
+        "_closed", "_descriptors", "_failed", "_name", "_physical", "_size", "_synced", "_writes", "descriptor",
+        "has_written", "pins", "read_only", "writing",
     )  # fmt: skip
 
     def __init__(self, descriptors: Descriptors, path: str, *, read_only: bool, create: bool) -> None:
-        self.path = path
+        self._name = descriptors.name(path)
         self.read_only = read_only
         self.descriptor = -1
         self.pins = 0
@@ -52,6 +52,10 @@ class DiskFile:
         # Bytes that an earlier, killed process left in the page cache count as not synced.
         self._writes, self._synced = 1, 0
         self._size = self._physical = self._measured(os.O_CREAT if create else 0)
+
+    @property
+    def path(self) -> str:
+        return self._name.path
 
     def pin(self) -> None:
         self._pin()
