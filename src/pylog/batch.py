@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crc32c import crc32c
 
-from pylog.compression import Codec, compress, decompress
-from pylog.errors import CorruptBatch, UnsupportedFormat
+from pylog.compression import STREAM_BYTES_MAX, Codec, compress, decompress
+from pylog.errors import CorruptBatch, RecordTooLarge, UnsupportedFormat
 from pylog.kernel import (
     CRC_FROM,
     CREATE_TIME,
@@ -257,7 +257,7 @@ class Batch:
         if not self.attributes & CODEC_MASK:
             return memoryview(self.data)[HEADER_BYTES:]
         try:
-            return decompress(self.codec, memoryview(self.data)[HEADER_BYTES:])
+            return decompress(self.codec, memoryview(self.data)[HEADER_BYTES:], count=self.count)
         except CorruptBatch as error:
             raise CorruptBatch(error.reason, offset=self.base_offset) from None
 
@@ -343,11 +343,14 @@ def seal(
 ) -> Batch:
     """Make a batch of a stream that the kernel encoded, with room for the header: in place, unless it is compressed.
 
-    `stream` is what `encode_records` and `OpenBatch.close` give. Raises ValueError where no records are in it.
+    `stream` is what `encode_records` and `OpenBatch.close` give. Raises ValueError where no records are in it,
+    RecordTooLarge where they would not fit into a batch uncompressed.
     """
     data, count, base_timestamp, max_timestamp = stream
     if count == 0:
         raise ValueError("a batch needs at least one record")
+    if len(data) > STREAM_BYTES_MAX:
+        raise RecordTooLarge(f"{len(data)} bytes of records do not fit into a batch (2 GiB): append them in parts")
     if codec:
         packed = compress(codec, memoryview(data)[HEADER_BYTES:], level)
         data = bytearray(HEADER_BYTES) + packed

@@ -14,6 +14,8 @@ mark. What they refuse is CorruptBatch: a payload that ends early, linked lz4 bl
 checksum.
 
 Invariant: no payload makes `decompress` hold much more than its limit: a bomb is an error and not the process's end.
+No codec's ratio is too good to be true (zeros shrink to a 30,000th), so what grows beyond the limit is measured first,
+piece by piece: it is held as a whole only when it is as many records as its batch says, and nothing else.
 """
 
 import enum
@@ -31,7 +33,9 @@ Buffer = bytes | bytearray | memoryview
 
 LIMIT_BYTES = 64 << 20
 LIMIT_RATIO = 256
-"""What a payload may grow to, unless told: 64 MiB and 256 times its size. Producers bound what they compress."""
+"""What a payload may grow to without being measured, unless told: 64 MiB and 256 times its size."""
+STREAM_BYTES_MAX = 2**31 - 1
+"""What no record stream is larger than: a batch says in an i32 how long it is, before it is compressed too."""
 
 LZ4_FAST_LEVEL = 9  # Kafka's default; every other level is one of LZ4 HC
 LZ4_HC_LEVEL_MIN, LZ4_HC_LEVEL_MAX = 3, 12  # what the C library knows: levels beyond do what the nearest one does
@@ -45,6 +49,7 @@ _XERIAL_BLOCK_BYTES = 32 << 10
 _SNAPPY_RATIO = 32  # a copy of 64 bytes takes 3: no block grows by more
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _OUTPUT_STEP_BYTES = 1 << 20
+_RECORD_BYTES_MIN = 6  # attributes, two deltas, two lengths, the number of headers
 _ZSTD_INPUT_STEP_BYTES = 2 << 10  # four bytes can stand for 128 KiB: a step gives at most 64 MiB
 
 
@@ -92,23 +97,61 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
     return bytes(data)
 
 
-def decompress(codec: Codec, data: Buffer, *, limit: int | None = None) -> bytes:
-    """The record stream behind `data`. Gives at most `limit` bytes (None: 64 MiB and 256 times what came in).
+def decompress(codec: Codec, data: Buffer, *, limit: int | None = None, count: int = 0) -> bytes:
+    """The record stream behind `data`: at most `limit` bytes (None: 64 MiB and 256 times what came in), or more where
+    it is exactly `count` records, one after the other.
 
     Raises CorruptBatch when the payload is damaged or ends early, and when it would grow beyond the limit.
     """
+    if codec is Codec.NONE:
+        return bytes(data)
     if limit is None:
         limit = LIMIT_BYTES + LIMIT_RATIO * len(data)
-    view = memoryview(data)
-    if codec is Codec.GZIP:
-        return _gzip_decompress(view, limit)
-    if codec is Codec.SNAPPY:
-        return _snappy_decompress(view, limit)
-    if codec is Codec.LZ4:
-        return _lz4_decompress(view, limit)
-    if codec is Codec.ZSTD:
-        return _zstd_decompress(view, limit)
-    return bytes(data)
+    parts: list[bytes] = []
+    size = 0
+    for part in _pieces(codec, data):
+        size += len(part)
+        if size > limit:
+            break
+        parts.append(part)
+    else:
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+    if not count:
+        raise _too_large(codec, limit)
+    parts.clear()
+    return decompress(codec, data, limit=_measure(codec, _pieces(codec, data), count))
+
+
+def _pieces(codec: Codec, data: Buffer) -> Iterator[bytes]:
+    """What is behind `data`, in pieces that are bounded whatever it is. Raises CorruptBatch where it is damaged."""
+    return _PIECES[codec](memoryview(data))
+
+
+def _measure(codec: Codec, pieces: Iterator[bytes], count: int) -> int:
+    """How many bytes `count` records take, each with its length before it. Raises CorruptBatch where it is not them."""
+    total = left = length = shift = 0
+    for piece in pieces:
+        at, end = 0, len(piece)
+        total += end
+        if total > STREAM_BYTES_MAX:
+            raise _too_large(codec, STREAM_BYTES_MAX)
+        while at < end:
+            if left:
+                step = min(left, end - at)
+                at, left = at + step, left - step
+                continue
+            byte = piece[at]
+            at += 1
+            length |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                left, length, shift = (length >> 1) ^ -(length & 1), 0, 0
+                count -= 1
+            if shift > 28 or count < 0 or (shift == 0 and left < _RECORD_BYTES_MIN):
+                raise _damaged(codec, f"its records make no sense {total - end + at} bytes behind the start")
+    if left or shift or count:
+        raise _damaged(codec, f"it ends inside of its records, after {total} bytes")
+    return total
 
 
 def _too_large(codec: Codec, limit: int) -> CorruptBatch:
@@ -129,26 +172,23 @@ def _gzip_compress(data: Buffer, level: int) -> bytes:
     return deflate.compress(data) + deflate.flush()
 
 
-def _gzip_decompress(data: memoryview, limit: int) -> bytes:
-    parts: list[bytes] = []
-    room = limit
+def _gzip_pieces(data: memoryview) -> Iterator[bytes]:
     rest: Buffer = data
     while True:
         inflate = zlib.decompressobj(_GZIP_FORMAT)
-        try:
-            part = inflate.decompress(rest, room + 1)
-        except zlib.error as error:
-            raise _damaged(Codec.GZIP, error) from None
-        room -= len(part)
-        if room < 0:
-            raise _too_large(Codec.GZIP, limit)
-        if not inflate.eof:
-            raise _damaged(Codec.GZIP, "it ends early")
-        parts.append(part)
+        while not inflate.eof:
+            try:
+                part = inflate.decompress(rest, _OUTPUT_STEP_BYTES)
+            except zlib.error as error:
+                raise _damaged(Codec.GZIP, error) from None
+            if not part and not inflate.eof:
+                raise _damaged(Codec.GZIP, "it ends early")
+            rest = inflate.unconsumed_tail
+            yield part
         rest = inflate.unused_data
         # Java's GZIPInputStream takes what does not begin another member as the end, and so do we.
         if rest[:2] != _GZIP_MEMBER:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            return
 
 
 # --- snappy -----------------------------------------------------------------------------------------------------------
@@ -163,15 +203,9 @@ def _snappy_compress(data: memoryview) -> bytes:
     return b"".join(parts)
 
 
-def _snappy_decompress(data: memoryview, limit: int) -> bytes:
-    if data[: len(_XERIAL)] != _XERIAL:
-        return _snappy_block(data, limit)
-    parts: list[bytes] = []
-    room = limit
-    for block in _xerial_blocks(data):
-        parts.append(_snappy_block(block, room))
-        room -= len(parts[-1])
-    return b"".join(parts)
+def _snappy_pieces(data: memoryview) -> Iterator[bytes]:
+    for block in _xerial_blocks(data) if data[: len(_XERIAL)] == _XERIAL else [data]:
+        yield _snappy_block(block)
 
 
 def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
@@ -191,7 +225,7 @@ def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
         at += size
 
 
-def _snappy_block(block: memoryview, limit: int) -> bytes:
+def _snappy_block(block: memoryview) -> bytes:
     claimed = shift = 0
     for byte in block[:5]:
         claimed |= (byte & 0x7F) << shift
@@ -199,8 +233,8 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
         if byte < 0x80:
             break
     # The decoder allocates what the block claims before it looks further.
-    if claimed > limit:
-        raise _too_large(Codec.SNAPPY, limit)
+    if claimed > STREAM_BYTES_MAX:
+        raise _too_large(Codec.SNAPPY, STREAM_BYTES_MAX)
     if claimed > _SNAPPY_RATIO * len(block):
         raise _damaged(Codec.SNAPPY, f"a block of {len(block)} bytes claims to hold {claimed}")
     try:
@@ -225,25 +259,19 @@ def _lz4_compress(data: Buffer, level: int) -> bytes:
     return framed
 
 
-def _lz4_decompress(data: memoryview, limit: int) -> bytes:
+def _lz4_pieces(data: memoryview) -> Iterator[bytes]:
     _check_lz4_frame(data)
     frame = lz4.frame.LZ4FrameDecompressor()
-    parts: list[bytes] = []
-    room = limit
     rest: Buffer = data
     while not frame.eof:
         try:
-            part: bytes = frame.decompress(rest, max_length=min(room + 1, _OUTPUT_STEP_BYTES))
+            part: bytes = frame.decompress(rest, max_length=_OUTPUT_STEP_BYTES)
         except RuntimeError as error:
             raise _damaged(Codec.LZ4, error) from None
-        room -= len(part)
-        if room < 0:
-            raise _too_large(Codec.LZ4, limit)
-        parts.append(part)
         rest = b""
         if frame.needs_input and not frame.eof:
             raise _damaged(Codec.LZ4, "it ends early")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        yield part
 
 
 def _check_lz4_frame(data: memoryview) -> None:
@@ -271,9 +299,7 @@ def _zstd_compress(data: Buffer, level: int) -> bytes:
     return zstandard.ZstdCompressor(level=level, write_content_size=False).compress(data)
 
 
-def _zstd_decompress(data: memoryview, limit: int) -> bytes:
-    parts: list[bytes] = []
-    room = limit
+def _zstd_pieces(data: memoryview) -> Iterator[bytes]:
     at, end = 0, len(data)
     while True:
         frame = zstandard.ZstdDecompressor().decompressobj()
@@ -286,10 +312,10 @@ def _zstd_decompress(data: memoryview, limit: int) -> bytes:
             except zstandard.ZstdError as error:
                 raise _damaged(Codec.ZSTD, error) from None
             at += len(step)
-            room -= len(part)
-            if room < 0:
-                raise _too_large(Codec.ZSTD, limit)
-            parts.append(part)
+            yield part
         at -= len(frame.unused_data)
         if at >= end:
-            return b"".join(parts)
+            return
+
+
+_PIECES = {Codec.GZIP: _gzip_pieces, Codec.SNAPPY: _snappy_pieces, Codec.LZ4: _lz4_pieces, Codec.ZSTD: _zstd_pieces}

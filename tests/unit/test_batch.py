@@ -1,13 +1,14 @@
 """Batches: what the header says, what stamping changes, and what a batch that cannot be does."""
 
+import mmap
 import struct
 
 import pytest
 from crc32c import crc32c
 
-from pylog.batch import Batch, columns, encode, split
+from pylog.batch import Batch, columns, encode, seal, split
 from pylog.compression import Codec
-from pylog.errors import CorruptBatch, UnsupportedFormat
+from pylog.errors import CorruptBatch, RecordTooLarge, UnsupportedFormat
 from pylog.kernel import HEADER, Record
 
 T0 = 1_700_000_000_000
@@ -198,3 +199,14 @@ def test_columns_leave_out_control_and_emptied_batches():
 
 def test_the_header_is_61_bytes():
     assert HEADER.size == 61
+
+
+def test_a_record_that_shrinks_to_next_to_nothing_is_read_again():
+    batch = encode([(bytes(90 << 20), None, T0, ())], now_ms=T0, codec=Codec.ZSTD)
+    assert batch.size < 100_000
+    assert [len(record.value) for record in Batch.parse(batch.data).records("t", 0)] == [90 << 20]
+
+
+def test_what_would_not_fit_into_a_batch_uncompressed_is_refused():
+    with mmap.mmap(-1, 1 << 31) as stream, pytest.raises(RecordTooLarge, match="append them in parts"):
+        seal((stream, 1, T0, T0), codec=Codec.ZSTD)

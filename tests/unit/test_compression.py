@@ -99,6 +99,7 @@ REFUSED = {
     "bytes behind a zstd frame": (Codec.ZSTD, compress(Codec.ZSTD, b"hello") + b"tail"),
     "a negative snappy block": (Codec.SNAPPY, SNAPPY[:16] + struct.pack(">i", -1)),
     "a snappy block beyond the end": (Codec.SNAPPY, SNAPPY[:16] + struct.pack(">i", 100) + SNAPPY[20:]),
+    "a snappy block that claims more than a batch has": (Codec.SNAPPY, b"\xff\xff\xff\xff\x7f" + bytes(20)),
     "a snappy block that claims too much": (Codec.SNAPPY, b"\xff\xff\xff\x7f" + bytes(20)),
     "a damaged gzip trailer": (Codec.GZIP, gzip.compress(b"hello")[:-8] + bytes(8)),
 }
@@ -124,6 +125,68 @@ def test_the_limit(codec):
     assert decompress(codec, packed, limit=len(DATA)) == DATA
     with pytest.raises(CorruptBatch, match="grows beyond"):
         decompress(codec, packed, limit=len(DATA) - 1)
+
+
+# Kafka's clients have no limit to how well a record may be compressed, so what holds records is read however it grows.
+
+
+def records_of(*sizes):
+    """Records of zeros, as they lie in a stream: the length, zigzag and varint, then so many bytes."""
+    stream = bytearray()
+    for size in sizes:
+        left = size << 1
+        while left > 0x7F:
+            stream.append(left & 0x7F | 0x80)
+            left >>= 7
+        stream.append(left)
+        stream += bytes(size)
+    return bytes(stream)
+
+
+@each_codec
+def test_records_are_read_however_far_they_grow(codec):
+    data = records_of(3 << 20, 6, 64, 70_000, 2 << 20)
+    packed = compress(codec, data)
+    assert decompress(codec, packed, limit=1000, count=5) == data
+
+
+@each_codec
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [
+        (bytes(3 << 20), 3 << 20),
+        (records_of(3 << 20, 7), 1),
+        (records_of(3 << 20, 7), 3),
+        (records_of(3 << 20, 7)[:-1], 2),
+        (records_of(3 << 20) + b"\x80\x01", 2),
+        (records_of(3 << 20) + b"\xff" * 6, 2),
+        (records_of(3 << 20) + b"\x01" + bytes(9), 2),
+    ],
+    ids=["zeros", "one too many", "one too few", "cut", "half a length", "a long length", "a negative length"],
+)
+def test_what_grows_far_and_is_not_records_is_refused(codec, data, count):
+    with pytest.raises(CorruptBatch, match="its records"):
+        decompress(codec, compress(codec, data), limit=1000, count=count)
+
+
+def test_a_bomb_that_claims_one_huge_record_is_measured_before_it_is_held():
+    pack = zstandard.ZstdCompressor(level=3).compressobj()
+    length = (2**31 - 1) << 1
+    claim = bytes([length >> shift & 0x7F | (0x80 if shift < 28 else 0) for shift in range(0, 35, 7)])
+    packed = pack.compress(claim) + b"".join([pack.compress(bytes(1 << 20)) for _ in range(512)]) + pack.flush()
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptBatch, match="ends inside"):
+            decompress(Codec.ZSTD, packed, limit=1000, count=1)
+        assert tracemalloc.get_traced_memory()[1] < 300 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_no_stream_is_larger_than_a_batch_could_be():
+    frame = compress(Codec.ZSTD, records_of(16 << 20))
+    with pytest.raises(CorruptBatch, match="grows beyond 2147483647 bytes"):
+        decompress(Codec.ZSTD, frame * 128, count=128)
 
 
 def bomb(codec, size=1 << 30):
