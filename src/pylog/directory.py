@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from pylog.checkpoint import read_offsets, read_properties, write_offsets, write_properties
-from pylog.errors import LogNotFound, StorageError, UnsupportedFormat
+from pylog.errors import DiskFull, LogNotFound, StorageError, UnsupportedFormat
 from pylog.files import Files, join
 from pylog.metadata import is_topic_name
 from pylog.partition import Partition
@@ -183,9 +183,16 @@ class LogDirectory:
         return Checkpoint(start, recovery_point, durable, high, clean=clean, published=True)
 
     def write_start_offset(self, partition: Partition) -> None:
-        """Persist where a partition starts now: what was deleted may not come back after a crash."""
+        """Persist where a partition starts now: what was deleted may not come back after a crash.
+
+        A full disk leaves that to what is published, which takes no more room than it has.
+        """
         self._start_offsets[TopicPartition(partition.topic, partition.number)] = partition.start_offset
-        write_offsets(self.files, join(self.path, START_OFFSETS), self._start_offsets)
+        try:
+            write_offsets(self.files, join(self.path, START_OFFSETS), self._start_offsets)
+        except DiskFull:
+            logger.warning("%s is full: its checkpoint of where logs start is late", self.path)
+            self._published.sync()
 
     def cleaner_offset(self, key: TopicPartition) -> int | None:
         """Up to where a partition was cleaned; None when it never was."""

@@ -111,7 +111,7 @@ class Node:
         self._visible_when_durable = visible_when_durable
         self._topics: dict[str, Topic] = {}
         self._roles: dict[tuple[str, int], Leader | Follower] = {}
-        self._broken: dict[TopicPartition, PylogError] = {}
+        self._broken: dict[TopicPartition, PylogError | None] = {}  # None: its next use tries again
         self._new_topics: set[uuid.UUID] = set()
         self._lock = threading.RLock()
         self._doomed: list[tuple[int, str]] = []
@@ -163,7 +163,7 @@ class Node:
         except PylogError as error:
             # One damaged partition is no reason to refuse the others; whoever asks for it gets this error.
             logger.error("%s-%d could not be opened: %s", *key, error)
-            self._broken[key] = error
+            self._broken[key] = None if isinstance(error, DiskFull) else error
 
     # --- roles -----------------------------------------------------------------------------------------------------
 
@@ -177,10 +177,12 @@ class Node:
         if role is not None:
             return role
         with self._lock:
-            if key in self._broken:
-                raise self._broken[key].with_traceback(None)
+            broken = self._broken.get(key)
+            if broken is not None:
+                raise broken.with_traceback(None)
             if key not in self._roles:
                 self._roles[key] = self._make_role(key)
+                self._broken.pop(key, None)
             return self._roles[key]
 
     def held(self, topic: str, number: int) -> Leader | Follower | None:

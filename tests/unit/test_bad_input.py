@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -196,13 +196,79 @@ def test_a_full_disk_at_the_close_loses_nothing(tmp_path: Path) -> None:
         assert values(log) == [b"0", b"1", b"2"]
 
 
-def test_a_real_full_file_system(tmp_path: Path) -> None:
+@contextmanager
+def small_file_system(path: Path, size: str) -> Iterator[None]:
+    """A file system that is soon full, mounted at `path`."""
     mount = shutil.which("mount")
     if not ROOT or mount is None:
         pytest.skip("mounting a small tmpfs needs root")
-    if subprocess.run([mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", tmp_path], capture_output=True).returncode:
+    path.mkdir(exist_ok=True)
+    if subprocess.run([mount, "-t", "tmpfs", "-o", f"size={size}", "tmpfs", path], capture_output=True).returncode:
         pytest.skip("mounting is not allowed here")
     try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", path], check=True, capture_output=True)
+
+
+def fill(path: Path) -> None:
+    """Leave no byte free."""
+    with path.open("wb", buffering=0) as ballast, suppress(OSError):
+        while True:
+            ballast.write(bytes(4096))
+
+
+def test_records_are_deleted_with_no_byte_free(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    with small_file_system(disk, "4m"):
+        key = TopicPartition("t", 0)
+        with pylog.open(disk / "log") as log:
+            partition = log.create_topic("t", config={"segment.bytes": 1 << 20, "file.delete.delay.ms": 0})[0]
+            for _ in range(200):
+                partition.append([Record(bytes(10_000))])
+            fill(disk / "ballast")
+            with pytest.raises(errors.DiskFull):
+                partition.append([Record(bytes(500_000))])
+            assert log.delete_records({key: 150}) == {key: 150}
+            shutil.copytree(disk / "log", tmp_path / "crashed")
+            assert log.apply_retention() == {key: 1}
+            log.broker.node.purge(2**62)
+            assert partition.start_offset == 150
+            assert partition.append([Record(bytes(500_000))]).base_offset == 200
+            (disk / "ballast").unlink()
+        with pylog.open(tmp_path / "crashed") as log:
+            assert log.topic("t")[0].start_offset == 150
+
+
+def test_a_partition_that_could_not_be_recovered_for_want_of_room_is_when_there_is(tmp_path: Path) -> None:
+    before, disk = tmp_path / "before", tmp_path / "disk"
+    with pylog.open(before) as origin:
+        origin.create_topic("t", config={"segment.bytes": 1 << 20, "preallocate": True})[0].append([Record(b"x")])
+        partition = origin.create_topic("u", config={"segment.bytes": 1 << 20, "preallocate": True})[0]
+        assert partition.next_offset == 0
+        with small_file_system(disk, "3m"):
+            shutil.copytree(before, disk / "log")
+            # Where a crash came between the folder and its first segment.
+            (disk / "log" / "u-0" / "00000000000000000000.log").unlink()
+            fill(disk / "ballast")
+            with pylog.open(disk / "log") as log:
+                assert values(log) == [b"x"]
+                for _ in range(2):
+                    with pytest.raises(errors.DiskFull):
+                        log.topic("u")[0].append([Record(b"y")])
+                (disk / "ballast").unlink()
+            # As long as it is not recovered, the log was not closed cleanly.
+            assert not (disk / "log" / ".kafka_cleanshutdown").exists()
+            fill(disk / "ballast")
+            with pylog.open(disk / "log") as log:
+                (disk / "ballast").unlink()
+                assert log.topic("u")[0].append([Record(b"y")]).base_offset == 0
+                log.topic("u")[0].check()
+            assert (disk / "log" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_real_full_file_system(tmp_path: Path) -> None:
+    with small_file_system(tmp_path, "1m"):
         with pylog.open(tmp_path / "log") as log:
             partition = log.create_topic("t", config={"segment.bytes": 1 << 20, "index.interval.bytes": 0})[0]
             spare = tmp_path / "spare"
@@ -221,8 +287,6 @@ def test_a_real_full_file_system(tmp_path: Path) -> None:
             partition.check()
         with pylog.open(tmp_path / "log") as log:
             assert log.topics() == made and len(values(log)) == end + 1
-    finally:
-        subprocess.run(["umount", tmp_path], check=True, capture_output=True)
 
 
 # --- damaged files ----------------------------------------------------------------------------------------------------
