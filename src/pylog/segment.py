@@ -107,6 +107,7 @@ class Segment:
         self._first_timestamp: int | None = None
         self._roll_after_ms = _roll_after_ms(config)
         self._loaded_timestamps = active and not files.read_only
+        self._timed_bytes = 0  # so much of the log was looked at for want of a time index
         if self._loaded_timestamps:
             self._open_indexes()
         if create and config.preallocate:
@@ -229,10 +230,14 @@ class Segment:
             last = self.times.last
             if last is not None:
                 self.max_timestamp, self.max_timestamp_offset = last
-            elif not self._is_sealed_as("timeindex"):
-                for window in self.scan(check_crc=False):
+            elif self._seal is not None and self._is_sealed_as("timeindex"):
+                self._timed_bytes = self.size
+            else:
+                # It may have been lost: then time look-ups would pass over the segment.
+                for window in self.scan(self._timed_bytes, check_crc=False):
                     for span in window.spans:
                         self._note_timestamp(span)
+                        self._timed_bytes = window.position + span.position + span.size
             # A reader looks again each time: the owner may be about to write the closing entry.
             self._loaded_timestamps = not self.files.read_only
 
@@ -516,6 +521,8 @@ class Segment:
         """Find the end of an active segment that was closed cleanly: only what lies behind the last index entry is
         read.
         """
+        self._loaded_timestamps = False
+        self._load_timestamps()
         last = self.offsets.last
         position = last[1] if last is not None and last[1] < self.size else 0
         fault = self._load_from(position)
@@ -523,7 +530,6 @@ class Segment:
         return fault if fault is None or position == 0 else self._load_from(0)
 
     def _load_from(self, position: int) -> Fault | None:
-        self.max_timestamp, self.max_timestamp_offset = self.times.last or (NO_TIMESTAMP, self.base_offset)
         for _, _, spans, fault in self.scan(position, check_crc=False):
             for span in spans:
                 self._note_timestamp(span)
@@ -581,6 +587,9 @@ class Segment:
         self._unindexed_bytes = self._room = 0
         if position == 0:
             self._first_timestamp = None
+        self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        self._timed_bytes, self._loaded_timestamps = 0, False
+        self._load_timestamps()
         last = self.offsets.last
         self._load_from(last[1] if last is not None else 0)
 

@@ -4,12 +4,15 @@ import os
 import shutil
 import threading
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 import pylog
 from pylog import Record, errors
 from pylog.files import DiskFiles
+
+T0 = 1_700_000_000_000
 
 
 def fill(log: pylog.Log, count: int, size: int = 10, topic: str = "t") -> None:
@@ -199,3 +202,35 @@ def test_a_reader_that_waits_is_woken_by_what_is_published(
                 assert len(consumer.poll(20_000)) == 1
                 writing.join()
             assert consumer.poll(1) == []
+
+
+@pytest.mark.parametrize("what", ["missing", "empty"])
+@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("mode", ["read", "own"])
+def test_times_are_found_without_a_time_index(
+    tmp_path: Path, what: str, published: bool, mode: Literal["read", "own"]
+) -> None:
+    """As Kafka finds them, which builds the index again: there may be none, and no seal that knows of it."""
+    with pylog.open(tmp_path) as log:
+        partition = log.create_topic("t", config={"index.interval.bytes": 0})[0]
+        for i in range(35):
+            partition.append([Record(b"%d" % i, timestamp=T0 + i)])
+            if i % 10 == 9:
+                log.broker.partition("t", 0).roll(1)
+    for index in (tmp_path / "t-0").glob("*.timeindex"):
+        index.unlink()
+        if what == "empty":
+            index.touch()
+    for seal in (tmp_path / "t-0").glob("*.pylog-seal"):
+        seal.unlink()
+    if not published:
+        (tmp_path / ".pylog-published").unlink()
+    with pylog.open(tmp_path, mode=mode) as log:
+        partition = log.topic("t")[0]
+        assert [partition.offset_for_time(T0 + i) for i in (0, 5, 15, 29, 31, 34, 35)] == [0, 5, 15, 29, 31, 34, None]
+        newest = log.consumer().offsets_for_times({pylog.TopicPartition("t", 0): T0 + 34})
+        assert [found.offset for found in newest.values() if found is not None] == [34]
+        if mode == "own":
+            partition.append([Record(b"older", timestamp=T0)])
+            log.broker.partition("t", 0).roll(1)
+            assert partition.offset_for_time(T0 + 34) == 34
