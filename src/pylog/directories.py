@@ -4,7 +4,7 @@
     data-b/   partitions                                                       clicks-1/  orders-0/
 
 A partition lies where its folder is. A new one goes where the fewest are. While it moves, what is copied lies under
-`<topic>-<partition>.<uuid>-future` in its new directory:
+`<topic>-<partition>.<uuid>-future` in its new directory (`directory.set_aside`):
 
     copy          the folder as -future, complete and synced       a crash: the next open throws it away
     decide        the catalogue says that it lies there now        a crash: the next open finishes the renames
@@ -18,7 +18,8 @@ import logging
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
-from pylog.directory import LogDirectory, folder_name, kafka_uuid, partition_folders
+from pylog.checkpoint import read_topic_id
+from pylog.directory import LogDirectory, folder_name, is_set_aside, kafka_uuid, partition_folders, set_aside
 from pylog.errors import DirectoryLocked, KafkaStorage, LogDirNotFound, StorageError, UnsupportedFormat
 from pylog.files import Files, join
 from pylog.record import TopicPartition
@@ -28,6 +29,7 @@ logger = logging.getLogger("pylog")
 COPY_BYTES = 1 << 20
 FUTURE = "-future"
 DELETE = "-delete"
+STRAY = "-stray"
 RESERVED_IDS = 100
 """Directory ids below are no directories: unassigned, lost, migrating (Kafka: DirectoryId)."""
 
@@ -144,26 +146,46 @@ class Directories:
                 found.setdefault(key, directory)
         return found
 
-    def settle_moves(self, recorded: dict[TopicPartition, uuid.UUID]) -> None:
+    def settle_moves(self, recorded: dict[TopicPartition, tuple[uuid.UUID, uuid.UUID]]) -> None:
         """Finish the moves that a crash has interrupted after they were decided, undo the others.
 
-        `recorded` says where the catalogue has each partition.
+        `recorded` says of each partition what the catalogue does: the id of its topic, and where it lies.
         """
         for directory in self:
             for name in self.files.list_dir(directory.path):
-                if name.endswith(FUTURE):
+                if is_set_aside(name, FUTURE):
                     self._settle_move(directory, name, recorded)
 
-    def _settle_move(self, directory: LogDirectory, name: str, recorded: dict[TopicPartition, uuid.UUID]) -> None:
-        topic, _, number = name.partition(".")[0].rpartition("-")
-        key = TopicPartition(topic, int(number)) if number.isdigit() else None
-        if key is None or recorded.get(key) != directory.directory_id or self.has_folder(directory, key):
-            self.files.remove_dir(join(directory.path, name))
+    def _settle_move(
+        self, directory: LogDirectory, name: str, recorded: dict[TopicPartition, tuple[uuid.UUID, uuid.UUID]]
+    ) -> None:
+        future = join(directory.path, name)
+        known = [key for key in recorded if is_set_aside(name, FUTURE, key)]
+        if len(known) > 1:
+            # Topics with the same long beginning.
+            topic_id = self._topic_id(future)
+            known = [key for key in known if recorded[key][0] == topic_id]
+        if not known:
+            # It may be all that is left of a partition: what the catalogue has never heard of is nobody's to remove.
+            logger.warning(
+                "%s was being moved here and is in no list of topics: look what it is, and remove it", future
+            )
+            return
+        (key,) = known
+        if recorded[key][1] != directory.directory_id or self.has_folder(directory, key):
+            self.files.remove_dir(future)
             return
         for other in self.holders(key):
             remove_folder(self.files, other, key)
-        self.files.rename(join(directory.path, name), join(directory.path, folder_name(*key)))
+        self.files.rename(future, join(directory.path, folder_name(*key)))
         self.files.sync_dir(directory.path)
+
+    def _topic_id(self, future: str) -> uuid.UUID | None:
+        try:
+            return read_topic_id(self.files, future)
+        except StorageError:
+            # The copy had only begun.
+            return None
 
     def release(self) -> None:
         """Give the locks back and write nothing."""
@@ -192,7 +214,7 @@ def copy_files(files: Files, source: str, target: str, names: Iterable[str]) -> 
 
 def remove_folder(files: Files, directory: LogDirectory, key: TopicPartition) -> str:
     """Put a partition's folder out of sight; gives its new name, to be removed later."""
-    away = f"{folder_name(*key)[:200]}.{uuid.uuid4().hex}{DELETE}"
+    away = set_aside(*key, uuid.uuid4(), DELETE)
     files.rename(join(directory.path, folder_name(*key)), join(directory.path, away))
     files.sync_dir(directory.path)
     return away

@@ -41,17 +41,43 @@ PUBLISHED = ".pylog-published"
 META_PROPERTIES = "meta.properties"
 DEFAULT_NODE_ID = 1
 NO_BROKER_EPOCH = -1
+NO_UUID = uuid.UUID(int=0)
 
 logger = logging.getLogger("pylog")
 
 T = TypeVar("T")
 
+NAME_BYTES_MAX = 255
+"""Of a folder, on every file system that is supported."""
+
 _FOLDER_NUMBER = re.compile("0|[1-9][0-9]{0,4}")
+_SET_ASIDE = re.compile("(.+-(?:0|[1-9][0-9]{0,4}))[.][0-9a-f]{32}(-delete|-future|-stray)")
 
 
 def folder_name(topic: str, partition: int) -> str:
     """The folder of a partition, `<topic>-<partition>`."""
     return f"{topic}-{partition}"
+
+
+def set_aside(topic: str, partition: int, unique: uuid.UUID, suffix: str) -> str:
+    """The name of a partition's folder while it is no live one: `<topic>-<partition>.<uuid>-delete`, -future or -stray.
+
+    Of a long topic only so much is in it as a name has room for: `is_set_aside` says whose it is.
+    (LocalLog.logDeleteDirName, logFutureDirName, logStrayDirName)
+    """
+    ending = f"-{partition}.{unique.hex}{suffix}"
+    return topic[: NAME_BYTES_MAX - len(ending)] + ending
+
+
+def is_set_aside(name: str, suffix: str, key: TopicPartition | None = None) -> bool:
+    """Whether `name` is what `set_aside` gives with this suffix, for this partition or for any.
+
+    The uuid begins at the last dot: a topic may have some of its own. (LocalLog.parseTopicPartitionName)
+    """
+    found = _SET_ASIDE.fullmatch(name)
+    if found is None or found[2] != suffix:
+        return False
+    return key is None or found[1] == set_aside(*key, NO_UUID, suffix).rpartition(".")[0]
 
 
 def partition_folders(files: Files, path: str) -> list[TopicPartition]:

@@ -19,7 +19,7 @@ from pylog.catalogue import Catalogue
 from pylog.clock import Clock
 from pylog.config import NodeConfig, TopicConfig
 from pylog.directories import FUTURE, Directories, copy_files, remove_folder
-from pylog.directory import LogDirectory, folder_name
+from pylog.directory import LogDirectory, folder_name, set_aside
 from pylog.errors import (
     DiskFull,
     FencedLeaderEpoch,
@@ -126,15 +126,16 @@ class Node:
 
     def _settle(self) -> None:
         """Finish what a crash has interrupted, and recover the partitions of directories that were not closed."""
-        for directory in self.directories:
-            remove_leftovers(directory.files, directory.path)
         self.directories.settle_moves(
             {
-                TopicPartition(name, number): place
+                TopicPartition(name, number): (image.id, place)
                 for name, image in self.image.topics.items()
                 for number, place in self._places(image).items()
             }
         )
+        # After the moves: until then it may be the second copy of what is moved.
+        for directory in self.directories:
+            remove_leftovers(directory.files, directory.path)
         for name, image in self.image.topics.items():
             for number in self._places(image):
                 self._recover(TopicPartition(name, number))
@@ -406,7 +407,7 @@ class Node:
         target, files = self.directories.with_path(wanted.path), self.directories.files
         if target is source:
             return
-        future = join(target.path, f"{folder_name(*key)}.{uuid.uuid4().hex}{FUTURE}")
+        future = join(target.path, set_aside(*key, uuid.uuid4(), FUTURE))
         files.make_dir(future)
         with ExitStack() as undo:
             undo.callback(files.remove_dir, future)

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 
 from pylog.checkpoint import read_topic_id
 from pylog.config import TopicConfig
-from pylog.directories import DELETE, Directories, remove_folder
-from pylog.directory import LogDirectory, folder_name
+from pylog.directories import DELETE, STRAY, Directories, remove_folder
+from pylog.directory import LogDirectory, folder_name, is_set_aside, set_aside
 from pylog.errors import InconsistentTopicId, StorageError, UnknownTopicOrPartition
 from pylog.files import Files, join
 from pylog.partition import Partition
@@ -109,7 +109,7 @@ class Topic:
                     f"has id {self.id}. If its records are this topic's, remove partition.metadata and open the log "
                     "again; else move the folder away"
                 )
-            away = f"{path[: len(home.path) + 200]}.{found.hex}-stray"
+            away = join(home.path, set_aside(self.name, number, found, STRAY))
             logger.warning("%s belongs to a topic that was deleted: it is now %s and can be removed", path, away)
             files.rename(path, away)
             files.sync_dir(home.path)
@@ -160,5 +160,5 @@ class Topic:
 def remove_leftovers(files: Files, path: str) -> None:
     """Remove the folders of deleted topics that are still there: a crash, or a close, came before their time."""
     for name in files.list_dir(path):
-        if name.endswith(DELETE):
+        if is_set_aside(name, DELETE):
             files.remove_dir(join(path, name))

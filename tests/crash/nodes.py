@@ -7,7 +7,7 @@ from pylog.batch import encode, split
 from pylog.config import NodeConfig
 from pylog.files import Files
 from pylog.kernel import Record
-from pylog.message import NewTopic
+from pylog.message import NewTopic, Replacement
 from pylog.node import Node
 from pylog.testing import CrashFiles
 
@@ -24,16 +24,17 @@ class FoundTopics(NamedTuple):
     fault: str = ""
 
 
-def make_node(files: Files) -> Node:
-    return Node(files, ["log"], NodeConfig(), CLOCK, node_id=1, visible_when_durable=True)
+def make_node(files: Files, paths: tuple[str, ...]) -> Node:
+    return Node(files, paths, NodeConfig(), CLOCK, node_id=1, visible_when_durable=True)
 
 
 class NodeRun:
     """The topics of a node, version by version: as `partitions.Run`, but nothing is answered before it is durable."""
 
-    def __init__(self, files: CrashFiles) -> None:
+    def __init__(self, files: CrashFiles, paths: tuple[str, ...] = ("log",)) -> None:
         self.files = files
-        self.node = make_node(files)
+        self.paths = paths
+        self.node = make_node(files, paths)
         self.versions: list[Topics] = [{}]
         self.number = 0
         files.note(("kept", 0))
@@ -62,26 +63,30 @@ class NodeRun:
         parts[number] = (*parts[number], value)
         self.change(self.versions[-1] | {topic: tuple(parts)}, lambda: append(self.node, topic, number, value))
 
+    def move(self, topic: str, number: int, path: str) -> None:
+        """Nothing is another for it."""
+        self.change(self.versions[-1], lambda: self.node.move(Replacement(topic, number, path)))
+
     def checkpoint(self) -> None:
         self.node.checkpoint()
 
     def reopen(self) -> None:
         self.node.close()
-        self.node = make_node(self.files)
+        self.node = make_node(self.files, self.paths)
 
     def opened(self, files: Files) -> Node:
-        return make_node(files)
+        return make_node(files, self.paths)
 
     def recovered(self, files: Files) -> FoundTopics:
         """Open the node, read everything, make one more topic, close, open again."""
-        node = make_node(files)
+        node = self.opened(files)
         found = read_all(node)
         if node.quarantined:
             return FoundTopics(found, f"a crash was taken for damage: {node.quarantined}")
         node.create_topic(NewTopic("after-the-crash"))
         append(node, "after-the-crash", 0, b"value")
         node.close()
-        if read_all(make_node(files)) != found | {"after-the-crash": ((b"value",),)}:
+        if read_all(self.opened(files)) != found | {"after-the-crash": ((b"value",),)}:
             return FoundTopics(found, "after one more topic and a clean close the topics are not what they were")
         return FoundTopics(found)
 

@@ -13,7 +13,7 @@ from .mutants import MUTANTS, Mutant
 from .workloads import WORKLOADS
 
 STRIDE = 2
-STRIDES = {"compaction": 6, "compaction_in_groups": 6, "compaction_twice": 40, "retention_by_size": 4}
+STRIDES = {"compaction": 6, "compaction_in_groups": 6, "compaction_twice": 40, "retention_by_size": 4, "topic_move": 8}
 """Of how many states one is recovered: some 40,000 are left, the second crashes counted."""
 
 

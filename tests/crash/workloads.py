@@ -458,6 +458,19 @@ def topic_recreate(files: CrashFiles) -> NodeRun:
 
 
 @workload
+def topic_move(files: CrashFiles) -> NodeRun:
+    """There and back again, of a topic whose name has dots, as the names of folders on their way have."""
+    run = NodeRun(files, ("log", "other"))
+    run.create("a.b-0.c")
+    run.append("a.b-0.c", 0)
+    run.append("a.b-0.c", 0)
+    for path in ("other", "log"):
+        run.move("a.b-0.c", 0, path)
+        run.append("a.b-0.c", 0)
+    return run
+
+
+@workload
 def leader_change(files: CrashFiles) -> NodeRun:
     """Every open takes a new epoch, in the metadata log, before the first append."""
     run = NodeRun(files)

@@ -9,8 +9,10 @@ import pytest
 import pylog
 from pylog import Record, TopicPartition, errors
 from pylog.batch import encode, split
+from pylog.checkpoint import read_topic_id
 from pylog.config import NodeConfig
-from pylog.directories import Directories
+from pylog.directories import FUTURE, Directories
+from pylog.directory import folder_name, set_aside
 from pylog.files import Files, MemoryFiles, join
 from pylog.message import NewTopic, Replacement
 from pylog.node import Node
@@ -18,6 +20,9 @@ from pylog.testing import CrashFiles, FaultFiles, SimClock
 
 NOW = 1_700_000_000_000
 PATHS = ["a", "b"]
+LONG = "x" * 249
+NAMESAKES = {"a": UUID(int=9), "b": UUID(int=8)}
+SUFFIXES = ("-delete", "-future", "-stray")
 FIRST, LATER = [b"%d" % i for i in range(4)], b"later"
 
 
@@ -25,34 +30,34 @@ def make_node(files: Files) -> Node:
     return Node(files, PATHS, NodeConfig(), SimClock(NOW), node_id=1, visible_when_durable=True)
 
 
-def append(node: Node, value: bytes) -> None:
-    leader = node.writer("t", 0)
+def append(node: Node, value: bytes, topic: str = "t") -> None:
+    leader = node.writer(topic, 0)
     leader.append(encode([Record(value, timestamp=NOW)], now_ms=NOW), NOW)
     leader.partition.sync()
     leader.advance()
 
 
-def values(node: Node) -> list[bytes]:
-    partition = node.partition("t", 0)
+def values(node: Node, topic: str = "t") -> list[bytes]:
+    partition = node.partition(topic, 0)
     found: list[bytes] = []
     while (piece := partition.read(len(found), 1 << 20, upto=partition.next_offset)) is not None:
         for batch in split(piece.data, check_crc=True):
-            found += [record.value or b"" for record in batch.records("t", 0, len(found))]
+            found += [record.value or b"" for record in batch.records(topic, 0, len(found))]
     return found
 
 
-def filled(files: Files) -> Node:
+def filled(files: Files, topic: str = "t") -> Node:
     node = make_node(files)
-    node.create_topic(NewTopic("t"))
+    node.create_topic(NewTopic(topic))
     for value in FIRST:
-        append(node, value)
+        append(node, value, topic)
         if value == FIRST[1]:
-            node.partition("t", 0).roll(NOW)
+            node.partition(topic, 0).roll(NOW)
     return node
 
 
-def folders(files: Files) -> list[str]:
-    return [path for path in PATHS if files.stat(join(path, "t-0")) is not None]
+def folders(files: Files, topic: str = "t") -> list[str]:
+    return [path for path in PATHS if files.stat(join(path, f"{topic}-0")) is not None]
 
 
 # --- moving -----------------------------------------------------------------------------------------------------------
@@ -89,6 +94,59 @@ def test_a_move_is_whole_or_was_never_begun_whatever_a_power_cut_leaves() -> Non
         opened.close()
         states += 1
     assert states > 100
+
+
+@pytest.mark.parametrize("topic", ["t", "site.clicks", "v1.0-rc.future", "-delete", LONG], ids=lambda name: name[:20])
+def test_a_move_is_finished_or_undone_whatever_the_topic_is_called(topic: str) -> None:
+    files = CrashFiles()
+    node = filled(files, topic)
+    files.note("filled")
+    node.move(Replacement(topic, 0, "b"))
+    halves = 0
+    for state in files.kills():
+        if "filled" in state.notes:
+            left = MemoryFiles(tree=state.tree)
+            names = left.list_dir("a") + left.list_dir("b")
+            assert max(map(len, names)) <= 255
+            halves += any(name.endswith("-future") for name in names) and not folders(left, topic)
+            opened = make_node(left)
+            assert values(opened, topic) == FIRST, state
+            assert len(folders(left, topic)) == 1, state
+            assert not [name for name in left.list_dir("a") + left.list_dir("b") if name.endswith(SUFFIXES)], state
+            opened.close()
+    assert halves
+
+
+def test_topics_with_the_same_long_beginning_are_not_taken_for_each_other() -> None:
+    files = MemoryFiles()
+    topics = [LONG[:-1] + last for last in "ab"]
+    node = make_node(files)
+    for topic in topics:
+        node.create_topic(NewTopic(topic))
+        append(node, topic[-1:].encode(), topic)
+    homes = [node.home(TopicPartition(topic, 0)) for topic in topics]
+    ids = [node.image.topics[topic].id for topic in topics]
+    node.close()
+    directories = Directories(files, PATHS, None)
+    target = next(directory for directory in directories if directory.path == "a")
+    for topic, home in zip(topics, homes, strict=True):
+        files.rename(
+            join(home.path, folder_name(topic, 0)), join("a", set_aside(topic, 0, NAMESAKES[topic[-1]], FUTURE))
+        )
+    places = {TopicPartition(topic, 0): (its, target.directory_id) for topic, its in zip(topics, ids, strict=True)}
+    directories.settle_moves(places)
+    assert [read_topic_id(files, join("a", folder_name(topic, 0))) for topic in topics] == ids
+
+
+def test_a_copy_of_what_is_in_no_list_of_topics_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    files = MemoryFiles()
+    filled(files).close()
+    future = join("b", set_aside("unheard.of", 0, UUID(int=7), FUTURE))
+    for path in (future, "b/my-future", "b/my-delete", "b/my.own-delete"):
+        files.make_dir(path)
+    make_node(files).close()
+    assert [record.args for record in caplog.records] == [(future,)]
+    assert set(files.list_dir("b")) >= {future[2:], "my-future", "my-delete", "my.own-delete"}
 
 
 def test_a_move_that_a_disk_refuses_anywhere_loses_nothing() -> None:

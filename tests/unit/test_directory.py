@@ -9,7 +9,16 @@ import pytest
 import pylog
 from pylog import Record, errors
 from pylog.checkpoint import read_offsets
-from pylog.directory import LogDirectory, kafka_uuid, parse_uuid, partition_folders, read_cleanings, require_log
+from pylog.directory import (
+    LogDirectory,
+    is_set_aside,
+    kafka_uuid,
+    parse_uuid,
+    partition_folders,
+    read_cleanings,
+    require_log,
+    set_aside,
+)
 from pylog.errors import CorruptBatch
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.published import State
@@ -51,6 +60,29 @@ def test_only_folders_of_partitions_are_partitions() -> None:
         files.make_dir(f"log/{name}")
     files.replace_file("log/file-0", b"")
     assert partition_folders(files, "log") == [("a", 0), ("b-c", 12)]
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("t-0." + "0a" * 16 + "-delete", TopicPartition("t", 0)),
+        ("a.b-c.d-12." + "0a" * 16 + "-delete", TopicPartition("a.b-c.d", 12)),
+        ("a-1.b-2." + "0a" * 16 + "-delete", TopicPartition("a-1.b", 2)),
+        ("x" * 212 + "-99." + "0a" * 16 + "-delete", TopicPartition("x" * 249, 99)),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_what_was_set_aside_is_known_by_its_name_as_kafka_knows_it(name: str, key: TopicPartition) -> None:
+    assert set_aside(*key, UUID(hex="0a" * 16), "-delete") == name
+    assert is_set_aside(name, "-delete") and is_set_aside(name, "-delete", key)
+    assert not is_set_aside(name, "-future") and not is_set_aside(name, "-delete", TopicPartition("t", 1))
+
+
+@pytest.mark.parametrize(
+    "name", ["to-delete", "a.b-delete", "a-1." + "0a" * 15 + "-delete", "a-01." + "0a" * 16 + "-delete"]
+)
+def test_a_strangers_folder_was_not_set_aside(name: str) -> None:
+    assert not is_set_aside(name, "-delete")
 
 
 def test_a_directory_belongs_to_one_owner_and_is_released_when_opening_fails() -> None:
