@@ -15,13 +15,14 @@ What is damaged is given up only when that is asked for: `find_damage`, `repair`
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 
 from pylog.cleaner import Cleaned, Cleaning, Progress, Throttle, dirt
 from pylog.clock import Clock
 from pylog.config import NodeConfig
 from pylog.directory import folder_name
-from pylog.errors import PylogError, StorageError
+from pylog.errors import PylogError
 from pylog.files import join
 from pylog.node import Node
 from pylog.partition import Partition
@@ -102,11 +103,29 @@ class Housekeeping:
 
     @staticmethod
     def _try(name: str, task: Callable[[], object]) -> None:
-        """Background work has no caller to tell: what fails is logged, and what must not go on has latched itself."""
+        """Background work has no caller to tell: what fails is logged, and what must not go on has latched itself.
+
+        Nothing ends the thread: without it the disk fills up, and nobody is told. (KafkaScheduler)
+        """
         try:
             task()
         except PylogError as error:
             logger.error("%s failed: %s", name, error)
+        except Exception:
+            logger.exception("%s failed as it never should, and is tried again later", name)
+
+    def _each(self, what: str, partitions: Iterable[Partition], act: Callable[[Partition], object]) -> None:
+        """Do it with every partition, whatever becomes of the others; the first error is raised in the end."""
+        failure: Exception | None = None
+        for partition in partitions:
+            try:
+                act(partition)
+            except Exception as error:  # noqa: BLE001
+                if self._is_held(partition):
+                    logger.error("%s of %s-%d failed: %r", what, partition.topic, partition.number, error)
+                    failure = failure or error
+        if failure is not None:
+            raise failure
 
     def wake(self) -> None:
         """There may be files to remove earlier than was known."""
@@ -115,20 +134,24 @@ class Housekeeping:
     # --- retention -------------------------------------------------------------------------------------------------
 
     def retain(self) -> dict[TopicPartition, int]:
-        """Apply the retention of every topic now; gives how many segments went, where any did."""
+        """Apply the retention of every topic now; gives how many segments went, where any did.
+
+        Raises what it raises for a partition, when it has been applied to the others.
+        """
         dropped: dict[TopicPartition, int] = {}
-        for partition in self.node.kept():
-            if partition.failed:
-                continue
-            count = partition.apply_retention(self._clock.wall_ms())
+
+        def retain(partition: Partition) -> None:
+            count = partition.apply_retention(self._clock.wall_ms()) if not partition.failed else 0
             if count:
                 dropped[TopicPartition(partition.topic, partition.number)] = count
+
+        self._each("retention", self.node.kept(), retain)
         self.wake()
         return dropped
 
     def _expire_producers(self) -> None:
-        for partition in self.node.opened:
-            partition.expire_producers(self._clock.wall_ms())
+        now_ms = self._clock.wall_ms()
+        self._each("expiry of producers", self.node.opened, lambda partition: partition.expire_producers(now_ms))
 
     # --- compaction ------------------------------------------------------------------------------------------------
 
@@ -149,12 +172,14 @@ class Housekeeping:
 
     def _clean_once(self) -> None:
         """Clean the dirtiest log that is worth it, and look again at once; rest when there is none."""
+        self._clean_due = self._clock.tick_ms() + self._config.log_cleaner_backoff_ms
+        self._try("cleaning", self._clean_dirtiest)
+
+    def _clean_dirtiest(self) -> None:
         partition = self._dirtiest()
-        self._clean_due = self._clock.tick_ms()
-        if partition is None:
-            self._clean_due += self._config.log_cleaner_backoff_ms
-            return
-        self._try("cleaning", lambda: self._clean(partition))
+        if partition is not None:
+            self._clean(partition)
+            self._clean_due = self._clock.tick_ms()
 
     def _dirtiest(self) -> Partition | None:
         best: Partition | None = None
@@ -163,8 +188,13 @@ class Housekeeping:
             key = TopicPartition(partition.topic, partition.number)
             if not _is_compacted(partition) or partition.failed or self.cleanings.get(key, CleaningState()).error:
                 continue
-            checkpoint = self.node.home(key).cleaner_offset(key)
-            plan, overdue_ms = dirt(partition, checkpoint=checkpoint, now_ms=self._clock.wall_ms())
+            try:
+                checkpoint = self.node.home(key).cleaner_offset(key)
+                plan, overdue_ms = dirt(partition, checkpoint=checkpoint, now_ms=self._clock.wall_ms())
+            except Exception as error:  # noqa: BLE001
+                if self._is_held(partition):
+                    self._note(key, self._given_up(key, CleaningState(), error))
+                continue
             minimum = partition.config.min_cleanable_dirty_ratio
             if plan.is_due(min_dirty_ratio=minimum, overdue_ms=overdue_ms) and plan.dirty_ratio > ratio:
                 best, ratio = partition, plan.dirty_ratio
@@ -175,26 +205,24 @@ class Housekeeping:
         throttle = Throttle(self._config.log_cleaner_io_max_bytes_per_second)
         with self._cleaning:
             known = self.cleanings.get(key, CleaningState())
-            cleaning = Cleaning(
-                partition, checkpoint=self.node.home(key).cleaner_offset(key), now_ms=self._clock.wall_ms(),
-                buffer_bytes=self._config.log_cleaner_dedupe_buffer_size,
-            )  # fmt: skip
-            steps = cleaning.steps()
             try:
-                for size in steps:
-                    self._note(key, replace(known, progress=cleaning.progress))
-                    wait_ms = throttle.wait_ms(size, self._clock.tick_ms())
-                    if self._stopped.wait(wait_ms / 1000 if wait_ms > 0 else 0):
-                        return None
-            except PylogError as error:
+                cleaning = Cleaning(
+                    partition, checkpoint=self.node.home(key).cleaner_offset(key), now_ms=self._clock.wall_ms(),
+                    buffer_bytes=self._config.log_cleaner_dedupe_buffer_size,
+                )  # fmt: skip
+                with closing(cleaning.steps()) as steps:
+                    for size in steps:
+                        self._note(key, replace(known, progress=cleaning.progress))
+                        wait_ms = throttle.wait_ms(size, self._clock.tick_ms())
+                        if self._stopped.wait(wait_ms / 1000 if wait_ms > 0 else 0):
+                            return None
+            except Exception as error:
                 if not self._is_held(partition):
                     # Deleted, or moved, in the meantime: its files are gone from where they were.
                     return None
-                known = replace(known, error=str(error))
-                logger.error("%s-%d is not cleaned any more: %s", *key, error)
+                known = self._given_up(key, known, error)
                 raise
             finally:
-                steps.close()
                 if self._is_held(partition):
                     self._note(key, known)
                 else:
@@ -204,6 +232,13 @@ class Housekeeping:
                 self._note(key, CleaningState(last=cleaning.cleaned, finished_ms=self._clock.wall_ms()))
             self.wake()
             return cleaning.cleaned
+
+    @staticmethod
+    def _given_up(key: TopicPartition, state: CleaningState, error: Exception) -> CleaningState:
+        """What is left of a state after an error: whatever it is, the other partitions are cleaned. (LogCleaner)"""
+        expected = isinstance(error, PylogError)
+        logger.error("%s-%d is not cleaned any more: %s", *key, error, exc_info=not expected)
+        return replace(state, error=str(error) if expected else repr(error))
 
     def _is_held(self, partition: Partition) -> bool:
         role = self.node.held(partition.topic, partition.number)
@@ -220,7 +255,7 @@ class Housekeeping:
         self._shown_ms = now
         try:
             self.node.home(key).write_cleaning(key, asdict(state))
-        except StorageError as error:
+        except PylogError as error:
             logger.debug("what cleaning has come to cannot be shown: %s", error)
 
     # --- damage ----------------------------------------------------------------------------------------------------

@@ -304,7 +304,7 @@ class Node:
 
     def _topic(self, name: str) -> Topic:
         if name not in self._topics:
-            image = self.image.topics[name]
+            image = self._image(name)
             config = self.topic_config(image.config)
             self._topics[name] = Topic(
                 self.directories, name, image.id, config, self._places(image), self.image.removed
@@ -413,8 +413,8 @@ class Node:
             undo.callback(files.remove_dir, future)
             copy_files(files, partition.directory, future, partition.sealed_files())
             with self._lock:
-                self._topic(key.topic).drop(key.partition)
                 self._roles.pop(key, None)
+                self._topic(key.topic).drop(key.partition)
                 names = files.list_dir(partition.directory)
                 copy_files(files, partition.directory, future, names)
                 for name in set(files.list_dir(future)) - set(names):
@@ -475,16 +475,19 @@ class Node:
         return [p for p in self._all_opened() if p.directory.rpartition("/")[0] == directory.path.rstrip("/")]
 
     def kept(self) -> Iterator[Partition]:
-        """Every partition that has a folder here, opened if need be; those that cannot be opened are left out."""
-        for name, image in list(self.image.topics.items()):
-            for number in self._places(image):
-                try:
-                    with self._lock:
-                        found = self._topic(name).exists(number)
-                    if found:
-                        yield self.partition(name, number)
-                except PylogError as error:
-                    logger.debug("%s-%d is left out: %s", name, number, error)
+        """Every partition that has a folder here, opened if need be; what cannot be, or goes meanwhile, is left out."""
+        with self._lock:
+            keys = [TopicPartition(name, n) for name, image in self.image.topics.items() for n in self._places(image)]
+        for key in keys:
+            try:
+                with self._lock:
+                    found = self._topic(key.topic).exists(key.partition)
+                if found:
+                    yield self.partition(*key)
+            except PylogError as error:
+                logger.debug("%s-%d is left out: %s", *key, error)
+            except Exception:
+                logger.exception("%s-%d could not be opened, as should never happen, and is left out", *key)
 
     def home(self, key: TopicPartition) -> LogDirectory:
         """The log directory that a partition lies in. Raises UnknownTopicOrPartition, KafkaStorage."""
@@ -496,7 +499,10 @@ class Node:
     def purge(self, now_ms: int) -> None:
         """Remove the files whose `file.delete.delay.ms` has passed: of dropped segments, and of deleted topics."""
         for partition in self.opened:
-            partition.purge(now_ms)
+            try:
+                partition.purge(now_ms)
+            except StorageError as error:
+                logger.warning("files of %s-%d could not be removed: %s", partition.topic, partition.number, error)
         with self._lock:
             due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
             self._doomed = [(due_ms, path) for due_ms, path in self._doomed if due_ms > now_ms]
@@ -532,12 +538,9 @@ class Node:
                 self.directories.release()
 
     def _close_directory(self, directory: LogDirectory, opened: list[Partition]) -> None:
-        broken = any(self._lies_in(key, directory) for key in self._broken)
+        broken = any(self.directories.has_folder(directory, key) for key in self._broken)
         directory.write_checkpoints(opened)
         directory.close(clean=not broken and not any(partition.failed for partition in opened))
-
-    def _lies_in(self, key: TopicPartition, directory: LogDirectory) -> bool:
-        return self.directories.has_folder(directory, key)
 
 
 def changed(config: Mapping[str, str], changes: Sequence[ConfigChange], defaults: TopicConfig) -> dict[str, str]:

@@ -28,7 +28,11 @@ class Trash:
     @property
     def due_ms(self) -> int | None:
         """When the next one goes; None when there is none."""
-        return self._waiting[0][0] if self._waiting else None
+        try:
+            return self._waiting[0][0]
+        except IndexError:
+            # Asked first, it might be purged before the answer.
+            return None
 
     def purge(self, now_ms: int) -> None:
         """Remove what is due."""

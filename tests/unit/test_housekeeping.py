@@ -1,0 +1,143 @@
+"""Housekeeping goes on, whatever happens to one partition, and whoever deletes topics beside it."""
+
+import pytest
+
+import pylog
+from pylog import Record, TopicPartition, errors
+from pylog.batch import encode
+from pylog.config import NodeConfig
+from pylog.files import File, MemoryFiles
+from pylog.housekeeping import Housekeeping
+from pylog.message import NewTopic
+from pylog.node import Node
+from pylog.testing import SimClock
+
+NOW = 1_700_000_000_000
+BAD, GOOD = TopicPartition("bad", 0), TopicPartition("good", 0)
+
+
+class FilesWithABug(MemoryFiles):
+    """Files that fail as nobody expects them to, in one folder, once told so."""
+
+    broken = False
+
+    def rename(self, source: str, target: str) -> None:
+        self._check(source)
+        super().rename(source, target)
+
+    def remove(self, path: str) -> None:
+        self._check(path)
+        super().remove(path)
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        self._check(path)
+        return super().open(path, create=create)
+
+    def _check(self, path: str) -> None:
+        if self.broken and path.startswith("log/bad-0/"):
+            raise RuntimeError("a bug")
+
+
+def make_node(files: MemoryFiles, clock: SimClock) -> Node:
+    return Node(files, ["log"], NodeConfig(), clock, node_id=1, visible_when_durable=False)
+
+
+def fill(node: Node, topic: str) -> None:
+    leader = node.writer(topic, 0)
+    for _ in range(2):
+        leader.append(encode([Record(b"value", b"key", timestamp=NOW)], now_ms=NOW), NOW)
+        leader.advance()
+        leader.partition.roll(NOW)
+
+
+@pytest.fixture
+def clock() -> SimClock:
+    return SimClock(NOW)
+
+
+def make(clock: SimClock, policy: str) -> tuple[FilesWithABug, Node, Housekeeping]:
+    """A node with a topic in whose folder there is a bug, and a good one."""
+    files = FilesWithABug()
+    node = make_node(files, clock)
+    for topic in ("bad", "good"):
+        node.create_topic(NewTopic(topic, config={"cleanup.policy": policy, "retention.ms": "1000"}))
+        fill(node, topic)
+    return files, node, Housekeeping(node, NodeConfig(), clock)
+
+
+def test_a_topic_deleted_while_housekeeping_looks_around_is_left_out(clock: SimClock) -> None:
+    _, node, _ = make(clock, "delete")
+    kept = node.kept()
+    assert next(kept).topic == "bad"
+    node.delete_topic("good")
+    assert list(kept) == []
+    with pytest.raises(errors.UnknownTopicOrPartition):
+        node.partition(*GOOD)
+
+
+def test_one_partition_does_not_keep_the_others_from_retention(
+    clock: SimClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    files, node, housekeeping = make(clock, "delete")
+    clock.advance(2000)
+    files.broken = True
+    with pytest.raises(errors.DurabilityUnknown, match="a bug"):
+        housekeeping.retain()
+    assert node.partition(*BAD).failed and node.partition(*GOOD).start_offset == 2
+    assert "retention of bad-0 failed: " in caplog.text
+    assert housekeeping.retain() == {}
+
+
+def test_an_error_that_nobody_expects_does_not_end_the_background_work(
+    clock: SimClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    files, _, housekeeping = make(clock, "delete")
+    clock.advance(2000)
+    assert housekeeping.retain() == {BAD: 2, GOOD: 2}
+    files.broken = True
+    clock.advance(60_000)
+    for _ in range(5):
+        housekeeping._work()
+    assert "purge failed as it never should" in caplog.text and "a bug" in caplog.text
+    assert not [name for name in files.list_dir("log/good-0") if name.endswith(".deleted")]
+    housekeeping.close()
+
+
+def test_one_partition_does_not_keep_the_others_from_being_cleaned(
+    clock: SimClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    files, node, housekeeping = make(clock, "compact")
+    housekeeping.close()
+    node.close()
+    node = make_node(files, clock)
+    housekeeping = Housekeeping(node, NodeConfig(), clock)
+    node.partition(*BAD)
+    files.broken = True
+    for _ in range(3):
+        housekeeping._clean_once()
+    assert housekeeping.cleanings[GOOD].last is not None
+    error = housekeeping.cleanings[BAD].error
+    assert error == "RuntimeError('a bug')" and housekeeping.cleanings[BAD].last is None
+    assert "bad-0 is not cleaned any more" in caplog.text
+
+
+def test_a_topic_deleted_while_it_is_chosen_for_cleaning_is_no_error(
+    clock: SimClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, node, housekeeping = make(clock, "compact")
+    partition = node.partition(*GOOD)
+    node.delete_topic("good")
+    assert housekeeping._clean(partition) is None
+    assert housekeeping.cleanings == {} and not caplog.records
+
+
+def test_topics_come_and_go_while_housekeeping_never_rests() -> None:
+    config = {"log.retention.check.interval.ms": 1, "log.cleaner.backoff.ms": 1, "log.cleanup.policy": "compact,delete"}
+    with pylog.open(":memory:", config=config) as log:
+        for _ in range(50):
+            log.create_topic("t", config={"file.delete.delay.ms": 0})
+            log.topic("t")[0].append([Record(b"value", b"key")])
+            log.delete_topic("t")
+        housekeeping = log.broker.housekeeping
+        assert housekeeping._worker._thread is not None and housekeeping._worker._thread.is_alive()
+        assert housekeeping._cleaner._thread is not None and housekeeping._cleaner._thread.is_alive()
