@@ -49,8 +49,10 @@ class LocalLog:
         return Segment(self.files, self.directory, base_offset, self.config, active=False, damages=damages)
 
     def load(self, listing: Listing) -> None:
-        """Take what is in the directory."""
-        self._damages = read_damages(self.files, self.directory)
+        """Take what is in the directory. Damage behind the end of a file was of another one of that name."""
+        for base, parts in read_damages(self.files, self.directory).items():
+            log = self.files.stat(join(self.directory, file_name(base, LOG)))
+            self._damages[base] = [part for part in parts if log is not None and part[1] <= log.size]
         self.segments = Segments(self._segment, listing.logs)
         self.snapshots = Snapshots(self.files, self.directory, listing.snapshots)
 

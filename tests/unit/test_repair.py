@@ -13,7 +13,7 @@ import pylog
 from bugs.partition_log import DIRECTORY, NOW, Log
 from pylog import Record, TopicPartition
 from pylog.batch import encode, split
-from pylog.checkpoint import read_damages
+from pylog.checkpoint import read_damages, write_damages
 from pylog.cli import main
 from pylog.config import TopicConfig
 from pylog.directory import LogDirectory
@@ -182,6 +182,16 @@ def test_nothing_is_dropped_that_was_not_found_before() -> None:
     assert caught.value.path == segment.path
     assert {name: log.files.read_file(f"{DIRECTORY}/{name}") for name in log.files.list_dir(DIRECTORY)} == before
     assert len(find_damage(log.partition).damages) == 2
+
+
+def test_damage_behind_the_end_of_a_file_was_never_in_it() -> None:
+    log = Log()
+    values = log.fill(3)
+    write_damages(log.files, DIRECTORY, {0: [(100_000, 200_000, 1, 2)]})
+    partition = log.reopen(Checkpoint(durable_offset=3, high_watermark=3))
+    assert partition.quarantined == () and find_damage(partition) == Findings()
+    log.partition.advance_high_watermark(3)
+    assert log.values() == values
 
 
 def test_a_segment_that_is_gone_meanwhile_is_passed_over() -> None:
