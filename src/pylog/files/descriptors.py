@@ -3,7 +3,8 @@
 Invariants:
 - a descriptor is closed only while no call uses it: `pins` are counted under the lock; who writes takes no lock but
   says `writing` before it looks at the descriptor, and whoever closes takes that away before it looks at `writing`;
-- who has written since it was last looked at is passed over once: nobody keeps up its place in the order;
+- who has written since it was last looked at goes behind the others once, as nobody keeps up its place in the order;
+  who is in use does, too;
 - a map needs a descriptor as well, until nobody looks at it any more: both count;
 - who needs one of the process's last descriptors gets half of ours;
 - a file is opened again by the name it has then: names change under the lock, on the disk and here together.
@@ -113,18 +114,17 @@ class Descriptors:
         self._evict(len(self.maps) + len(self.recent) // 2)
 
     def _evict(self, allowed: int) -> None:
-        """Close unused descriptors, oldest first, until `allowed` are open."""
+        """Close unused descriptors, oldest first, until `allowed` are open. Each one costs no look at the others."""
         surplus = len(self.recent) + len(self.maps) - allowed
-        if surplus <= 0:
-            return
-        for holder in [*self.recent, *self.recent]:
-            if holder.has_written:
+        chances = 2 * len(self.recent)
+        while surplus > 0 and chances > 0:
+            holder = next(iter(self.recent))
+            if holder.has_written or holder.pins or not self.release(holder):
                 holder.has_written = False
                 self.recent.move_to_end(holder)
-            elif holder.pins == 0 and self.release(holder):
+                chances -= 1
+            else:
                 surplus -= 1
-                if surplus == 0:
-                    return
 
     def release(self, holder: Holder) -> bool:
         """Close the descriptor of `holder`, which has one and no pins; False while it is writing. The lock is held."""
