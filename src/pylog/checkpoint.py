@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NoReturn
 
-from pylog.errors import StorageError, UnsupportedFormat
+from pylog.errors import LogNotFound, StorageError, UnsupportedFormat
 from pylog.files import Files, join
 from pylog.record import TopicPartition
 
@@ -105,9 +105,10 @@ def read_topic_id(files: Files, directory: str) -> uuid.UUID | None:
     Raises: UnsupportedFormat, StorageError (also for the zero id, which names no topic).
     """
     path = join(directory, PARTITION_METADATA)
-    if files.stat(path) is None:
+    try:
+        lines = _lines(files, path)
+    except LogNotFound:
         return None
-    lines = _lines(files, path)
     fields = [line.partition(": ")[::2] for line in lines]
     if not fields or fields[0][0] != "version" or _NUMBER.match(fields[0][1]) is None:
         _refuse(path, 1, "there is no version")

@@ -12,9 +12,10 @@ Source: Kafka's LeaderEpochFileCache.
 """
 
 from bisect import bisect_right
+from contextlib import suppress
 
 from pylog.checkpoint import read_epochs, write_epochs
-from pylog.errors import DiskFull
+from pylog.errors import DiskFull, LogNotFound
 from pylog.files import Files
 
 NO_EPOCH = -1
@@ -35,7 +36,7 @@ class LeaderEpochs:
         self.latest_start = 0
         """Where it starts: beyond the end of the log where the append that began it was refused."""
         self._entries: tuple[tuple[int, int], ...] = ()
-        if files.stat(path) is not None:
+        with suppress(LogNotFound):
             self._take(tuple(read_epochs(files, path)))
 
     @property

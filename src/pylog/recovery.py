@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pylog.batch import Marker, marker_at
 from pylog.config import TopicConfig
 from pylog.epoch import LeaderEpochs
-from pylog.errors import CorruptBatch, LogNotFound, StorageError, UnsupportedFormat
+from pylog.errors import CorruptBatch, StorageError, UnsupportedFormat
 from pylog.files import Files, join
 from pylog.index import AbortedTxn
 from pylog.kernel import BatchSpan
@@ -152,7 +152,7 @@ def open_epochs(local: LocalLog) -> LeaderEpochs:
     path = join(local.directory, "leader-epoch-checkpoint")
     try:
         return LeaderEpochs(local.files, path)
-    except (LogNotFound, UnsupportedFormat):
+    except UnsupportedFormat:
         raise
     except StorageError as error:
         logger.warning("the leader epochs are read from the log anew: %s", error)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from pylog.errors import LogNotFound
 from pylog.files import File, Files
 
 MAGIC = b"PYLOGSEA"
@@ -49,9 +50,10 @@ class Seal:
 
 def mark(files: Files, path: str) -> Mark:
     """What the file at `path` is now."""
-    if files.stat(path) is None:
+    try:
+        data = files.read_file(path)
+    except LogNotFound:
         return Mark(NO_FILE, 0)
-    data = files.read_file(path)
     return Mark(len(data), crc32c(data))
 
 
@@ -66,9 +68,10 @@ def write_seal(files: Files, path: str, seal: Seal) -> File:
 
 def read_seal(files: Files, path: str) -> Seal | None:
     """The seal at `path`; None where there is none, or none that can be believed."""
-    if files.stat(path) is None:
+    try:
+        data = files.read_file(path)
+    except LogNotFound:
         return None
-    data = files.read_file(path)
     if len(data) != _BODY.size + _CRC.size or data[_BODY.size :] != _CRC.pack(crc32c(data[: _BODY.size])):
         return None
     magic, version, base_offset, log_size, *marks = _BODY.unpack_from(data)

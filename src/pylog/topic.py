@@ -50,7 +50,7 @@ class Topic:
             if len(holders) > 1:
                 for holder in holders:
                     # A topic of this name was deleted while that directory was offline.
-                    self._move_stray(holder, join(holder.path, folder_name(*key)), number)
+                    self._has_folder(holder, join(holder.path, folder_name(*key)), number)
             home = self._homes[number] = self.directories.home(key, self.places[number])
         self.directories.check(home)
         return home
@@ -69,14 +69,14 @@ class Topic:
         files, path = home.files, join(home.path, folder_name(self.name, number))
         entry = home.entry(self.id, number)
         partition = Partition(files, path, self.name, number, self.config, entry)
-        self._move_stray(home, path, number)
+        is_there = self._has_folder(home, path, number)
         try:
             checkpoint = home.checkpoint(self.name, number, entry)
             is_new = checkpoint.durable_offset == 0
-            if files.stat(path) is None and not is_new:
+            if not is_there and not is_new:
                 # Lost. What was in it is missed, as it is where only its files are gone.
                 partition.make_directory(self.id)
-            if is_new and not (files.stat(path) is not None and base_offsets(files, path)):
+            if is_new and not (is_there and base_offsets(files, path)):
                 partition.create(self.id, now_ms, start_offset=checkpoint.start_offset)
             else:
                 partition.open(checkpoint, now_ms)
@@ -92,17 +92,17 @@ class Topic:
         for partition in self.opened:
             partition.reconfigure(config)
 
-    def _move_stray(self, home: LogDirectory, path: str, number: int) -> None:
-        """Put the folder of an earlier topic of this name out of the way: a crash while it was deleted left it.
+    def _has_folder(self, home: LogDirectory, path: str, number: int) -> bool:
+        """Whether the partition has its folder, when that of an earlier topic of this name is out of the way: a crash
+        while it was deleted left it.
 
         Only where the catalogue knows that topic: no unreadable file may hide records.
         """
         files = home.files
-        if files.stat(path) is None:
-            home.forget(self.name, [number])
-            return
         found = read_topic_id(files, path)
-        if found is not None and found != self.id:
+        if found == self.id or (found is None and files.stat(path) is not None):
+            return True
+        if found is not None:
             if found not in self._removed:
                 raise InconsistentTopicId(
                     f"{path} says in partition.metadata that it belongs to topic id {found}, and topic {self.name!r} "
@@ -113,7 +113,8 @@ class Topic:
             logger.warning("%s belongs to a topic that was deleted: it is now %s and can be removed", path, away)
             files.rename(path, away)
             files.sync_dir(home.path)
-            home.forget(self.name, [number])
+        home.forget(self.name, [number])
+        return False
 
     def exists(self, number: int) -> bool:
         """Whether the partition has a folder already. Raises KafkaStorage when its directory is offline."""
