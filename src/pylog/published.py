@@ -90,7 +90,8 @@ class Entry:
         if not self._published.writable:
             raise ReadOnly(f"cannot publish in {self._published.path}: only the owner of the directory does")
         if self._sequence < 0:
-            self._sequence = self._latest()[0]
+            # Nobody else publishes here, so what was read has the latest.
+            self._sequence = self._seen if self._seen >= 0 else self._latest()[0]
         sequence = self._sequence + 1
         packed = self._packed
         _SLOT.pack_into(packed, 0, sequence, *state)

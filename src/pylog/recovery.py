@@ -14,6 +14,7 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from pylog.batch import Marker, marker_at
 from pylog.config import TopicConfig
@@ -187,13 +188,17 @@ class Recovery:
         self.key = key
         self.epochs = epochs
         self.producers = producers
-        self._scratch = Producers(producers.name, expiration_ms=producers.expiration_ms)
         self.checkpoint = checkpoint
         self.start_offset = checkpoint.start_offset
         self.promised = checkpoint.durable_offset
         self.now_ms = now_ms
         self.torn: Recovered | None = None
         self.quarantined: list[Quarantined] = []
+
+    @cached_property
+    def _scratch(self) -> Producers:
+        """Producers of the segments that are read anew; most openings read none."""
+        return Producers(self.producers.name, expiration_ms=self.producers.expiration_ms)
 
     def run(self, listing: Listing) -> int:
         """Open what is on disk, which `listing` says; gives where the log ends."""
