@@ -11,9 +11,8 @@ An append is planned, then written, then applied. Invariants:
 """
 
 import logging
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-
-from sortedcontainers import SortedDict
 
 from pylog.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Marker, Origin
 from pylog.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence, TransactionCoordinatorFenced
@@ -35,6 +34,7 @@ from pylog.sequence.verification import Verification, Verifications
 
 logger = logging.getLogger("pylog")
 
+OFFSET_MAX = 2**63 - 1
 _UNKNOWN = ProducerEntry()
 
 
@@ -53,8 +53,8 @@ class Producers:
         self._has_snapshot = False
         self._entries: dict[int, ProducerEntry] = {}
         self._slots = 16
-        self._ongoing: SortedDict[int, int] = SortedDict()  # first offset -> producer id
-        self._unreplicated: SortedDict[int, int] = SortedDict()  # first offset -> offset of the marker
+        self._ongoing: OrderedDict[int, int] = OrderedDict()  # first offset, rising -> producer id
+        self._unreplicated: OrderedDict[int, int] = OrderedDict()  # first offset -> offset of the marker, rising
         self._verifications = Verifications(name)
 
     def entries(self) -> Mapping[int, ProducerEntry]:
@@ -71,8 +71,8 @@ class Producers:
         """The first offset of a transaction that is open, or whose marker the high watermark has not passed."""
         if not self.is_transactional:
             return None
-        first: list[int] = [txns.peekitem(0)[0] for txns in (self._ongoing, self._unreplicated) if txns]
-        return min(first)
+        # Few are ended and not yet below the high watermark.
+        return min(next(iter(self._ongoing), OFFSET_MAX), min(self._unreplicated, default=OFFSET_MAX))
 
     # --- planning: what may be appended ----------------------------------------------------------------------------
 
@@ -242,8 +242,9 @@ class Producers:
 
     def advance(self, high_watermark: int) -> None:
         """Forget the completed transactions whose markers lie below the high watermark."""
-        for first in [first for first, last in self._unreplicated.items() if last < high_watermark]:
-            del self._unreplicated[first]
+        unreplicated = self._unreplicated
+        while unreplicated and next(iter(unreplicated.values())) < high_watermark:
+            unreplicated.popitem(last=False)
 
     def start_at(self, offset: int) -> None:
         """The log starts at `offset` now. (ProducerStateManager.onLogStartOffsetIncremented)"""
@@ -295,12 +296,14 @@ class Producers:
         entries = decode_snapshot(data)
         self.clear(offset)
         self.note_snapshot(offset)
+        ongoing = []
         for producer_id, entry in entries:
             if self._is_expired(entry, now_ms):
                 continue
             self._put(producer_id, entry)
             if entry.current_txn_first_offset is not None:
-                self._ongoing[entry.current_txn_first_offset] = producer_id
+                ongoing.append((entry.current_txn_first_offset, producer_id))
+        self._ongoing.update(sorted(ongoing))
 
     def note_snapshot(self, offset: int | None) -> None:
         """The newest snapshot file is the one at `offset`; None: there is none."""
