@@ -141,8 +141,8 @@ class AppendingPartition(WrittenPartition):
             if epoch != self.epochs.latest or base_offset < self.epochs.latest_start:
                 self._note_epochs((batch,))
             segment = self._local.active
-            if segment.should_roll(batch.size, batch.last_offset, batch.max_timestamp, now_ms):
-                segment = self._rolled(batch.size, base_offset, now_ms)
+            if not segment.takes(batch.size, batch.last_offset, batch.max_timestamp):
+                segment = self._taking(batch.size, base_offset, batch.last_offset, batch.max_timestamp, now_ms)
             plan = None
             if batch.producer_id >= 0:
                 marker = batch.marker() if batch.is_control else None
@@ -192,9 +192,9 @@ class AppendingPartition(WrittenPartition):
             size = spans[-1].position + spans[-1].size
             self._note_epochs(spans)
             segment = self._local.active
-            newest = max(span.max_timestamp for span in spans)
-            if segment.should_roll(size, spans[-1].last_offset, newest, now_ms):
-                segment = self._rolled(size, spans[0].base_offset, now_ms)
+            last_offset, newest = spans[-1].last_offset, max(span.max_timestamp for span in spans)
+            if not segment.takes(size, last_offset, newest):
+                segment = self._taking(size, spans[0].base_offset, last_offset, newest, now_ms)
             plan = None
             if any(span.producer_id >= 0 for span in spans):
                 marked = [(span, marker_at(data, span)) for span in spans]
@@ -208,6 +208,19 @@ class AppendingPartition(WrittenPartition):
             for batch in batches:
                 if batch.leader_epoch >= 0:
                     self.epochs.assign(batch.leader_epoch, batch.base_offset)
+
+    def _taking(self, size: int, base_offset: int, last_offset: int, newest: int, now_ms: int) -> Segment:
+        """The segment for an append that may not fit into the active one: a new one where that is due. The one that a
+        clean stop has sealed is written to from here on.
+        """
+        segment = self._local.active
+        if segment.should_roll(size, last_offset, newest, now_ms):
+            segment = self._rolled(size, base_offset, now_ms)
+        if not segment.is_active:
+            # Readers may know its seal.
+            with self._changing_files():
+                segment.activate()
+        return segment
 
     def _rolled(self, size: int, base_offset: int, now_ms: int) -> Segment:
         """A new segment for an append of `size` bytes that the active one does not take."""

@@ -22,7 +22,8 @@ from crc32c import crc32c
 
 from pylog.errors import LogNotFound, StorageError
 from pylog.files import Files, join
-from pylog.segment import LOG, SEAL
+from pylog.seal import SEAL
+from pylog.segment import LOG
 from pylog.sequence import SNAPSHOT
 
 LISTING = "pylog-listing"
@@ -80,6 +81,8 @@ def write_listing(files: Files, directory: str) -> None:
     """
     path = join(directory, LISTING)
     try:
+        if read_listing(files, directory)[1]:
+            return
         names = files.list_dir(directory)
         found = listed(names)
         if found.in_order:

@@ -68,7 +68,11 @@ class LocalLog:
 
     def _has_sane_indexes(self, place: int) -> bool:
         segment = self.segments[place]
-        return segment.is_as_sealed() and segment.aborted.sanity() is None
+        sane = segment.is_as_sealed() and segment.aborted.sanity() is None
+        if place < len(self.segments) - 1:
+            # Nobody may ask for it.
+            segment.forget_indexes()
+        return sane
 
     def lacking_times(self, listing: Listing) -> list[int]:
         """Which segments lack their time index."""
@@ -266,10 +270,13 @@ class LocalLog:
             self._changes += 1
 
     def seal_active(self) -> None:
-        """Write down what the active segment is, at a clean close, and what the directory holds."""
-        self.active.sync()
-        self.active.forget_indexes()
-        self.active.write_seal()
+        """Write down what the active segment is, at a clean close, and what the directory holds. Where nobody has
+        written, that is there already.
+        """
+        if self.active.is_active:
+            self.active.sync()
+            self.active.forget_indexes()
+            self.active.write_seal()
         write_listing(self.files, self.directory)
 
     def close(self) -> None:

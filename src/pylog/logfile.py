@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pylog.errors import CorruptBatch, LogNotFound
 from pylog.extent import FileExtent
-from pylog.files import File, Files
+from pylog.files import File, Files, FileStat
 from pylog.kernel import HEADER_BYTES, LOG_OVERHEAD, Spans, walk
 
 WINDOW_BYTES = 1 << 20
@@ -127,11 +127,22 @@ class LogFile:
         if self._file is not None:
             return self._file.size()
         if self._closed_size is None or self.files.read_only:
-            stat = self.files.stat(self.path)
+            stat = self._stat()
             if stat is None:
                 raise LogNotFound(f"{self.path} is gone: it was deleted, or the log directory was moved")
-            self._closed_size = stat.size
+            return stat.size
         return self._closed_size
+
+    def modified_ms(self) -> int | None:
+        """When the file was last written; None when it is gone. Its size is known by that, too."""
+        stat = self._stat()
+        return stat.mtime_ms if stat is not None else None
+
+    def _stat(self) -> FileStat | None:
+        stat = self.files.stat(self.path)
+        if stat is not None:
+            self._closed_size = stat.size
+        return stat
 
     def append(self, data: bytes | bytearray | memoryview) -> int:
         """Write whole batches behind what is there; gives where they begin.

@@ -208,6 +208,7 @@ class Recovery:
         lost = min(segments.first.base_offset, self.promised)
         if self.checkpoint.published and self.start_offset < lost:
             self._lose(self.local.fill(self.start_offset), self.start_offset, lost)
+        segments.active.created_ms = segments.active.modified_ms()
         known_good = max(self.checkpoint.recovery_point, self.start_offset)
         first = len(segments) if clean else segments.index_of(known_good)
         for index in self.local.lacking_an_index(listing):
@@ -219,9 +220,9 @@ class Recovery:
             if index < first:
                 self._rebuild_times(index)
         active = segments.active
-        active.created_ms = active.modified_ms()
         if first == len(segments):
-            active.activate()
+            if not active.is_sealed:
+                active.activate()
             first -= active.load() is not None
         self._from(first)
         active = segments.active
@@ -403,7 +404,7 @@ class Recovery:
         self.local.snapshots.restore(producers, self.start_offset, offset, self.now_ms)
         for index in range(self.segments.index_of(producers.end_offset), len(self.segments)):
             segment = self.segments[index]
-            if segment.base_offset >= offset:
+            if max(segment.base_offset, producers.end_offset) >= offset:
                 break
             producers.reach(max(segment.base_offset, producers.end_offset))
             if segment.base_offset in snapshots_at:

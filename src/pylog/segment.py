@@ -16,26 +16,27 @@ Invariants, held by `integrity.check_segment`:
 - every index entry points at the start of the batch whose last offset it names;
 - the indexes can be thrown away and rebuilt from the `.log`: they are never the truth.
 
-A sealed segment never changes; its indexes are read from their files. The active one is the last of its partition.
+A sealed segment never changes; its indexes are read from their files. The active one is the last of its partition;
+after a clean stop it is sealed as well, until somebody writes to it (`activate`).
 """
 
 import random
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from pylog.batch import Batch
 from pylog.config import TopicConfig
-from pylog.errors import CorruptBatch, DiskFull
-from pylog.files import File, Files, join
-from pylog.index import OffsetIndex, TimeIndex, TransactionIndex
+from pylog.errors import CorruptBatch
+from pylog.files import Files, join
+from pylog.index import OffsetIndex, TimeIndex, TransactionIndex, Vouch
 from pylog.kernel import HEADER_BYTES, Spans
 from pylog.logfile import HEAD_BYTES, MAX_RELATIVE_OFFSET, Damage, Fault, LogFile, Slice, Wanted, Window
-from pylog.seal import Seal, mark, read_seal, write_seal
+from pylog.seal import SEAL, SealFile
 
 NO_TIMESTAMP = -1
 OFFSET_MAX = 2**63 - 1
 LOG = ".log"
-SEAL = ".pylog-seal"
 SUFFIXES = (LOG, ".index", ".timeindex", ".txnindex", SEAL)
 CLEANED, SWAP, DELETED = ".cleaned", ".swap", ".deleted"
 
@@ -93,14 +94,12 @@ class Segment:
         self.created_ms = 0
         self._suffix = suffix
         self._hidden = ""
-        self._active = active
+        self._active = self._touched = active
         self.log = LogFile(files, self._path(LOG), base_offset, create=create, damages=damages)
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
         self._aborted: TransactionIndex | None = None
-        self._seal: Seal | None = None
-        self._seal_file: File | None = None
-        self._seal_read = active and not files.read_only
+        self._seal = SealFile(files, self._path, base_offset, is_new=active and not files.read_only)
         self._unindexed_bytes = 0
         self._room = 0  # so many bytes can follow, for certain, if they are not newer than this
         self._newest_in_room = NO_TIMESTAMP
@@ -142,10 +141,8 @@ class Segment:
         if self._offsets is None:
             limit = self.config.segment_index_bytes
             path = self._path(".index") + self._hidden
-            believed = self._is_sealed_as("index")
-            self._offsets = OffsetIndex(
-                self.files, path, self.base_offset, limit, active=self._active, believed=believed
-            )
+            vouch = self._voucher(".index")
+            self._offsets = OffsetIndex(self.files, path, self.base_offset, limit, active=self._active, vouch=vouch)
         return self._offsets
 
     @property
@@ -153,65 +150,52 @@ class Segment:
         if self._times is None:
             limit = self.config.segment_index_bytes
             path = self._path(".timeindex")
-            believed = self._is_sealed_as("timeindex")
-            self._times = TimeIndex(self.files, path, self.base_offset, limit, active=self._active, believed=believed)
+            vouch = self._voucher(".timeindex")
+            self._times = TimeIndex(self.files, path, self.base_offset, limit, active=self._active, vouch=vouch)
         return self._times
 
     @property
     def aborted(self) -> TransactionIndex:
         """The aborted transactions whose markers lie here. Raises CorruptBatch when they are not what was sealed."""
         if self._aborted is None:
-            if not self._is_sealed_as("txnindex"):
+            path, vouch = self._path(".txnindex"), self._voucher(".txnindex")
+            aborted = TransactionIndex(self.files, path, self.base_offset, vouch=vouch)
+            if not aborted.believed:
                 raise CorruptBatch(
                     "the transaction index is not what it was when its segment was sealed; `pylog repair` writes it "
-                    "anew from the log", path=self._path(".txnindex"), position=0, offset=self.base_offset,
+                    "anew from the log", path=path, position=0, offset=self.base_offset,
                 )  # fmt: skip
-            self._aborted = TransactionIndex(self.files, self._path(".txnindex"), self.base_offset)
+            self._aborted = aborted
         return self._aborted
 
-    def _is_sealed_as(self, kind: str) -> bool:
-        """Whether an index file is what it was when the segment was sealed, as far as that is known."""
-        self._read_seal()
-        if self._seal is None or mark(self.files, self._path(f".{kind}")) == getattr(self._seal, kind):
-            return True
-        # The owner may have opened it again just now: it removes the seal before it writes.
-        return self.files.read_only and self.files.stat(self._path(SEAL)) is None
-
-    def _read_seal(self) -> None:
-        if self._seal_read:
-            return
-        self._seal_read = True
-        seal = read_seal(self.files, self._path(SEAL))
-        if seal is None or seal.base_offset != self.base_offset:
-            return
-        size = self.log.size()
-        if size != seal.log_size and mark(self.files, self._path(".index")) != seal.index:
-            # Another program has written a new segment here.
-            return
-        self._seal = seal
-        self.log.sealed_size = seal.log_size
+    def _voucher(self, kind: str) -> Vouch:
+        """Who knows what an index file was when the segment was sealed."""
+        if not self._seal.is_read:
+            seal = self._seal.read(self.log.size())
+            self.log.sealed_size = seal.log_size if seal is not None else 0
+        return partial(self._seal.vouches, kind)
 
     def is_as_sealed(self) -> bool:
         """Whether all files are what they were when the segment was sealed, as far as that is known."""
-        self._read_seal()
-        same = all(self._is_sealed_as(kind) for kind in ("index", "timeindex", "txnindex"))
-        return same and (self._seal is None or self.log.size() == self._seal.log_size)
+        try:
+            same = self.aborted.believed and self.offsets.believed and self.times.believed
+        except CorruptBatch:
+            return False
+        seal = self._seal.known()
+        return same and (seal is None or seal.log_size == self.log.size())
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether a seal says what its files are."""
+        return self._seal.known() is not None
 
     def write_seal(self) -> None:
         """Write down what the files are: nothing will be written to them for now. A full disk leaves it unsaid."""
-        marks = [mark(self.files, self._path(kind)) for kind in (".index", ".timeindex", ".txnindex")]
-        try:
-            self._seal_file = write_seal(self.files, self._path(SEAL), Seal(self.base_offset, self.log.size(), *marks))
-        except DiskFull:
-            self._remove_seal()
+        self._seal.write(self.log.size())
 
     def _remove_seal(self) -> None:
-        self._seal, self._seal_read, self.log.sealed_size = None, True, 0
-        if self._seal_file is not None:
-            self._seal_file.close()
-            self._seal_file = None
-        if self.files.stat(self._path(SEAL)) is not None:
-            self.files.remove(self._path(SEAL))
+        self._seal.remove()
+        self.log.sealed_size = 0
 
     @property
     def largest_timestamp(self) -> int:
@@ -230,7 +214,7 @@ class Segment:
             last = self.times.last
             if last is not None:
                 self.max_timestamp, self.max_timestamp_offset = last
-            elif self._seal is not None and self._is_sealed_as("timeindex"):
+            elif self.is_sealed and self.times.believed:
                 self._timed_bytes = self.size
             else:
                 # It may have been lost: then time look-ups would pass over the segment.
@@ -243,13 +227,25 @@ class Segment:
 
     def modified_ms(self) -> int:
         """When the `.log` file was last written."""
-        stat = self.files.stat(self.path)
-        return stat.mtime_ms if stat is not None else self.created_ms
+        return self.log.modified_ms() or self.created_ms
 
     def age_timestamp(self) -> int:
         """What retention and compaction lag go by: the largest record timestamp, else when the file was written."""
         largest = self.largest_timestamp
         return largest if largest >= 0 else self.modified_ms()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it can be written to: see `activate`."""
+        return self._active
+
+    def takes(self, size: int, last_offset: int, max_timestamp: int) -> bool:
+        """Whether an append of `size` bytes fits for certain: nothing has to be asked, or done before."""
+        return (
+            size <= self._room
+            and max_timestamp <= self._newest_in_room
+            and last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+        )
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         """Whether an append of `size` bytes has to go into a new segment (LogSegment.shouldRoll): the size, time,
@@ -257,8 +253,6 @@ class Segment:
         """
         if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        if size <= self._room and max_timestamp <= self._newest_in_room:
-            return False
         used = self.size
         first = self.first_timestamp() if used > 0 else NO_TIMESTAMP
         if used > self.config.segment_bytes - size:
@@ -267,7 +261,7 @@ class Segment:
             return True
         if self.offsets.is_full or self.times.is_full:
             return True
-        if first >= 0:
+        if first >= 0 and self._active:
             # None of this changes before the next index entry.
             self._room, self._newest_in_room = self.config.segment_bytes - used, first + self._roll_after_ms
         return False
@@ -336,21 +330,27 @@ class Segment:
         self._room = 0
 
     def activate(self, *, rebuilding: bool = False) -> None:
-        """Make a sealed segment the active one again, after a truncation removed those behind it.
+        """Make a sealed segment the active one again: before the first append after a clean stop, or after a truncation
+        removed those behind it. Nothing is written to a file before its seal is gone.
 
         `rebuilding`: for `recover`, so the offset and time index go without being read.
         """
-        if not self._active:
-            if rebuilding:
-                self._loaded_timestamps = True
-            self._load_timestamps()
+        if self._active:
+            return
+        if rebuilding:
+            self._loaded_timestamps = True
             self._remove_seal()
             self.forget_indexes()
-            self._active = True
-            if rebuilding:
-                self._remove_indexes()
-            self._room = 0
-            self._open_indexes()
+            self._remove_indexes()
+        else:
+            self._load_timestamps()
+            offsets, times = self.offsets, self.times
+            self._remove_seal()
+            offsets.unseal()
+            times.unseal()
+        self._active = self._touched = True
+        self._room = 0
+        self._open_indexes()
 
     def _remove_indexes(self) -> None:
         for path in (self._path(".index") + self._hidden, self._path(".timeindex")):
@@ -381,6 +381,8 @@ class Segment:
 
     def seal(self) -> None:
         """End of the segment's life as the active one; from now on it never changes."""
+        if not self._active:
+            return
         self.finish()
         self.offsets.seal()
         self.times.seal()
@@ -389,30 +391,31 @@ class Segment:
         self.write_seal()
 
     def finish(self) -> None:
-        """Add the closing time index entry, as Kafka does when it rolls or closes a log."""
-        if self.max_timestamp >= 0:
+        """Add the closing time index entry, as Kafka does when it rolls or closes a log. A sealed segment has it."""
+        if self._active and self.max_timestamp >= 0:
             self.times.maybe_add(self.max_timestamp, self.max_timestamp_offset, force=True)
 
     def sync_log(self) -> None:
-        """Make the batches durable, and which transactions were aborted: all that could not be made anew."""
-        self.log.file.sync()
-        self.aborted.sync()
+        """Make the batches durable, and which transactions were aborted: what could not be made anew. What was sealed
+        when it was opened, and still is, was durable then.
+        """
+        if self._touched:
+            self.log.file.sync()
+            self.aborted.sync()
 
     def sync(self) -> None:
         """Make the segment durable: the log before the indexes that point into it."""
-        self.sync_log()
-        self.offsets.sync()
-        self.times.sync()
-        if self._seal_file is not None:
-            self._seal_file.sync()
+        if self._touched:
+            self.sync_log()
+            self.offsets.sync()
+            self.times.sync()
+            self._seal.sync()
 
     def close(self) -> None:
         """Give the descriptors back."""
         self.log.close()
         self.forget_indexes()
-        if self._seal_file is not None:
-            self._seal_file.close()
-            self._seal_file = None
+        self._seal.close()
 
     def rename(self, suffix: str) -> None:
         """Give all files of the segment another suffix, the log first. Durable after the directory's sync."""
@@ -526,8 +529,11 @@ class Segment:
         last = self.offsets.last
         position = last[1] if last is not None and last[1] < self.size else 0
         fault = self._load_from(position)
-        # The entry may name what a crash has torn: then the end lies before it.
-        return fault if fault is None or position == 0 else self._load_from(0)
+        if fault is not None and position > 0:
+            # The entry may name what a crash has torn: then the end lies before it.
+            fault = self._load_from(0)
+        self._loaded_timestamps = not self.files.read_only
+        return fault
 
     def _load_from(self, position: int) -> Fault | None:
         for _, _, spans, fault in self.scan(position, check_crc=False):

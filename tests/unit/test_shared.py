@@ -135,6 +135,17 @@ class Pair:
         self.owner.open(checkpoint, self.now)
         self.owner.advance_high_watermark(self.owner.next_offset)
 
+    def stop_and_begin_again(self) -> None:
+        assert self.owner.close()
+        self.publishing.close()
+        ended = self.owner
+        self.owner = self._owner()
+        known = Checkpoint(
+            ended.start_offset, ended.durable_offset, ended.durable_offset, ended.high_watermark, published=True
+        )
+        self.owner.open(known, self.now)
+        self.owner.advance_high_watermark(self.owner.next_offset)
+
     def close(self) -> None:
         self.owner.abandon()
         self.publishing.close()
@@ -214,7 +225,15 @@ def another_owner(pair: Pair) -> None:
     pair.fill(5)
 
 
+def writing_after_a_clean_stop(pair: Pair) -> None:
+    """Readers may know the seal that the last segment has until then; it gets another one at the end."""
+    pair.stop_and_begin_again()
+    pair.fill(12)
+    pair.stop_and_begin_again()
+
+
 ACTIONS = (roll_and_append, retention, delete_records, compaction, truncation, truncation_of_all, another_owner)
+ACTIONS += (writing_after_a_clean_stop,)
 
 
 @pytest.mark.parametrize("action", ACTIONS)

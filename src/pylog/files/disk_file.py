@@ -253,6 +253,8 @@ class DiskFile:
         if self.read_only:
             return memoryview(self.read(0, self.size()))
         descriptors = self._descriptors
+        if self._size == 0:
+            return memoryview(b"")
         if self._size <= _COPY_BYTES_MAX or len(descriptors.maps) >= descriptors.max_open // 2:
             return memoryview(self.read(0, self._size))
         descriptor, size = self._pin(), self._size

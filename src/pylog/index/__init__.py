@@ -7,7 +7,7 @@
 None is ever the truth: each can be made anew from the log.
 """
 
-from pylog.index.sparse import OffsetIndex, TimeIndex
+from pylog.index.sparse import OffsetIndex, TimeIndex, Vouch
 from pylog.index.transactions import AbortedTxn, TransactionIndex
 
-__all__ = ["AbortedTxn", "OffsetIndex", "TimeIndex", "TransactionIndex"]
+__all__ = ["AbortedTxn", "OffsetIndex", "TimeIndex", "TransactionIndex", "Vouch"]

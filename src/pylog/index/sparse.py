@@ -19,15 +19,24 @@ Invariants:
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple, overload
 
-from pylog.errors import DiskFull, StorageError
+from pylog.errors import DiskFull, LogNotFound, StorageError
 from pylog.files import File, Files
 
 MAX_INT32 = 2**31 - 1
 NO_TIMESTAMP = -1
+
+Vouch = Callable[[memoryview | bytes | None], bool | None]
+"""Whether the bytes of a file (None: there is none) are those that were written; None where nobody knows."""
+
+
+def nobody(data: memoryview | bytes | None) -> bool | None:
+    """Nobody knows what an index should be."""
+    return None
 
 
 class _Rows(NamedTuple):
@@ -73,7 +82,7 @@ class _Index(ABC):
     _kept_free: int
 
     def __init__(
-        self, files: Files, path: str, base_offset: int, max_bytes: int, *, active: bool, believed: bool = True
+        self, files: Files, path: str, base_offset: int, max_bytes: int, *, active: bool, vouch: Vouch = nobody
     ) -> None:
         self.files = files
         self.path = path
@@ -84,10 +93,11 @@ class _Index(ABC):
         self._fault: str | None = None
         self._written = 0
         self._file: File | None = None
-        if files.stat(path) is not None or (active and not files.read_only):
-            self._file = files.open(path, create=active)
-        self._believed = believed
-        self._rows = self._load() if believed else self._unbelieved()
+        with suppress(LogNotFound):
+            self._file = files.open(path, create=active and not files.read_only)
+        self.believed = True
+        """Whether the file is what it was when it was sealed, as far as that is known. It has no entries else."""
+        self._rows = self._load(vouch)
         if active and self.exists and self.sanity() is not None and not files.read_only:
             self._replace(len(self._rows.firsts))
 
@@ -131,6 +141,17 @@ class _Index(ABC):
         self._rows = self._mapped(self._file.view(), len(self._rows.firsts))
         self._active = False
 
+    def unseal(self) -> None:
+        """Entries are added to a sealed index again. A file that could not be believed as a whole is begun anew."""
+        file = self._file
+        if file is None or self.sanity() is not None:
+            self._replace(len(self._rows.firsts))
+        else:
+            # Arrays of their own: another thread may be searching the old rows.
+            self._rows = self._unpacked(memoryview(file.read(0, file.size())), len(self._rows.firsts))
+            self._written = len(self._rows.firsts)
+            self._active = True
+
     def sync(self) -> None:
         """Make the entries durable, as far as the disk has room for them: what is missing is rebuilt, not lost."""
         if self._file is not None:
@@ -145,18 +166,17 @@ class _Index(ABC):
                 self._flush_if_room()
             self._file.close()
 
-    def _unbelieved(self) -> _Rows:
-        """An index whose file is not what it was when it was sealed has no entries: look-ups scan."""
-        self._fault = "it is not what it was when its segment was sealed"
-        return _Rows(array("q"), array("q"))
-
-    def _load(self) -> _Rows:
-        file = self._file
-        if file is None:
-            self._fault = "the file is missing"
+    def _load(self, vouch: Vouch = nobody) -> _Rows:
+        """The entries of the file. Of one that is not what it was when it was sealed there are none: look-ups scan."""
+        file, data = self._file, None
+        if file is not None:
+            data = memoryview(file.read(0, file.size())) if self._active else file.view()
+        known = vouch(data)
+        self.believed = known is not False
+        if data is None or not self.believed:
+            self._fault = "the file is missing" if data is None else "it is not what it was when its segment was sealed"
             return _Rows(array("q"), array("q"))
-        data = memoryview(file.read(0, file.size())) if self._active else file.view()
-        count = self._trusted(data, None)
+        count = len(data) // self._entry.size if known else self._trusted(data, None)
         if count * self._entry.size != len(data):
             self._fault = f"only {count} entries ({count * self._entry.size} of {len(data)} bytes) can be believed"
         if not self._active:
@@ -178,7 +198,7 @@ class _Index(ABC):
     def _current(self) -> _Rows:
         """The rows; those of an index that another process is appending to include what it has added by now."""
         file = self._file
-        if file is None or not self._active or not file.read_only or not self._believed:
+        if file is None or not self._active or not file.read_only or not self.believed:
             return self._rows
         rows, known = self._rows, self._written * self._entry.size
         size = file.size()

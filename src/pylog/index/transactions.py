@@ -23,6 +23,7 @@ from crc32c import crc32c
 
 from pylog.errors import DiskFull, StorageError
 from pylog.files import File, Files
+from pylog.index.sparse import Vouch, nobody
 
 _VERSION = 0
 _ENTRY = Struct(">hqqqq")
@@ -41,14 +42,17 @@ class AbortedTxn(NamedTuple):
 class TransactionIndex:
     """The aborted transactions whose markers lie in a segment, in the order of the markers."""
 
-    def __init__(self, files: Files, path: str, base_offset: int) -> None:
+    def __init__(self, files: Files, path: str, base_offset: int, *, vouch: Vouch = nobody) -> None:
         self.files = files
         self.path = path
         self.base_offset = base_offset
         self._file: File | None = None
         self._surplus = False  # whether the file may hold more than there is
         self._summed, self._crc = 0, 0  # how many rows the checksum covers
-        self._rows, self._fault = self._load()
+        data = self._read()
+        self.believed = vouch(data) is not False
+        """Whether the file is what it was when its segment was sealed, as far as that is known."""
+        self._rows, self._fault = self._parsed(data)
         self._written = len(self._rows)
 
     @property
@@ -111,7 +115,7 @@ class TransactionIndex:
         size = entries * _ENTRY.size
         if size == 0:
             return True
-        data = self.files.read_file(self.path) if self.files.stat(self.path) is not None else b""
+        data = self._read() or b""
         return len(data) >= size and crc32c(data[:size]) == crc
 
     def truncate(self, offset: int) -> None:
@@ -143,12 +147,15 @@ class TransactionIndex:
             self._file.close()
             self._file = None
 
-    def _load(self) -> tuple[list[AbortedTxn], str | None]:
-        """What can be believed of the file, and what is wrong with the rest."""
+    def _read(self) -> bytes | None:
+        """The file; None where there is none, as nearly always."""
+        return self.files.read_file(self.path) if self.files.stat(self.path) is not None else None
+
+    def _parsed(self, data: bytes | None) -> tuple[list[AbortedTxn], str | None]:
+        """What can be believed of a file, and what is wrong with the rest."""
         rows: list[AbortedTxn] = []
-        if self.files.stat(self.path) is None:
+        if data is None:
             return rows, None
-        data = self.files.read_file(self.path)
         last = self.base_offset - 1
         for version, *fields in _ENTRY.iter_unpack(data[: len(data) - len(data) % _ENTRY.size]):
             txn = AbortedTxn(*fields)
@@ -162,7 +169,7 @@ class TransactionIndex:
 
     def _current(self) -> list[AbortedTxn]:
         # Another process may have added some, or taken some away.
-        return self._load()[0] if self.files.read_only else self._rows
+        return self._parsed(self._read())[0] if self.files.read_only else self._rows
 
     def _cut(self, kept: list[AbortedTxn]) -> None:
         """Keep the first entries only, which are `kept`: a new list, for another thread may be reading the old one."""

@@ -18,11 +18,10 @@ from pylog.inspect.segments import RESTORE, Span
 from pylog.inspect.texts import said
 from pylog.inspect.values import Problem
 from pylog.listing import LISTING, listed, parse_listing
-from pylog.seal import mark, read_seal
+from pylog.seal import SEAL, mark, read_seal
 
 __all__ = ["SEAL", "check_damages", "check_listing", "check_seal"]
 
-SEAL = ".pylog-seal"
 REBUILT = "it is not used; `pylog repair` writes it anew from the log"
 
 
