@@ -286,7 +286,7 @@ def test_a_topic_id_that_is_not_there_or_goes_meanwhile() -> None:
         list(dump_segment(MemoryFiles(), path))
     inner = MemoryFiles(tree={"t-0": None, path: b""})
     files = InterruptingFiles(inner)
-    files.begin(2, ("stat",), gone(inner, path))
+    files.begin(1, ("read_file",), gone(inner, path))
     assert list(dump_segment(files, path)) == []  # type: ignore[arg-type]
 
 
