@@ -134,8 +134,6 @@ class AppendingPartition(WrittenPartition):
                 self._check_usable()
             if epoch != self.epochs.latest:
                 self._check_epoch(epoch)
-            if self._is_bounded and origin is Origin.CLIENT:
-                self._check_bound(batch.size, now_ms)
             base_offset = self.next_offset
             batch.stamp(base_offset, epoch)
             if epoch != self.epochs.latest or base_offset < self.epochs.latest_start:
@@ -152,6 +150,10 @@ class AppendingPartition(WrittenPartition):
                 if plan.duplicate is not None:
                     known = plan.duplicate
                     return Appended(known.first_offset, known.last_offset + 1, known.timestamp, duplicate=True)
+            if self._is_bounded and origin is Origin.CLIENT:
+                # Only now: a repetition needs no room.
+                self._check_bound(batch.size, now_ms)
+                segment = self._local.active
             self._write(segment, batch.data, (batch,), plan)
             return Appended(base_offset, self.next_offset, batch.append_timestamp)
 

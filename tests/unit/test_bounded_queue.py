@@ -7,6 +7,8 @@ import pytest
 
 import pylog
 from pylog import Record, TopicPartition, errors
+from pylog.appending import Appended
+from pylog.batch import encode
 
 KEY = TopicPartition("q", 0)
 BOUND = 10_000
@@ -84,3 +86,20 @@ def test_block_gives_up_when_its_time_is_up() -> None:
 
         with pytest.raises(errors.PartitionFull):
             send_too_much()
+
+
+def test_a_repetition_is_answered_where_there_is_no_room_for_anything_new() -> None:
+    with opened("raise") as log:
+
+        def append(sequence: int) -> Appended:
+            batch = encode([Record(b"x" * 500)], now_ms=1, producer_id=5, producer_epoch=0, base_sequence=sequence)
+            leader = log.broker.node.writer("q", 0)
+            return leader.append(batch, 1)
+
+        sequence = 0
+        with pytest.raises(errors.PartitionFull):
+            for sequence in range(BOUND):
+                last = append(sequence)
+        repeated = append(sequence - 1)
+        assert repeated.duplicate
+        assert (repeated.base_offset, repeated.next_offset) == (last.base_offset, last.next_offset)
