@@ -17,7 +17,7 @@ import pytest
 import pylog
 
 SOURCE = Path(pylog.__file__).parents[1]
-COMMAND = [sys.executable, "-m", "pylog.cli"]
+COMMAND = [sys.executable, "-m", "pylog"]
 SECONDS = 60
 
 
