@@ -26,7 +26,8 @@ LAYERS = [
         isolation
         validate metadata published index epoch extent seal
         logfile
-        sequence segment
+        sequence segment_files
+        segment
         segments
         trash retention compaction integrity listing
         local_log
@@ -48,6 +49,7 @@ LAYERS = [
         log
         spark testing
         cli
+        __main__
     """.strip().splitlines()
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
@@ -55,8 +57,8 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 CLIENT = {"sending", "accumulator", "cluster", "producer", "consumer", "admin"}
 STORAGE = set(
     """
-    files checkpoint validate metadata published index epoch extent logfile seal sequence segment segments trash
-    retention listing compaction integrity local_log readable recovery written shared appending partition cleaner
+    files checkpoint validate metadata published index epoch extent logfile seal sequence segment_files segment segments
+    trash retention listing compaction integrity local_log readable recovery written shared appending partition cleaner
     directory directories topic catalogue repair inspect replica node housekeeping parking commit fetcher broker reader
 """.split()
 )

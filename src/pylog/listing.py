@@ -22,8 +22,9 @@ from crc32c import crc32c
 
 from pylog.errors import LogNotFound, StorageError
 from pylog.files import Files, join
+from pylog.kernel.format import MAX_OFFSET
 from pylog.seal import SEAL
-from pylog.segment import LOG
+from pylog.segment_files import LOG
 from pylog.sequence import SNAPSHOT
 
 LISTING = "pylog-listing"
@@ -58,7 +59,7 @@ def listed(names: Iterable[str]) -> Listing:
     in_order = True
     for name in names:
         stem, kind = name[:20], name[20:]
-        if kind in kinds and stem.isascii() and stem.isdigit():
+        if kind in kinds and stem.isascii() and stem.isdigit() and int(stem) <= MAX_OFFSET:
             kinds[kind].append(int(stem))
         elif name.endswith((".tmp", ".cleaned", ".swap", ".deleted")):
             in_order = False

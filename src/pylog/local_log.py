@@ -19,7 +19,8 @@ from pylog.errors import DiskFull
 from pylog.files import File, Files, join
 from pylog.listing import Listing, write_listing
 from pylog.logfile import Damage
-from pylog.segment import LOG, SUFFIXES, SWAP, Segment, file_name
+from pylog.segment import Segment
+from pylog.segment_files import LOG, SUFFIXES, SWAP, file_name
 from pylog.segments import Segments
 from pylog.sequence import Producers, Snapshots
 from pylog.trash import Trash

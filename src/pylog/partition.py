@@ -21,7 +21,8 @@ from pylog.index import AbortedTxn
 from pylog.logfile import Slice
 from pylog.record import TopicPartition
 from pylog.recovery import Checkpoint, Quarantined, Recovered, Recovery, note_epochs, open_epochs, take_stock
-from pylog.segment import SUFFIXES, Segment, file_name
+from pylog.segment import Segment
+from pylog.segment_files import SUFFIXES, file_name
 
 __all__ = ["Appended", "Checkpoint", "Partition"]
 

@@ -27,7 +27,8 @@ from pylog.listing import Listing, compared, listed, read_listing
 from pylog.local_log import LocalLog
 from pylog.logfile import Damage, Fault, Window
 from pylog.record import TopicPartition
-from pylog.segment import CLEANED, DELETED, LOG, SUFFIXES, SWAP, Segment
+from pylog.segment import Segment
+from pylog.segment_files import CLEANED, DELETED, LOG, SUFFIXES, SWAP
 from pylog.segments import is_segment_file, remove_orphans
 from pylog.sequence import Producers, Snapshots
 
@@ -205,6 +206,7 @@ class Recovery:
         clean, segments = self.checkpoint.clean, self.segments
         for base, following in listing.gone:
             self._lose(self.local.fill(base), base, following)
+        self._refuse_a_stranger(segments.active)
         lost = min(segments.first.base_offset, self.promised)
         if self.checkpoint.published and self.start_offset < lost:
             self._lose(self.local.fill(self.start_offset), self.start_offset, lost)
@@ -241,6 +243,14 @@ class Recovery:
         self.local.write_damages()
         self._add_known()
         return end
+
+    def _refuse_a_stranger(self, active: Segment) -> None:
+        """After a clean close no segment begins behind the end: appends would go into it below its base offset."""
+        if self.checkpoint.clean and self.checkpoint.published and active.base_offset > self.promised:
+            raise StorageError(
+                f"{active.path} begins behind the end of the log, which was closed at offset {self.promised}: it is not "
+                "of this log. Move it away, and open the log again"
+            )
 
     def _add_known(self) -> None:
         """What an earlier opening has found damaged is damaged still."""

@@ -30,7 +30,8 @@ from pylog.logfile import WINDOW_BYTES, Damage, Fault, LogFile
 from pylog.partition import Partition
 from pylog.record import TopicPartition
 from pylog.recovery import Quarantined, aborted_in
-from pylog.segment import CLEANED, SUFFIXES, Segment, file_name
+from pylog.segment import Segment
+from pylog.segment_files import CLEANED, SUFFIXES, file_name
 from pylog.sequence import Snapshots, snapshot_offsets
 
 NO_EPOCH = -1

@@ -22,23 +22,18 @@ after a clean stop it is sealed as well, until somebody writes to it (`activate`
 
 import random
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import NamedTuple, Protocol
 
 from pylog.batch import Batch
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
-from pylog.files import Files, join
-from pylog.index import OffsetIndex, TimeIndex, TransactionIndex, Vouch
+from pylog.files import Files
 from pylog.kernel import HEADER_BYTES, Spans
-from pylog.logfile import HEAD_BYTES, MAX_RELATIVE_OFFSET, Damage, Fault, LogFile, Slice, Wanted, Window
-from pylog.seal import SEAL, SealFile
+from pylog.logfile import HEAD_BYTES, MAX_RELATIVE_OFFSET, Damage, Fault, Slice, Wanted, Window
+from pylog.segment_files import SegmentFiles
 
 NO_TIMESTAMP = -1
 OFFSET_MAX = 2**63 - 1
-LOG = ".log"
-SUFFIXES = (LOG, ".index", ".timeindex", ".txnindex", SEAL)
-CLEANED, SWAP, DELETED = ".cleaned", ".swap", ".deleted"
 
 _MAX_TIMESTAMP_AT = 35
 
@@ -60,12 +55,7 @@ class TimestampAndOffset(NamedTuple):
     leader_epoch: int = -1
 
 
-def file_name(base_offset: int, suffix: str) -> str:
-    """The name of a segment file: Kafka pads the base offset to 20 digits (LogFileUtils)."""
-    return f"{base_offset:020d}{suffix}"
-
-
-class Segment:
+class Segment(SegmentFiles):
     """A `.log` file with its indexes. Not thread-safe for writing: the partition's lock is held by whoever appends.
 
     `active=False` opens the indexes as files of a sealed segment. `next_offset` is known of an active segment alone;
@@ -84,22 +74,13 @@ class Segment:
         suffix: str = "",
         damages: tuple[Damage, ...] = (),
     ) -> None:
-        self.files = files
-        self.directory = directory
-        self.base_offset = base_offset
-        self.config = config
+        super().__init__(
+            files, directory, base_offset, config, active=active, create=create, suffix=suffix, damages=damages
+        )
         self.next_offset = base_offset
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self.created_ms = 0
-        self._suffix = suffix
-        self._hidden = ""
-        self._active = self._touched = active
-        self.log = LogFile(files, self._path(LOG), base_offset, create=create, damages=damages)
-        self._offsets: OffsetIndex | None = None
-        self._times: TimeIndex | None = None
-        self._aborted: TransactionIndex | None = None
-        self._seal = SealFile(files, self._path, base_offset, is_new=active and not files.read_only)
         self._unindexed_bytes = 0
         self._room = 0  # so many bytes can follow, for certain, if they are not newer than this
         self._newest_in_room = NO_TIMESTAMP
@@ -112,90 +93,7 @@ class Segment:
         if create and config.preallocate:
             self.log.file.allocate(config.segment_bytes)
 
-    def __repr__(self) -> str:
-        return f"<Segment {self.path}>"
-
-    def _path(self, kind: str) -> str:
-        return join(self.directory, file_name(self.base_offset, kind) + self._suffix)
-
-    def _open_indexes(self) -> None:
-        """Open what is being written at once: two threads that each did so at its first use would have two of them
-        (KAFKA-9156).
-        """
-        self._offsets, self._times, self._aborted = self.offsets, self.times, self.aborted
-
     # --- what it holds ---------------------------------------------------------------------------------------------
-
-    @property
-    def path(self) -> str:
-        """The `.log` file."""
-        return self.log.path
-
-    @property
-    def size(self) -> int:
-        """Bytes of the `.log` file."""
-        return self.log.size()
-
-    @property
-    def offsets(self) -> OffsetIndex:
-        if self._offsets is None:
-            limit = self.config.segment_index_bytes
-            path = self._path(".index") + self._hidden
-            vouch = self._voucher(".index")
-            self._offsets = OffsetIndex(self.files, path, self.base_offset, limit, active=self._active, vouch=vouch)
-        return self._offsets
-
-    @property
-    def times(self) -> TimeIndex:
-        if self._times is None:
-            limit = self.config.segment_index_bytes
-            path = self._path(".timeindex")
-            vouch = self._voucher(".timeindex")
-            self._times = TimeIndex(self.files, path, self.base_offset, limit, active=self._active, vouch=vouch)
-        return self._times
-
-    @property
-    def aborted(self) -> TransactionIndex:
-        """The aborted transactions whose markers lie here. Raises CorruptBatch when they are not what was sealed."""
-        if self._aborted is None:
-            path, vouch = self._path(".txnindex"), self._voucher(".txnindex")
-            aborted = TransactionIndex(self.files, path, self.base_offset, vouch=vouch)
-            if not aborted.believed:
-                raise CorruptBatch(
-                    "the transaction index is not what it was when its segment was sealed; `pylog repair` writes it "
-                    "anew from the log", path=path, position=0, offset=self.base_offset,
-                )  # fmt: skip
-            self._aborted = aborted
-        return self._aborted
-
-    def _voucher(self, kind: str) -> Vouch:
-        """Who knows what an index file was when the segment was sealed."""
-        if not self._seal.is_read:
-            seal = self._seal.read(self.log.size())
-            self.log.sealed_size = seal.log_size if seal is not None else 0
-        return partial(self._seal.vouches, kind)
-
-    def is_as_sealed(self) -> bool:
-        """Whether all files are what they were when the segment was sealed, as far as that is known."""
-        try:
-            same = self.aborted.believed and self.offsets.believed and self.times.believed
-        except CorruptBatch:
-            return False
-        seal = self._seal.known()
-        return same and (seal is None or seal.log_size == self.log.size())
-
-    @property
-    def is_sealed(self) -> bool:
-        """Whether a seal says what its files are."""
-        return self._seal.known() is not None
-
-    def write_seal(self) -> None:
-        """Write down what the files are: nothing will be written to them for now. A full disk leaves it unsaid."""
-        self._seal.write(self.log.size())
-
-    def _remove_seal(self) -> None:
-        self._seal.remove()
-        self.log.sealed_size = 0
 
     @property
     def largest_timestamp(self) -> int:
@@ -352,33 +250,6 @@ class Segment:
         self._room = 0
         self._open_indexes()
 
-    def _remove_indexes(self) -> None:
-        for path in (self._path(".index") + self._hidden, self._path(".timeindex")):
-            if self.files.stat(path) is not None:
-                self.files.remove(path)
-
-    def forget_indexes(self) -> None:
-        """Close the index files; the next look-up opens them as they are then."""
-        for index in (self._offsets, self._times, self._aborted):
-            if index is not None:
-                index.close()
-        self._offsets = self._times = self._aborted = None
-
-    def hide_index(self) -> None:
-        """Have no offset index while the indexes are rebuilt: where a crash ends that, it is begun anew."""
-        self.forget_indexes()
-        self._hidden = ".tmp"
-        if self.files.stat(self._path(".index")) is not None:
-            self.files.remove(self._path(".index"))
-
-    def show_index(self) -> None:
-        """The indexes are whole: put the offset index in its place, behind the others."""
-        self.sync()
-        self.forget_indexes()
-        self._hidden = ""
-        self.files.rename(self._path(".index") + ".tmp", self._path(".index"))
-        self.files.sync_dir(self.directory)
-
     def seal(self) -> None:
         """End of the segment's life as the active one; from now on it never changes."""
         if not self._active:
@@ -394,47 +265,6 @@ class Segment:
         """Add the closing time index entry, as Kafka does when it rolls or closes a log. A sealed segment has it."""
         if self._active and self.max_timestamp >= 0:
             self.times.maybe_add(self.max_timestamp, self.max_timestamp_offset, force=True)
-
-    def sync_log(self) -> None:
-        """Make the batches durable, and which transactions were aborted: what could not be made anew. What was sealed
-        when it was opened, and still is, was durable then.
-        """
-        if self._touched:
-            self.log.file.sync()
-            self.aborted.sync()
-
-    def sync(self) -> None:
-        """Make the segment durable: the log before the indexes that point into it."""
-        if self._touched:
-            self.sync_log()
-            self.offsets.sync()
-            self.times.sync()
-            self._seal.sync()
-
-    def close(self) -> None:
-        """Give the descriptors back."""
-        self.log.close()
-        self.forget_indexes()
-        self._seal.close()
-
-    def rename(self, suffix: str) -> None:
-        """Give all files of the segment another suffix, the log first. Durable after the directory's sync."""
-        self.forget_indexes()
-        for kind in SUFFIXES:
-            source = join(self.directory, file_name(self.base_offset, kind) + self._suffix)
-            target = join(self.directory, file_name(self.base_offset, kind) + suffix)
-            if self.files.stat(source) is not None:
-                self.files.rename(source, target)
-        self._suffix = suffix
-        self.log.path = self._path(LOG)
-
-    def remove(self) -> None:
-        """Delete the files, the log last: an index without a log is an orphan that the next open removes."""
-        self.close()
-        for kind in reversed(SUFFIXES):
-            path = self._path(kind)
-            if self.files.stat(path) is not None:
-                self.files.remove(path)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 
 from pylog.files import Files, join
-from pylog.segment import LOG, SUFFIXES, Segment
+from pylog.kernel.format import MAX_OFFSET
+from pylog.segment import Segment
+from pylog.segment_files import LOG, SUFFIXES
 
 
 def base_offsets(files: Files, directory: str) -> list[int]:
@@ -23,9 +25,9 @@ def logs_among(names: Iterable[str]) -> list[int]:
 
 
 def is_segment_file(name: str, suffix: str) -> bool:
-    """Whether `name` is digits and then `suffix`."""
+    """Whether `name` is an offset and then `suffix`."""
     stem = name[: -len(suffix)]
-    return name.endswith(suffix) and stem.isascii() and stem.isdigit()
+    return name.endswith(suffix) and stem.isascii() and stem.isdigit() and int(stem) <= MAX_OFFSET
 
 
 TIMESTAMP_MAX = 2**63 - 1

@@ -23,7 +23,8 @@ from pylog.logfile import Damage, Slice
 from pylog.published import Entry, State
 from pylog.readable import ReadablePartition
 from pylog.recovery import producers_at
-from pylog.segment import LOG, SWAP, Segment, TimestampAndOffset
+from pylog.segment import Segment, TimestampAndOffset
+from pylog.segment_files import LOG, SWAP
 from pylog.segments import Segments, logs_among
 from pylog.sequence import Snapshots, snapshot_offsets
 

@@ -6,7 +6,8 @@ A crash costs nothing: what has the suffix goes when the partition is opened. (K
 from collections import deque
 
 from pylog.files import Files, join
-from pylog.segment import DELETED, Segment
+from pylog.segment import Segment
+from pylog.segment_files import DELETED
 from pylog.sequence import snapshot_name
 
 

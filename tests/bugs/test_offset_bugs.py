@@ -18,7 +18,8 @@ from pylog.kernel import Record
 from pylog.message import CONSUMER, FetchPart
 from pylog.partition import Checkpoint
 from pylog.replica import Leader
-from pylog.segment import Segment, file_name
+from pylog.segment import Segment
+from pylog.segment_files import file_name
 from pylog.testing import SimClock
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pylog.batch import Batch, encode
 from pylog.compression import Codec
 from pylog.kernel import Record
-from pylog.segment import file_name
+from pylog.segment_files import file_name
 from pylog.testing import CrashFiles
 
 from .engine import NOW, Recoverable, Workload

@@ -19,7 +19,7 @@ from pylog.directory import (
     require_log,
     set_aside,
 )
-from pylog.errors import CorruptBatch
+from pylog.errors import CorruptBatch, StorageError
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.published import State
 from pylog.record import TopicPartition
@@ -207,6 +207,27 @@ def test_first_segments_that_were_lost_are_missed(tmp_path: Path, clean: bool) -
         view = log.topic("t")[0]
         assert (view.start_offset, view.next_offset, lost(log)) == (0, 30, [(0, 10)])
         assert [record.offset for record in view.records(10)] == list(range(10, 30))
+
+
+def test_a_name_that_no_offset_has_is_no_segment(tmp_path: Path) -> None:
+    filled(tmp_path)
+    (tmp_path / "t-0" / f"{10**20 - 1}.log").touch()
+    with pylog.open(tmp_path) as log:
+        assert log.topic("t")[0].append([Record(b"new")]).base_offset == 30
+
+
+def test_a_segment_behind_the_end_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path)
+    stranger = tmp_path / "t-0" / f"{200:020d}.log"
+    stranger.touch()
+    with (
+        pylog.open(tmp_path) as log,
+        pytest.raises(StorageError, match="begins behind the end of the log, .* offset 30"),
+    ):
+        log.topic("t")[0].append([Record(b"new")])
+    stranger.unlink()
+    with pylog.open(tmp_path) as log:
+        assert log.topic("t")[0].append([Record(b"new")]).base_offset == 30
 
 
 def test_a_start_offset_is_remembered_and_forgotten(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pylog.errors import CorruptBatch
 from pylog.files import DiskFiles, Files, MemoryFiles, join
 from pylog.listing import LISTING, Listing, listed, parse_listing, read_listing, write_listing
 from pylog.partition import Checkpoint
-from pylog.segment import file_name
+from pylog.segment_files import file_name
 from pylog.testing import FaultFiles
 
 PATH = f"{DIRECTORY}/{LISTING}"

@@ -6,7 +6,7 @@ from bugs.partition_log import DIRECTORY, NOW, Log
 from pylog.errors import DiskFull
 from pylog.files import MemoryFiles
 from pylog.partition import Checkpoint
-from pylog.segment import file_name
+from pylog.segment_files import file_name
 from pylog.testing import FaultFiles
 
 

@@ -9,7 +9,7 @@ from pylog.files import MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Checkpoint
 from pylog.recovery import settle
-from pylog.segment import file_name
+from pylog.segment_files import file_name
 
 
 def names(log: Log) -> list[str]:

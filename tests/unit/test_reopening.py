@@ -7,7 +7,7 @@ from pylog.errors import CorruptBatch, RecordBatchTooLarge
 from pylog.files import Files, MemoryFiles, join
 from pylog.partition import Checkpoint
 from pylog.seal import SEAL
-from pylog.segment import file_name
+from pylog.segment_files import file_name
 from pylog.testing import FaultFiles
 
 

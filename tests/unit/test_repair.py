@@ -21,7 +21,7 @@ from pylog.errors import CorruptBatch, ReadOnly, UnknownTopicOrPartition
 from pylog.files import Files, MemoryFiles
 from pylog.partition import Checkpoint, Partition
 from pylog.repair import Findings, copies_folder, find_damage, repair
-from pylog.segment import file_name
+from pylog.segment_files import file_name
 from pylog.testing import CrashFiles
 
 KEPT = "log-repaired/now/t-0"

@@ -11,7 +11,7 @@ from pylog.errors import LogNotFound
 from pylog.files import File, MemoryFiles
 from pylog.partition import Partition
 from pylog.published import Published
-from pylog.segment import SUFFIXES, file_name
+from pylog.segment_files import SUFFIXES, file_name
 from pylog.sequence import snapshot_offsets
 from pylog.shared import LIST_ATTEMPTS, SharedPartition
 

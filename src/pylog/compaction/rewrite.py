@@ -20,7 +20,8 @@ from pylog.compaction.rules import Rules
 from pylog.compaction.transactions import Transactions
 from pylog.errors import CorruptBatch
 from pylog.index import AbortedTxn
-from pylog.segment import CLEANED, Segment
+from pylog.segment import Segment
+from pylog.segment_files import CLEANED
 
 
 @dataclass(slots=True)
