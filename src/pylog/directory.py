@@ -130,6 +130,7 @@ class LogDirectory:
         self._start_offsets = self._offsets(START_OFFSETS)
         self._high_watermarks = self._offsets(HIGH_WATERMARKS)
         self._cleaner_offsets = self._offsets(CLEANER_OFFSETS)
+        self._late: set[str] = set()
         published = join(self.path, PUBLISHED)
         if self.files.stat(published) is not None and closed_by_kafka(self.files, self.path):
             self.files.remove(published)
@@ -258,10 +259,18 @@ class LogDirectory:
                 # Truncated since it was cleaned.
                 self._cleaner_offsets[key] = partition.next_offset
         if self._cleaner_offsets != cleaned:
-            write_offsets(self.files, join(self.path, CLEANER_OFFSETS), self._cleaner_offsets)
-        write_offsets(self.files, join(self.path, RECOVERY_POINTS), self._recovery_points)
-        write_offsets(self.files, join(self.path, START_OFFSETS), self._start_offsets)
-        write_offsets(self.files, join(self.path, HIGH_WATERMARKS), self._high_watermarks)
+            self._late.add(CLEANER_OFFSETS)
+        self._late |= {RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS}
+        self.write_late()
+
+    def write_late(self) -> None:
+        """Write the checkpoints that are behind what is remembered.
+
+        Raises DiskFull, StorageError; they are late then, and tried again.
+        """
+        for name in sorted(self._late):
+            write_offsets(self.files, join(self.path, name), self._remembered(name))
+            self._late.discard(name)
 
     def take_over(self, key: TopicPartition, source: "LogDirectory", topic_id: uuid.UUID) -> None:
         """Remember of a partition what `source` remembers: it moves here, closed and complete."""
@@ -285,12 +294,22 @@ class LogDirectory:
         }[name]
 
     def forget(self, topic: str, partitions: Iterable[int]) -> None:
-        """Drop deleted partitions from the checkpoints, on disk too: they may not speak of a new topic of that name."""
+        """Drop deleted partitions from the checkpoints, which may not speak of a new topic of that name.
+
+        On disk too, but nothing is refused for that: what a full disk does not take is late, and `write_late` comes
+        before such a topic gets its folders.
+        """
         keys = [TopicPartition(topic, partition) for partition in partitions]
         for name in (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS):
             offsets = self._remembered(name)
             if [key for key in keys if offsets.pop(key, None) is not None]:
-                write_offsets(self.files, join(self.path, name), offsets)
+                self._late.add(name)
+        try:
+            self.write_late()
+        except StorageError as error:
+            logger.warning(
+                "checkpoints in %s still speak of %s, which was deleted or moved: %s", self.path, topic, error
+            )
         states = read_cleanings(self.files, self.path)
         if [key for key in keys if states.pop(folder_name(*key), None) is not None]:
             # It is for people only: no reason to fail.

@@ -77,6 +77,7 @@ class Topic:
                 # Lost. What was in it is missed, as it is where only its files are gone.
                 partition.make_directory(self.id)
             if is_new and not (is_there and base_offsets(files, path)):
+                home.write_late()
                 partition.create(self.id, now_ms, start_offset=checkpoint.start_offset)
             else:
                 partition.open(checkpoint, now_ms)
@@ -142,7 +143,10 @@ class Topic:
             opened.close()
 
     def delete(self) -> list[str]:
-        """Put every folder of the topic out of sight by a rename; gives the paths that are to be removed later."""
+        """Put every folder of the topic out of sight by a rename; gives the paths that are to be removed later.
+
+        The topic is deleted by then, so nothing is raised: a folder that cannot be renamed stays, in nobody's way.
+        """
         try:
             self.close()
         except StorageError as error:
@@ -150,11 +154,14 @@ class Topic:
         self._open.clear()
         doomed = []
         for home in self.directories:
-            home.forget(self.name, self.places)
             for number in self.places:
                 key = TopicPartition(self.name, number)
-                if self.directories.has_folder(home, key):
-                    doomed.append(join(home.path, remove_folder(home.files, home, key)))
+                try:
+                    if self.directories.has_folder(home, key):
+                        doomed.append(join(home.path, remove_folder(home.files, home, key)))
+                except StorageError as error:
+                    logger.warning("%s-%d was deleted, and its folder stays; remove it: %s", *key, error)
+            home.forget(self.name, self.places)
         return doomed
 
 

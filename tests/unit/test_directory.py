@@ -1,5 +1,6 @@
 """A log directory as a whole: what survives crashes between its files, deletion, and strange neighbours."""
 
+import errno
 import shutil
 from pathlib import Path
 from uuid import UUID
@@ -8,7 +9,9 @@ import pytest
 
 import pylog
 from pylog import Record, errors
+from pylog.batch import encode
 from pylog.checkpoint import read_offsets
+from pylog.config import NodeConfig
 from pylog.directory import (
     LogDirectory,
     is_set_aside,
@@ -20,12 +23,16 @@ from pylog.directory import (
     set_aside,
 )
 from pylog.errors import CorruptBatch, StorageError
-from pylog.files import DiskFiles, MemoryFiles
+from pylog.files import DiskFiles, Files, MemoryFiles
+from pylog.message import NewTopic, Replacement
+from pylog.node import Node
 from pylog.published import State
 from pylog.record import TopicPartition
+from pylog.testing import FaultFiles, SimClock
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
+NOW = 1_700_000_000_000
 
 
 def values(log: pylog.Log, topic: str = "t") -> list[bytes | None]:
@@ -222,7 +229,7 @@ def test_a_segment_behind_the_end_is_refused(tmp_path: Path) -> None:
     stranger.touch()
     with (
         pylog.open(tmp_path) as log,
-        pytest.raises(StorageError, match="begins behind the end of the log, .* offset 30"),
+        pytest.raises(StorageError, match="which was closed at offset 30"),
     ):
         log.topic("t")[0].append([Record(b"new")])
     stranger.unlink()
@@ -350,3 +357,97 @@ def test_a_reader_tells_a_log_directory_from_others() -> None:
             require_log(files, path)
     files.make_dir("d/t-0")
     require_log(files, "d")
+
+
+# --- a full disk ------------------------------------------------------------------------------------------------------
+
+
+class OneFullDisk(MemoryFiles):
+    """Several disks, one of which has no byte free."""
+
+    full = ""
+
+    def replace_file(self, path: str, data: bytes) -> None:
+        if self.full and path.startswith(self.full):
+            raise errors.DiskFull(f"cannot replace {path}")
+        super().replace_file(path, data)
+
+
+def owner(files: Files, paths: tuple[str, ...] = ("log",)) -> Node:
+    return Node(files, paths, NodeConfig(), SimClock(NOW), node_id=1, visible_when_durable=True)
+
+
+def append_durably(node: Node, topic: str, value: bytes) -> None:
+    leader = node.writer(topic, 0)
+    leader.append(encode([Record(value, timestamp=NOW)], now_ms=NOW), NOW)
+    leader.partition.sync()
+    leader.advance()
+
+
+def end_of(node: Node, topic: str) -> int:
+    return node.partition(topic, 0).next_offset
+
+
+def test_a_topic_is_deleted_with_no_byte_free_or_stays_and_its_successor_has_nothing_of_it() -> None:
+    deleted = kept = 0
+    # The disk is full from the n-th call on that needs room.
+    for room in range(8):
+        memory = MemoryFiles()
+        files = FaultFiles(memory, error=errno.ENOSPC, once=False)
+        node = owner(files)
+        node.create_topic(NewTopic("t"))
+        for _ in range(10):
+            append_durably(node, "t", b"old")
+        node.checkpoint()
+        files.faults.fail_at = len(files.sites) + 1 + room
+        try:
+            node.delete_topic("t")
+        except errors.DiskFull:
+            kept += 1
+            assert end_of(node, "t") == 10
+            continue
+        deleted += 1
+        assert "t-0" not in memory.list_dir("log")
+        node.purge(NOW + 60_000)
+        assert not [name for name in memory.list_dir("log") if name.startswith("t-")]
+        # Nothing was closed: what is there is what a kill leaves.
+        killed = MemoryFiles(tree=memory.tree())
+        files.heal()
+        for after, left in ((node, memory), (owner(killed), killed)):
+            after.create_topic(NewTopic("t"))
+            append_durably(after, "t", b"new")
+            again = owner(MemoryFiles(tree=left.tree()))
+            assert end_of(again, "t") == 1 and not again.quarantined
+    assert deleted and kept
+
+
+def test_a_topic_does_not_come_again_before_the_checkpoints_have_forgotten_it() -> None:
+    files = OneFullDisk()
+    node = owner(files)
+    node.create_topic(NewTopic("t"))
+    append_durably(node, "t", b"old")
+    node.checkpoint()
+    files.full = f"log/{RECOVERY_POINTS}"
+    node.delete_topic("t")
+    assert read_offsets(files, f"log/{RECOVERY_POINTS}")[TopicPartition("t", 0)] == 1
+    node.create_topic(NewTopic("t"))
+    with pytest.raises(errors.DiskFull):
+        append_durably(node, "t", b"new")
+    assert files.stat("log/t-0") is None
+    files.full = ""
+    append_durably(node, "t", b"new")
+    assert TopicPartition("t", 0) not in read_offsets(files, f"log/{RECOVERY_POINTS}")
+
+
+def test_a_partition_leaves_a_full_disk_and_its_files_do() -> None:
+    files = OneFullDisk()
+    node = owner(files, ("a", "b"))
+    node.create_topic(NewTopic("t"))
+    append_durably(node, "t", b"x")
+    node.checkpoint()
+    files.full = "a/"
+    node.move(Replacement("t", 0, "b"))
+    append_durably(node, "t", b"y")
+    node.purge(NOW + 60_000)
+    assert end_of(node, "t") == 2
+    assert not [name for name in files.list_dir("a") if name.startswith("t-")]

@@ -8,7 +8,7 @@ import pytest
 from pylog.batch import encode
 from pylog.config import TopicConfig
 from pylog.directories import Directories
-from pylog.errors import InconsistentTopicId, UnknownTopicOrPartition
+from pylog.errors import InconsistentTopicId, StorageError, UnknownTopicOrPartition
 from pylog.files import Files, MemoryFiles
 from pylog.kernel import Record
 from pylog.testing import FaultFiles
@@ -88,3 +88,22 @@ def test_a_topic_that_cannot_be_closed_is_deleted_all_the_same(caplog: pytest.Lo
     assert files.stat(doomed) is not None
     remove_leftovers(files, "log")
     assert files.stat(doomed) is None
+
+
+class Unrenamable(MemoryFiles):
+    """Files of which one folder cannot be renamed."""
+
+    def rename(self, source: str, target: str) -> None:
+        if source == "log/t-0":
+            raise StorageError(f"cannot rename {source}")
+        super().rename(source, target)
+
+
+def test_a_folder_that_cannot_be_put_away_keeps_no_other_from_it(caplog: pytest.LogCaptureFixture) -> None:
+    files = Unrenamable()
+    topic = made(files, partitions=2)
+    for number in range(2):
+        append(topic, b"x", number)
+    (doomed,) = topic.delete()
+    assert doomed.startswith("log/t-1.") and files.stat("log/t-1") is None
+    assert "t-0 was deleted, and its folder stays" in caplog.text
