@@ -10,7 +10,9 @@ A partition lies where its folder is. A new one goes where the fewest are. While
     decide        the catalogue says that it lies there now        a crash: the next open finishes the renames
     rename        old folder -> ...-delete; -future -> folder
 
-A directory that fails takes its own partitions offline and no others; without the first one there is no node.
+A directory that fails takes its own partitions offline and no others; without the first one there is no node. Each of
+the others knows which one that is: where it is not mounted, or not named first, nothing is opened, for the topics would
+be taken for new ones, without their configs.
 (Kafka: LogManager, LogDirFailureChannel, AlterReplicaLogDirs.)
 """
 
@@ -19,9 +21,20 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
 from pylog.checkpoint import read_topic_id
-from pylog.directory import LogDirectory, folder_name, is_set_aside, kafka_uuid, partition_folders, set_aside
-from pylog.errors import DirectoryLocked, KafkaStorage, LogDirNotFound, StorageError, UnsupportedFormat
+from pylog.directory import (
+    FIRST_DIRECTORY_ID,
+    META_PROPERTIES,
+    LogDirectory,
+    folder_name,
+    is_set_aside,
+    kafka_uuid,
+    partition_folders,
+    read_identity,
+    set_aside,
+)
+from pylog.errors import DirectoryLocked, KafkaStorage, LogDirNotFound, LogNotFound, StorageError, UnsupportedFormat
 from pylog.files import Files, join
+from pylog.metadata import METADATA_TOPIC
 from pylog.record import TopicPartition
 
 logger = logging.getLogger("pylog")
@@ -37,11 +50,13 @@ RESERVED_IDS = 100
 class Directories:
     """The directories that this node owns. The first one gives the node its id.
 
-    Raises what `LogDirectory` raises for the first one; DirectoryLocked and UnsupportedFormat for any.
+    Raises what `LogDirectory` raises for the first one; DirectoryLocked and UnsupportedFormat for any; LogNotFound
+    where the list of topics is not in the first one (`require_first`).
     """
 
     def __init__(self, files: Files, paths: Sequence[str], node_id: int | None) -> None:
         self.files = files
+        require_first(files, paths)
         self.first = LogDirectory(files, paths[0], node_id)
         self.failures: dict[str, StorageError] = {}
         self._opened = [self.first]
@@ -54,7 +69,7 @@ class Directories:
 
     def _open(self, path: str) -> None:
         try:
-            self._opened.append(LogDirectory(self.files, path, self.first.node_id, cluster_id=self.first.cluster_id))
+            self._opened.append(LogDirectory(self.files, path, self.first.node_id, first=self.first))
         except (DirectoryLocked, UnsupportedFormat):
             raise
         except StorageError as error:
@@ -191,6 +206,52 @@ class Directories:
         """Give the locks back and write nothing."""
         for directory in self._opened:
             directory.close(clean=False)
+
+
+def require_first(files: Files, paths: Sequence[str]) -> None:
+    """Raise LogNotFound unless the first of these directories is where their log has its list of topics.
+
+    Nothing is written. (KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble.verify)
+    """
+    first = paths[0]
+    known = _identity(files, first)
+    if FIRST_DIRECTORY_ID in known:
+        raise _not_first(
+            first,
+            f"its log has the list of topics in the directory with id {known[FIRST_DIRECTORY_ID]}, not in this one",
+        )
+    for path in paths[1:]:
+        try:
+            stored = _identity(files, path)
+            has_topics = files.stat(join(path, folder_name(METADATA_TOPIC, 0))) is not None
+        except UnsupportedFormat:
+            raise
+        except StorageError:
+            # It will be offline.
+            continue
+        if has_topics:
+            raise LogNotFound(
+                f"{path} has a list of topics of its own ({METADATA_TOPIC}-0): name it first, before {first}, or, if "
+                "it is not needed any more, move that folder away"
+            )
+        if stored and not known:
+            raise _not_first(path, f"{first} has no {META_PROPERTIES}: it is new, or what belongs there is not mounted")
+        for name, ours in (("cluster.id", known.get("cluster.id")), (FIRST_DIRECTORY_ID, known.get("directory.id"))):
+            if ours is not None and stored.get(name, ours) != ours:
+                raise _not_first(path, f"its {name} is {stored[name]}, and that of {first} is {ours}")
+
+
+def _identity(files: Files, path: str) -> dict[str, str]:
+    properties = join(path, META_PROPERTIES)
+    return read_identity(files, properties) if files.stat(properties) is not None else {}
+
+
+def _not_first(path: str, why: str) -> LogNotFound:
+    return LogNotFound(
+        f"{path} belongs to a log whose first directory is missing: {why}. Open it with that directory named first. If "
+        f"that one is lost for good, remove {join(path, META_PROPERTIES)}: the topics are then made anew from what is "
+        "left of their folders, without configs"
+    )
 
 
 def copy_files(files: Files, source: str, target: str, names: Iterable[str]) -> None:

@@ -1,7 +1,8 @@
 """A log directory: the root under which partition folders lie, and the files that belong to it as a whole.
 
     .lock                               held for life by the one process that owns the directory
-    meta.properties                     node.id, cluster.id, directory.id (kafka-format: MetaProperties)
+    meta.properties                     node.id, cluster.id, directory.id (kafka-format: MetaProperties), and in all but
+                                        the first of several directories pylog.first.directory.id
     recovery-point-offset-checkpoint    below it everything was fsynced     topic partition offset
     log-start-offset-checkpoint         only where it is above the first segment
     replication-offset-checkpoint       high watermarks
@@ -39,6 +40,9 @@ CLEANINGS = ".pylog-cleanings"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PUBLISHED = ".pylog-published"
 META_PROPERTIES = "meta.properties"
+FIRST_DIRECTORY_ID = "pylog.first.directory.id"
+"""In `meta.properties`: the id of the directory in which the log has its list of topics. Kafka passes over it."""
+
 DEFAULT_NODE_ID = 1
 NO_BROKER_EPOCH = -1
 NO_UUID = uuid.UUID(int=0)
@@ -107,14 +111,17 @@ def parse_uuid(text: str) -> uuid.UUID:
 class LogDirectory:
     """The owner's hold on one log directory: the lock, the identity, the checkpoints.
 
+    `first` is the first of several directories, unless this is it: a new one gets an identity that belongs to it.
+
     Raises: DirectoryLocked (another process owns it; names its pid), UnsupportedFormat (written by a newer version),
     StorageError (a file in its place, not writable, an unreadable checkpoint).
     """
 
-    def __init__(self, files: Files, path: str, node_id: int | None, *, cluster_id: str | None = None) -> None:
+    def __init__(self, files: Files, path: str, node_id: int | None, *, first: "LogDirectory | None" = None) -> None:
         self.files = files
         self.path = path
-        self._new_cluster_id = cluster_id or kafka_uuid(uuid.uuid4())
+        self._first = first
+        self._new_cluster_id = kafka_uuid(uuid.uuid4()) if first is None else first.cluster_id
         files.make_dir(path)
         self._lock = files.lock(join(path, ".lock"), "pylog")
         try:
@@ -159,6 +166,8 @@ class LogDirectory:
                 "cluster.id": self._new_cluster_id,
                 "directory.id": kafka_uuid(uuid.uuid4()),
             }
+            if self._first is not None:
+                stored[FIRST_DIRECTORY_ID] = kafka_uuid(self._first.directory_id)
             write_properties(self.files, path, stored)
         stored = read_identity(self.files, path)
         text = stored.get("node.id", stored.get("broker.id", str(DEFAULT_NODE_ID)))

@@ -64,8 +64,9 @@ def open(  # noqa: A001
     configs, among them defaults for topics (`log.segment.bytes`...). `node_id` and `transport`: for instances that
     replicate to each other.
 
-    Raises: DirectoryLocked (names the owner's pid), LogNotFound (reader, nothing there), UnsupportedFormat, ReadOnly,
-    StorageError (a file where the directory should be...), InvalidConfig.
+    Raises: DirectoryLocked (names the owner's pid), LogNotFound (reader, nothing there; or the directory named first is
+    not the one with the list of topics: it is not mounted, say), UnsupportedFormat, ReadOnly, StorageError (a file
+    where the directory should be...), InvalidConfig.
     """
     if mode not in ("auto", "own", "read"):
         raise ValueError(f'mode is {mode!r}, not "auto", "own" or "read"')

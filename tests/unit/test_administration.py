@@ -1,5 +1,6 @@
 """Topics altered, extended, trimmed, cleaned and deleted, through the log a user holds."""
 
+import shutil
 import time
 from pathlib import Path
 
@@ -378,13 +379,17 @@ def test_partitions_are_spread_and_found_again(tmp_path: Path) -> None:
         assert where(log, "t") == ["a", "b", "a", "b"] and where(log, "u") == ["a"]
     ids = {(path / "meta.properties").read_text() for path in paths}
     assert len(ids) == 2
-    with pylog.open(list(reversed(paths))) as log:
-        # Another first directory: it has no metadata log, so the folders are adopted.
+    with pytest.raises(errors.LogNotFound, match="first directory"):
+        pylog.open(list(reversed(paths)))
+    shutil.rmtree(paths[0] / "__cluster_metadata-0")
+    with pylog.open(paths) as log:
+        # Without a metadata log the folders of all are adopted.
         assert [values(log, "t", number) for number in range(4)] == [[b"%d" % number] for number in range(4)]
 
 
 def test_a_second_owner_of_any_of_them_is_refused(tmp_path: Path) -> None:
     with pylog.open([tmp_path / "a", tmp_path / "b"]):
+        shutil.copytree(tmp_path / "a", tmp_path / "c")
         with pytest.raises(errors.DirectoryLocked):
             pylog.open([tmp_path / "c", tmp_path / "b"])
         pylog.open(tmp_path / "c").close()
@@ -423,7 +428,7 @@ def test_a_directory_that_cannot_be_opened_takes_only_its_partitions(tmp_path: P
         for number in range(2):
             log.topic("t")[number].append([Record(b"%d" % number)])
     identity = (paths[1] / "meta.properties").read_text()
-    (paths[1] / "meta.properties").write_text(identity.replace("directory.id=", "directory.id=?"))
+    (paths[1] / "meta.properties").write_text(identity.replace("\ndirectory.id=", "\ndirectory.id=?"))
     with pylog.open(paths) as log:
         assert values(log, "t", 0) == [b"0"]
         log.topic("t")[0].append([Record(b"more")])

@@ -232,6 +232,77 @@ def test_the_folder_of_a_topic_that_was_deleted_while_its_directory_was_away_is_
     assert len(list(paths[1].glob("*-stray"))) == 1
 
 
+def refused(paths: list[Path], reason: str) -> None:
+    """These directories cannot be opened, and not a byte of them is changed."""
+    before = {path: (path.is_file() and path.read_bytes()) for root in paths for path in root.rglob("*")}
+    with pytest.raises(errors.LogNotFound, match=reason):
+        pylog.open(paths)
+    assert before == {path: (path.is_file() and path.read_bytes()) for root in paths for path in root.rglob("*")}
+
+
+def test_a_log_is_not_opened_without_its_first_directory_and_is_whole_when_that_is_back(tmp_path: Path) -> None:
+    first, second = paths = two_partitions(tmp_path)
+    with pylog.open(paths) as log:
+        log.alter_config("t", {"cleanup.policy": "compact"})
+        topic_id = log.broker.image.topics["t"].id
+    first.rename(tmp_path / "away")
+    first.mkdir()
+    refused(paths, f"{second} belongs to a log whose .* {first} has no meta.properties: .* is not mounted")
+    refused(
+        [second],
+        f"{second} belongs to a log whose .*: its log has the list of topics in the directory with id .{{22}},",
+    )
+    refused([second, first], "not in this one")
+    first.rmdir()
+    with pylog.open(first) as other:
+        other.create_topic("other")
+    refused(paths, f"{second} belongs to .* its cluster.id is .{{22}}, and that of {first} is .{{22}}")
+    shutil.rmtree(first)
+    (tmp_path / "away").rename(first)
+    with pylog.open(paths) as log:
+        assert read(log, 0) == [b"0"] and read(log, 1) == [b"1"]
+        assert log.topic("t").overrides == {"cleanup.policy": "compact"}
+        assert log.broker.image.topics["t"].id == topic_id
+
+
+def test_the_directory_with_the_list_of_topics_is_named_first(tmp_path: Path) -> None:
+    first, second = two_partitions(tmp_path)
+    shutil.copy(first / "meta.properties", second / "meta.properties")
+    refused([second, first], f"{first} has a list of topics of its own .*: name it first, before {second}")
+
+
+def test_a_directory_of_a_namesake_is_not_taken_for_the_first(tmp_path: Path) -> None:
+    first, second = paths = two_partitions(tmp_path)
+    properties = (first / "meta.properties").read_text()
+    (first / "meta.properties").write_text(properties.replace("directory.id=", "directory.id=x")[:-1])
+    refused(paths, f"{second} belongs to .* its pylog.first.directory.id is .{{22}}, and that of {first} is x")
+
+
+def test_what_is_left_when_the_first_directory_is_lost_is_taken_over_on_demand(tmp_path: Path) -> None:
+    first, second = paths = two_partitions(tmp_path)
+    shutil.rmtree(first)
+    (second / "meta.properties").unlink()
+    with pylog.open(paths) as log:
+        assert log.topics() == ["t"] and read(log, 1) == [b"1"]
+    with pylog.open(paths) as log:
+        assert read(log, 1) == [b"1"]
+
+
+def test_a_directory_is_added_and_an_offline_one_says_nothing_of_the_first(tmp_path: Path) -> None:
+    paths = two_partitions(tmp_path)
+    (tmp_path / "c").write_bytes(b"no directory")
+    with pylog.open([*paths, tmp_path / "c"]) as log:
+        assert read(log, 1) == [b"1"]
+    (tmp_path / "c").unlink()
+    for _ in range(2):
+        with pylog.open([*paths, tmp_path / "c"]) as log:
+            assert read(log, 1) == [b"1"]
+    refused([tmp_path / "c"], "belongs to a log whose first directory is missing")
+    (tmp_path / "c" / "meta.properties").write_text("version=9\n")
+    with pytest.raises(errors.UnsupportedFormat):
+        pylog.open([*paths, tmp_path / "c"])
+
+
 def test_a_folder_that_was_moved_by_hand_is_found(tmp_path: Path) -> None:
     paths = two_partitions(tmp_path)
     shutil.move(paths[0] / "t-0", paths[1] / "t-0")
