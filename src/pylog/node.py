@@ -472,7 +472,9 @@ class Node:
                     self.directories.fail(directory, error)
 
     def _opened_in(self, directory: LogDirectory) -> list[Partition]:
-        return [p for p in self._all_opened() if p.directory.rpartition("/")[0] == directory.path.rstrip("/")]
+        metadata = self._catalogue.partition
+        opened = self.opened + ([metadata] if metadata is not None else [])
+        return [p for p in opened if p.directory.rpartition("/")[0] == directory.path.rstrip("/")]
 
     def kept(self) -> Iterator[Partition]:
         """Every partition that has a folder here, opened if need be; what cannot be, or goes meanwhile, is left out."""
@@ -517,10 +519,6 @@ class Node:
         """When `purge` has something to do (wall clock); None when nothing waits."""
         times = [partition.purge_due_ms for partition in self.opened] + [due for due, _ in self._doomed]
         return min((due for due in times if due is not None), default=None)
-
-    def _all_opened(self) -> list[Partition]:
-        metadata = self._catalogue.partition
-        return self.opened + ([metadata] if metadata is not None else [])
 
     def close(self) -> None:
         """Close every partition, write the checkpoints and, where all went well, the clean-shutdown markers."""
