@@ -248,8 +248,8 @@ class Recovery:
         """After a clean close no segment begins behind the end: appends would go into it below its base offset."""
         if self.checkpoint.clean and self.checkpoint.published and active.base_offset > self.promised:
             raise StorageError(
-                f"{active.path} begins behind the end of the log, which was closed at offset {self.promised}: it is not "
-                "of this log. Move it away, and open the log again"
+                f"{active.path} begins behind the end of the log, which was closed at offset {self.promised}: it is "
+                "no part of it. Move it away, and open the log again"
             )
 
     def _add_known(self) -> None:
