@@ -339,7 +339,8 @@ class LogFile:
     def _scan(self, position: int, size: int, expected: int, check_crc: bool) -> Iterator[Window]:
         length = WINDOW_BYTES
         while position < size:
-            data = self.file.read(position, min(length, size - position))
+            asked = min(length, size - position)
+            data = self.file.read(position, asked)
             spans, valid, reason = walk(data, check_crc=check_crc)
             good = spans.rising(expected, self.base_offset + MAX_RELATIVE_OFFSET)
             if good < len(spans):
@@ -348,10 +349,11 @@ class LogFile:
                 spans = spans.until(good)
             elif spans:
                 expected = spans[-1].last_offset + 1
-            if reason is None and valid == 0 and len(data) < size - position:
+            if reason is None and valid == 0 and len(data) == asked < size - position:
                 length *= 4
                 continue
-            if reason is None and valid < len(data) == size - position:
+            # Fewer than asked for: the file was cut meanwhile.
+            if reason is None and (valid < len(data) == size - position or len(data) < asked):
                 reason = f"{len(data) - valid} bytes are too few for the batch they begin"
             fault = None if reason is None else Fault(self.path, position + valid, expected, reason)
             # Behind a fault nobody asks for more.

@@ -9,7 +9,8 @@ What appends, syncs and makes visible is in `appending`; here the log is opened,
 its end (truncation), at its start (deleted records, retention), in its middle (compaction). (Kafka: UnifiedLog.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 from uuid import UUID
 
 from pylog.appending import Appended, AppendingPartition
@@ -21,10 +22,12 @@ from pylog.index import AbortedTxn
 from pylog.logfile import Slice
 from pylog.record import TopicPartition
 from pylog.recovery import Checkpoint, Quarantined, Recovered, Recovery, note_epochs, open_epochs, take_stock
-from pylog.segment import Segment
+from pylog.segment import Segment, TimestampAndOffset
 from pylog.segment_files import SUFFIXES, file_name
 
 __all__ = ["Appended", "Checkpoint", "Partition"]
+
+T = TypeVar("T")
 
 
 class Partition(AppendingPartition):
@@ -123,14 +126,47 @@ class Partition(AppendingPartition):
 
     def read(self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False) -> Slice | None:
         """See `ReadablePartition.read`: read again when the segment was cut, replaced or dropped meanwhile."""
+        read = super().read
+        return self._steadily(lambda: read(offset, max_bytes, upto=upto, as_extent=as_extent))
+
+    def _steadily(self, look: Callable[[], T]) -> T:
+        """What `look` finds in files that nobody cuts, replaces or drops meanwhile: else it looks again.
+
+        What it calls damaged it looks at once more while nobody appends: a batch that came after the end of the log was
+        asked for looks as if it could not be.
+        """
         while True:
             generation = self._generation
             try:
-                return super().read(offset, max_bytes, upto=upto, as_extent=as_extent)
+                return look()
+            except (Closed, CorruptBatch, LogNotFound):
+                with self._lock:
+                    if generation == self._generation:
+                        return look()
+
+    def offset_for_time(self, timestamp: int, *, upto: int) -> TimestampAndOffset | None:
+        """See `ReadablePartition.offset_for_time`."""
+        find = super().offset_for_time
+        return self._steadily(lambda: find(timestamp, upto=upto))
+
+    def max_timestamp(self, upto: int) -> TimestampAndOffset | None:
+        """See `ReadablePartition.max_timestamp`."""
+        find = super().max_timestamp
+        return self._steadily(lambda: find(upto))
+
+    def check(self) -> None:
+        """See `ReadablePartition.check`. Appending goes on meanwhile."""
+        while True:
+            generation = self._generation
+            try:
+                return super().check()
             except (Closed, CorruptBatch, LogNotFound):
                 with self._lock:
                     if generation == self._generation:
                         raise
+
+    def _has(self, segment: Segment) -> bool:
+        return any(segment is one for one in self._segments.made)
 
     def read_stable(
         self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False

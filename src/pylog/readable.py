@@ -37,8 +37,7 @@ class ReadablePartition:
     @property
     def segments(self) -> list[tuple[Segment, int]]:
         """Each segment with the offset at which it ends."""
-        segments, end = self._segments, self.next_offset
-        return [(segment, segments.end_of(index, end)) for index, segment in enumerate(segments)]
+        return list(self._segments.with_ends(0, self.next_offset))
 
     @property
     def first_base_offset(self) -> int:
@@ -62,13 +61,10 @@ class ReadablePartition:
             )
         upto = min(upto, self.next_offset)
         segments = self._segments
-        for index in range(segments.index_of(offset), len(segments)):
+        for segment, end in segments.with_ends(offset, self.data_end_max):
             if offset >= upto:
                 return None
-            end = segments.end_of(index, self.data_end_max)
-            found = segments[index].read(
-                offset, max_bytes, upto=upto, end=end, written=self.next_offset, as_extent=as_extent
-            )
+            found = segment.read(offset, max_bytes, upto=upto, end=end, written=self.next_offset, as_extent=as_extent)
             if found is not None:
                 return found
         active = segments.active if len(segments) else None
@@ -133,15 +129,12 @@ class ReadablePartition:
         """The first record below `upto` whose timestamp is >= `timestamp` (ms), in offset order;
         None if there is none.
         """
-        segments = self._segments
-        for index in range(segments.first_with_time(timestamp), len(segments)):
-            segment = segments[index]
+        open_end = self.data_end_max
+        for segment, end in self._segments.from_time(timestamp, open_end):
             if segment.base_offset >= upto:
                 return None
             # The last one may be growing in another process, whose memory knows its largest timestamp.
-            is_last = index == len(segments) - 1
-            if is_last or segment.log.damages or segment.largest_timestamp >= timestamp:
-                end = segments.end_of(index, self.data_end_max)
+            if end == open_end or segment.log.damages or segment.largest_timestamp >= timestamp:
                 found = segment.offset_for_time(
                     timestamp, first=self.start_offset, upto=upto, end=end, written=self.next_offset
                 )
@@ -154,10 +147,22 @@ class ReadablePartition:
 
         Raises CorruptBatch at the first that does not hold.
         """
-        for segment, end in self.segments:
-            check_segment(segment, end)
+        written = self.next_offset
+        data_end = seen = min(self.data_end, written)
+        for segment, end in list(self._segments.with_ends(0, written)):
+            if self._has(segment):
+                seen = check_segment(segment, end, written=written)
+        if seen < data_end:
+            raise CorruptBatch(
+                f"nothing is left of the records from offset {seen} up to {data_end}, where the log should end",
+                path=self.directory, offset=seen,
+            )  # fmt: skip
         if not self.start_offset <= self.high_watermark <= self.next_offset:
             raise CorruptBatch(
                 f"the high watermark {self.high_watermark} is outside [{self.start_offset}, {self.next_offset}]",
                 path=self.directory,
             )
+
+    def _has(self, segment: Segment) -> bool:
+        """Whether a segment is part of the log still, as far as that can be known."""
+        return True

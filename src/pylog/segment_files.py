@@ -66,35 +66,39 @@ class SegmentFiles:
 
     @property
     def offsets(self) -> OffsetIndex:
-        if self._offsets is None:
-            limit = self.config.segment_index_bytes
-            path = self._path(".index") + self._hidden
+        # Another thread may forget the indexes at any moment.
+        found = self._offsets
+        if found is None:
+            limit, path = self.config.segment_index_bytes, self._path(".index") + self._hidden
             vouch = self._voucher(".index")
-            self._offsets = OffsetIndex(self.files, path, self.base_offset, limit, active=self._active, vouch=vouch)
-        return self._offsets
+            found = OffsetIndex(self.files, path, self.base_offset, limit, active=self._active, vouch=vouch)
+            self._offsets = found
+        return found
 
     @property
     def times(self) -> TimeIndex:
-        if self._times is None:
-            limit = self.config.segment_index_bytes
-            path = self._path(".timeindex")
+        found = self._times
+        if found is None:
+            limit, path = self.config.segment_index_bytes, self._path(".timeindex")
             vouch = self._voucher(".timeindex")
-            self._times = TimeIndex(self.files, path, self.base_offset, limit, active=self._active, vouch=vouch)
-        return self._times
+            found = TimeIndex(self.files, path, self.base_offset, limit, active=self._active, vouch=vouch)
+            self._times = found
+        return found
 
     @property
     def aborted(self) -> TransactionIndex:
         """The aborted transactions whose markers lie here. Raises CorruptBatch when they are not what was sealed."""
-        if self._aborted is None:
+        found = self._aborted
+        if found is None:
             path, vouch = self._path(".txnindex"), self._voucher(".txnindex")
-            aborted = TransactionIndex(self.files, path, self.base_offset, vouch=vouch)
-            if not aborted.believed:
+            found = TransactionIndex(self.files, path, self.base_offset, vouch=vouch)
+            if not found.believed:
                 raise CorruptBatch(
                     "the transaction index is not what it was when its segment was sealed; `pylog repair` writes it "
                     "anew from the log", path=path, position=0, offset=self.base_offset,
                 )  # fmt: skip
-            self._aborted = aborted
-        return self._aborted
+            self._aborted = found
+        return found
 
     def _voucher(self, kind: str) -> Vouch:
         """Who knows what an index file was when the segment was sealed."""

@@ -106,12 +106,29 @@ class Segments:
         """The segment that holds `offset` and all after it."""
         return self.from_index(self.index_of(offset))
 
-    def first_with_time(self, timestamp: int) -> int:
+    def with_ends(self, offset: int, end: int) -> Iterator[tuple[Segment, int]]:
+        """The same, each with where it ends: the base offset of the next one, `end` for the last."""
+        bases, made = self._state
+        return self._with_ends(bases, made, max(0, bisect_right(bases, offset) - 1), end)
+
+    def from_time(self, timestamp: int, end: int) -> Iterator[tuple[Segment, int]]:
+        """The first segment that may hold a record of that time or later, and all after it, with their ends."""
+        bases, made = self._state
+        return self._with_ends(bases, made, self._first_with_time(bases, made, timestamp), end)
+
+    def _with_ends(
+        self, bases: list[int], made: dict[int, Segment], index: int, end: int
+    ) -> Iterator[tuple[Segment, int]]:
+        while index < len(bases):
+            segment = self._get(bases[index], made)
+            index += 1
+            yield segment, bases[index] if index < len(bases) else end
+
+    def _first_with_time(self, bases: list[int], made: dict[int, Segment], timestamp: int) -> int:
         """Which segment is the first that may hold a record of that time or later: the active one where none is known.
 
         What the sealed ones have is asked once, and only as far as it has to be.
         """
-        bases, made = self._state
         known, newest = self._newest
         if known is not bases:
             newest = []

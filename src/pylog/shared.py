@@ -219,6 +219,10 @@ class SharedPartition(ReadablePartition):
         find = super().max_timestamp
         return self._steadily(lambda: find(upto))
 
+    def check(self) -> None:
+        """See `ReadablePartition.check`."""
+        self._steadily(super().check)
+
     def _largest_timestamp(self, segment: Segment) -> int:
         if segment is not self._segments.active:
             return segment.largest_timestamp

@@ -1,12 +1,15 @@
 """Looking for a time where records of that time were deleted, and what a partition is called."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import pylog
-from bugs.partition_log import NOW, Log
+from bugs.partition_log import NOW, InterruptingFiles, Log
 from pylog.errors import OffsetOutOfRange
+from pylog.files import MemoryFiles
+from pylog.partition import Checkpoint, Partition
 from pylog.readable import ReadablePartition
 from pylog.segment import TimestampAndOffset
 
@@ -62,3 +65,69 @@ def test_a_reader_finds_nothing_in_a_topic_that_was_never_written_to(tmp_path: P
             consumer = reader.consumer("t", auto_offset_reset="earliest", isolation_level="read_committed")
             assert consumer.poll(timeout_ms=0) == []
             consumer.close()
+
+
+def append(log: Log) -> None:
+    log.append("y", timestamp=NOW + 50)
+
+
+def roll(log: Log) -> None:
+    append(log)
+    log.partition.roll(NOW)
+    append(log)
+
+
+def drop(log: Log) -> None:
+    log.partition.delete_records(7)
+    log.partition.apply_retention(NOW)
+    log.partition.purge(NOW)
+
+
+def drop_all(log: Log) -> None:
+    log.partition.delete_records(-1)
+    log.partition.apply_retention(NOW)
+    log.partition.purge(NOW)
+    append(log)
+
+
+def cut(log: Log) -> None:
+    log.partition.truncate(11, NOW)
+
+
+def cut_and_append(log: Log) -> None:
+    cut(log)
+    append(log)
+
+
+@pytest.mark.parametrize("action", [append, roll, drop, drop_all, cut, cut_and_append])
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda partition: partition.check(),
+        lambda partition: partition.offset_for_time(NOW + 9, upto=partition.high_watermark),
+        lambda partition: partition.offset_for_time(NOW + 40, upto=partition.high_watermark),
+        lambda partition: partition.max_timestamp(partition.high_watermark),
+    ],
+    ids=["check", "time", "time of none", "largest time"],
+)
+@pytest.mark.parametrize("names", [("read", "size"), ("stat", "open")], ids=["read", "open"])
+def test_who_looks_while_another_writes_finds_no_damage(
+    action: Callable[[Log], None], look: Callable[[Partition], object], names: tuple[str, ...]
+) -> None:
+    """In the middle of a look something is appended, dropped or cut: it is as if that came before, or after."""
+    at = 0
+    while True:
+        at += 1
+        files = InterruptingFiles(MemoryFiles())
+        log = Log(files, retention_ms=-1, segment_bytes=300, index_interval_bytes=0)  # type: ignore[arg-type]
+        for i in range(14):
+            log.append("x" * 20, timestamp=NOW + i)
+        partition = log.partition
+        partition.close()
+        partition = log.reopen(Checkpoint(recovery_point=14, durable_offset=14, high_watermark=14))
+        # Where the lock is held nobody else can write.
+        files.begin(at, names, lambda: None if partition._lock.locked() else action(log))  # noqa: B023
+        look(partition)
+        if files.calls < at:
+            break
+    assert at > 1
