@@ -162,12 +162,16 @@ class Housekeeping:
         """
         wanted = None if keys is None else set(keys)
         done: dict[TopicPartition, Cleaned] = {}
-        for partition in self.node.kept():
-            key = TopicPartition(partition.topic, partition.number)
-            if _is_compacted(partition) and (wanted is None or key in wanted):
-                cleaned = self._clean(partition)
-                if cleaned is not None:
-                    done[key] = cleaned
+        try:
+            for partition in self.node.kept():
+                key = TopicPartition(partition.topic, partition.number)
+                if _is_compacted(partition) and (wanted is None or key in wanted):
+                    cleaned = self._clean(partition)
+                    if cleaned is not None:
+                        done[key] = cleaned
+        finally:
+            # Once: it asks every partition what waits to be removed.
+            self.wake()
         return done
 
     def _clean_once(self) -> None:
@@ -180,6 +184,7 @@ class Housekeeping:
         if partition is not None:
             self._clean(partition)
             self._clean_due = self._clock.tick_ms()
+            self.wake()
 
     def _dirtiest(self) -> Partition | None:
         best: Partition | None = None
@@ -230,7 +235,6 @@ class Housekeeping:
             if cleaning.cleaned is not None:
                 self.node.home(key).write_cleaner_offset(key, cleaning.cleaned.end_offset)
                 self._note(key, CleaningState(last=cleaning.cleaned, finished_ms=self._clock.wall_ms()))
-            self.wake()
             return cleaning.cleaned
 
     @staticmethod
@@ -246,10 +250,13 @@ class Housekeeping:
 
     def _note(self, key: TopicPartition, state: CleaningState) -> None:
         """Remember what cleaning has come to, and show it to other processes, at most every second."""
-        before = self.cleanings.get(key)
+        before = self.cleanings.get(key, CleaningState())
+        if state == before:
+            # All are shown in one file: where nothing was to be done, that is not written for each of them.
+            return
         self.cleanings[key] = state
         now = self._clock.tick_ms()
-        running = before is not None and before.progress is not None and state.progress is not None
+        running = before.progress is not None and state.progress is not None
         if running and now < self._shown_ms + SHOW_EVERY_MS:
             return
         self._shown_ms = now

@@ -212,6 +212,16 @@ def test_who_waits_for_records_of_a_topic_hears_at_once_that_it_was_deleted() ->
         assert isinstance(answer.result(0).parts[0].error, errors.UnknownTopicId)
 
 
+def test_where_nothing_is_to_be_cleaned_nothing_is_written(tmp_path: Path) -> None:
+    """What cleaning came to lies in one file for all: written for each of n partitions it would cost n * n."""
+    with pylog.open(tmp_path) as log:
+        for view in log.create_topic("t", 3, config={"cleanup.policy": "compact"}):
+            fill(log, "t", 2, partition=view.partition)
+        assert log.clean() == {}
+        assert not (tmp_path / ".pylog-cleanings").exists()
+        assert [view.cleaning for view in log.topic("t")] == [None] * 3
+
+
 def test_what_cleaning_came_to_is_forgotten_with_the_topic(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as log:
         log.create_topic("t", config={"cleanup.policy": "compact"})
