@@ -306,7 +306,7 @@ class AppendingPartition(WrittenPartition):
                 self._roll(self.next_offset, now_ms)
         if self.size + size <= limit:
             return
-        self._retain(now_ms)
+        self._retain(now_ms, len(self._segments))
         if self.size + size > limit:
             raise PartitionFull(
                 f"{self.topic}-{self.number} has {self.size} bytes, and {size} more are over its "
@@ -323,10 +323,10 @@ class AppendingPartition(WrittenPartition):
             self._publish()
         return True
 
-    def _retain(self, now_ms: int) -> int:
+    def _retain(self, now_ms: int, count_max: int) -> int:
         dropped = 0
         for rule in rules(self.config):
-            bounds = Bounds(self.start_offset, self.high_watermark, self.next_offset, now_ms)
+            bounds = Bounds(self.start_offset, self.high_watermark, self.next_offset, now_ms, count_max)
             count = rule(self._segments, bounds, self.config)
             dropped += self._drop(count, now_ms) if count else 0
         return dropped

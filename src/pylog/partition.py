@@ -29,6 +29,8 @@ __all__ = ["Appended", "Checkpoint", "Partition"]
 
 T = TypeVar("T")
 
+DROPPED_AT_ONCE = 16
+
 
 class Partition(AppendingPartition):
     """One partition of a topic on one node, with its writer. Knows nothing of roles, followers or who asks.
@@ -280,9 +282,16 @@ class Partition(AppendingPartition):
 
         They are out of sight at once; their files go with `purge`, when `file.delete.delay.ms` has passed.
         """
-        with self._lock:
-            self._check_usable()
-            return self._retain(now_ms)
+        end, dropped = self.next_offset, 0
+        while True:
+            # Some at a time: who appends does not wait for all of them.
+            with self._lock:
+                self._check_usable()
+                count = self._retain(now_ms, DROPPED_AT_ONCE)
+            dropped += count
+            # What comes meanwhile is for the next time.
+            if count == 0 or self.first_base_offset >= end:
+                return dropped
 
     def purge(self, now_ms: int) -> None:
         """Remove the files of segments that were dropped `file.delete.delay.ms` ago. Needs no lock."""

@@ -22,6 +22,8 @@ class Bounds:
     high_watermark: int
     next_offset: int
     now_ms: int
+    count_max: int = 2**31
+    """How many segments are asked for at most."""
 
 
 def below_start(segments: Segments, bounds: Bounds, config: TopicConfig) -> int:
@@ -63,7 +65,12 @@ def _count(segments: Segments, bounds: Bounds, goes: Callable[[int, Segment], bo
     for index, segment in enumerate(segments):
         is_last = index + 1 == len(segments)
         end = segments.end_of(index, bounds.next_offset)
-        if bounds.high_watermark < end or (is_last and segment.size == 0) or not goes(index, segment):
+        if (
+            count == bounds.count_max
+            or bounds.high_watermark < end
+            or (is_last and segment.size == 0)
+            or not goes(index, segment)
+        ):
             break
         count += 1
     return count

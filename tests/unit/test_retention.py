@@ -4,6 +4,8 @@ import pytest
 
 from bugs.partition_log import DAY, NOW, Log
 from pylog.config import TopicConfig
+from pylog.files import MemoryFiles
+from pylog.partition import DROPPED_AT_ONCE
 from pylog.retention import Bounds, below_start, over_age, over_size, rules
 
 
@@ -70,3 +72,23 @@ def test_a_log_of_nothing_but_old_records_is_emptied_into_a_new_segment() -> Non
     assert (log.partition.start_offset, log.partition.next_offset, log.partition.size) == (30, 30, 0)
     assert log.partition.apply_retention(NOW + DAY) == 0
     assert log.append("on").base_offset == 30
+
+
+def test_many_segments_go_some_at_a_time_and_appends_come_in_between() -> None:
+    class Busy(MemoryFiles):
+        """Notes in which hold of the partition's lock each segment goes."""
+
+        def rename(self, source: str, target: str) -> None:
+            if source.endswith(".log"):
+                holds.append(log.partition._generation)
+            super().rename(source, target)
+
+    holds: list[int] = []
+    log = Log(Busy(), segment_bytes=300)
+    log.fill(120)
+    count = len(log.partition.segments)
+    assert count > 3 * DROPPED_AT_ONCE
+    log.partition.delete_records(-1)
+    assert log.partition.apply_retention(NOW) == len(holds) == count - 1
+    assert max(holds.count(hold) for hold in holds) == DROPPED_AT_ONCE
+    assert (len(log.partition.segments), log.partition.next_offset) == (1, 120)
