@@ -68,6 +68,7 @@ class Admin:
         """
         if not isinstance(offsets, Mapping):
             raise TypeError(f"offsets is a dict of partitions and offsets, not {type(offsets).__name__}")
+        offsets = {TopicPartition(*key): offset for key, offset in offsets.items()}
         for key, offset in offsets.items():
             if type(offset) is not int:
                 raise TypeError(f"the offset for {key} is {type(offset).__name__}, not int")

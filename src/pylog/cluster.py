@@ -65,8 +65,9 @@ class Cluster:
         for state in partitions:
             if state.partition == key.partition:
                 return state.leader
-        known = ", ".join(str(state.partition) for state in partitions[:10])
-        raise UnknownTopicOrPartition(f"topic {key.topic!r} has no partition {key.partition}; it has {known}")
+        raise UnknownTopicOrPartition(
+            f"topic {key.topic!r} has no partition {key.partition}; it has {len(partitions)}, from 0 on"
+        )
 
     def by_leader(self, keys: list[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Group partitions by the node that leads them."""

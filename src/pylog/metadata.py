@@ -14,7 +14,7 @@ changes, it is replaced.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -45,10 +45,11 @@ FEATURES = {
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-def validate_topic_name(name: str) -> None:
+def validate_topic_name(name: str, others: Iterable[str] = ()) -> None:
     """Raise InvalidTopic with the reason, unless a topic may be called `name` (Kafka: Topic.validate).
 
-    The name of the metadata log is refused too: its folder is there already.
+    The name of the metadata log is refused too: its folder is there already; and one that differs from another topic's
+    in dots and underscores alone, which are one in the names of metrics (Topic.hasCollision).
     """
     reason = None
     if not name:
@@ -61,8 +62,14 @@ def validate_topic_name(name: str) -> None:
         reason = "only ASCII letters, digits, '.', '_' and '-' may be in it"
     elif name == METADATA_TOPIC:
         reason = "the metadata log itself is called so"
+    elif (other := next((one for one in others if one != name and _flat(one) == _flat(name)), None)) is not None:
+        reason = f"'.' and '_' are one in the names of metrics, and there is {other!r} already"
     if reason is not None:
         raise InvalidTopic(f"{name!r} cannot be the name of a topic: {reason}")
+
+
+def _flat(name: str) -> str:
+    return name.replace(".", "_")
 
 
 def is_topic_name(name: str) -> bool:

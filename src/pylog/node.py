@@ -320,7 +320,7 @@ class Node:
     def create_topic(self, new: NewTopic) -> None:
         """Raises InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidConfig; nothing is made then."""
         with self._lock:
-            validate_topic_name(new.name)
+            validate_topic_name(new.name, self.image.topics)
             if new.name in self.image.topics:
                 raise TopicAlreadyExists(f"topic {new.name!r} exists already")
             if not 1 <= new.partitions <= MAX_PARTITIONS:

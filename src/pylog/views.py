@@ -131,8 +131,10 @@ class PartitionView:
     def read(self, offset: int, max_bytes: int = READ_BYTES) -> bytes:
         """Whole batches from the one that holds `offset` on, at least one if there is one; empty at the high watermark.
 
-        The first batch may begin below `offset`. Raises: OffsetOutOfRange, CorruptBatch.
+        The first batch may begin below `offset`. Raises: OffsetOutOfRange, CorruptBatch, ValueError.
         """
+        if max_bytes < 0:
+            raise ValueError(f"max_bytes={max_bytes}: at least 0")
         partition = self._now()
         found = partition.read(offset, max_bytes, upto=partition.high_watermark)
         return bytes(found.data) if found is not None else b""

@@ -126,6 +126,7 @@ def test_deleted_records_stay_deleted_after_a_crash(tmp_path: Path) -> None:
     log = pylog.open(tmp_path)
     log.create_topic("t")
     log.topic("t")[0].append([Record(b"%d" % i) for i in range(10)])
+    assert log.delete_records({("t", 0): 2}) == {key: 2}  # type: ignore[dict-item]
     assert log.delete_records({key: 4}) == {key: 4}
     with pytest.raises(errors.OffsetOutOfRange, match="high watermark, 10"):
         log.delete_records({key: 11})

@@ -269,6 +269,12 @@ def test_names_that_topics_may_not_have(name: str, reason: str) -> None:
         validate_topic_name(name)
 
 
+def test_names_that_differ_in_dots_and_underscores_alone_collide() -> None:
+    validate_topic_name("a.b", ["a.b", "a.b.c", "ab"])
+    with pytest.raises(InvalidTopic, match=r"there is 'a_b' already"):
+        validate_topic_name("a.b", ["c", "a_b"])
+
+
 def test_a_name_that_is_no_name_makes_no_topic() -> None:
     (record, *_) = create_topic("clicks", TOPIC_ID, {}, leader=1)
     value = decode_record(record)
