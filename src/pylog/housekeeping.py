@@ -22,7 +22,7 @@ from pylog.cleaner import Cleaned, Cleaning, Progress, Throttle, dirt
 from pylog.clock import Clock
 from pylog.config import NodeConfig
 from pylog.directory import folder_name
-from pylog.errors import PylogError
+from pylog.errors import DiskFull, PylogError
 from pylog.files import join
 from pylog.node import Node
 from pylog.partition import Partition
@@ -225,7 +225,8 @@ class Housekeeping:
                 if not self._is_held(partition):
                     # Deleted, or moved, in the meantime: its files are gone from where they were.
                     return None
-                known = self._given_up(key, known, error)
+                if not isinstance(error, DiskFull):  # that may have room again the next time
+                    known = self._given_up(key, known, error)
                 raise
             finally:
                 if self._is_held(partition):

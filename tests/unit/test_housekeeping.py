@@ -19,7 +19,7 @@ BAD, GOOD = TopicPartition("bad", 0), TopicPartition("good", 0)
 class FilesWithABug(MemoryFiles):
     """Files that fail as nobody expects them to, in one folder, once told so."""
 
-    broken = False
+    broken: Exception | None = None
 
     def rename(self, source: str, target: str) -> None:
         self._check(source)
@@ -34,8 +34,8 @@ class FilesWithABug(MemoryFiles):
         return super().open(path, create=create)
 
     def _check(self, path: str) -> None:
-        if self.broken and path.startswith("log/bad-0/"):
-            raise RuntimeError("a bug")
+        if self.broken is not None and path.startswith("log/bad-0/"):
+            raise self.broken
 
 
 def make_node(files: MemoryFiles, clock: SimClock) -> Node:
@@ -80,7 +80,7 @@ def test_one_partition_does_not_keep_the_others_from_retention(
 ) -> None:
     files, node, housekeeping = make(clock, "delete")
     clock.advance(2000)
-    files.broken = True
+    files.broken = RuntimeError("a bug")
     with pytest.raises(errors.DurabilityUnknown, match="a bug"):
         housekeeping.retain()
     assert node.partition(*BAD).failed and node.partition(*GOOD).start_offset == 2
@@ -94,7 +94,7 @@ def test_an_error_that_nobody_expects_does_not_end_the_background_work(
     files, _, housekeeping = make(clock, "delete")
     clock.advance(2000)
     assert housekeeping.retain() == {BAD: 2, GOOD: 2}
-    files.broken = True
+    files.broken = RuntimeError("a bug")
     clock.advance(60_000)
     for _ in range(5):
         housekeeping._work()
@@ -112,13 +112,24 @@ def test_one_partition_does_not_keep_the_others_from_being_cleaned(
     node = make_node(files, clock)
     housekeeping = Housekeeping(node, NodeConfig(), clock)
     node.partition(*BAD)
-    files.broken = True
+    files.broken = RuntimeError("a bug")
     for _ in range(3):
         housekeeping._clean_once()
     assert housekeeping.cleanings[GOOD].last is not None
     error = housekeeping.cleanings[BAD].error
     assert error == "RuntimeError('a bug')" and housekeeping.cleanings[BAD].last is None
     assert "bad-0 is not cleaned any more" in caplog.text
+
+
+def test_a_full_disk_puts_cleaning_off(clock: SimClock) -> None:
+    files, _, housekeeping = make(clock, "compact")
+    files.broken = errors.DiskFull("cannot make a file: no space left")
+    with pytest.raises(errors.DiskFull):
+        housekeeping.clean([BAD])
+    files.broken = None
+    for _ in range(2):
+        housekeeping._clean_once()
+    assert housekeeping.cleanings[BAD].last is not None and housekeeping.cleanings[BAD].error is None
 
 
 def test_a_topic_deleted_while_it_is_chosen_for_cleaning_is_no_error(
