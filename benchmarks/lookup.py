@@ -95,7 +95,7 @@ class Opened:
 def opening(folder: Path, segments: int) -> float:
     partition = storage.partition_at(folder, **SMALL)
     taken = stopwatch()
-    partition.open(Checkpoint(high_watermark=segments * EACH, durable_offset=segments * EACH, listed=True), NOW_MS)
+    partition.open(Checkpoint(high_watermark=segments * EACH, durable_offset=segments * EACH, published=True), NOW_MS)
     seconds = taken()
     partition.close()
     return seconds
