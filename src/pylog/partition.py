@@ -22,7 +22,7 @@ from pylog.index import AbortedTxn
 from pylog.logfile import Slice
 from pylog.record import TopicPartition
 from pylog.recovery import Checkpoint, Quarantined, Recovered, Recovery, note_epochs, open_epochs, take_stock
-from pylog.segment import Segment, TimestampAndOffset
+from pylog.segment import Segment
 from pylog.segment_files import SUFFIXES, file_name
 
 __all__ = ["Appended", "Checkpoint", "Partition"]
@@ -145,16 +145,6 @@ class Partition(AppendingPartition):
                 with self._lock:
                     if generation == self._generation:
                         return look()
-
-    def offset_for_time(self, timestamp: int, *, upto: int) -> TimestampAndOffset | None:
-        """See `ReadablePartition.offset_for_time`."""
-        find = super().offset_for_time
-        return self._steadily(lambda: find(timestamp, upto=upto))
-
-    def max_timestamp(self, upto: int) -> TimestampAndOffset | None:
-        """See `ReadablePartition.max_timestamp`."""
-        find = super().max_timestamp
-        return self._steadily(lambda: find(upto))
 
     def check(self) -> None:
         """See `ReadablePartition.check`. Appending goes on meanwhile."""

@@ -4,12 +4,17 @@ Offsets are half-open: `start_offset` is the first in; `next_offset`, `high_wate
 `durable_offset` are the first not in.
 """
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.index import AbortedTxn
 from pylog.integrity import check_segment
 from pylog.logfile import Slice
 from pylog.segment import NO_TIMESTAMP, OFFSET_MAX, Segment, TimestampAndOffset
 from pylog.segments import Segments
+
+T = TypeVar("T")
 
 
 class ReadablePartition:
@@ -111,8 +116,15 @@ class ReadablePartition:
                 break
         return found
 
+    def _steadily(self, look: Callable[[], T]) -> T:
+        """What `look` finds in files that nobody changes meanwhile."""
+        return look()
+
     def max_timestamp(self, upto: int) -> TimestampAndOffset | None:
         """The record with the largest timestamp below `upto`; None when there is none. (KIP-734)"""
+        return self._steadily(lambda: self._find_max_timestamp(upto))
+
+    def _find_max_timestamp(self, upto: int) -> TimestampAndOffset | None:
         newest, largest = None, NO_TIMESTAMP
         for segment in self._segments:
             timestamp = self._largest_timestamp(segment)
@@ -129,6 +141,9 @@ class ReadablePartition:
         """The first record below `upto` whose timestamp is >= `timestamp` (ms), in offset order;
         None if there is none.
         """
+        return self._steadily(lambda: self._find_time(timestamp, upto))
+
+    def _find_time(self, timestamp: int, upto: int) -> TimestampAndOffset | None:
         open_end = self.data_end_max
         for segment, end in self._segments.from_time(timestamp, open_end):
             if segment.base_offset >= upto:

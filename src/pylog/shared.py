@@ -23,7 +23,7 @@ from pylog.logfile import Damage, Slice
 from pylog.published import Entry, State
 from pylog.readable import ReadablePartition
 from pylog.recovery import producers_at
-from pylog.segment import Segment, TimestampAndOffset
+from pylog.segment import Segment
 from pylog.segment_files import LOG, SWAP
 from pylog.segments import Segments, logs_among
 from pylog.sequence import Snapshots, snapshot_offsets
@@ -208,16 +208,6 @@ class SharedPartition(ReadablePartition):
                 "the log", path=segment.aborted.path, position=0, offset=start,
             )  # fmt: skip
         return super().aborted(start, upto)
-
-    def offset_for_time(self, timestamp: int, *, upto: int) -> TimestampAndOffset | None:
-        """See `ReadablePartition.offset_for_time`."""
-        find = super().offset_for_time
-        return self._steadily(lambda: find(timestamp, upto=upto))
-
-    def max_timestamp(self, upto: int) -> TimestampAndOffset | None:
-        """See `ReadablePartition.max_timestamp`."""
-        find = super().max_timestamp
-        return self._steadily(lambda: find(upto))
 
     def check(self) -> None:
         """See `ReadablePartition.check`."""

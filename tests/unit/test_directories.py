@@ -149,6 +149,20 @@ def test_a_copy_of_what_is_in_no_list_of_topics_is_left_alone(caplog: pytest.Log
     assert set(files.list_dir("b")) >= {future[2:], "my-future", "my-delete", "my.own-delete"}
 
 
+def test_a_copy_that_does_not_say_of_which_topic_it_is_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    files = MemoryFiles()
+    node = make_node(files)
+    for last in "ab":
+        node.create_topic(NewTopic(LONG[:-1] + last))
+    node.close()
+    future = join("b", set_aside(LONG[:-1] + "a", 0, UUID(int=7), FUTURE))
+    files.make_dir(future)
+    files.replace_file(join(future, "partition.metadata"), b"version: 0\ntopic_")
+    make_node(files).close()
+    assert [record.args for record in caplog.records] == [(future,)]
+    assert future[2:] in files.list_dir("b")
+
+
 def test_a_move_that_a_disk_refuses_anywhere_loses_nothing() -> None:
     tried = 0
     while True:
@@ -301,6 +315,23 @@ def test_a_directory_is_added_and_an_offline_one_says_nothing_of_the_first(tmp_p
     (tmp_path / "c" / "meta.properties").write_text("version=9\n")
     with pytest.raises(errors.UnsupportedFormat):
         pylog.open([*paths, tmp_path / "c"])
+
+
+class UnreadableFiles(MemoryFiles):
+    """Files in a device of which one directory cannot be read."""
+
+    def read_file(self, path: str) -> bytes:
+        if path.startswith("b/"):
+            raise errors.StorageError(f"cannot read {path}: Input/output error")
+        return super().read_file(path)
+
+
+def test_a_directory_that_cannot_be_read_says_nothing_of_the_first() -> None:
+    files = MemoryFiles()
+    filled(files).close()
+    node = make_node(UnreadableFiles(tree=files.tree()))
+    assert [directory.path for directory in node.directories] == ["a"]
+    node.close()
 
 
 def test_a_folder_that_was_moved_by_hand_is_found(tmp_path: Path) -> None:

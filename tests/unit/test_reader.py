@@ -63,6 +63,19 @@ def test_a_reader_sees_what_a_truncation_took_away(tmp_path: Path) -> None:
         assert offsets(reader) == [500]
 
 
+def test_a_reader_checks_what_an_owner_has_written(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
+        owner.create_topic("t")
+        fill(owner, 5)
+        owner.broker.partition("t", 0).roll(T0)
+        fill(owner, 5)
+        reader.topic("t")[0].check()
+        path = tmp_path / "t-0" / f"{5:020d}.log"
+        path.write_bytes(path.read_bytes()[:-1] + b"!")
+        with pytest.raises(errors.CorruptBatch):
+            reader.topic("t")[0].check()
+
+
 def test_a_topic_made_anew_is_another_topic(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
         owner.create_topic("t")
