@@ -149,6 +149,7 @@ class LocalLog:
             return sealed
         # The closing entry before the new segment can be seen: a reader believes a segment that is not the last.
         sealed.finish()
+        sealed.aborted.trim()
         sealed.log.file.trim()
         # Those before it were synced when they were sealed.
         sealed.sync()
@@ -275,6 +276,7 @@ class LocalLog:
         written, that is there already.
         """
         if self.active.is_active:
+            self.active.aborted.trim()
             self.active.sync()
             self.active.forget_indexes()
             self.active.write_seal()

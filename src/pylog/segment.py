@@ -246,9 +246,11 @@ class Segment(SegmentFiles):
             self._remove_seal()
             offsets.unseal()
             times.unseal()
-        self._active = self._touched = True
+        self._active = True
         self._room = 0
         self._open_indexes()
+        # Last: who syncs has no lock, and would open a second transaction index.
+        self._touched = True
 
     def seal(self) -> None:
         """End of the segment's life as the active one; from now on it never changes."""

@@ -127,18 +127,18 @@ class TransactionIndex:
     def reset(self) -> None:
         """Drop everything, what could not be believed too, to be built anew.
 
-        The file is written over from its start, and cut by `trim`, or the next `sync` or `close`: who reads in another
-        process goes on seeing what a recovery only repeats.
+        The file is written over from its start, and cut by `trim` or `close`: who reads in another process goes on
+        seeing what a recovery only repeats.
         """
         self._fault = None
         self._rows, self._written, self._surplus = [], 0, self.exists
         self._summed, self._crc = 0, 0
 
     def sync(self) -> None:
-        """Make it durable, as far as the disk has room: what is missing is rebuilt, not lost."""
-        self.trim()
-        if self._file is not None:
-            self._file.sync()
+        """Make durable what is written. Nothing is written here: another thread may be appending."""
+        file = self._file
+        if file is not None:
+            file.sync()
 
     def close(self) -> None:
         """Give the descriptor back. What is in memory can still be looked up by who is in the middle of it."""
@@ -184,7 +184,7 @@ class TransactionIndex:
         return self._file
 
     def trim(self) -> None:
-        """Cut off what a `reset` has left in the file and nobody has written over: it was built anew."""
+        """Write what a full disk kept in memory, and cut off what a `reset` has left and nobody has written over."""
         self._flush_if_room()
         if self._surplus:
             self._open().truncate(self._written * _ENTRY.size)
