@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pylog.batch import encode
@@ -63,6 +63,8 @@ def test_good_batches_and_damaged_ones(rows, codec, flips, cut):
 
 
 @given(st.lists(rows, min_size=1, max_size=5), flips, st.integers(-2, 2), st.integers(-5, 5), st.integers(0, 2**63 - 1))
+@example([(None, None, None, ())], [], 0, 0, 2**63 - 1)
+@example([(None, None, None, ())], [], 1, 0, 2**63 - 1)
 def test_good_streams_and_damaged_ones(rows, flips, more, beyond, base):
     data, count, _, _ = pure.encode_records(rows, 5, 0)
     last = min(base + count - 1 + beyond, 2**63 - 1)

@@ -143,7 +143,7 @@ def decodes_the_same(
     append_timestamp: int | None = None,
 ) -> None:
     """Any bytes as a record stream: the same records, columns and spans, or the same error."""
-    for first in (0, base_offset + count // 2):
+    for first in (0, min(base_offset + count // 2, _END)):
         stream = (payload, count, base_offset, base_timestamp, append_timestamp, _SCOPE, first, last_offset)
         _same("decode_records", *(_outcome(_decoded, twin, *stream) for twin in (pure, kernel)))
         source = (payload, count, base_offset, last_offset, base_timestamp, append_timestamp)
@@ -181,7 +181,7 @@ def filters_the_same(kernel: ModuleType, payload: bytes, count: int, *batch: int
         some = spans.select(mask)
         sides.append(
             (
-                [table.put(some, spans[0][0] + 1 if count else 0), table.put(spans), len(table)],
+                [table.put(some, min(spans[0][0] + 1, _END) if count else 0), table.put(spans), len(table)],
                 table.judge(spans, spans[-1][0] - 1 if count else 0),
                 [list(some), len(some), spans.lacks_values, spans.max_timestamp if count else 0],
                 [bytes(twin.keep_records(some, base)) for base in (0, -1, _END, some[0][3] if some else 5)],
