@@ -56,7 +56,7 @@ def test_records_come_back(made):
 @given(batches(), st.integers(-3, 45))
 def test_a_reader_may_start_anywhere(made, start):
     batch, model = made
-    first = batch.base_offset + start
+    first = min(batch.base_offset + start, 2**63 - 1)
     assert batch.records("topic", 7, first) == [record for record in model if record.offset >= first]
 
 
