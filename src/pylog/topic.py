@@ -50,7 +50,7 @@ class Topic:
             if len(holders) > 1:
                 for holder in holders:
                     # A topic of this name was deleted while that directory was offline.
-                    self._has_folder(holder, join(holder.path, folder_name(*key)), number)
+                    self._settle_folder(holder, join(holder.path, folder_name(*key)), number)
             home = self._homes[number] = self.directories.home(key, self.places[number])
         self.directories.check(home)
         return home
@@ -69,7 +69,7 @@ class Topic:
         files, path = home.files, join(home.path, folder_name(self.name, number))
         entry = home.entry(self.id, number)
         partition = Partition(files, path, self.name, number, self.config, entry)
-        is_there = self._has_folder(home, path, number)
+        is_there = self._settle_folder(home, path, number)
         try:
             checkpoint = home.checkpoint(self.name, number, entry)
             is_new = checkpoint.durable_offset == 0
@@ -93,9 +93,9 @@ class Topic:
         for partition in self.opened:
             partition.reconfigure(config)
 
-    def _has_folder(self, home: LogDirectory, path: str, number: int) -> bool:
-        """Whether the partition has its folder, when that of an earlier topic of this name is out of the way: a crash
-        while it was deleted left it.
+    def _settle_folder(self, home: LogDirectory, path: str, number: int) -> bool:
+        """Put the folder of an earlier topic of this name out of the way, which a crash while it was deleted has left;
+        gives whether the partition has a folder of its own.
 
         Only where the catalogue knows that topic: no unreadable file may hide records.
         """
