@@ -94,7 +94,7 @@ class Producer(Sender):
             future, ready = self._accumulator.add(chosen, value, key, timestamp, headers, self._clock.tick_ms())
         if ready:
             self._ship(chosen)
-        if first:
+        elif first:
             self._worker.wake()
         return future
 
