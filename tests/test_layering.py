@@ -37,12 +37,14 @@ LAYERS = [
         partition
         directory cleaner
         directories
-        topic catalogue repair
+        topic catalogue damage
+        repair
         inspect
         message
         transport pending accumulator worker
         replica quorum group transaction cluster
         node fetcher
+        scrubber
         housekeeping parking commit
         broker reader producer consumer admin
         kafka views
@@ -59,7 +61,8 @@ STORAGE = set(
     """
     files checkpoint validate metadata published index epoch extent logfile seal sequence segment_files segment segments
     trash retention listing compaction integrity local_log readable recovery written shared appending partition cleaner
-    directory directories topic catalogue repair inspect replica node housekeeping parking commit fetcher broker reader
+    directory directories topic catalogue damage repair inspect replica node scrubber housekeeping parking commit
+    fetcher broker reader
 """.split()
 )
 
@@ -69,6 +72,7 @@ WAITING = {
     "broker",
     "commit",
     "node",
+    "scrubber",
     "housekeeping",
     "fetcher",
     "worker",

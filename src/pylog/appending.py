@@ -11,6 +11,7 @@ bounds and rolling are looked at only where there is something to look at.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from uuid import UUID
 
 from pylog.batch import Batch, Buffer, Origin, marker_at
 from pylog.config import TopicConfig
@@ -29,6 +30,7 @@ from pylog.kernel import BatchSpan
 from pylog.local_log import LocalLog
 from pylog.published import Entry
 from pylog.retention import Bounds, rules
+from pylog.seal import NOBODY, Identity
 from pylog.segment import Segment
 from pylog.sequence import Plan, Producers, Verification
 from pylog.validate import Admission, follower_spans, sent_batches
@@ -55,7 +57,8 @@ class AppendingPartition(WrittenPartition):
 
     def __init__(
         self, files: Files, directory: str, topic: str, number: int, config: TopicConfig, entry: Entry | None = None,
-        *, producer_id_expiration_ms: int = 86_400_000, verify_transactions: bool = False,
+        *, topic_id: UUID = NOBODY.topic_id, producer_id_expiration_ms: int = 86_400_000,
+        verify_transactions: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(directory, topic, number, entry)
         self.files = files
@@ -67,7 +70,8 @@ class AppendingPartition(WrittenPartition):
         self._first_unstable_offset: int | None = None  # the producers', who change under the lock
         self._admission = Admission(config)
         self._is_bounded = config.is_bounded
-        self._local = LocalLog(files, directory, config)
+        identity = Identity(topic_id, number) if topic_id != NOBODY.topic_id else NOBODY
+        self._local = LocalLog(files, directory, config, identity)
         self._segments = self._local.segments
 
     @property

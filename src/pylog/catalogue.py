@@ -111,7 +111,9 @@ class Catalogue:
 
     def _make_partition(self) -> Partition:
         entry = self.directory.entry(METADATA_TOPIC_ID, 0)
-        return Partition(self.directory.files, self._path, METADATA_TOPIC, 0, TopicConfig(), entry)
+        return Partition(
+            self.directory.files, self._path, METADATA_TOPIC, 0, TopicConfig(), entry, topic_id=METADATA_TOPIC_ID
+        )
 
     def _open(self) -> None:
         partition = self._partition

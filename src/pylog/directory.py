@@ -26,11 +26,12 @@ from typing import Any, TypeVar
 from pylog.checkpoint import read_offsets, read_properties, write_offsets, write_properties
 from pylog.errors import DiskFull, LogNotFound, StorageError, UnsupportedFormat
 from pylog.files import Files, join
-from pylog.metadata import is_topic_name
+from pylog.metadata import METADATA_TOPIC, is_topic_name
 from pylog.partition import Partition
 from pylog.published import Entry, Published
 from pylog.record import TopicPartition
 from pylog.recovery import Checkpoint
+from pylog.seal import forget_seals
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
@@ -139,13 +140,23 @@ class LogDirectory:
         self._cleaner_offsets = self._offsets(CLEANER_OFFSETS)
         self._late: set[str] = set()
         published = join(self.path, PUBLISHED)
-        if self.files.stat(published) is not None and closed_by_kafka(self.files, self.path):
-            self.files.remove(published)
+        if closed_by_kafka(self.files, self.path):
+            self._forget_own(published)
         self._published = Published(self.files, published, writable=True)
         if self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None:
             # Before anything is opened: a crash while opening must not look like a clean stop (KAFKA-10471).
             self.files.remove(join(self.path, CLEAN_SHUTDOWN))
             self.files.sync_dir(self.path)
+
+    def _forget_own(self, published: str) -> None:
+        """Take away what pylog has put down of a log that Kafka has changed since."""
+        metadata = TopicPartition(METADATA_TOPIC, 0)
+        for key in [*partition_folders(self.files, self.path), metadata]:
+            folder = join(self.path, folder_name(*key))
+            if key != metadata or self.files.stat(folder) is not None:
+                forget_seals(self.files, folder)
+        if self.files.stat(published) is not None:
+            self.files.remove(published)
 
     def _has_segments(self) -> bool:
         return any(_FOLDER_NUMBER.fullmatch(name.rpartition("-")[2]) for name in self.files.list_dir(self.path))

@@ -6,6 +6,7 @@
     producers    producer.id.expiration.check.interval.ms       producers that are gone
     purge        when due                                       files whose file.delete.delay.ms has passed
     clean        log.cleaner.backoff.ms, or at once again       the dirtiest compacted log, in a thread of its own
+    scrub        scrub.interval.ms, segment by segment          every sealed byte is read, in a thread of its own
 
 Nothing runs, and no thread is there, before the first append. All of it can be asked for as well: `retain`, `clean`.
 What is damaged is given up only when that is asked for: `find_damage`, `repair`.
@@ -21,13 +22,15 @@ from dataclasses import asdict, dataclass, replace
 from pylog.cleaner import Cleaned, Cleaning, Progress, Throttle, dirt
 from pylog.clock import Clock
 from pylog.config import NodeConfig
+from pylog.damage import Findings, find_damage
 from pylog.directory import folder_name
 from pylog.errors import DiskFull, PylogError
 from pylog.files import join
 from pylog.node import Node
 from pylog.partition import Partition
 from pylog.record import TopicPartition
-from pylog.repair import Findings, copies_folder, find_damage, repair
+from pylog.repair import copies_folder, repair
+from pylog.scrubber import Scrubber
 from pylog.worker import Worker
 
 logger = logging.getLogger("pylog")
@@ -67,6 +70,7 @@ class Housekeeping:
         self._cleaning = threading.Lock()
         self._clean_due: int | None = None
         self._shown_ms = 0
+        self.scrubber = Scrubber(node, config, clock)
         self._worker = Worker("pylog-housekeeping", clock, self._next, self._work)
         self._cleaner = Worker("pylog-cleaner", clock, lambda: self._clean_due, self._clean_once)
 
@@ -76,6 +80,7 @@ class Housekeeping:
             now = self._clock.tick_ms()
             self._due = {name: now + interval for name, (interval, _) in self._tasks.items()}
             self._worker.wake()
+            self.scrubber.start()
         if self._clean_due is None and self._config.log_cleaner_enable and _is_compacted(partition):
             self._clean_due = self._clock.tick_ms() + self._config.log_cleaner_backoff_ms
             self._cleaner.wake()
@@ -311,6 +316,7 @@ class Housekeeping:
         self._stopped.set()
         self._worker.close()
         self._cleaner.close()
+        self.scrubber.close()
 
 
 def _is_compacted(partition: Partition) -> bool:

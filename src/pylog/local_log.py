@@ -19,6 +19,7 @@ from pylog.errors import DiskFull
 from pylog.files import File, Files, join
 from pylog.listing import Listing, write_listing
 from pylog.logfile import Damage
+from pylog.seal import NOBODY, Identity
 from pylog.segment import Segment
 from pylog.segment_files import LOG, SUFFIXES, SWAP, file_name
 from pylog.segments import Segments
@@ -31,10 +32,11 @@ logger = logging.getLogger("pylog")
 class LocalLog:
     """The segments of one partition, and the way to change them."""
 
-    def __init__(self, files: Files, directory: str, config: TopicConfig) -> None:
+    def __init__(self, files: Files, directory: str, config: TopicConfig, identity: Identity = NOBODY) -> None:
         self.files = files
         self.directory = directory
         self.config = config
+        self.identity = identity
         self.segments = Segments(self._segment)
         self.active: Segment  # the last of them, once there is one: appending does not search for it
         self.snapshots = Snapshots(files, directory)
@@ -47,7 +49,14 @@ class LocalLog:
 
     def _segment(self, base_offset: int) -> Segment:
         damages = tuple(Damage(*part) for part in self._damages.get(base_offset, ()))
-        return Segment(self.files, self.directory, base_offset, self.config, active=False, damages=damages)
+        return Segment(
+            self.files, self.directory, base_offset, self.config, active=False, damages=damages, identity=self.identity
+        )
+
+    def _new_segment(self, base_offset: int) -> Segment:
+        return Segment(
+            self.files, self.directory, base_offset, self.config, active=True, create=True, identity=self.identity
+        )
 
     def load(self, listing: Listing) -> None:
         """Take what is in the directory. Damage behind the end of a file was of another one of that name."""
@@ -112,7 +121,7 @@ class LocalLog:
         self._clear(base_offset)
         self._changes += 1
         try:
-            segment = Segment(self.files, self.directory, base_offset, self.config, active=True, create=True)
+            segment = self._new_segment(base_offset)
         except DiskFull:
             # What was made of it would stand in the middle of what the old one goes on to take.
             self._clear(base_offset)
@@ -122,12 +131,12 @@ class LocalLog:
         self.active = segment
         return segment
 
-    def fill(self, base_offset: int) -> Segment:
+    def fill(self, base_offset: int, next_offset: int) -> Segment:
         """Put an empty segment in the place of one that was lost."""
         self._clear(base_offset)
         self._changes += 1
-        segment = Segment(self.files, self.directory, base_offset, self.config, active=True, create=True)
-        segment.seal()
+        segment = self._new_segment(base_offset)
+        segment.seal(next_offset)
         segment.forget_indexes()
         self.segments.swap([], segment)
         return segment
@@ -147,6 +156,10 @@ class LocalLog:
         sealed = self.segments.active
         if sealed.size == 0 and sealed.base_offset == base_offset:
             return sealed
+        if sealed.sealed_end not in (None, base_offset):
+            # The seal of a clean close, and a gap follows: it may not stand beside what begins behind the gap.
+            sealed.activate()
+            self._changes += 1
         # The closing entry before the new segment can be seen: a reader believes a segment that is not the last.
         sealed.finish()
         sealed.aborted.trim()
@@ -156,7 +169,7 @@ class LocalLog:
         self.sync(sealed.base_offset)
         # The new files first: where the disk is too full for them, the old segment simply stays the active one.
         segment = self.add(base_offset, now_ms)
-        sealed.seal()
+        sealed.seal(base_offset)
         return segment
 
     def truncate(self, offset: int, now_ms: int) -> None:
@@ -279,7 +292,7 @@ class LocalLog:
             self.active.aborted.trim()
             self.active.sync()
             self.active.forget_indexes()
-            self.active.write_seal()
+            self.active.write_seal(self.active.next_offset)
         write_listing(self.files, self.directory)
 
     def close(self) -> None:

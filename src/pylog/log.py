@@ -25,6 +25,7 @@ from pylog.cleaner import Cleaned
 from pylog.clock import Clock, SystemClock
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig
 from pylog.consumer import Consumer
+from pylog.damage import Findings
 from pylog.errors import Closed, InvalidConfig, ReadOnly, UnknownTopicOrPartition
 from pylog.files import DiskFiles, MemoryFiles, refuse_network
 from pylog.node import unknown_topic
@@ -32,7 +33,6 @@ from pylog.producer import Producer
 from pylog.reader import Reader
 from pylog.record import TopicPartition
 from pylog.recovery import Quarantined, Recovered
-from pylog.repair import Findings
 from pylog.transport import MemoryTransport, Transport
 from pylog.views import TopicView
 
@@ -162,6 +162,11 @@ class Log:
     def quarantined(self) -> tuple[Quarantined, ...]:
         """Damage below what was durable that opening has found, after an unclean stop: kept, and stepped over."""
         return self._node.quarantined if isinstance(self._node, Broker) else ()
+
+    @property
+    def found_damage(self) -> Findings:
+        """What reading in the background (`scrub.interval.ms`) has found wrong with what is sealed, since the open."""
+        return self._node.housekeeping.scrubber.findings if isinstance(self._node, Broker) else Findings()
 
     # --- topics ----------------------------------------------------------------------------------------------------
 

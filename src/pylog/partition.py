@@ -22,6 +22,7 @@ from pylog.index import AbortedTxn
 from pylog.logfile import Slice
 from pylog.record import TopicPartition
 from pylog.recovery import Checkpoint, Quarantined, Recovered, Recovery, note_epochs, open_epochs, take_stock
+from pylog.seal import Mark
 from pylog.segment import Segment
 from pylog.segment_files import SUFFIXES, file_name
 
@@ -292,7 +293,25 @@ class Partition(AppendingPartition):
         """When `purge` has something to do (wall clock, ms); None when nothing waits."""
         return self._local.trash.due_ms
 
-    # --- the middle: compaction ------------------------------------------------------------------------------------
+    # --- the middle: scrubbing and compaction -------------------------------------------------------------------------
+
+    def has(self, segment: Segment) -> bool:
+        """Whether a segment is part of the log still."""
+        return self._has(segment)
+
+    def note_read(self, segment: Segment, log: Mark, end: int, now_ms: int) -> None:
+        """Put into the seal of a segment, which ends before `end`, what its bytes are: all were read, and are good.
+
+        Nothing, where it is not part of the log any more, or written to. Raises StorageError, Closed.
+        """
+        with self._lock:
+            self._check_usable()
+            if segment is self._segments.active or not self._has(segment):
+                return
+            if segment.sealed is None:
+                segment.write_seal(end)
+            segment.note_read(log, now_ms)
+            segment.close()
 
     def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int, *, until: Segment) -> bool:
         """Put `new`, written beside the log as `.cleaned` and synced, in the place of the neighbours `old`.

@@ -72,6 +72,7 @@ class ReadablePartition:
             found = segment.read(offset, max_bytes, upto=upto, end=end, written=self.next_offset, as_extent=as_extent)
             if found is not None:
                 return found
+            self._check_followed(segment, end)
         active = segments.active if len(segments) else None
         behind = offset if active is None else max(offset, active.base_offset)
         if upto == self.next_offset and behind < self.data_end:
@@ -82,6 +83,16 @@ class ReadablePartition:
                 position=active.size if active is not None else None, offset=offset,
             )  # fmt: skip
         return None
+
+    def _check_followed(self, segment: Segment, end: int) -> None:
+        """Whether what ends at `end` is followed by what followed it when it was sealed. Raises CorruptBatch."""
+        missing = segment.lacks_follower(end) if end < self.data_end_max else None
+        if missing is not None:
+            raise CorruptBatch(
+                f"the segment that began at offset {missing} is missing: the next one begins at {end}. Restore it "
+                f"from a replica or a backup; or go on at offset {end}, or let `pylog repair` give it up",
+                path=segment.path, position=segment.size, offset=missing,
+            )  # fmt: skip
 
     def read_stable(
         self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False
@@ -155,6 +166,7 @@ class ReadablePartition:
                 )
                 if found is not None:
                     return found
+            self._check_followed(segment, end)
         return None
 
     def check(self) -> None:

@@ -36,6 +36,7 @@ from pylog.errors import Closed, PylogError, ReadOnly
 from pylog.files import Files, Watch, join
 from pylog.future import Future, completed
 from pylog.message import (
+    NO_ID,
     ClusterMetadata,
     Fetch,
     Fetched,
@@ -130,8 +131,9 @@ class Reader:
                     self.image = image_of_folders(self._files, self._paths)
                     return
                 self._log = SharedPartition(
-                    self._files, directory, *key, TopicConfig(), find_entry=lambda: self._entry(home, key, topic)
-                )
+                    self._files, directory, *key, TopicConfig(), find_entry=lambda: self._entry(home, key, topic),
+                    topic_id=METADATA_TOPIC_ID,
+                )  # fmt: skip
                 self.image, self._replayed = MetadataImage(), 0
             log = self._log
             log.refresh()
@@ -179,6 +181,7 @@ class Reader:
         made = SharedPartition(
             self._files, directory, *key, self.topic_config(image.config),
             find_entry=lambda: self._entry(home, key, image), find_start=lambda: self._start_offset(home, key),
+            topic_id=image.id,
         )  # fmt: skip
         before = self._partitions.get((key, image.id))
         if before is not None:
@@ -274,7 +277,7 @@ def image_of_folders(files: Files, paths: Sequence[str]) -> MetadataImage:
     image = MetadataImage()
     found = [(name, *facts) for path in paths for name, facts in topics_in_folders(files, path).items()]
     for name, topic_id, numbers in found:
-        topic = image.topics.setdefault(name, TopicImage(name, topic_id or METADATA_TOPIC_ID))
+        topic = image.topics.setdefault(name, TopicImage(name, topic_id or NO_ID))
         for number in numbers:
             topic.partitions[number] = PartitionImage(
                 leader=1, leader_epoch=0, partition_epoch=0, replicas=[1], isr=[1]

@@ -205,11 +205,11 @@ class Recovery:
         """Open what is on disk, which `listing` says; gives where the log ends."""
         clean, segments = self.checkpoint.clean, self.segments
         for base, following in listing.gone:
-            self._lose(self.local.fill(base), base, following)
+            self._lose(self.local.fill(base, following), base, following)
         self._refuse_a_stranger(segments.active)
         lost = min(segments.first.base_offset, self.promised)
         if self.checkpoint.published and self.start_offset < lost:
-            self._lose(self.local.fill(self.start_offset), self.start_offset, lost)
+            self._lose(self.local.fill(self.start_offset, lost), self.start_offset, lost)
         segments.active.created_ms = segments.active.modified_ms()
         known_good = max(self.checkpoint.recovery_point, self.start_offset)
         first = len(segments) if clean else segments.index_of(known_good)
@@ -223,7 +223,7 @@ class Recovery:
                 self._rebuild_times(index)
         active = segments.active
         if first == len(segments):
-            if not active.is_sealed:
+            if active.sealed is None:
                 active.activate()
             first -= active.load() is not None
         self._from(first)
@@ -269,19 +269,21 @@ class Recovery:
         """Read everything from the segment at `index` on, CRCs included, and index it anew."""
         while index < len(self.segments):
             segment = self.segments[index]
+            sealed_end = segment.sealed_end
             fault = self._rebuilt(segment, self.segments.end_of(index, self.promised))
             index += 1
             if fault is not None:
                 self._cut(index, fault)
                 return
             if index < len(self.segments):
-                segment.seal()
+                # What followed it may be missing.
+                segment.seal(self.segments.bases[index] if sealed_end is None else sealed_end)
 
     def _one(self, index: int) -> None:
         """Rebuild the indexes of one sealed segment that lacks one of them, or has one that cannot be."""
         segment, end = self.segments[index], self.segments.end_of(index, self.promised)
         logger.warning("%s-%d: the indexes of %s are built anew", *self.key, segment.path)
-        sealed_size = segment.log.sealed_size
+        sealed_end, sealed_size = segment.sealed_end, segment.log.sealed_size
         segment.hide_index()
         fault = self._rebuilt(segment, end)
         while fault is not None:
@@ -290,11 +292,12 @@ class Recovery:
         if segment.size < sealed_size:
             self._lose(segment, segment.next_offset, end)
         segment.show_index()
-        segment.seal()
+        segment.seal(end if sealed_end is None else sealed_end)
 
     def _rebuild_times(self, index: int) -> None:
         """Rebuild the time index of one segment, which nothing else depends on. (Kafka leaves it empty.)"""
         segment = self.segments[index]
+        sealed_end = segment.sealed_end
         logger.warning("%s-%d: the time index of %s is built anew", *self.key, segment.path)
         segment.hide_index()
         segment.activate(rebuilding=True)
@@ -302,7 +305,7 @@ class Recovery:
             pass
         segment.show_index()
         if index < len(self.segments) - 1:
-            segment.seal()
+            segment.seal(self.segments.bases[index + 1] if sealed_end is None else sealed_end)
 
     def _rebuilt(self, segment: Segment, end: int) -> Fault | None:
         """Read one segment; gives the fault behind which nothing was promised."""

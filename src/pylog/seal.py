@@ -1,12 +1,19 @@
 """What the files of a segment were when it was sealed: beside them, so that a flipped bit is not believed.
 
-    <base>.pylog-seal    "PYLOGSEA" | u32 version | i64 base offset | i64 bytes of .log
+    <base>.pylog-seal    "PYLOGSEA" | u32 version | 16 bytes topic id | i32 partition    (zeros, -1: nobody's)
+                         | i64 base offset | i64 where the next segment begins, or the log ends
+                         | i64 bytes, u32 crc32c of .log | i64 when its bytes were read, ms (-1: not yet, and no CRC)
                          | i64 bytes, u32 crc32c of .index | the same of .timeindex | of .txnindex   (-1: no file)
                          | u32 crc32c of all before; little-endian
 
-Kafka's batches have CRCs, and its snapshots; its indexes have none, and nothing says where a `.log` should end. So an
-index that does not match its seal is not used, and a `.log` that is shorter has been cut. A seal is written when a
-segment is sealed, and for the active one at a clean close; it goes before the segment is written to again.
+Kafka's batches have CRCs, and its snapshots; its indexes have none, a batch's CRC leaves out where it says that it is
+(base offset, length, leader epoch, magic), and nothing says where a `.log` should end, which one follows, or whose it
+is. So an index that does not match its seal is not used; a `.log` that is shorter has been cut; one that is another
+partition's is not read; and where the next segment begins later, one is missing.
+
+A seal is written when a segment is sealed, and for the active one at a clean close; it goes before the segment is
+written to again. The CRC of the `.log` comes later, from who reads every byte in the background (`scrubber`): a roll
+does not wait for that.
 
 A seal speaks of files that pylog wrote: where neither the log nor the offset index is what it says, another program has
 put a new segment there (Kafka's cleaner does), and the seal says nothing. One that is damaged says nothing either.
@@ -15,21 +22,26 @@ put a new segment there (Kafka's cleaner does), and the seal says nothing. One t
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
+from uuid import UUID
 
 from crc32c import crc32c
 
 from pylog.errors import DiskFull, LogNotFound
-from pylog.files import File, Files
+from pylog.files import File, Files, join
 
 MAGIC = b"PYLOGSEA"
-VERSION = 1
+VERSION = 2
 NO_FILE = -1
+NOT_YET = -1
 SEAL = ".pylog-seal"
 INDEXES = (".index", ".timeindex", ".txnindex")
+WINDOW_BYTES = 1 << 20
+CHANGED = "an offset or a leader epoch that no CRC covers has changed"
+"""What has happened to a `.log` whose batches are good, each in itself, and whose bytes are others than they were."""
 
-_BODY = struct.Struct("<8sIqqqIqIqI")
+_BODY = struct.Struct("<8sI16siqqqIqqIqIqI")
 _CRC = struct.Struct("<I")
 
 
@@ -40,12 +52,25 @@ class Mark(NamedTuple):
     crc: int
 
 
+class Identity(NamedTuple):
+    """Whose a segment is."""
+
+    topic_id: UUID
+    partition: int
+
+
+NOBODY = Identity(UUID(int=0), -1)
+
+
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What a segment's files were."""
+    """What a segment's files were, and whose. `log` has a CRC only where `read_ms` says when its bytes were read."""
 
+    identity: Identity
     base_offset: int
-    log_size: int
+    next_offset: int
+    log: Mark
+    read_ms: int
     index: Mark
     timeindex: Mark
     txnindex: Mark
@@ -66,10 +91,25 @@ def mark_of(data: bytes | memoryview | None) -> Mark:
     return Mark(NO_FILE, 0) if data is None else Mark(len(data), crc32c(data))
 
 
+def mark_of_log(files: Files, path: str) -> Mark:
+    """The mark of a `.log`, which may be too large for memory."""
+    file = files.open(path)
+    try:
+        size, crc = file.size(), 0
+        for position in range(0, size, WINDOW_BYTES):
+            crc = crc32c(file.read(position, min(WINDOW_BYTES, size - position)), crc)
+        return Mark(size, crc)
+    finally:
+        file.close()
+
+
 def write_seal(files: Files, path: str, seal: Seal) -> File:
     """Write a seal, not synced; gives its file. Raises DiskFull, StorageError."""
+    topic_id, partition = seal.identity
     marks = (number for one in seal.indexes for number in one)
-    body = _BODY.pack(MAGIC, VERSION, seal.base_offset, seal.log_size, *marks)
+    body = _BODY.pack(
+        MAGIC, VERSION, topic_id.bytes, partition, seal.base_offset, seal.next_offset, *seal.log, seal.read_ms, *marks
+    )
     file = files.open(path, create=True)
     file.truncate(0)
     file.write(0, body + _CRC.pack(crc32c(body)))
@@ -84,10 +124,21 @@ def read_seal(files: Files, path: str) -> Seal | None:
         return None
     if len(data) != _BODY.size + _CRC.size or data[_BODY.size :] != _CRC.pack(crc32c(data[: _BODY.size])):
         return None
-    magic, version, base_offset, log_size, *marks = _BODY.unpack_from(data)
+    magic, version, topic_id, partition, base_offset, next_offset, *rest = _BODY.unpack_from(data)
     if magic != MAGIC or version != VERSION:
         return None
-    return Seal(base_offset, log_size, Mark(*marks[0:2]), Mark(*marks[2:4]), Mark(*marks[4:6]))
+    size, crc, read_ms, *marks = rest
+    return Seal(
+        Identity(UUID(bytes=topic_id), partition), base_offset, next_offset, Mark(size, crc), read_ms,
+        Mark(*marks[0:2]), Mark(*marks[2:4]), Mark(*marks[4:6]),
+    )  # fmt: skip
+
+
+def forget_seals(files: Files, directory: str) -> None:
+    """Let the seals in a folder say nothing any more: somebody else has changed it, or it is given to somebody."""
+    for name in files.list_dir(directory):
+        if name.endswith(SEAL):
+            files.remove(join(directory, name))
 
 
 class SealFile:
@@ -96,9 +147,12 @@ class SealFile:
     `path_of` gives the path of a file of the segment by its suffix; one that is being written (`is_new`) has none.
     """
 
-    def __init__(self, files: Files, path_of: Callable[[str], str], base_offset: int, *, is_new: bool) -> None:
+    def __init__(
+        self, files: Files, path_of: Callable[[str], str], identity: Identity, base_offset: int, *, is_new: bool
+    ) -> None:
         self._files = files
         self._path_of = path_of
+        self._identity = identity
         self._base_offset = base_offset
         self._seal: Seal | None = None
         self._file: File | None = None
@@ -110,15 +164,20 @@ class SealFile:
 
     def read(self, log_size: int) -> Seal | None:
         """What it says of a segment whose `.log` has so many bytes now, if anything."""
-        self.is_read = True
+        self.is_read, self._seal = True, None
         seal = read_seal(self._files, self._path_of(SEAL))
         if seal is None or seal.base_offset != self._base_offset:
             return None
-        if log_size != seal.log_size and self._mark(".index") != seal.index:
+        if log_size != seal.log.size and self._mark(".index") != seal.index:
             # Another program has written a new segment here.
             return None
         self._seal = seal
         return seal
+
+    def is_anothers(self) -> bool:
+        """Whether it says that the segment is another partition's."""
+        seal = self._seal
+        return seal is not None and NOBODY not in (seal.identity, self._identity) and seal.identity != self._identity
 
     def vouches(self, kind: str, data: memoryview | bytes | None) -> bool | None:
         """Whether an index file with these bytes is what it was (None: nobody knows)."""
@@ -130,13 +189,25 @@ class SealFile:
         # The owner may have begun to write again just now: it removes the seal before.
         return None if self._files.read_only and self._files.stat(self._path_of(SEAL)) is None else False
 
-    def write(self, log_size: int) -> None:
-        """Write down what the files are. A full disk leaves it unsaid."""
+    def write(self, next_offset: int, log_size: int) -> None:
+        """Write down what the files are, and that the next segment begins at `next_offset`."""
         marks = [self._mark(kind) for kind in INDEXES]
+        self._write(Seal(self._identity, self._base_offset, next_offset, Mark(log_size, 0), NOT_YET, *marks))
+
+    def note_read(self, log: Mark, read_ms: int) -> None:
+        """Write down what the bytes of the `.log` were when all of them were read."""
+        if self._seal is not None:
+            self._write(replace(self._seal, log=log, read_ms=read_ms))
+
+    def _write(self, seal: Seal) -> None:
+        """A full disk leaves it unsaid."""
+        self.close()
         try:
-            self._file = write_seal(self._files, self._path_of(SEAL), Seal(self._base_offset, log_size, *marks))
+            self._file = write_seal(self._files, self._path_of(SEAL), seal)
         except DiskFull:
             self.remove()
+        else:
+            self._seal = seal
 
     def remove(self) -> None:
         """Say nothing any more."""

@@ -30,6 +30,7 @@ from pylog.errors import CorruptBatch
 from pylog.files import Files
 from pylog.kernel import HEADER_BYTES, Spans
 from pylog.logfile import HEAD_BYTES, MAX_RELATIVE_OFFSET, Damage, Fault, Slice, Wanted, Window
+from pylog.seal import NOBODY, Identity
 from pylog.segment_files import SegmentFiles
 
 NO_TIMESTAMP = -1
@@ -73,10 +74,12 @@ class Segment(SegmentFiles):
         create: bool = False,
         suffix: str = "",
         damages: tuple[Damage, ...] = (),
+        identity: Identity = NOBODY,
     ) -> None:
         super().__init__(
-            files, directory, base_offset, config, active=active, create=create, suffix=suffix, damages=damages
-        )
+            files, directory, base_offset, config, active=active, create=create, suffix=suffix, damages=damages,
+            identity=identity,
+        )  # fmt: skip
         self.next_offset = base_offset
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
@@ -112,7 +115,7 @@ class Segment(SegmentFiles):
             last = self.times.last
             if last is not None:
                 self.max_timestamp, self.max_timestamp_offset = last
-            elif self.is_sealed and self.times.believed:
+            elif self.sealed is not None and self.times.believed:
                 self._timed_bytes = self.size
             else:
                 # It may have been lost: then time look-ups would pass over the segment.
@@ -235,6 +238,7 @@ class Segment(SegmentFiles):
         """
         if self._active:
             return
+        self.refuse_anothers()
         if rebuilding:
             self._loaded_timestamps = True
             self._remove_seal()
@@ -252,8 +256,10 @@ class Segment(SegmentFiles):
         # Last: who syncs has no lock, and would open a second transaction index.
         self._touched = True
 
-    def seal(self) -> None:
-        """End of the segment's life as the active one; from now on it never changes."""
+    def seal(self, next_offset: int) -> None:
+        """End of the segment's life as the active one; from now on it never changes. The next one begins at
+        `next_offset`.
+        """
         if not self._active:
             return
         self.finish()
@@ -261,7 +267,7 @@ class Segment(SegmentFiles):
         self.times.seal()
         self.log.file.trim()
         self._active = False
-        self.write_seal()
+        self.write_seal(next_offset)
 
     def finish(self) -> None:
         """Add the closing time index entry, as Kafka does when it rolls or closes a log. A sealed segment has it."""

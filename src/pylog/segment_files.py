@@ -13,7 +13,7 @@ from pylog.errors import CorruptBatch
 from pylog.files import Files, join
 from pylog.index import OffsetIndex, TimeIndex, TransactionIndex, Vouch
 from pylog.logfile import Damage, LogFile
-from pylog.seal import SEAL, SealFile
+from pylog.seal import SEAL, Identity, Mark, Seal, SealFile
 
 LOG = ".log"
 SUFFIXES = (LOG, ".index", ".timeindex", ".txnindex", SEAL)
@@ -33,7 +33,7 @@ class SegmentFiles:
 
     def __init__(
         self, files: Files, directory: str, base_offset: int, config: TopicConfig, *, active: bool, create: bool,
-        suffix: str, damages: tuple[Damage, ...],
+        suffix: str, damages: tuple[Damage, ...], identity: Identity,
     ) -> None:  # fmt: skip
         self.files = files
         self.directory = directory
@@ -46,7 +46,8 @@ class SegmentFiles:
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
         self._aborted: TransactionIndex | None = None
-        self._seal = SealFile(files, self._path, base_offset, is_new=active and not files.read_only)
+        self.identity = identity
+        self._seal = SealFile(files, self._path, identity, base_offset, is_new=active and not files.read_only)
 
     def __repr__(self) -> str:
         return f"<Segment {self.path}>"
@@ -102,28 +103,67 @@ class SegmentFiles:
 
     def _voucher(self, kind: str) -> Vouch:
         """Who knows what an index file was when the segment was sealed."""
-        if not self._seal.is_read:
-            seal = self._seal.read(self.log.size())
-            self.log.sealed_size = seal.log_size if seal is not None else 0
+        self.refuse_anothers()
         return partial(self._seal.vouches, kind)
 
+    @property
+    def sealed(self) -> Seal | None:
+        """What its files were when it was sealed, as far as that is known; it may not be the one that was."""
+        if not self._seal.is_read:
+            seal = self._seal.read(self.log.size())
+            self.log.sealed_size = seal.log.size if seal is not None else 0
+        return self._seal.known()
+
+    def refuse_anothers(self) -> None:
+        """Raise CorruptBatch for a segment that was sealed as one of another partition."""
+        seal = self.sealed
+        if seal is not None and self._seal.is_anothers():
+            raise CorruptBatch(
+                f"it was sealed as a segment of partition {seal.identity.partition} of topic id "
+                f"{seal.identity.topic_id}, and this is partition {self.identity.partition} of "
+                f"{self.identity.topic_id}: put it back where it belongs. If it was put here on purpose, remove "
+                f"{self._path(SEAL)}", path=self.path, position=0, offset=self.base_offset,
+            )  # fmt: skip
+
+    @property
+    def sealed_end(self) -> int | None:
+        """Where the next segment began when this one was sealed, or the log ended; None where that is not known."""
+        seal = self.sealed
+        return seal.next_offset if seal is not None and seal.log.size == self.log.size() else None
+
+    def lacks_follower(self, end: int) -> int | None:
+        """Where a segment began that is missing between this one and the next one, which begins at `end`."""
+        sealed_end = self.sealed_end
+        if sealed_end is None or sealed_end >= end:
+            return None
+        if self.files.read_only:
+            # The owner may have written on, or may have begun the next segment behind a gap, since it was read.
+            self._seal.is_read = False
+            sealed_end = self.sealed_end
+        return sealed_end if sealed_end is not None and sealed_end < end else None
+
     def is_as_sealed(self) -> bool:
-        """Whether all files are what they were when the segment was sealed, as far as that is known."""
+        """Whether all files are what they were when the segment was sealed, as far as that is known.
+
+        Raises CorruptBatch for one of another partition.
+        """
+        self.refuse_anothers()
         try:
             same = self.aborted.believed and self.offsets.believed and self.times.believed
         except CorruptBatch:
             return False
-        seal = self._seal.known()
-        return same and (seal is None or seal.log_size == self.log.size())
+        seal = self.sealed
+        return same and (seal is None or seal.log.size == self.log.size())
 
-    @property
-    def is_sealed(self) -> bool:
-        """Whether a seal says what its files are."""
-        return self._seal.known() is not None
+    def write_seal(self, next_offset: int) -> None:
+        """Write down what the files are: nothing will be written to them for now, and what follows begins at
+        `next_offset`. A full disk leaves it unsaid.
+        """
+        self._seal.write(next_offset, self.log.size())
 
-    def write_seal(self) -> None:
-        """Write down what the files are: nothing will be written to them for now. A full disk leaves it unsaid."""
-        self._seal.write(self.log.size())
+    def note_read(self, log: Mark, read_ms: int) -> None:
+        """Add to the seal what the bytes of the `.log` are, all of which were read and found good."""
+        self._seal.note_read(log, read_ms)
 
     def _remove_seal(self) -> None:
         self._seal.remove()

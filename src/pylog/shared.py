@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar, cast
+from uuid import UUID
 
 from pylog.checkpoint import read_damages
 from pylog.config import TopicConfig
@@ -23,6 +24,7 @@ from pylog.logfile import Damage, Slice
 from pylog.published import Entry, State
 from pylog.readable import ReadablePartition
 from pylog.recovery import producers_at
+from pylog.seal import NOBODY, Identity
 from pylog.segment import Segment
 from pylog.segment_files import LOG, SWAP
 from pylog.segments import Segments, logs_among
@@ -54,10 +56,12 @@ class SharedPartition(ReadablePartition):
     def __init__(
         self, files: Files, directory: str, topic: str, number: int, config: TopicConfig, *,
         find_entry: Callable[[], Entry | None], find_start: Callable[[], int] = lambda: 0,
+        topic_id: UUID = NOBODY.topic_id,
     ) -> None:  # fmt: skip
         super().__init__(directory, topic, number)
         self._files = files
         self._config = config
+        self._identity = Identity(topic_id, number) if topic_id != NOBODY.topic_id else NOBODY
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
         self._stable_offset = 0
         self._find_entry = find_entry
@@ -113,7 +117,10 @@ class SharedPartition(ReadablePartition):
 
     def _segment(self, base_offset: int) -> Segment:
         damages = tuple(Damage(*part) for part in self._damages.get(base_offset, ()))
-        return _SharedSegment(self._files, self.directory, base_offset, self._config, active=True, damages=damages)
+        return _SharedSegment(
+            self._files, self.directory, base_offset, self._config, active=True, damages=damages,
+            identity=self._identity,
+        )  # fmt: skip
 
     def _load_segments(self, *, anew: bool) -> None:
         """List the segments; each follows the growth of its files by itself."""
@@ -208,6 +215,13 @@ class SharedPartition(ReadablePartition):
                 "the log", path=segment.aborted.path, position=0, offset=start,
             )  # fmt: skip
         return super().aborted(start, upto)
+
+    def _check_followed(self, segment: Segment, end: int) -> None:
+        """See `ReadablePartition`. Where nobody has published, another program may have had the log, and our seals are
+        of the time before that.
+        """
+        if self._entry is not None:
+            super()._check_followed(segment, end)
 
     def check(self) -> None:
         """See `ReadablePartition.check`."""

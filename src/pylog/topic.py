@@ -8,7 +8,7 @@ import logging
 import uuid
 from contextlib import ExitStack
 
-from pylog.checkpoint import read_topic_id
+from pylog.checkpoint import read_topic_id, write_topic_id
 from pylog.config import TopicConfig
 from pylog.directories import DELETE, STRAY, Directories, remove_folder
 from pylog.directory import LogDirectory, folder_name, is_set_aside, set_aside
@@ -16,6 +16,7 @@ from pylog.errors import InconsistentTopicId, StorageError, UnknownTopicOrPartit
 from pylog.files import Files, join
 from pylog.partition import Partition
 from pylog.record import TopicPartition
+from pylog.seal import forget_seals
 from pylog.segments import base_offsets
 
 logger = logging.getLogger("pylog")
@@ -68,7 +69,7 @@ class Topic:
         home = self.home(number)
         files, path = home.files, join(home.path, folder_name(self.name, number))
         entry = home.entry(self.id, number)
-        partition = Partition(files, path, self.name, number, self.config, entry)
+        partition = Partition(files, path, self.name, number, self.config, entry, topic_id=self.id)
         is_there = self._settle_folder(home, path, number)
         try:
             checkpoint = home.checkpoint(self.name, number, entry)
@@ -101,7 +102,12 @@ class Topic:
         """
         files = home.files
         found = read_topic_id(files, path)
-        if found == self.id or (found is None and files.stat(path) is not None):
+        if found == self.id:
+            return True
+        if found is None and files.stat(path) is not None:
+            # Whose it was is not known any more: it is this topic's now, whatever its seals say.
+            forget_seals(files, path)
+            write_topic_id(files, path, self.id)
             return True
         if found is not None:
             if found not in self._removed:

@@ -17,6 +17,7 @@ from uuid import UUID
 from pylog.batch import Batch, Origin, encode, split
 from pylog.cleaner import clean
 from pylog.config import TopicConfig
+from pylog.damage import find_damage
 from pylog.directory import LogDirectory
 from pylog.errors import CorruptBatch
 from pylog.files import Files
@@ -24,7 +25,7 @@ from pylog.index import AbortedTxn
 from pylog.kernel import Record
 from pylog.partition import Partition
 from pylog.recovery import follow
-from pylog.repair import find_damage, repair
+from pylog.repair import repair
 from pylog.segment import Segment
 from pylog.segments import base_offsets
 from pylog.sequence import ProducerEntry, Producers

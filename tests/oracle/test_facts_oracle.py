@@ -42,6 +42,8 @@ OURS = {
     ("broker", "allow.network.file.systems"),
     ("broker", "flush.interval.ms"),
     ("broker", "max.open.files"),
+    ("broker", "scrub.interval.ms"),
+    ("broker", "scrub.io.max.bytes.per.second"),
     ("topic", "pylog.full.policy"),
 }
 LIMITS = {"INT": (-(2**31), 2**31 - 1), "LONG": (-(2**63), 2**63 - 1)}

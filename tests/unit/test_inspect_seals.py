@@ -56,6 +56,13 @@ def test_a_log_that_was_cut_between_batches(folder: Path) -> None:
     assert f"{name('.log')}: it was cut: {size} bytes are left of {5 * size}" in found(folder)
 
 
+def test_a_log_that_is_longer_than_it_was_sealed(folder: Path) -> None:
+    with (folder / name(".log")).open("ab") as file:
+        file.write(b"more")
+    assert not any("sealed" in line or "was cut" in line for line in found(folder))
+    assert found(folder) + found(folder, harmless=True) != []
+
+
 def test_a_segment_that_another_program_has_replaced_is_not_held_against_the_seal(folder: Path) -> None:
     """Kafka's cleaner knows nothing of seals."""
     path = folder / name(".log")
@@ -75,8 +82,10 @@ def test_a_damaged_seal_says_nothing(folder: Path) -> None:
 def test_the_dump_of_a_seal(folder: Path) -> None:
     (line,) = dump_segment(FILES, str(folder / name(".pylog-seal")))
     assert isinstance(line, SealEntry)
-    assert line.log_size == (folder / name(".log")).stat().st_size
-    assert str(line).startswith(f"baseOffset: 0 logSize: {line.log_size} indexSize: 32 indexCrc: ")
+    size = (folder / name(".log")).stat().st_size
+    assert line.log == (size, 0)
+    said = f"partition: 0 baseOffset: 0 nextOffset: {line.next_offset} logSize: {size} indexSize: 32 indexCrc: "
+    assert str(line).startswith(f"topicId: {line.topic_id} {said}")
     assert "txnindex" not in str(line)
 
 

@@ -17,7 +17,7 @@ from pylog.inspect import AbortedEntry, Checked, OffsetEntry, Problem, TimeEntry
 from pylog.kernel import Record
 from pylog.published import ENTRY_BYTES, Published, State
 from pylog.record import TopicPartition
-from pylog.seal import Mark, Seal, write_seal
+from pylog.seal import NOBODY, NOT_YET, Mark, Seal, write_seal
 from pylog.testing import FaultFiles
 
 NOW = 1_700_000_000_000
@@ -294,7 +294,7 @@ def test_a_disk_that_fails_under_a_listing_ends_the_check(directory: Directory) 
 
 
 def test_a_seal_whose_log_goes_meanwhile_says_nothing(directory: Directory) -> None:
-    seal = Seal(0, 5 * len(batch(0)), Mark(0, 0), Mark(12, 0), Mark(-1, 0))
+    seal = Seal(NOBODY, 0, 5, Mark(5 * len(batch(0)), 0), NOT_YET, Mark(0, 0), Mark(12, 0), Mark(-1, 0))
     write_seal(directory.files, name(0, ".pylog-seal"), seal).close()
     assert [problem.path for problem in directory.found()] == [name(0, ".timeindex")]
     inner = directory.files

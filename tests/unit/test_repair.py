@@ -16,11 +16,12 @@ from pylog.batch import encode, split
 from pylog.checkpoint import read_damages, write_damages
 from pylog.cli import main
 from pylog.config import TopicConfig
+from pylog.damage import Findings, find_damage
 from pylog.directory import LogDirectory
 from pylog.errors import CorruptBatch, ReadOnly, UnknownTopicOrPartition
 from pylog.files import Files, MemoryFiles
 from pylog.partition import Checkpoint, Partition
-from pylog.repair import Findings, copies_folder, find_damage, repair
+from pylog.repair import copies_folder, repair
 from pylog.segment_files import file_name
 from pylog.testing import CrashFiles
 

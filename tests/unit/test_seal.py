@@ -1,14 +1,17 @@
 """What a seal says of a segment's files, and when it says nothing."""
 
 import struct
+from uuid import UUID
 
 import pytest
 from crc32c import crc32c
 
 from pylog.files import MemoryFiles
-from pylog.seal import Mark, Seal, mark, read_seal, write_seal
+from pylog.seal import NOBODY, NOT_YET, Identity, Mark, Seal, mark, mark_of_log, read_seal, write_seal
 
-SEAL = Seal(5, 1000, Mark(16, 1), Mark(24, 2), Mark(-1, 0))
+WHOSE = Identity(UUID(int=7), 3)
+SEAL = Seal(WHOSE, 5, 12, Mark(1000, 9), 1_700_000_000_000, Mark(16, 1), Mark(24, 2), Mark(-1, 0))
+EMPTY = Seal(NOBODY, 6, 6, Mark(0, 0), NOT_YET, Mark(0, 0), Mark(0, 0), Mark(0, 0))
 
 
 def sealed() -> bytearray:
@@ -32,18 +35,18 @@ def test_what_was_written_is_read_and_a_second_one_takes_its_place() -> None:
     assert read_seal(files, "seal") is None
     write_seal(files, "seal", SEAL).close()
     assert read_seal(files, "seal") == SEAL
-    write_seal(files, "seal", Seal(6, 0, Mark(0, 0), Mark(0, 0), Mark(0, 0))).close()
-    assert read_seal(files, "seal") == Seal(6, 0, Mark(0, 0), Mark(0, 0), Mark(0, 0))
+    write_seal(files, "seal", EMPTY).close()
+    assert read_seal(files, "seal") == EMPTY
 
 
 def test_a_mark_is_of_what_is_there_now() -> None:
     files = MemoryFiles()
     assert mark(files, "index") == Mark(-1, 0)
     files.replace_file("index", b"abc")
-    assert mark(files, "index") == Mark(3, crc32c(b"abc"))
+    assert mark(files, "index") == mark_of_log(files, "index") == Mark(3, crc32c(b"abc"))
 
 
-@pytest.mark.parametrize("bit", range(0, 8 * 68, 31))
+@pytest.mark.parametrize("bit", range(0, 8 * 108, 31))
 def test_a_flipped_bit_says_nothing(bit: int) -> None:
     content = sealed()
     content[bit // 8] ^= 1 << bit % 8
@@ -56,7 +59,7 @@ def test_half_a_seal_says_nothing() -> None:
     assert [read(content[:size]) for size in range(len(content))] == [None] * len(content)
 
 
-@pytest.mark.parametrize(("position", "value"), [(0, b"QYLOGSEA"), (8, b"\x02\0\0\0")])
+@pytest.mark.parametrize(("position", "value"), [(0, b"QYLOGSEA"), (8, b"\x01\0\0\0")])
 def test_what_another_version_wrote_says_nothing(position: int, value: bytes) -> None:
     body = sealed()[:-4]
     body[position : position + len(value)] = value

@@ -11,10 +11,11 @@ import argparse
 import pylog
 from pylog.cli.arguments import Parser, add_log, examples, log_paths
 from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say, size_text
+from pylog.damage import Findings
 from pylog.directory import require_log
 from pylog.files import DiskFiles
 from pylog.recovery import Quarantined
-from pylog.repair import Findings
+from pylog.seal import CHANGED
 
 __all__ = ["add"]
 
@@ -86,11 +87,17 @@ def _show(findings: Findings, *, as_json: bool) -> None:
         for key, path in findings.indexes:
             line = {"type": "index", "topic": key.topic, "partition": key.partition, "path": path}
             print_line(json_line(line))
+        for key, path in findings.changed:
+            line = {"type": "changed", "topic": key.topic, "partition": key.partition, "path": path}
+            print_line(json_line(line))
         return
     if findings.damages:
         print_table(COLUMNS, [_row(damage) for damage in findings.damages])
     for key, path in findings.indexes:
         print_line(f"{key.topic}-{key.partition}: indexes that cannot be believed, to be written anew: {path}")
+    for key, path in findings.changed:
+        what = f"it is not what it was when it was read before: {CHANGED}; restore it from a replica or a backup"
+        print_line(f"{key.topic}-{key.partition}: {path}: {what}")
 
 
 def _row(damage: Quarantined) -> tuple[str, ...]:

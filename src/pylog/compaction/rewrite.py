@@ -78,14 +78,15 @@ def rewrite(
     """
     first = group[0][0]
     cleaned = Segment(
-        first.files, first.directory, first.base_offset, first.config, active=True, create=True, suffix=CLEANED
-    )
+        first.files, first.directory, first.base_offset, first.config, active=True, create=True, suffix=CLEANED,
+        identity=first.identity,
+    )  # fmt: skip
     try:
         for segment, end in group:
             # Of the whole segment, clean or dirty: its transaction index is written anew (KAFKA-13727).
             rules.transactions.add(aborted(segment.base_offset, end))
             yield from _copy(segment, cleaned, rules, tally)
-        cleaned.seal()
+        cleaned.seal(group[-1][1])
         cleaned.sync()
         # The age of a segment without timestamps, by which retention goes.
         first.files.set_modified(cleaned.path, group[-1][0].modified_ms() * 1_000_000)

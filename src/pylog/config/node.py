@@ -50,6 +50,10 @@ class NodeConfig(Config):
     """How many bytes of a partition a follower asks for at once."""
     replica_fetch_wait_max_ms: int = option(500, integer())
     """How long a leader may wait for records before it answers a follower."""
+    scrub_interval_ms: int = option(7 * 24 * 60 * 60 * 1000, long(-1))
+    """How often every byte of the sealed segments is read, in search of damage; -1: never. Not Kafka's."""
+    scrub_io_max_bytes_per_second: float = option(float(64 << 20), Rate())
+    """How many bytes of logs a second that reads at most. Not Kafka's."""
 
     @classmethod
     def from_kafka(cls, configs: Mapping[str, Any]) -> Self:

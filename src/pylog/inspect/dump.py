@@ -219,7 +219,11 @@ def _seal_lines(files: Files, path: str) -> Iterator[DumpLine]:
     if seal is None:
         yield Problem(path, 0, None, "it is no seal, or it is damaged", "it says nothing, and nothing is lost by it")
         return
-    yield SealEntry(seal.base_offset, seal.log_size, seal.index, seal.timeindex, seal.txnindex)
+    topic_id, partition = seal.identity
+    yield SealEntry(
+        topic_id, partition, seal.base_offset, seal.next_offset, seal.log, seal.read_ms, seal.index, seal.timeindex,
+        seal.txnindex,
+    )  # fmt: skip
 
 
 def _listing_lines(files: Files, path: str) -> Iterator[DumpLine]:

@@ -9,6 +9,7 @@ says nothing.
 """
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 from pylog.checkpoint import DAMAGES, read_damages
 from pylog.directory import closed_by_pylog
@@ -18,15 +19,30 @@ from pylog.inspect.segments import RESTORE, Span
 from pylog.inspect.texts import said
 from pylog.inspect.values import Problem
 from pylog.listing import LISTING, listed, parse_listing
-from pylog.seal import SEAL, mark, read_seal
+from pylog.seal import (
+    CHANGED,
+    INDEXES,
+    NOBODY,
+    NOT_YET,
+    SEAL,
+    Identity,
+    Seal,
+    mark,
+    mark_of_log,
+    read_seal,
+)  # fmt: skip
 
 __all__ = ["SEAL", "check_damages", "check_listing", "check_seal"]
 
+MISSING = "restore it from a replica or a backup, or let `pylog repair` give it up"
 REBUILT = "it is not used; `pylog repair` writes it anew from the log"
 
 
-def check_seal(files: Files, span: Span) -> Iterator[Problem]:
-    """Whether the files of a segment are still what they were when it was sealed."""
+def check_seal(files: Files, span: Span, identity: Identity, *, is_whole: bool) -> Iterator[Problem]:
+    """Whether the files of a segment are still what they were when it was sealed, as one of the partition `identity`.
+
+    `is_whole`: its batches are good, each in itself.
+    """
     path = span.path(SEAL)
     seal, log = read_seal(files, path), files.stat(span.path(".log"))
     if seal is None or seal.base_offset != span.base_offset:
@@ -35,17 +51,36 @@ def check_seal(files: Files, span: Span) -> Iterator[Problem]:
         return
     if log is None:
         return
-    found = []
-    if log.size < seal.log_size:
-        what = f"it was cut: {log.size} bytes are left of {seal.log_size}"
-        found.append(Problem(span.path(".log"), log.size, None, what, RESTORE))
-    for suffix, sealed in ((".index", seal.index), (".timeindex", seal.timeindex), (".txnindex", seal.txnindex)):
+    found = [*_log_problems(files, span, seal, log.size, identity, is_whole=is_whole)]
+    for suffix, sealed in zip(INDEXES, seal.indexes, strict=True):
         if mark(files, span.path(suffix)) != sealed:
             what = "it is not what it was when its segment was sealed"
             found.append(Problem(span.path(suffix), None, None, what, REBUILT))
-    replaced = log.size != seal.log_size and mark(files, span.path(".index")) != seal.index
-    if not replaced and files.stat(path) is not None:
+    replaced = log.size != seal.log.size and mark(files, span.path(".index")) != seal.index
+    # Read again: an owner that writes removes it first.
+    if not replaced and read_seal(files, path) == seal:
         yield from found
+
+
+def _log_problems(
+    files: Files, span: Span, seal: Seal, size: int, identity: Identity, *, is_whole: bool
+) -> Iterator[Problem]:
+    path = span.path(".log")
+    if NOBODY not in (seal.identity, identity) and seal.identity != identity:
+        topic_id, partition = seal.identity
+        what = f"it was sealed as a segment of partition {partition} of topic id {topic_id}"
+        yield Problem(path, None, None, what, f"put it back where it belongs, or remove {span.path(SEAL)}")
+    if size < seal.log.size:
+        what = f"it was cut: {size} bytes are left of {seal.log.size}"
+        yield Problem(path, size, None, what, RESTORE)
+    elif size == seal.log.size:
+        if span.end is not None and seal.next_offset < span.end:
+            what = f"the segment that began at offset {seal.next_offset} is missing: the next one begins at {span.end}"
+            yield Problem(path, size, seal.next_offset, what, MISSING)
+        if is_whole and seal.read_ms != NOT_YET and mark_of_log(files, path) != seal.log:
+            when = datetime.fromtimestamp(seal.read_ms / 1000, UTC)
+            what = f"every batch is good in itself, but it is not what it was on {when:%Y-%m-%d}: {CHANGED}"
+            yield Problem(path, None, None, what, RESTORE)
 
 
 def check_listing(files: Files, log_dir: str, folder: str, names: Sequence[str]) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ positions in the file of `path`; offsets are Kafka's absolute offsets.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from uuid import UUID
 
 from pylog.record import Header
 
@@ -193,10 +194,17 @@ class ProducerEntry:
 
 @dataclass(frozen=True, slots=True)
 class SealEntry:
-    """What the files of a segment were when it was sealed: bytes, and size and CRC of the indexes (-1: no file)."""
+    """What the files of a segment were when it was sealed, and whose: size and CRC of each (a size of -1: no file).
 
+    The CRC of the log is known only where `read_ms` says when its bytes were read (-1: not yet).
+    """
+
+    topic_id: UUID
+    partition: int
     base_offset: int
-    log_size: int
+    next_offset: int
+    log: tuple[int, int]
+    read_ms: int
     index: tuple[int, int]
     timeindex: tuple[int, int]
     txnindex: tuple[int, int]
@@ -204,7 +212,10 @@ class SealEntry:
     def __str__(self) -> str:
         marks = (("index", self.index), ("timeindex", self.timeindex), ("txnindex", self.txnindex))
         words = "".join(f" {name}Size: {size} {name}Crc: {crc}" for name, (size, crc) in marks if size >= 0)
-        return f"baseOffset: {self.base_offset} logSize: {self.log_size}{words}"
+        log = f" logCrc: {self.log[1]} readTime: {self.read_ms}" if self.read_ms >= 0 else ""
+        whose = f"topicId: {self.topic_id} partition: {self.partition} "
+        offsets = f"baseOffset: {self.base_offset} nextOffset: {self.next_offset} "
+        return f"{whose}{offsets}logSize: {self.log[0]}{log}{words}"
 
 
 @dataclass(frozen=True, slots=True)

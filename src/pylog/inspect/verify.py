@@ -32,6 +32,7 @@ from pylog.inspect.values import Checked, Problem, Totals
 from pylog.listing import LISTING
 from pylog.published import Published, State
 from pylog.record import TopicPartition
+from pylog.seal import NOBODY, Identity
 
 __all__ = ["log_bytes", "verify"]
 
@@ -247,7 +248,8 @@ def _partition(
     tally.partitions += 1
     bases = sorted(base for base, has in suffixes.items() if ".log" in has)
     said_end = state.next_offset if state is not None else None
-    end, epoch, is_whole = yield from _check_segments(files, folder, suffixes, bases, said_end, tally)
+    identity = Identity(topic_id, partition.partition) if topic_id is not None else NOBODY
+    end, epoch, is_whole = yield from _check_segments(files, folder, identity, suffixes, bases, said_end, tally)
     yield from _snapshots(files, folder, suffixes)
     yield from check_listing(files, log_dir, folder, names)
     yield from check_damages(files, folder)
@@ -260,7 +262,13 @@ def _partition(
 
 
 def _check_segments(
-    files: Files, folder: str, suffixes: dict[int, set[str]], bases: list[int], said_end: int | None, tally: _Tally
+    files: Files,
+    folder: str,
+    identity: Identity,
+    suffixes: dict[int, set[str]],
+    bases: list[int],
+    said_end: int | None,
+    tally: _Tally,
 ) -> Generator[Problem | Checked, None, tuple[int, int, bool]]:
     """Check the segments in order. Gives where the log ends, its last leader epoch, and whether all of it could be
     read.
@@ -284,7 +292,7 @@ def _check_segments(
             is_whole = False
             continue
         if SEAL in suffixes[base]:
-            yield from check_seal(files, span)
+            yield from check_seal(files, span, identity, is_whole=facts.damaged_from is None)
         tally.add(facts)
         end, epoch = facts.next_offset, facts.leader_epoch
         is_whole = is_whole and facts.damaged_from is None

@@ -1,0 +1,117 @@
+"""The background reading of everything that is sealed, so that bits that have rotted are known while a copy is left.
+
+Each segment is read once in `scrub.interval.ms`, at no more than `scrub.io.max.bytes.per.second`: batches,
+CRCs, offsets, epochs and indexes (`damage.look`), and the file as a whole. Where nothing is wrong its seal says from
+then on what the bytes are, and when they were read; so the next reading sees what no batch's own CRC covers, and a
+restart begins where the last one was. What is wrong is logged, and kept in `findings`; nothing is changed by it.
+(reliability: R5. Kafka reads nothing in the background.)
+"""
+
+import logging
+import threading
+
+from pylog.cleaner import Throttle
+from pylog.clock import Clock
+from pylog.config import NodeConfig
+from pylog.damage import NO_EPOCH, Findings, look
+from pylog.errors import Closed, PylogError
+from pylog.node import Node
+from pylog.partition import Partition
+from pylog.record import TopicPartition
+from pylog.seal import CHANGED
+from pylog.segment import Segment
+from pylog.worker import Worker
+
+logger = logging.getLogger("pylog")
+
+LOOK_EVERY_MS = 600_000
+"""How often is asked which segments are due: one that is new is read that soon."""
+
+
+class Scrubber:
+    """Reads the sealed segments of one node's partitions. Thread-safe."""
+
+    def __init__(self, node: Node, config: NodeConfig, clock: Clock) -> None:
+        self._node = node
+        self._clock = clock
+        self._interval_ms = config.scrub_interval_ms
+        self._throttle = Throttle(config.scrub_io_max_bytes_per_second)
+        self._found: dict[tuple[TopicPartition, int], Findings] = {}
+        self._stopped = threading.Event()
+        self._scrubbing = threading.Lock()
+        self._due: int | None = None
+        self._worker = Worker("pylog-scrubber", clock, lambda: self._due, self._work)
+
+    @property
+    def findings(self) -> Findings:
+        """What was wrong with the segments when they were read last."""
+        return sum((self._found[key] for key in sorted(self._found)), Findings())
+
+    def start(self) -> None:
+        """There may be something to read from now on."""
+        if self._interval_ms >= 0 and self._due is None:
+            self._due = self._clock.tick_ms() + LOOK_EVERY_MS
+            self._worker.wake()
+
+    def _work(self) -> None:
+        self.scrub()
+        self._due = self._clock.tick_ms() + LOOK_EVERY_MS
+
+    def scrub(self, *, everything: bool = False) -> Findings:
+        """Read what is due, or `everything` that is sealed; gives what is wrong, with that of earlier readings."""
+        with self._scrubbing:
+            there = set()
+            for partition in self._node.kept():
+                key = TopicPartition(partition.topic, partition.number)
+                sealed = partition.segments[:-1]
+                there |= {(key, segment.base_offset) for segment, _ in sealed}
+                for segment, end in sealed:
+                    if self._stopped.is_set():
+                        return self.findings
+                    if not partition.failed and (everything or self._is_due(segment)):
+                        self._scrub(key, partition, segment, end)
+            self._found = {place: found for place, found in self._found.items() if place in there}
+            return self.findings
+
+    def _is_due(self, segment: Segment) -> bool:
+        sealed = segment.sealed
+        return sealed is None or self._clock.wall_ms() >= sealed.read_ms + self._interval_ms
+
+    def _scrub(self, key: TopicPartition, partition: Partition, segment: Segment, end: int) -> None:
+        """Read one segment. What fails is of this one alone."""
+        try:
+            findings, log, _ = look(key, segment, end, NO_EPOCH, is_active=False, on_read=self._pause)
+            if not findings:
+                partition.note_read(segment, log, end, self._clock.wall_ms())
+        except PylogError as error:
+            if partition.has(segment) and not self._stopped.is_set():
+                logger.error("%s-%d: %s could not be read through: %s", *key, segment.path, error)
+            return
+        place = (key, segment.base_offset)
+        if findings and partition.has(segment) and self._found.get(place) != findings:
+            logger.error("%s-%d: %s", *key, said(findings))
+        self._found.pop(place, None)
+        if findings:
+            self._found[place] = findings
+
+    def _pause(self, size: int) -> None:
+        wait_ms = self._throttle.wait_ms(size, self._clock.tick_ms())
+        if self._stopped.wait(wait_ms / 1000 if wait_ms > 0 else 0):
+            raise Closed("this log is closed")
+
+    def close(self) -> None:
+        """Stop, in the middle of a file too."""
+        self._stopped.set()
+        self._worker.close()
+
+
+def said(findings: Findings) -> str:
+    """What is wrong, in words."""
+    parts = [
+        f"offsets {one.offset} to {one.next_offset - 1} are damaged ({one.path}, position {one.position}, "
+        f"{one.bytes_lost} bytes: {one.reason})"
+        for one in findings.damages
+    ]
+    parts += [f"the indexes of {path} cannot be believed" for _, path in findings.indexes]
+    parts += [f"{path} is not what it was when it was read before: {CHANGED}" for _, path in findings.changed]
+    return f"{'; '.join(parts)}. `pylog repair` shows what can be done; better restore it from a replica or a backup"
