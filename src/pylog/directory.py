@@ -19,7 +19,7 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -250,11 +250,10 @@ class LogDirectory:
         self._cleaner_offsets[key] = offset
         write_offsets(self.files, join(self.path, CLEANER_OFFSETS), self._cleaner_offsets)
 
-    def write_cleaning(self, key: TopicPartition, state: dict[str, Any]) -> None:
-        """Let other processes see what cleaning a partition has come to."""
-        states = read_cleanings(self.files, self.path)
-        states[folder_name(*key)] = state
-        self._replace_cleanings(states)
+    def write_cleanings(self, states: Mapping[TopicPartition, dict[str, Any]]) -> None:
+        """Let other processes see what cleaning these partitions has come to."""
+        new = {folder_name(*key): state for key, state in states.items()}
+        self._replace_cleanings(read_cleanings(self.files, self.path) | new)
 
     def _replace_cleanings(self, states: dict[str, dict[str, Any]]) -> None:
         self.files.replace_file(join(self.path, CLEANINGS), json.dumps(states, separators=(",", ":")).encode())

@@ -16,14 +16,15 @@ What is damaged is given up only when that is asked for: `find_damage`, `repair`
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from pylog.cleaner import Cleaned, Cleaning, Progress, Throttle, dirt
 from pylog.clock import Clock
 from pylog.config import NodeConfig
 from pylog.damage import Findings, find_damage
-from pylog.directory import folder_name
+from pylog.directory import LogDirectory, folder_name
 from pylog.errors import DiskFull, PylogError
 from pylog.files import join
 from pylog.node import Node
@@ -69,6 +70,7 @@ class Housekeeping:
         self._stopped = threading.Event()
         self._cleaning = threading.Lock()
         self._clean_due: int | None = None
+        self._unshown: set[TopicPartition] = set()
         self._shown_ms = 0
         self.scrubber = Scrubber(node, config, clock)
         self._worker = Worker("pylog-housekeeping", clock, self._next, self._work)
@@ -175,7 +177,9 @@ class Housekeeping:
                     if cleaned is not None:
                         done[key] = cleaned
         finally:
-            # Once: it asks every partition what waits to be removed.
+            # Once: all that is shown is in one file, and every partition is asked what waits to be removed.
+            with self._cleaning:
+                self._show()
             self.wake()
         return done
 
@@ -186,10 +190,13 @@ class Housekeeping:
 
     def _clean_dirtiest(self) -> None:
         partition = self._dirtiest()
-        if partition is not None:
-            self._clean(partition)
-            self._clean_due = self._clock.tick_ms()
-            self.wake()
+        if partition is None:
+            with self._cleaning:
+                self._show()
+            return
+        self._clean(partition)
+        self._clean_due = self._clock.tick_ms()
+        self.wake()
 
     def _dirtiest(self) -> Partition | None:
         best: Partition | None = None
@@ -256,20 +263,26 @@ class Housekeeping:
 
     def _note(self, key: TopicPartition, state: CleaningState) -> None:
         """Remember what cleaning has come to, and show it to other processes, at most every second."""
-        before = self.cleanings.get(key, CleaningState())
-        if state == before:
-            # All are shown in one file: where nothing was to be done, that is not written for each of them.
+        if state == self.cleanings.get(key, CleaningState()):
             return
         self.cleanings[key] = state
-        now = self._clock.tick_ms()
-        running = before.progress is not None and state.progress is not None
-        if running and now < self._shown_ms + SHOW_EVERY_MS:
-            return
-        self._shown_ms = now
-        try:
-            self.node.home(key).write_cleaning(key, asdict(state))
-        except PylogError as error:
-            logger.debug("what cleaning has come to cannot be shown: %s", error)
+        self._unshown.add(key)
+        if self._clock.tick_ms() >= self._shown_ms + SHOW_EVERY_MS:
+            self._show()
+
+    def _show(self) -> None:
+        """Let other processes see what has changed since the last time."""
+        self._shown_ms = self._clock.tick_ms()
+        unshown, self._unshown = self._unshown, set()
+        homes: dict[LogDirectory, dict[TopicPartition, dict[str, Any]]] = {}
+        for key in sorted(unshown & self.cleanings.keys()):
+            with suppress(PylogError):
+                homes.setdefault(self.node.home(key), {})[key] = asdict(self.cleanings[key])
+        for home, states in homes.items():
+            try:
+                home.write_cleanings(states)
+            except PylogError as error:
+                logger.debug("what cleaning has come to cannot be shown: %s", error)
 
     # --- damage ----------------------------------------------------------------------------------------------------
 
@@ -317,6 +330,7 @@ class Housekeeping:
         self._worker.close()
         self._cleaner.close()
         self.scrubber.close()
+        self._show()
 
 
 def _is_compacted(partition: Partition) -> bool:

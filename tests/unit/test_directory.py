@@ -342,7 +342,7 @@ def test_cleanings_that_cannot_be_read_are_none(content: bytes) -> None:
     directory = LogDirectory(files, "log", None)
     files.replace_file("log/.pylog-cleanings", content)
     assert read_cleanings(files, "log") == {}
-    directory.write_cleaning(key, {"end": 5})
+    directory.write_cleanings({key: {"end": 5}})
     assert read_cleanings(files, "log") == {"t-0": {"end": 5}}
     directory.forget("t", [0])
     assert read_cleanings(files, "log") == {}

@@ -6,6 +6,7 @@ import pylog
 from pylog import Record, TopicPartition, errors
 from pylog.batch import encode
 from pylog.config import NodeConfig
+from pylog.directory import CLEANINGS, read_cleanings
 from pylog.files import File, MemoryFiles
 from pylog.housekeeping import Housekeeping
 from pylog.message import NewTopic
@@ -152,3 +153,26 @@ def test_topics_come_and_go_while_housekeeping_never_rests() -> None:
         housekeeping = log.broker.housekeeping
         assert housekeeping._worker._thread is not None and housekeeping._worker._thread.is_alive()
         assert housekeeping._cleaner._thread is not None and housekeeping._cleaner._thread.is_alive()
+
+
+def test_what_cleaning_has_come_to_is_written_once_for_all_partitions(clock: SimClock) -> None:
+    replaced: list[str] = []
+
+    class Watched(MemoryFiles):
+        def replace_file(self, path: str, data: bytes) -> None:
+            replaced.append(path)
+            super().replace_file(path, data)
+
+    files = Watched()
+    with_many = make_node(files, clock)
+    with_many.create_topic(NewTopic("t", 20, {"cleanup.policy": "compact"}))
+    for number in range(20):
+        leader = with_many.writer("t", number)
+        leader.append(encode([Record(b"value", b"key", timestamp=NOW)], now_ms=NOW), NOW)
+        leader.advance()
+        leader.partition.roll(NOW)
+    keeping = Housekeeping(with_many, NodeConfig(), clock)
+    assert len(keeping.clean()) == 20
+    assert replaced.count(f"log/{CLEANINGS}") == 1
+    assert len(read_cleanings(files, "log")) == 20
+    keeping.close()
