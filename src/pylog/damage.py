@@ -69,7 +69,7 @@ def find_damage(partition: Partition) -> Findings:
     for segment, end in segments:
         is_active = segment is segments[-1][0]
         part, _, epoch = look(key, segment, end, epoch, is_active=is_active)
-        following = None if is_active else segment.lacks_follower(end)
+        following = segment.lacks_follower(end) if not is_active and end > partition.start_offset else None
         if following is not None:
             why = "the segment that followed is missing"
             lost = Quarantined(*key, segment.path, segment.size, 0, following, end, why)

@@ -85,8 +85,11 @@ class ReadablePartition:
         return None
 
     def _check_followed(self, segment: Segment, end: int) -> None:
-        """Whether what ends at `end` is followed by what followed it when it was sealed. Raises CorruptBatch."""
-        missing = segment.lacks_follower(end) if end < self.data_end_max else None
+        """Whether what ends at `end` is followed by what followed it when it was sealed. Raises CorruptBatch.
+
+        Below the start of the log a crash may leave any of the segments that were about to go.
+        """
+        missing = segment.lacks_follower(end) if self.start_offset < end < self.data_end_max else None
         if missing is not None:
             raise CorruptBatch(
                 f"the segment that began at offset {missing} is missing: the next one begins at {end}. Restore it "

@@ -17,13 +17,14 @@ from uuid import UUID
 from pylog.batch import Batch, Origin, encode, split
 from pylog.cleaner import clean
 from pylog.config import TopicConfig
-from pylog.damage import find_damage
+from pylog.damage import find_damage, look
 from pylog.directory import LogDirectory
 from pylog.errors import CorruptBatch
 from pylog.files import Files
 from pylog.index import AbortedTxn
 from pylog.kernel import Record
 from pylog.partition import Partition
+from pylog.record import TopicPartition
 from pylog.recovery import follow
 from pylog.repair import repair
 from pylog.segment import Segment
@@ -74,7 +75,7 @@ class Place:
         self.damaged = damaged
         self.directory = LogDirectory(files, "log", 1)
         entry = self.directory.entry(TOPIC_ID, 0)
-        self.partition = Partition(files, PATH, "t", 0, config, entry)
+        self.partition = Partition(files, PATH, "t", 0, config, entry, topic_id=TOPIC_ID)
         checkpoint = self.directory.checkpoint("t", 0, entry)
         if files.stat(PATH) is None or not (base_offsets(files, PATH) or checkpoint.durable_offset):
             self.partition.create(TOPIC_ID, NOW, start_offset=checkpoint.start_offset)
@@ -292,6 +293,14 @@ class Run:
         assert findings.damages and findings.indexes
         self.change(self.version, lambda: repair(self.partition, findings, "log-repaired/now/t-0", NOW))
 
+    def scrub(self) -> None:
+        """Read what is sealed, and note that it was read."""
+        key = TopicPartition("t", 0)
+        for segment, end in self.partition.segments[:-1]:
+            found = look(key, segment, end, -1, is_active=False)
+            assert not found.findings
+            self.partition.note_read(segment, found.log, end, NOW)
+
     def reopen(self) -> None:
         """A clean stop, and a start."""
         self.is_open = False
@@ -341,6 +350,8 @@ def _fault(place: Place, rows: tuple[Row, ...]) -> str:
         # What is damaged contradicts it in many ways; `recover` has read the rest.
         return ""
     partition.check()
+    if findings := find_damage(partition):
+        return f"the seals say what is not so: {findings}"
     end = partition.next_offset
     for offset, _, timestamp, _ in rows:
         piece = partition.read(offset, 1, upto=end)

@@ -135,6 +135,23 @@ def roll_on_demand(files: CrashFiles) -> Run:
 
 
 @workload
+def scrub(files: CrashFiles) -> Run:
+    """What was read through is cut, and written to again, and read through again."""
+    run = Run(files)
+    for _ in range(5):
+        run.append(1, 100)
+    run.scrub()
+    run.truncate(3)
+    run.append(1, 100)
+    run.scrub()
+    run.append(1, 100)
+    run.reopen()
+    run.append(1, 100)
+    run.scrub()
+    return run
+
+
+@workload
 def index_rebuild(files: CrashFiles) -> Run:
     """An index is gone, or nonsense, when the log is opened."""
     run = Run(files)

@@ -210,7 +210,7 @@ def test_records_that_are_appended_during_the_search_are_no_damage() -> None:
     parts = [*log.partition.segments[:-1], (active, end)]
 
     class Earlier:
-        topic, number, segments = "t", 0, parts
+        topic, number, segments, start_offset = "t", 0, parts, 0
 
     assert find_damage(Earlier()) == Findings()  # type: ignore[arg-type]
 

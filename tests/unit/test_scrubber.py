@@ -396,6 +396,19 @@ def test_compaction_and_retention_leave_no_segment_missing(log: pylog.Log) -> No
     assert problems(log) == []
 
 
+def test_what_a_crash_leaves_below_the_start_is_no_loss(log: pylog.Log) -> None:
+    """Two segments were about to go, and one of them has."""
+    log.delete_records({KEY: 8})
+    kill(log)
+    lose(log, 4)
+    with pylog.open(log.path) as again:
+        assert not again.find_damage()
+        assert again.topic("t")[0].read(8, 1000)
+        with again.consumer() as consumer:
+            assert consumer.offsets_for_times({KEY: NOW + 5}) == {KEY: None}
+    assert problems(log) == []
+
+
 def test_a_gap_behind_a_segment_that_was_closed_is_no_segment_missing(tmp_path: Path, clock: SimClock) -> None:
     """A follower gets batches with gaps between them; here one begins a segment, and a reader knows an older seal."""
     with opened(tmp_path / "log", clock) as log:

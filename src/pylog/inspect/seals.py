@@ -38,10 +38,10 @@ MISSING = "restore it from a replica or a backup, or let `pylog repair` give it 
 REBUILT = "it is not used; `pylog repair` writes it anew from the log"
 
 
-def check_seal(files: Files, span: Span, identity: Identity, *, is_whole: bool) -> Iterator[Problem]:
+def check_seal(files: Files, span: Span, identity: Identity, *, start: int, is_whole: bool) -> Iterator[Problem]:
     """Whether the files of a segment are still what they were when it was sealed, as one of the partition `identity`.
 
-    `is_whole`: its batches are good, each in itself.
+    `start`: where the log starts; `is_whole`: the batches are good, each in itself.
     """
     path = span.path(SEAL)
     seal, log = read_seal(files, path), files.stat(span.path(".log"))
@@ -51,7 +51,7 @@ def check_seal(files: Files, span: Span, identity: Identity, *, is_whole: bool) 
         return
     if log is None:
         return
-    found = [*_log_problems(files, span, seal, log.size, identity, is_whole=is_whole)]
+    found = [*_log_problems(files, span, seal, log.size, identity, start=start, is_whole=is_whole)]
     for suffix, sealed in zip(INDEXES, seal.indexes, strict=True):
         if mark(files, span.path(suffix)) != sealed:
             what = "it is not what it was when its segment was sealed"
@@ -63,7 +63,7 @@ def check_seal(files: Files, span: Span, identity: Identity, *, is_whole: bool) 
 
 
 def _log_problems(
-    files: Files, span: Span, seal: Seal, size: int, identity: Identity, *, is_whole: bool
+    files: Files, span: Span, seal: Seal, size: int, identity: Identity, *, start: int, is_whole: bool
 ) -> Iterator[Problem]:
     path = span.path(".log")
     if NOBODY not in (seal.identity, identity) and seal.identity != identity:
@@ -74,7 +74,7 @@ def _log_problems(
         what = f"it was cut: {size} bytes are left of {seal.log.size}"
         yield Problem(path, size, None, what, RESTORE)
     elif size == seal.log.size:
-        if span.end is not None and seal.next_offset < span.end:
+        if span.end is not None and max(seal.next_offset, start) < span.end:
             what = f"the segment that began at offset {seal.next_offset} is missing: the next one begins at {span.end}"
             yield Problem(path, size, seal.next_offset, what, MISSING)
         if is_whole and seal.read_ms != NOT_YET and mark_of_log(files, path) != seal.log:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 from pylog.checkpoint import DAMAGES, read_epochs, read_offsets, read_topic_id
@@ -86,6 +87,14 @@ class _Promises:
             return None
         entry = self.published.find(topic_id, partition)
         return entry.read() if entry is not None else None
+
+
+class _Said(NamedTuple):
+    """What is known of a partition besides the files of its segments: whose it is, where it starts and ends."""
+
+    identity: Identity
+    start: int
+    end: int | None
 
 
 def verify(files: Files, log_dir: str, *, topic: str | None = None) -> Iterator[Problem | Checked | Totals]:
@@ -247,9 +256,12 @@ def _partition(
     yield from _strangers(folder, names, suffixes)
     tally.partitions += 1
     bases = sorted(base for base, has in suffixes.items() if ".log" in has)
-    said_end = state.next_offset if state is not None else None
-    identity = Identity(topic_id, partition.partition) if topic_id is not None else NOBODY
-    end, epoch, is_whole = yield from _check_segments(files, folder, identity, suffixes, bases, said_end, tally)
+    said = _Said(
+        Identity(topic_id, partition.partition) if topic_id is not None else NOBODY,
+        later.start_offset if later is not None else promises.offsets[START_OFFSETS].get(partition, 0),
+        state.next_offset if state is not None else None,
+    )
+    end, epoch, is_whole = yield from _check_segments(files, folder, said, suffixes, bases, tally)
     yield from _snapshots(files, folder, suffixes)
     yield from check_listing(files, log_dir, folder, names)
     yield from check_damages(files, folder)
@@ -262,13 +274,7 @@ def _partition(
 
 
 def _check_segments(
-    files: Files,
-    folder: str,
-    identity: Identity,
-    suffixes: dict[int, set[str]],
-    bases: list[int],
-    said_end: int | None,
-    tally: _Tally,
+    files: Files, folder: str, said: _Said, suffixes: dict[int, set[str]], bases: list[int], tally: _Tally
 ) -> Generator[Problem | Checked, None, tuple[int, int, bool]]:
     """Check the segments in order. Gives where the log ends, its last leader epoch, and whether all of it could be
     read.
@@ -277,7 +283,7 @@ def _check_segments(
     is_whole = True
     for number, base in enumerate(bases):
         is_last = number + 1 == len(bases)
-        span = Span(folder, base, max(base, end), None if is_last else bases[number + 1], said_end)
+        span = Span(folder, base, max(base, end), None if is_last else bases[number + 1], said.end)
         if base > end:
             what = f"no segment has the offsets {end} to {base - 1}"
             advice = "after compaction that is as it should be; otherwise a file is missing: restore it"
@@ -292,7 +298,7 @@ def _check_segments(
             is_whole = False
             continue
         if SEAL in suffixes[base]:
-            yield from check_seal(files, span, identity, is_whole=facts.damaged_from is None)
+            yield from check_seal(files, span, said.identity, start=said.start, is_whole=facts.damaged_from is None)
         tally.add(facts)
         end, epoch = facts.next_offset, facts.leader_epoch
         is_whole = is_whole and facts.damaged_from is None
