@@ -1,16 +1,16 @@
 """Records on their way to becoming a batch: one open batch a partition, and closed ones waiting to be sent in order.
 
 A batch is closed when the next record does not fit into `batch_size`, when its first record has waited for `linger_ms`,
-or when someone flushes. Without linger it is closed at once, or with the answer to an earlier batch of its partition,
-where that is outstanding: what cannot be durable before is sent in one piece behind it (Nagle, RFC 896). It enters its
-partition's queue in the same call that closed it, so batches of a partition cannot overtake each other. A record is
-encoded when it is added: what waits is bytes, and sizes are exact.
+or when someone flushes; it enters its partition's queue then. Without linger it enters that with its first record, and
+is closed when whoever carries it asks what is in it: at once, or when an earlier batch of the partition is durable, and
+what was sent meanwhile goes in one piece. So batches of a partition cannot overtake each other. A record is encoded
+when it is added: what waits is bytes, and sizes are exact.
 
 A data structure: no thread, no lock (the producer holds one around it), no clock. What `sending` does without that
 lock is to add records to the batches in `routes`.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
 
 from pylog.future import Future
@@ -26,10 +26,9 @@ class Accumulator(OpenBatches):
         self._batch_size = batch_size
         self._linger_ms = linger_ms
         self._open: dict[TopicPartition, ProducerBatch] = {}
-        self._closed: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self._ready: dict[TopicPartition, deque[ProducerBatch]] = {}
         self.unanswered: set[ProducerBatch] = set()
-        """The batches that were closed and not released."""
-        self._unanswered_of: Counter[TopicPartition] = Counter()
+        """The batches that were ready and not released."""
 
     def route(self, topic: str, partitions: int) -> Route:
         """The route of a topic that has so many partitions now."""
@@ -51,24 +50,22 @@ class Accumulator(OpenBatches):
     ) -> tuple[Future[RecordMetadata], bool]:
         """Put a record into its partition's open batch; gives its future and whether a batch is ready now."""
         batch = self._open.get(where)
-        closed = False
         if batch is not None:
             future = self.append(batch, value, key, timestamp, headers)
             if future is not None:
                 return future, False
-            self._close(batch)
-            closed = True
+            self._close_due(batch)
         batch = ProducerBatch(where, self._batch_size, tick_ms + self._linger_ms)
         future = self.append(batch, value, key, timestamp, headers)
         assert future is not None, "the first record always fits"
         # Batches are opened in the order in which they fall due, which is the order of a dict.
         self._open[where] = batch
-        if batch.size >= self._batch_size or (self._linger_ms == 0 and where not in self._unanswered_of):
-            self._close(batch)
-            closed = True
-        else:
-            self._place(where, batch)
-        return future, closed
+        self._place(where, batch)
+        if self._linger_ms == 0:
+            self._queue(batch)
+        elif batch.size >= self._batch_size:
+            self._close_due(batch)
+        return future, where in self._ready
 
     @property
     def next_due_ms(self) -> int | None:
@@ -83,44 +80,46 @@ class Accumulator(OpenBatches):
         for batch in list(self._open.values()):
             if tick_ms is not None and batch.due_ms > tick_ms:
                 break
-            self._close(batch)
-        return list(self._closed)
+            self._close_due(batch)
+        return list(self._ready)
 
     def ready(self, key: TopicPartition) -> int:
-        """How many closed batches of a partition wait to be taken."""
-        return len(self._closed.get(key, ()))
+        """How many batches of a partition wait to be taken."""
+        return len(self._ready.get(key, ()))
 
     def take(self, key: TopicPartition) -> ProducerBatch | None:
-        """The next closed batch of a partition, in order; None when there is none."""
-        queue = self._closed.get(key)
+        """The next batch of a partition that is ready, in order; None when there is none."""
+        queue = self._ready.get(key)
         if not queue:
             return None
         batch = queue.popleft()
         if not queue:
-            del self._closed[key]
+            del self._ready[key]
         return batch
 
-    def release(self, batch: ProducerBatch) -> bool:
-        """The batch was answered: its bytes are free. Gives whether another one of its partition is ready by that."""
+    def is_open(self, batch: ProducerBatch) -> bool:
+        """Whether records may still be added to a batch."""
+        return self._open.get(batch.key) is batch
+
+    def close(self, batch: ProducerBatch) -> None:
+        """From now on nobody adds to the batch."""
+        if self.is_open(batch):
+            self._place(batch.key, None)
+            del self._open[batch.key]
+
+    def release(self, batch: ProducerBatch) -> None:
+        """The batch was answered: its bytes are free."""
         self.free(batch)
         self.unanswered.discard(batch)
-        key = batch.key
-        self._unanswered_of[key] -= 1
-        if self._unanswered_of[key]:
-            return False
-        del self._unanswered_of[key]
-        held = self._open.get(key) if self._linger_ms == 0 else None
-        if held is not None:
-            self._close(held)
-        return held is not None
 
-    def _close(self, batch: ProducerBatch) -> None:
-        # First of all nobody may add to it any more.
-        self._place(batch.key, None)
-        del self._open[batch.key]
-        self._closed.setdefault(batch.key, deque()).append(batch)
+    def _close_due(self, batch: ProducerBatch) -> None:
+        self.close(batch)
+        if self._linger_ms > 0:
+            self._queue(batch)
+
+    def _queue(self, batch: ProducerBatch) -> None:
+        self._ready.setdefault(batch.key, deque()).append(batch)
         self.unanswered.add(batch)
-        self._unanswered_of[batch.key] += 1
 
     def _place(self, key: TopicPartition, batch: ProducerBatch | None) -> None:
         route = self.routes.get(key.topic)

@@ -213,6 +213,10 @@ class Broker:
     # --- produce ---------------------------------------------------------------------------------------------------
 
     def _produce(self, message: Produce) -> Future[Produced]:
+        if self._flush == "sync" and len(message.parts) == 1:
+            gate = self._gate_of(message.parts[0])
+            if gate is not None:
+                return self._commit(gate, message)
         leaders: list[Leader | None] = []
         parts: list[ProducedPart] = []
         for asked in message.parts:
@@ -220,9 +224,6 @@ class Broker:
             leaders.append(leader)
             parts.append(part)
         produced = Produced(parts)
-        alone = leaders[0] if len(leaders) == 1 else None
-        if alone is not None and not alone.has_followers and self._owes_sync(alone.partition, parts[0]):
-            return self._commit(alone, produced, message)
         waiting = set()
         for index, leader in enumerate(leaders):
             if leader is not None and not self._made_visible(leader, parts[index]):
@@ -305,34 +306,70 @@ class Broker:
 
     # --- group commit ----------------------------------------------------------------------------------------------
 
-    def _commit(self, leader: Leader, produced: Produced, message: Produce) -> Commit:
-        gate, needs_all = self._gate(leader.partition), message.acks == ACKS_ALL
-        commit = Commit(gate, leader, produced, needs_all=needs_all, timeout_ms=message.timeout_ms)
+    def _gate_of(self, part: ProducePart) -> Gate | None:
+        """Where appends to a partition wait for each other; None where each of them goes by itself: with followers,
+        who wait for the bytes, or where it may have to wait until there is room.
+        """
+        try:
+            leader = self.node.writer(part.topic, part.partition)
+        except PylogError:
+            return None
+        if leader.has_followers or leader.partition.config.is_bounded:
+            return None
+        gate = self._gates.get(leader.partition)
+        if gate is None:
+            with self._making_gate:
+                gate = self._gates.setdefault(leader.partition, Gate(self._settle, self._answer, self._commits.call))
+        return gate
+
+    def _commit(self, gate: Gate, message: Produce) -> Commit:
+        needs_all = message.acks == ACKS_ALL
+        commit = Commit(gate, message.parts[0], needs_all=needs_all, timeout_ms=message.timeout_ms)
         gate.join(commit)
         if not needs_all:
             gate.call_thread()
         return commit
 
-    def _gate(self, partition: Partition) -> Gate:
-        gate = self._gates.get(partition)
-        if gate is None:
-            with self._making_gate:
-                gate = self._gates.setdefault(partition, Gate(self._settle, self._answer, self._commits.call))
-        return gate
-
     def _settle(self, group: list[Commit]) -> None:
-        self._make_durable(group[0].leader.partition, [commit.part for commit in group])
-        for leader in {commit.leader for commit in group if commit.part.error is None}:
-            self._advance(leader)
+        appended: dict[Leader, list[ProducedPart]] = {}
+        for commit in group:
+            if commit.part is None and commit.broken is None:
+                self._append_late(commit)
+            if commit.part is not None and commit.part.error is None and commit.leader is not None:
+                appended.setdefault(commit.leader, []).append(commit.part)
+        for leader, parts in appended.items():
+            self._note_append(leader.partition)
+            self._make_durable(leader.partition, parts)
+            if any(part.error is None for part in parts):
+                self._advance(leader)
+
+    def _append_late(self, commit: Commit) -> None:
+        asked = commit.asked
+        if commit.begun:
+            error = DurabilityUnknown(
+                f"appending to {asked.topic}-{asked.partition} was interrupted: whether the records are there is not "
+                "known; read from the end, or send them again if twice does no harm"
+            )
+            commit.part = ProducedPart(asked.topic, asked.partition, error)
+            return
+        commit.begun = True
+        try:
+            commit.leader, commit.part = self._append(asked, commit.timeout_ms)
+        except Exception as error:  # noqa: BLE001
+            # Of this one alone: others are in the group.
+            commit.broken = error
 
     def _answer(self, commit: Commit) -> None:
         part, leader = commit.part, commit.leader
-        if part.error is not None or not commit.needs_all or self._is_visible(leader, part):
-            commit.set_result(commit.produced)
-            return
-        deadline = self._clock.tick_ms() + commit.timeout_ms
-        parked = self._parking.produce(commit.produced, [leader], {0}, deadline)
-        parked.add_done_callback(lambda done: commit.set_result(done.result()))
+        if part is None:
+            assert commit.broken is not None, "an append was answered before it was done"
+            commit.set_exception(commit.broken)
+        elif part.error is not None or leader is None or not commit.needs_all or self._is_visible(leader, part):
+            commit.set_result(Produced([part]))
+        else:
+            deadline = self._clock.tick_ms() + commit.timeout_ms
+            parked = self._parking.produce(Produced([part]), [leader], {0}, deadline)
+            parked.add_done_callback(lambda done: commit.set_result(done.result()))
 
     # --- fetch -----------------------------------------------------------------------------------------------------
 

@@ -1,17 +1,19 @@
-"""Group commit: appends of one partition wait together until one sync has made them durable.
+"""Group commit: what is appended to one partition waits together, is written together, and made durable by one sync.
 
-    append   join     lead: gather -> sync -> answer        callers that wait: the first leads, the others sleep
-    append   join     .                                     callers with a callback: a thread leads for them
+    join     lead: gather -> append each -> sync -> answer        callers that wait: the first leads, the others sleep
+    join     .                                                    callers with a callback: a thread leads for them
 
-An append is in the file when it joins. Whoever waits for an answer and finds nobody at it leads: it syncs for all who
-have joined by then, and lets one of those who have joined since lead the next group. So a single caller syncs by
-itself, in its own thread; the thread here exists for answers that nobody waits for: those of producers.
+Nobody writes before he leads, or there would be as many waits for the partition's lock as callers. Whoever waits for an
+answer and finds nobody at it leads: he appends and syncs for all who have joined by then, and lets one of those who
+have joined since lead the next group. So a single caller does all of it himself, in his own thread; the thread here
+exists for answers that nobody waits for. A producer's batch may get more records until it is appended.
 
 Before it syncs, a leader of more than one gathers: it yields until as many have joined as the last time, or a third of
 what a sync takes has passed. Without that two half groups take turns.
 
-Invariants: a group is what had joined before its sync began; it is answered once, outside the lock, also when the
-sync fails; an interrupted leader leaves those it has not answered to the next one.
+Invariants: batches are appended once, in the order in which they joined; a group is what had joined before its first
+append; it is answered once, outside the lock, also when the sync fails; an interrupted leader leaves those it has not
+answered to the next one, and what he may or may not have appended is DurabilityUnknown.
 """
 
 import logging
@@ -23,31 +25,32 @@ from contextlib import ExitStack, suppress
 from queue import SimpleQueue
 
 from pylog.future import Future
-from pylog.message import Produced, ProducedPart
+from pylog.message import Produced, ProducedPart, ProducePart
 from pylog.replica import Leader
 
 logger = logging.getLogger("pylog")
 
 
 class Commit(Future[Produced]):
-    """The answer to a Produce of one part, which is in the file: whoever waits for it makes it durable."""
+    """The answer to a Produce of one part: whoever waits for it has it appended and made durable."""
 
-    __slots__ = ("_gate", "leader", "needs_all", "produced", "timeout_ms", "wake")
+    __slots__ = ("_gate", "asked", "begun", "broken", "leader", "needs_all", "part", "timeout_ms", "wake")
 
-    def __init__(self, gate: "Gate", leader: Leader, produced: Produced, *, needs_all: bool, timeout_ms: int) -> None:
+    def __init__(self, gate: "Gate", asked: ProducePart, *, needs_all: bool, timeout_ms: int) -> None:
         super().__init__()
         self._gate = gate
-        self.leader = leader
-        self.produced = produced
+        self.asked = asked
         self.needs_all = needs_all
         self.timeout_ms = timeout_ms
+        self.begun = False
+        """Whether it may have been appended."""
+        self.leader: Leader | None = None
+        self.part: ProducedPart | None = None
+        """What became of it, once that is known."""
+        self.broken: Exception | None = None
+        """What kept it from being appended, where that is no answer."""
         self.wake: Callable[[], None] | None = None
         """Wakes one of those who wait for this answer, to lead."""
-
-    @property
-    def part(self) -> ProducedPart:
-        """What became of the part."""
-        return self.produced.parts[0]
 
     def add_done_callback(self, fn: Callable[[Future[Produced]], object]) -> None:
         """See `Future.add_done_callback`: a thread sees to it that the answer comes."""
@@ -56,6 +59,9 @@ class Commit(Future[Produced]):
             self._gate.call_thread()
 
     def _wait(self, timeout: float | None) -> None:
+        self._gate.lead()
+        if self._done:
+            return
         deadline = None if timeout is None else time.monotonic() + timeout
         asleep = threading.Lock()
         asleep.acquire()
@@ -85,8 +91,8 @@ class Commit(Future[Produced]):
 
 
 class Gate:
-    """Where the appends of one partition wait. `settle` makes a group durable and visible, `answer` completes one of
-    it; `call` lets a thread call `lead`.
+    """Where the appends to one partition wait. `settle` appends a group, makes it durable and visible, `answer`
+    completes one of it; `call` lets a thread call `lead`.
     """
 
     def __init__(
@@ -102,7 +108,7 @@ class Gate:
         self._sync_seconds = 0.0
 
     def join(self, commit: Commit) -> None:
-        """Let `commit`, whose records are in the file, be of the next group."""
+        """Let `commit` be of the next group."""
         self._joined.append(commit)
 
     def lead(self) -> None:

@@ -8,6 +8,7 @@ The values are slotted and by convention never changed after they were sent.
 """
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -38,9 +39,17 @@ class Session:
 class ProducePart:
     topic: str
     partition: int
-    batch: Batch
+    given: Batch | Callable[[], Batch]
+    """The records, or what gives them when they are needed: until then a producer may add to them."""
     topic_id: uuid.UUID = NO_ID
     """Which topic of that name is meant: another one made since answers UnknownTopicId (KIP-516)."""
+
+    @property
+    def batch(self) -> Batch:
+        """The records: from now on they are what they are."""
+        if not isinstance(self.given, Batch):
+            self.given = self.given()
+        return self.given
 
 
 @dataclass(slots=True)

@@ -3,16 +3,16 @@
 A record is encoded as it is sent, into the open batch of its partition: `sending` does that. Whatever else there is to
 do for a record is done here, under the producer's lock.
 
-The thread that fills a batch ships it, or the one that brings the answer which it waited for; a thread of the
-producer's own exists only for `linger_ms`. Shipping a partition's batches happens under that partition's ship lock, so
-they keep their order. While one thread ships, the others go on, until so many batches wait that they have to wait too.
-A full buffer (`buffer_memory`) makes `send` wait up to `max_block_ms`.
+The thread that fills a batch ships it; a thread of the producer's own exists only for `linger_ms`. Without linger the
+first record of a batch ships it, and others may follow until it is asked for. Shipping a partition's batches happens
+under that partition's ship lock, so they keep their order. While one thread ships, the others go on, until so many
+batches wait that they have to wait too. A full buffer (`buffer_memory`) makes `send` wait up to `max_block_ms`.
 (Kafka: KafkaProducer, RecordAccumulator, Sender.)
 """
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 from uuid import UUID
@@ -179,16 +179,15 @@ class Producer(Sender):
         with self._lock:
             return self._accumulator.take(key)
 
-    def _send_batch(self, batch: ProducerBatch, sealed: Batch | None = None) -> None:
+    def _send_batch(self, batch: ProducerBatch, sealed: Batch | Callable[[], Batch] | None = None) -> None:
         try:
             if sealed is None:
-                sealed = seal(batch.close(), codec=self._codec, level=self._level)
+                # One that is open is closed when it leaves, by whoever carries it.
+                late = self._accumulator.is_open(batch)
+                sealed = (lambda: self._seal(batch)) if late else self._seal(batch)
             topic_id = self._cluster.topic(batch.key.topic).id
-            message = Produce(
-                [ProducePart(batch.key.topic, batch.key.partition, sealed, topic_id)],
-                acks=self.config.acks,
-                timeout_ms=self.config.request_timeout_ms,
-            )
+            part = ProducePart(batch.key.topic, batch.key.partition, sealed, topic_id)
+            message = Produce([part], acks=self.config.acks, timeout_ms=self.config.request_timeout_ms)
             answer: Future[Produced] = self._cluster.send(self._cluster.leader(batch.key), message)
         except BaseException as error:
             self._settle(batch, error, None)
@@ -196,9 +195,17 @@ class Producer(Sender):
                 raise
             # An error is for the futures: this thread may be the one that lingers, or another sender's.
             return
-        answer.add_done_callback(lambda done: self._answered(batch, sealed, topic_id, done))
+        batch.delivery.carrier = answer
+        answer.add_done_callback(lambda done: self._answered(batch, part.given, topic_id, done))
 
-    def _answered(self, batch: ProducerBatch, sealed: Batch, topic_id: UUID, answer: Future[Produced]) -> None:
+    def _seal(self, batch: ProducerBatch) -> Batch:
+        with self._lock:
+            self._accumulator.close(batch)
+        return seal(batch.close(), codec=self._codec, level=self._level)
+
+    def _answered(
+        self, batch: ProducerBatch, sealed: Batch | Callable[[], Batch], topic_id: UUID, answer: Future[Produced]
+    ) -> None:
         error = answer.exception()
         produced = answer.result() if error is None else None
         if produced is not None and isinstance(produced.parts[0].error, UnknownTopicId):
@@ -225,6 +232,9 @@ class Producer(Sender):
             if error is not None:
                 if isinstance(error, PylogError):
                     self._cluster.heard(batch.key, error)
+                with self._lock:
+                    # What refused it may not have looked at it.
+                    self._accumulator.close(batch)
                 batch.delivery.fail(error)
         except Exception:
             # A callback of the user's. It runs in whatever thread brought the answer, which has others to bring
@@ -233,10 +243,8 @@ class Producer(Sender):
         finally:
             self._answering.depth = outer
             with self._lock:
-                more = self._accumulator.release(batch)
+                self._accumulator.release(batch)
                 self._freed.notify_all()
-            if more:
-                self._ship(batch.key)
 
     def _next_due(self) -> int | None:
         with self._lock:

@@ -53,41 +53,35 @@ def test_a_batch_is_filled_to_its_last_byte() -> None:
 
 def test_a_record_larger_than_a_batch_goes_alone() -> None:
     accumulator = Accumulator(batch_size=100, linger_ms=10)
-    assert fill(accumulator, A, b"a", b"x" * 500, b"b") == [False, True, False]
+    assert fill(accumulator, A, b"a", b"x" * 500, b"b") == [False, True, True]
     accumulator.close_due()
     assert taken(accumulator, A) == [[b"a"], [b"x" * 500], [b"b"]]
 
 
-def test_without_linger_a_record_is_ready_unless_an_earlier_one_has_no_answer() -> None:
+def test_without_linger_the_first_record_makes_a_batch_ready_and_others_may_follow() -> None:
     accumulator = Accumulator(batch_size=1000, linger_ms=0)
-    assert fill(accumulator, A, b"a", b"b", b"c") == [True, False, False]
+    assert fill(accumulator, A, b"a") == [True]
     assert fill(accumulator, B, b"d") == [True]
     first = accumulator.take(A)
     assert first is not None and accumulator.take(A) is None
     assert accumulator.next_due_ms is None
-    assert accumulator.release(first)
-    assert accumulator.ready(A) == 1
-    second = accumulator.take(A)
-    assert second is not None and second.close()[1] == 2
-    assert not accumulator.release(second)
+    assert fill(accumulator, A, b"b", b"c") == [False, False]
+    assert accumulator.is_open(first) and accumulator.unanswered > {first}
+    accumulator.close(first)
+    assert not accumulator.is_open(first) and first.close()[1] == 3
     assert fill(accumulator, A, b"e") == [True]
+    accumulator.close(first)
+    accumulator.release(first)
+    assert taken(accumulator, A) == [[b"e"]]
 
 
-def test_what_is_full_is_ready_whatever_has_no_answer() -> None:
+def test_without_linger_what_is_full_is_followed_by_the_next_batch() -> None:
     accumulator = Accumulator(batch_size=HEADER_BYTES + 2 * size_of(b"x" * 100), linger_ms=0)
-    assert fill(accumulator, A, *[b"x" * 100] * 5) == [True, False, False, True, False]
-    first, second = accumulator.take(A), accumulator.take(A)
-    assert first is not None and second is not None
-    assert not accumulator.release(first)
-    assert accumulator.release(second)
-    assert taken(accumulator, A) == [[b"x" * 100] * 2]
-
-
-def test_what_waits_for_an_answer_can_be_flushed() -> None:
-    accumulator = Accumulator(batch_size=1000, linger_ms=0)
-    fill(accumulator, A, b"a", b"b")
+    assert fill(accumulator, A, *[b"x" * 100] * 5) == [True, False, True, False, True]
+    assert accumulator.ready(A) == 3
     assert accumulator.close_due() == [A]
-    assert taken(accumulator, A) == [[b"a"], [b"b"]]
+    assert [len(batch) for batch in taken(accumulator, A)] == [2, 2, 1]
+    assert accumulator.bytes_waiting == 0 and not accumulator.unanswered
 
 
 def test_batches_fall_due_in_the_order_in_which_they_were_opened() -> None:

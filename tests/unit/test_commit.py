@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 import pylog
-from pylog import Record
+from pylog import Record, errors
+from pylog.batch import Batch, encode
 from pylog.commit import Commit, CommitThread, Gate
-from pylog.message import Produced, ProducedPart
+from pylog.message import Produce, Produced, ProducedPart, ProducePart, Session
 
 SECONDS = 20
 
@@ -24,16 +25,17 @@ class Log:
         self.gate = Gate(self._settle, self._answer, self.called.append)
 
     def _settle(self, group: list[Commit]) -> None:
-        self.groups.append([commit.part.base_offset for commit in group])
+        self.groups.append([commit.part.base_offset for commit in group if commit.part is not None])
         self.during()
 
     @staticmethod
     def _answer(commit: Commit) -> None:
-        commit.set_result(commit.produced)
+        assert commit.part is not None
+        commit.set_result(Produced([commit.part]))
 
     def join(self, offset: int) -> Commit:
-        produced = Produced([ProducedPart("t", 0, None, offset, offset + 1)])
-        commit = Commit(self.gate, None, produced, needs_all=True, timeout_ms=1)  # type: ignore[arg-type]
+        commit = Commit(self.gate, None, needs_all=True, timeout_ms=1)  # type: ignore[arg-type]
+        commit.part = ProducedPart("t", 0, None, offset, offset + 1)
         self.gate.join(commit)
         return commit
 
@@ -177,9 +179,6 @@ def test_threads_that_append_each_find_their_records_durable(tmp_path: Path) -> 
 
 
 def test_what_nobody_has_waited_for_is_durable_after_a_close(tmp_path: Path) -> None:
-    from pylog.batch import encode
-    from pylog.message import Produce, ProducePart, Session
-
     log = pylog.open(tmp_path / "log")
     log.create_topic("t")
     answers = [
@@ -188,3 +187,22 @@ def test_what_nobody_has_waited_for_is_durable_after_a_close(tmp_path: Path) -> 
     ]
     log.close()
     assert [answer.result(0).parts[0].base_offset for answer in answers] == [0, 1]
+
+
+def test_who_is_interrupted_while_it_appends_leaves_nothing_appended_twice(tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "log") as log:
+        log.create_topic("t")
+        batches = [encode([Record(b"%d" % number)], now_ms=1) for number in range(3)]
+
+        def interrupt() -> Batch:
+            raise KeyboardInterrupt
+
+        given: list[Batch | Callable[[], Batch]] = [batches[0], interrupt, batches[2]]
+        answers = [log.broker.handle(Produce([ProducePart("t", 0, some)]), Session()) for some in given]
+        with pytest.raises(KeyboardInterrupt):
+            answers[0].result(0)
+
+        assert answers[2].result(SECONDS).parts[0].base_offset == 1
+        assert answers[0].result(SECONDS).parts[0].base_offset == 0
+        error = answers[1].result(SECONDS).parts[0].error
+        assert isinstance(error, errors.DurabilityUnknown) and "was interrupted" in str(error)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,21 +136,52 @@ def test_an_unreachable_node_is_the_records_error(node: SlowNode) -> None:
     sending.close()
 
 
-def test_what_is_sent_while_an_answer_is_outstanding_goes_in_one_batch_behind_it(node: SlowNode) -> None:
+def test_what_is_sent_before_the_node_looks_at_a_batch_is_in_it(node: SlowNode) -> None:
     sending = producer(node, linger_ms=0)
     futures = [sending.send("t", b"%d" % number, partition=0) for number in range(5)]
     other = sending.send("t", b"x", partition=1)
-    assert [message.parts[0].batch.count for message, _ in node.waiting] == [1, 1]
+    assert [message.parts[0].batch.count for message, _ in node.waiting] == [5, 1]
+    later = sending.send("t", b"later", partition=0)
+    assert [message.parts[0].batch.count for message, _ in node.waiting] == [5, 1, 1]
     node.answer()
-    assert futures[0].done() and not futures[1].done()
-    assert [message.parts[0].batch.count for message, _ in node.waiting] == [1, 4]
+    assert futures[4].done() and not later.done()
     node.answer()
     node.answer(error=errors.RecordTooLarge("no"))
-    assert other.done() and isinstance(futures[4].exception(0), errors.RecordTooLarge)
+    assert other.done() and isinstance(later.exception(0), errors.RecordTooLarge)
     assert node.waiting == []
     last = sending.send("t", b"6", partition=0)
     node.answer()
     assert last.done()
+
+
+def test_a_batch_that_is_refused_unseen_takes_no_more_records(node: SlowNode) -> None:
+    sending = producer(node, linger_ms=0)
+    first = sending.send("t", b"x", partition=0)
+    node.answer(error=errors.NotLeaderOrFollower("moved"))
+    second = sending.send("t", b"y", partition=0)
+    assert isinstance(first.exception(0), errors.NotLeaderOrFollower) and not second.done()
+    assert [message.parts[0].batch.count for message, _ in node.waiting] == [1]
+    node.answer()
+    assert second.result(0).offset == 100
+    sending.close()
+
+
+def test_what_cannot_be_sealed_is_an_error_of_its_records_alone(tmp_path: Path) -> None:
+    """Whoever leads a group commit closes the batches of others."""
+    with pylog.open(tmp_path / "log") as log:
+        partition = log.create_topic("t")[0]
+        with log.producer(linger_ms=0) as sending:
+
+            def seal(batch: object) -> None:
+                sending._lock.acquire()
+                sending._accumulator.close(batch)  # type: ignore[arg-type]
+                sending._lock.release()
+                raise ZeroDivisionError
+
+            sending._seal = seal  # type: ignore[method-assign, assignment]
+            future = sending.send("t", b"x")
+            assert partition.append([pylog.Record(b"y")]).base_offset == 0
+            assert isinstance(future.exception(5), ZeroDivisionError)
 
 
 def test_after_a_retriable_error_the_leader_is_asked_for_again(node: SlowNode) -> None:

@@ -41,6 +41,7 @@ cdef class Delivery:
 
     cdef readonly object topic
     cdef readonly object partition
+    cdef public object carrier  # what the answer comes with, once the batch is on its way
     cdef bint done
     cdef int64_t base_offset
     cdef object log_append_time
@@ -120,7 +121,6 @@ cdef class RecordFuture:
     exception = Future.exception
     set_result = Future.set_result
     set_exception = Future.set_exception
-    _wait = Future._wait
 
     def done(self):
         """Whether the answer is there: then `result` and `exception` do not wait."""
@@ -157,6 +157,12 @@ cdef class RecordFuture:
 
     def _forget(self, fn):
         self.delivery.forget(fn)
+
+    def _wait(self, timeout):
+        if self.delivery.carrier is not None:
+            self.delivery.carrier.exception(timeout)
+        if not self.delivery.done:
+            Future._wait(self, timeout)
 
 
 Future.register(RecordFuture)

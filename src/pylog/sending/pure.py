@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from types import TracebackType
+from typing import Any
 
 from pylog.clock import Clock
 from pylog.future import Future
@@ -18,12 +19,14 @@ class Delivery(Future[tuple[int, int | None]]):
     The futures of a batch cost nothing when it is completed: what they answer is made when it is asked for.
     """
 
-    __slots__ = ("partition", "topic")
+    __slots__ = ("carrier", "partition", "topic")
 
     def __init__(self, topic: str, partition: int) -> None:
         super().__init__()
         self.topic = topic
         self.partition = partition
+        self.carrier: Future[Any] | None = None
+        """What the answer comes with, once the batch is on its way: who waits for the one waits for the other."""
 
     def future(self, index: int, timestamp: int) -> Future[RecordMetadata]:
         """The future of the record that is number `index` of the batch; `timestamp` is the record's own, in ms."""
@@ -39,6 +42,12 @@ class Delivery(Future[tuple[int, int | None]]):
     def fail(self, error: BaseException) -> None:
         """Answer all futures of the batch with `error`. Raises RuntimeError when there is an answer already."""
         self._settle(None, error)
+
+    def _wait(self, timeout: float | None) -> None:
+        if self.carrier is not None:
+            self.carrier.exception(timeout)
+        if not self._done:
+            super()._wait(timeout)
 
 
 class RecordFuture(Future[RecordMetadata]):
