@@ -303,7 +303,7 @@ def marker_at(data: Buffer, span: BatchSpan) -> Marker | None:
 
 
 def encode(
-    rows: Iterable[Row | Record],
+    rows: Iterable[Row | Record | ConsumerRecord],
     *,
     now_ms: int,
     codec: Codec = Codec.NONE,

@@ -15,7 +15,7 @@ from pylog.clock import Clock
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.isolation import Delivery, Isolation
-from pylog.kernel import ConsumerRecord, Record
+from pylog.kernel import ConsumerRecord, Record, check_records
 from pylog.logfile import Slice
 from pylog.message import Produce, Produced, ProducePart, Session
 from pylog.partition import Appended, Partition
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 READ_BYTES = 1 << 20
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers")
-_RECORDS = frozenset({Record, ConsumerRecord})
 _SESSION = Session(client_id="pylog")
 
 
@@ -111,15 +110,14 @@ class PartitionView:
         """
         return self._node.cleaning(self.topic, self.partition)
 
-    def append(self, records: Sequence[Record]) -> Appended:
-        """Append records as one batch, through the node: acknowledged by all replicas, durable as `flush` says.
+    def append(self, records: Sequence[Record | ConsumerRecord]) -> Appended:
+        """Append records, new or read ones, as one batch, through the node: acknowledged by all replicas, durable as
+        `flush` says.
 
         Raises: what refuses the batch (RecordTooLarge, InvalidTimestamp...), DiskFull, DurabilityUnknown, ReadOnly,
         TypeError.
         """
-        if not _RECORDS.issuperset(map(type, records)):
-            other = next(kind for kind in map(type, records) if kind not in _RECORDS)
-            raise TypeError(f"a record is {other.__name__}, not pylog.Record: pylog.Record(value=...)")
+        check_records(records)
         batch = encode(records, now_ms=self._clock.wall_ms())
         answer = self._node.handle(Produce([ProducePart(self.topic, self.partition, batch)]), _SESSION)
         produced: Produced = answer.result()

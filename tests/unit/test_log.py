@@ -473,3 +473,15 @@ def test_a_flipped_bit_is_an_error_with_its_place(tmp_path: Path) -> None:
             assert [r.value for r in consumer.poll(1000)] == [b"value 2"]
             with pytest.raises(errors.CorruptBatch):
                 list(log.topic("t")[0].records())
+
+
+def test_records_that_were_read_can_be_appended_again() -> None:
+    with pylog.open(":memory:") as log:
+        first, second = log.create_topic("a")[0], log.create_topic("b")[0]
+        first.append([pylog.Record(b"v", b"k", 5, [("h", b"x")]), pylog.Record(None)])
+        second.append(list(first.records()))
+        assert [(one.value, one.key, one.timestamp, one.headers) for one in second.records()] == [
+            (one.value, one.key, one.timestamp, one.headers) for one in first.records()
+        ]
+        with pytest.raises(TypeError, match=r"a record is bytes, not pylog\.Record"):
+            second.append([b"v"])  # type: ignore[list-item]

@@ -19,7 +19,7 @@ from typing import Any
 from pylog.batch import Batch, encode
 from pylog.compression import Codec
 from pylog.errors import CorruptBatch
-from pylog.kernel import HEADER_BYTES, BatchScope, pure
+from pylog.kernel import CREATE_TIME, HEADER_BYTES, BatchScope, pure
 
 Row = tuple[bytes | None, bytes | None, int | None, Sequence[tuple[str, bytes | None]]]
 Outcome = Any
@@ -83,9 +83,20 @@ def encodes_the_same(kernel: ModuleType, rows: Sequence[Row], *, now_ms: int, li
     _same("encode_records of rows", wanted, _outcome(kernel.encode_records, rows, now_ms))
     records = [kernel.Record(*row) for row in rows]
     _same("encode_records of records", wanted, _outcome(kernel.encode_records, iter(records), now_ms))
+    _same("records that were read", *(_read_ones(twin, rows, now_ms) for twin in (pure, kernel)))
     _same("OpenBatch", *(_filled(twin.OpenBatch(limit), rows, now_ms) for twin in (pure, kernel)))
     for value, key, _, headers in rows:
         _same("record_size_bound", *(twin.record_size_bound(value, key, headers) for twin in (pure, kernel)))
+
+
+def _read_ones(twin: Any, rows: Sequence[Row], now_ms: int) -> Outcome:
+    scope = BatchScope("t", 0, 0, CREATE_TIME)
+    read = [
+        twin.ConsumerRecord(7, -1 if timestamp is None else timestamp, key, value, tuple(headers), scope)
+        for value, key, timestamp, headers in rows
+    ]
+    checked = [_outcome(twin.check_records, some) for some in (read, [*read, twin.Record(b"")], [*read, b""], [None])]
+    return checked, _outcome(twin.encode_records, read, now_ms)
 
 
 def _filled(batch: Any, rows: Iterable[Row], now_ms: int) -> Outcome:

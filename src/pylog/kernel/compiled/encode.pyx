@@ -12,7 +12,7 @@ from cpython.tuple cimport PyTuple_GET_ITEM
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from pylog.kernel.compiled.records cimport NO_STAMP, Record, plain_bytes, plain_stamp
+from pylog.kernel.compiled.records cimport NO_STAMP, ConsumerRecord, Record, plain_bytes, plain_stamp
 from pylog.kernel.compiled.wire cimport put_varint, varint_size, zigzag
 
 from pylog.kernel.format import HEADER_BYTES, RECORD_OVERHEAD_MAX
@@ -109,8 +109,16 @@ cdef class OpenBatch:
         return buffer, self.count, self.base, self.newest
 
 
+def check_records(records):
+    """Raise TypeError unless all of them are records, new or read ones."""
+    cdef object record
+    for record in records:
+        if type(record) is not Record and type(record) is not ConsumerRecord:
+            raise TypeError(f"a record is {type(record).__name__}, not pylog.Record: pylog.Record(value=...)")
+
+
 def encode_records(rows, now_ms, Py_ssize_t reserve=RESERVE):
-    """Encode records, or (value, key, timestamp, headers) rows, with offset deltas 0, 1, 2...
+    """Encode records, new or read ones, or (value, key, timestamp, headers) rows, with offset deltas 0, 1, 2...
 
     A timestamp of None is `now_ms`. Gives `reserve` zero bytes followed by the record stream, the count, the base
     timestamp (the first record's) and the largest. No rows: (zeros, 0, -1, -1). Raises ValueError for a timestamp below
@@ -120,6 +128,7 @@ def encode_records(rows, now_ms, Py_ssize_t reserve=RESERVE):
     cdef Py_ssize_t bound = reserve + sum_of_bytes(listed)
     cdef OpenBatch batch = OpenBatch(0, reserve)
     cdef Record record
+    cdef ConsumerRecord read
     cdef int64_t now = NO_STAMP
     cdef object row, value, key, timestamp, headers
     batch.limit = cython.cast(Py_ssize_t, (<size_t>-1) >> 1)
@@ -133,6 +142,10 @@ def encode_records(rows, now_ms, Py_ssize_t reserve=RESERVE):
             if now == NO_STAMP:
                 now = checked_stamp(now_ms, batch.count)
             batch.put(record.value, record.key, now, record.headers)
+            continue
+        if type(row) is ConsumerRecord:
+            read = <ConsumerRecord>row
+            batch.put(read.value, read.key, read.timestamp, read.headers)
             continue
         value, key, timestamp, headers = row
         plain_stamp(value, key, None)
@@ -162,6 +175,8 @@ cdef Py_ssize_t sum_of_bytes(list rows):
         size += RECORD_MOST
         if type(row) is Record:
             size += length((<Record>row).value) + length((<Record>row).key)
+        elif type(row) is ConsumerRecord:
+            size += length((<ConsumerRecord>row).value) + length((<ConsumerRecord>row).key)
         elif type(row) is tuple and len(<tuple>row) > 1:
             size += length((<tuple>row)[0]) + length((<tuple>row)[1])
     return size

@@ -3,17 +3,31 @@
 from collections.abc import Iterable, Sequence
 
 from pylog.kernel.format import HEADER_BYTES, MAX_TIMESTAMP, RECORD_OVERHEAD_MAX
-from pylog.kernel.pure.records import Record
+from pylog.kernel.pure.records import ConsumerRecord, Record
 from pylog.kernel.pure.varint import NONE, NULL, SIZED, VARINTS, varint
 from pylog.kernel.values import check_fields, checked_headers
 
 Row = tuple[bytes | None, bytes | None, int | None, Sequence[tuple[str, bytes | None]]]
 
 
+def check_records(records: Iterable[object]) -> None:
+    """Raise TypeError unless all of them are records, new or read ones."""
+    for kind in {*map(type, records)} - {Record, ConsumerRecord}:
+        raise TypeError(f"a record is {kind.__name__}, not pylog.Record: pylog.Record(value=...)")
+
+
+def _row(record: Record | ConsumerRecord | Row) -> Row:
+    if isinstance(record, Record):
+        return record._fields()
+    if isinstance(record, ConsumerRecord):
+        return record.value, record.key, record.timestamp, record.headers
+    return record
+
+
 def encode_records(
-    rows: Iterable[Row | Record], now_ms: int, reserve: int = HEADER_BYTES
+    rows: Iterable[Row | Record | ConsumerRecord], now_ms: int, reserve: int = HEADER_BYTES
 ) -> tuple[bytearray, int, int, int]:
-    """Encode records, or (value, key, timestamp, headers) rows, with offset deltas 0, 1, 2...
+    """Encode records, new or read ones, or (value, key, timestamp, headers) rows, with offset deltas 0, 1, 2...
 
     A timestamp of None is `now_ms`.
 
@@ -27,7 +41,7 @@ def encode_records(
     base = newest = delta = -1
     last, age, fixed = None, b"", 0
     for delta, row in enumerate(rows):
-        value, key, timestamp, headers = row._fields() if isinstance(row, Record) else row
+        value, key, timestamp, headers = _row(row)
         if timestamp is None:
             timestamp = now_ms
         if timestamp != last:
