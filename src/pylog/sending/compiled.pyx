@@ -349,7 +349,7 @@ cdef class Sender:
         batch = route.batches[number]
         if batch is None:
             return None
-        index = batch.put(value, key, timestamp, NONE)
+        index = batch.put(<PyObject *>value, <PyObject *>key, timestamp, <PyObject *>NONE)
         if index < 0:
             return None
         batches.bytes_waiting += batch.last

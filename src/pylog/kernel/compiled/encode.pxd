@@ -1,4 +1,5 @@
 # cython: language_level=3
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint8_t
 
 
@@ -12,5 +13,5 @@ cdef class OpenBatch:
     cdef int64_t base
     cdef int64_t newest
 
-    cdef Py_ssize_t put(self, bytes value, bytes key, int64_t timestamp, tuple headers) except -2
+    cdef Py_ssize_t put(self, PyObject *value, PyObject *key, int64_t timestamp, PyObject *headers) except -2
     cdef int reserve(self, Py_ssize_t capacity) except -1

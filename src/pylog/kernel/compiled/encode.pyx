@@ -6,8 +6,9 @@
 
 cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_Resize
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_Check
+from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -20,10 +21,15 @@ from pylog.kernel.values import checked_headers
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+    # Of what is borrowed: counting a reference writes to memory that has to be fetched for it.
+    Py_ssize_t size_of "Py_SIZE"(PyObject *data)
+    const char *bytes_of "PyBytes_AS_STRING"(PyObject *data)
+    PyObject *NULL_VALUE "Py_None"
 
 cdef enum:
     FIRST_CAPACITY = 1 << 17
-    RECORD_MOST = 48  # what a record takes beside its bytes, whatever its numbers
+    GUESS_MOST = 1 << 24
+    ROOM = 4  # by which later records may be longer than the first: their offsets are
 
 cdef Py_ssize_t RESERVE = HEADER_BYTES
 cdef Py_ssize_t OVERHEAD = RECORD_OVERHEAD_MAX
@@ -56,10 +62,11 @@ cdef class OpenBatch:
         cdef int64_t stamp = plain_stamp(value, key, timestamp)
         if stamp == NO_STAMP:
             raise TypeError("an open batch needs the time of a record: there is no telling when it will be closed")
-        return self.put(plain_bytes(value), plain_bytes(key), stamp, checked_headers(headers) if headers else ())
+        value, key, headers = plain_bytes(value), plain_bytes(key), checked_headers(headers) if headers else ()
+        return self.put(<PyObject *>value, <PyObject *>key, stamp, <PyObject *>headers)
 
-    cdef Py_ssize_t put(self, bytes value, bytes key, int64_t timestamp, tuple headers) except -2:
-        """`add` for what was checked before."""
+    cdef Py_ssize_t put(self, PyObject *value, PyObject *key, int64_t timestamp, PyObject *headers) except -2:
+        """`add` for what was checked before: bytes or None twice, a tuple."""
         cdef int64_t age = 0
         cdef Py_ssize_t body, size
         cdef uint8_t *at
@@ -68,7 +75,7 @@ cdef class OpenBatch:
         if self.count > 0:
             age = <int64_t>(<uint64_t>timestamp - <uint64_t>self.base)
         body = 1 + varint_size(zigzag(age)) + varint_size(<uint64_t>self.count << 1) + sized(value) + sized(key)
-        body += headers_size(headers) if headers else 1
+        body += headers_size(<tuple>headers) if size_of(headers) else 1
         size = varint_size(<uint64_t>body << 1) + body
         if self.size + size > self.limit and self.count > 0:
             return -1
@@ -81,8 +88,8 @@ cdef class OpenBatch:
         at = put_varint(at, <uint64_t>self.count << 1)
         at = put_bytes(at, key)
         at = put_bytes(at, value)
-        if headers:
-            put_headers(at, headers)
+        if size_of(headers):
+            put_headers(at, <tuple>headers)
         else:
             at[0] = 0
         if self.count == 0:
@@ -125,34 +132,35 @@ def encode_records(rows, now_ms, Py_ssize_t reserve=RESERVE):
     -1 or beyond 64 bits, TypeError for a key or value that is not bytes.
     """
     cdef list listed = rows if type(rows) is list else list(rows)
-    cdef Py_ssize_t bound = reserve + sum_of_bytes(listed)
+    cdef Py_ssize_t first = 0
     cdef OpenBatch batch = OpenBatch(0, reserve)
     cdef Record record
     cdef ConsumerRecord read
-    cdef int64_t now = NO_STAMP
+    cdef int64_t stamp, now = NO_STAMP
     cdef object row, value, key, timestamp, headers
     batch.limit = cython.cast(Py_ssize_t, (<size_t>-1) >> 1)
-    batch.reserve(bound)
     for row in listed:
         if type(row) is Record:
             record = <Record>row
-            if record.stamp != NO_STAMP:
-                batch.put(record.value, record.key, record.stamp, record.headers)
-                continue
-            if now == NO_STAMP:
-                now = checked_stamp(now_ms, batch.count)
-            batch.put(record.value, record.key, now, record.headers)
-            continue
-        if type(row) is ConsumerRecord:
+            stamp = record.stamp
+            if stamp == NO_STAMP:
+                if now == NO_STAMP:
+                    now = checked_stamp(now_ms, batch.count)
+                stamp = now
+            batch.put(<PyObject *>record.value, <PyObject *>record.key, stamp, <PyObject *>record.headers)
+        elif type(row) is ConsumerRecord:
             read = <ConsumerRecord>row
-            batch.put(read.value, read.key, read.timestamp, read.headers)
-            continue
-        value, key, timestamp, headers = row
-        plain_stamp(value, key, None)
-        batch.put(
-            plain_bytes(value), plain_bytes(key), checked_stamp(now_ms if timestamp is None else timestamp, batch.count),
-            checked_headers(headers) if headers else (),
-        )  # fmt: skip
+            batch.put(<PyObject *>read.value, <PyObject *>read.key, read.timestamp, <PyObject *>read.headers)
+        else:
+            value, key, timestamp, headers = row
+            plain_stamp(value, key, None)
+            stamp = checked_stamp(now_ms if timestamp is None else timestamp, batch.count)
+            value, key, headers = plain_bytes(value), plain_bytes(key), checked_headers(headers) if headers else ()
+            batch.put(<PyObject *>value, <PyObject *>key, stamp, <PyObject *>headers)
+        if first == 0:
+            # The others may be as large; more is asked for when they are.
+            first = batch.size - reserve
+            batch.reserve(batch.size + min((first + ROOM) * (PyList_GET_SIZE(listed) - 1), GUESS_MOST))
     return batch.close()
 
 
@@ -167,39 +175,20 @@ cdef int64_t checked_stamp(object timestamp, Py_ssize_t number) except? -3:
     return stamp
 
 
-cdef Py_ssize_t sum_of_bytes(list rows):
-    """How many bytes the rows take at most, headers aside."""
-    cdef Py_ssize_t size = 0
-    cdef object row
-    for row in rows:
-        size += RECORD_MOST
-        if type(row) is Record:
-            size += length((<Record>row).value) + length((<Record>row).key)
-        elif type(row) is ConsumerRecord:
-            size += length((<ConsumerRecord>row).value) + length((<ConsumerRecord>row).key)
-        elif type(row) is tuple and len(<tuple>row) > 1:
-            size += length((<tuple>row)[0]) + length((<tuple>row)[1])
-    return size
-
-
-cdef inline Py_ssize_t length(object data) noexcept:
-    return PyBytes_GET_SIZE(data) if PyBytes_Check(data) else 0
-
-
-cdef inline Py_ssize_t sized(bytes data) noexcept:
-    if data is None:
+cdef inline Py_ssize_t sized(PyObject *data) noexcept:
+    if data == NULL_VALUE:
         return 1
-    return varint_size(<uint64_t>PyBytes_GET_SIZE(data) << 1) + PyBytes_GET_SIZE(data)
+    return varint_size(<uint64_t>size_of(data) << 1) + size_of(data)
 
 
-cdef inline uint8_t *put_bytes(uint8_t *at, bytes data) noexcept:
+cdef inline uint8_t *put_bytes(uint8_t *at, PyObject *data) noexcept:
     cdef Py_ssize_t size
-    if data is None:
+    if data == NULL_VALUE:
         at[0] = 1
         return at + 1
-    size = PyBytes_GET_SIZE(data)
+    size = size_of(data)
     at = put_varint(at, <uint64_t>size << 1)
-    memcpy(at, PyBytes_AS_STRING(data), size)
+    memcpy(at, bytes_of(data), size)
     return at + size
 
 
@@ -207,7 +196,7 @@ cdef Py_ssize_t headers_size(tuple headers) except -1:
     cdef Py_ssize_t name_size, size = varint_size(<uint64_t>len(headers) << 1)
     for pair in headers:
         PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &name_size)
-        size += varint_size(<uint64_t>name_size << 1) + name_size + sized(<bytes>PyTuple_GET_ITEM(pair, 1))
+        size += varint_size(<uint64_t>name_size << 1) + name_size + sized(PyTuple_GET_ITEM(pair, 1))
     return size
 
 
@@ -219,7 +208,7 @@ cdef int put_headers(uint8_t *at, tuple headers) except -1:
         name = PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &size)
         at = put_varint(at, <uint64_t>size << 1)
         memcpy(at, name, size)
-        at = put_bytes(at + size, <bytes>PyTuple_GET_ITEM(pair, 1))
+        at = put_bytes(at + size, PyTuple_GET_ITEM(pair, 1))
     return 0
 
 
