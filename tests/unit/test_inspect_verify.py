@@ -3,6 +3,7 @@
 import errno
 import struct
 from collections.abc import Callable
+from itertools import count
 from uuid import UUID
 
 import pytest
@@ -263,6 +264,45 @@ def test_a_file_that_retention_removes_meanwhile_is_passed_over(directory: Direc
     assert name(5, ".log") in checked
     assert (name(0, ".log") in checked) is (suffix == ".snapshot")
     assert not [event for event in events if isinstance(event, Problem) and event.path == files.path]
+
+
+def test_what_its_owner_changes_meanwhile_is_looked_at_again(directory: Directory) -> None:
+    """A compaction, say: an index of the time before, and a log of the time after."""
+    good = directory.files.read_file(name(0, ".timeindex"))
+    directory.put(name(0, ".timeindex"), struct.pack(">qi", NOW + 3, 4))
+    assert directory.problem().path == name(0, ".timeindex")
+
+    class Compacted(InterruptingFiles):
+        def open(self, path: str, *, create: bool = False) -> File:
+            if path == name(0, ".log"):
+                directory.put(name(0, ".timeindex"), good)
+                directory.put(f"{FOLDER}/00000000000000000003.snapshot", b"")
+            return super().open(path, create=create)
+
+    assert directory.found(Compacted(directory.files)) == []  # type: ignore[arg-type]
+
+
+def test_an_owner_that_never_rests_cannot_hide_what_is_wrong(directory: Directory) -> None:
+    directory.put(name(0, ".timeindex"), struct.pack(">qi", NOW + 3, 4))
+    numbers = count()
+
+    class Restless(InterruptingFiles):
+        def open(self, path: str, *, create: bool = False) -> File:
+            directory.put(f"{FOLDER}/{next(numbers):020d}.snapshot", b"")
+            return super().open(path, create=create)
+
+    (problem,) = directory.found(Restless(directory.files))  # type: ignore[arg-type]
+    assert problem.path == name(0, ".timeindex")
+
+
+def test_what_an_interrupted_compaction_has_left_is_for_the_next_open(directory: Directory) -> None:
+    state = State(2, 0, 6, 6, 6, 6, 6, 5, False, 0, 0)
+    directory.publish(state)
+    for suffix in (".log", ".timeindex"):
+        directory.files.rename(name(0, suffix), name(0, suffix) + ".swap")
+    assert directory.found() == []
+    directory.files.rename(name(0, ".log.swap"), name(0, ".log"))
+    assert directory.found() == []
 
 
 def test_a_topic_that_is_deleted_meanwhile_is_passed_over(directory: Directory) -> None:

@@ -16,12 +16,19 @@ that Kafka or pylog closed gives no problem that is not `harmless`.
 import re
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 from uuid import UUID
 
 from pylog.checkpoint import DAMAGES, read_epochs, read_offsets, read_topic_id
-from pylog.directory import HIGH_WATERMARKS, PUBLISHED, RECOVERY_POINTS, START_OFFSETS, require_directory
+from pylog.directory import (
+    HIGH_WATERMARKS,
+    PUBLISHED,
+    RECOVERY_POINTS,
+    START_OFFSETS,
+    closed_by_kafka,
+    require_directory,
+)
 from pylog.errors import LogNotFound, PylogError, StorageError, UnknownTopicOrPartition
 from pylog.files import Files, join
 from pylog.inspect.dump import base_offset_of, producer_entries
@@ -34,6 +41,7 @@ from pylog.listing import LISTING
 from pylog.published import Published, State
 from pylog.record import TopicPartition
 from pylog.seal import NOBODY, Identity
+from pylog.segment_files import SWAP
 
 __all__ = ["log_bytes", "verify"]
 
@@ -46,6 +54,10 @@ RESTORE = "records that were acknowledged are missing: restore the partition fro
 NOT_PARTITIONS = "it is no partition folder, and is not looked at"
 
 Events = Iterator[Problem | Checked]
+
+
+ATTEMPTS = 5
+"""How often a partition is looked at whose owner changes files meanwhile."""
 
 
 @dataclass(slots=True)
@@ -65,6 +77,10 @@ class _Tally:
         self.records += facts.records
         self.size += facts.size
         self.index_entries += facts.index_entries
+
+    def add_all(self, other: "_Tally") -> None:
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
     def count(self, event: Problem | Checked) -> None:
         if isinstance(event, Problem):
@@ -95,6 +111,8 @@ class _Said(NamedTuple):
     identity: Identity
     start: int
     end: int | None
+    is_sealed: bool
+    """Whether seals mean something: not where another program has had the log since they were written."""
 
 
 def verify(files: Files, log_dir: str, *, topic: str | None = None) -> Iterator[Problem | Checked | Totals]:
@@ -159,7 +177,7 @@ def _everything(
     try:
         for partition in partitions:
             try:
-                yield from _partition(files, log_dir, partition, promises, tally, ids)
+                yield from _settled(files, log_dir, partition, promises, tally, ids)
             except LogNotFound:
                 # The topic was deleted meanwhile.
                 continue
@@ -233,6 +251,34 @@ def _lost_folders(files: Files, log_dir: str, partitions: list[TopicPartition]) 
 # --- one partition --------------------------------------------------------------------------------------------------
 
 
+def _settled(
+    files: Files, log_dir: str, partition: TopicPartition, promises: _Promises, tally: _Tally,
+    ids: dict[str, tuple[UUID, str]],
+) -> Events:  # fmt: skip
+    """The check of one partition. Where something is wrong, and its owner has changed files meanwhile, it is made anew:
+    what is looked at piece by piece does not fit together then.
+    """
+    folder = join(log_dir, f"{partition.topic}-{partition.partition}")
+    for attempt in range(ATTEMPTS):
+        moment, counted, problems, known = _moment(files, folder), _Tally(), list[Problem](), dict(ids)
+        for event in _partition(files, log_dir, partition, promises, counted, known):
+            if isinstance(event, Problem):
+                problems.append(event)
+            elif attempt == 0:
+                yield event
+        if all(problem.harmless for problem in problems) or moment == _moment(files, folder):
+            break
+    ids |= known
+    tally.add_all(counted)
+    yield from problems
+
+
+def _moment(files: Files, folder: str) -> tuple[int, list[str]]:
+    """What changes with every name in a folder that comes, goes or changes."""
+    stat = files.stat(folder)
+    return stat.mtime_ns if stat is not None else 0, sorted(files.list_dir(folder))
+
+
 def _partition(
     files: Files,
     log_dir: str,
@@ -253,22 +299,25 @@ def _partition(
     except StorageError as error:
         yield _problem(join(log_dir, PUBLISHED), error)
     suffixes = _segments(names)
-    yield from _strangers(folder, names, suffixes)
+    # Between its steps a compaction leaves holes, which the next open fills with what is there under this name.
+    is_swapping = any(name.endswith(SWAP) for name in names)
+    yield from _strangers(folder, names, suffixes, is_swapping=is_swapping)
     tally.partitions += 1
     bases = sorted(base for base, has in suffixes.items() if ".log" in has)
     said = _Said(
         Identity(topic_id, partition.partition) if topic_id is not None else NOBODY,
         later.start_offset if later is not None else promises.offsets[START_OFFSETS].get(partition, 0),
         state.next_offset if state is not None else None,
+        not is_swapping and not closed_by_kafka(files, log_dir),
     )
     end, epoch, is_whole = yield from _check_segments(files, folder, said, suffixes, bases, tally)
     yield from _snapshots(files, folder, suffixes)
     yield from check_listing(files, log_dir, folder, names)
     yield from check_damages(files, folder)
-    yield from _epochs(files, folder, end, epoch)
+    yield from _epochs(files, folder, end, epoch if said.start < end else -1)
     if bases:
         yield from _kept(log_dir, folder, partition, promises, state, end, is_whole)
-        if later is not None and later.start_offset < bases[0]:
+        if later is not None and later.start_offset < bases[0] and not is_swapping:
             what = f"the log should start at {later.start_offset}, and its first segment starts at {bases[0]}"
             yield Problem(folder, None, later.start_offset, what, RESTORE)
 
@@ -297,7 +346,7 @@ def _check_segments(
             yield _problem(span.path(".log"), error)
             is_whole = False
             continue
-        if SEAL in suffixes[base]:
+        if SEAL in suffixes[base] and said.is_sealed:
             yield from check_seal(files, span, said.identity, start=said.start, is_whole=facts.damaged_from is None)
         tally.add(facts)
         end, epoch = facts.next_offset, facts.leader_epoch
@@ -307,10 +356,10 @@ def _check_segments(
 
 
 def _segments(names: list[str]) -> dict[int, set[str]]:
-    """Base offset -> the suffixes of the files that are there."""
+    """Base offset -> the suffixes of the files that are there, or about to get their names."""
     found: dict[int, set[str]] = {}
     for name in names:
-        if match := SEGMENT_FILE.fullmatch(name):
+        if match := SEGMENT_FILE.fullmatch(name.removesuffix(SWAP)):
             found.setdefault(int(match["base"]), set()).add(match["suffix"])
     return found
 
@@ -337,7 +386,7 @@ def _topic_id(
     return topic_id
 
 
-def _strangers(folder: str, names: list[str], suffixes: dict[int, set[str]]) -> Iterator[Problem]:
+def _strangers(folder: str, names: list[str], suffixes: dict[int, set[str]], *, is_swapping: bool) -> Iterator[Problem]:
     for name in sorted(names):
         path = join(folder, name)
         if name in OWN_FILES or name.endswith(".checkpoint"):
@@ -352,7 +401,8 @@ def _strangers(folder: str, names: list[str], suffixes: dict[int, set[str]]) -> 
             yield Problem(path, None, None, "it is no file of a log", "it is not looked at", harmless=True)
         elif not name.endswith((".log", ".snapshot")) and ".log" not in suffixes[base_offset_of(name) or 0]:
             what = "it is an index without its .log"
-            yield Problem(path, None, None, what, "restore the .log if it was lost, or delete this file")
+            advice = "restore the .log if it was lost, or delete this file"
+            yield Problem(path, None, None, what, advice, harmless=is_swapping)
 
 
 def _snapshots(files: Files, folder: str, suffixes: dict[int, set[str]]) -> Iterator[Problem]:
