@@ -358,8 +358,11 @@ class AppendingPartition(WrittenPartition):
 
     def _sync(self) -> int:
         with self._lock:
-            self._check_usable()
+            if not self._closed:
+                self._check_usable()
             target, generation, cuts = self._written_end, self._generation, self._cuts
+        if self._closed:
+            return self._synced_by_close(target)
         if target > self.durable_offset or self._local.has_unsynced_names:
             try:
                 self._local.sync(self.durable_offset)
@@ -376,6 +379,13 @@ class AppendingPartition(WrittenPartition):
         with self._lock:
             if cuts == self._cuts:
                 self.durable_offset = max(self.durable_offset, target)
+            return self.durable_offset
+
+    def _synced_by_close(self, target: int) -> int:
+        """What is durable when it is closed, as for a move to another directory: all that was appended before."""
+        with self._closing:
+            if self.durable_offset < target:
+                self._check_usable()
             return self.durable_offset
 
     def advance_high_watermark(self, offset: int) -> bool:

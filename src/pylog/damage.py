@@ -5,7 +5,7 @@ does, once the scrubber has read that (`seal`). What is found is stepped over by
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -51,11 +51,9 @@ class Findings:
 class Look(NamedTuple):
     """What reading a segment has come to."""
 
-    findings: Findings
-    log: Mark
+    findings: Findings = Findings()
+    log: Mark = Mark(0, 0)
     """What all of its bytes are, where nothing was found."""
-    epoch: int
-    """The leader epoch up to its end."""
 
 
 def find_damage(partition: Partition) -> Findings:
@@ -63,37 +61,39 @@ def find_damage(partition: Partition) -> Findings:
 
     All of it was promised: what was not, opening has cut. Raises StorageError (the disk).
     """
-    key = TopicPartition(partition.topic, partition.number)
-    found, epoch = Findings(), NO_EPOCH
-    segments = partition.segments
-    for segment, end in segments:
-        is_active = segment is segments[-1][0]
-        part, _, epoch = look(key, segment, end, epoch, is_active=is_active)
-        following = segment.lacks_follower(end) if not is_active and end > partition.start_offset else None
-        if following is not None:
-            why = "the segment that followed is missing"
-            lost = Quarantined(*key, segment.path, segment.size, 0, following, end, why)
-            part = replace(part, damages=(*part.damages, lost), indexes=())
-        found += part
-    return found
+    return sum((look(partition, segment).findings for segment, _ in partition.segments), Findings())
 
 
-def look(
-    key: TopicPartition, segment: Segment, end: int, epoch: int, *, is_active: bool,
-    on_read: Callable[[int], object] = lambda _: None,
-) -> Look:  # fmt: skip
-    """Read every byte of one segment, which ends before the offset `end`.
+def look(partition: Partition, segment: Segment, on_read: Callable[[int], object] = lambda _: None) -> Look:
+    """Read every byte of one segment; nothing is found in one that is not part of the log any more.
 
-    `epoch` is the leader epoch up to there, -1 where that is not known; `on_read` is called with how many bytes were
-    read now. Raises StorageError (the disk), and what `on_read` raises.
+    `on_read` is called with how many bytes were read now. Raises StorageError (the disk), and what `on_read` raises.
     """
+    pauses = [on_read]
+
+    def attempt() -> Look:
+        # The second time nobody can append.
+        return _looked(partition, segment, pauses.pop() if pauses else lambda _: None)
+
+    return partition.looked(attempt, lambda seen: not seen.findings)
+
+
+def _looked(partition: Partition, segment: Segment, on_read: Callable[[int], object]) -> Look:
+    segments = partition.segments
+    end = next((end for one, end in segments if one is segment), None)
+    if end is None:
+        return Look()
+    key, is_active = TopicPartition(partition.topic, partition.number), segment is segments[-1][0]
     try:
         segment.refuse_anothers()
     except CorruptBatch as error:
         lost = Quarantined(*key, segment.path, 0, segment.size, segment.base_offset, end, error.reason)
-        return Look(Findings((lost,)), Mark(0, 0), epoch)
+        return Look(Findings((lost,)))
+    epoch = max((epoch for epoch, start in partition.epochs.entries if start < segment.base_offset), default=NO_EPOCH)
     search = _Search(segment, end, epoch, on_read, is_active=is_active)
-    found, epoch = search.run()
+    found = search.run()
+    if not is_active and end > partition.start_offset and (missing := segment.lacks_follower(end)) is not None:
+        found[Damage(segment.size, segment.size, missing, end)] = "the segment that followed is missing"
     damages = tuple(
         Quarantined(*key, segment.path, part.position, part.end - part.position, part.offset, part.next_offset, why)
         for part, why in sorted(found.items())
@@ -106,7 +106,7 @@ def look(
         indexes=where if not damages and not _has_good_indexes(segment) else (),
         changed=where if not damages and is_changed else (),
     )
-    return Look(findings, search.log_mark, epoch)
+    return Look(findings, search.log_mark)
 
 
 def _has_good_indexes(segment: Segment) -> bool:
@@ -158,8 +158,8 @@ class _Search:
         if not any(damage.end == damage.position for damage in segment.log.damages):
             self._log.sealed_size = segment.log.sealed_size
 
-    def run(self) -> tuple[dict[Damage, str], int]:
-        """The damaged parts with their reasons, and the leader epoch up to the end of the segment."""
+    def run(self) -> dict[Damage, str]:
+        """The damaged parts with their reasons."""
         log = self._log
         try:
             found = {damage: self._reason(damage) for damage in log.damages}
@@ -170,7 +170,7 @@ class _Search:
                 log.damages = tuple(sorted((*log.damages, damage)))
                 if damage.end == damage.position:
                     log.sealed_size = 0
-            return {damage: why for damage, why in found.items() if not _is_told(damage, found)}, self._epoch
+            return {damage: why for damage, why in found.items() if not _is_told(damage, found)}
         finally:
             log.close()
 
@@ -210,7 +210,6 @@ class _Search:
                 if self._is_active and expected >= self._end:
                     return None
                 return self._blamed(window.fault, last, last is not None and last.span.base_offset > last.expected)
-        self._epoch = max(self._epoch, epoch)
         return None
 
     def _fault(self, batch: _Batch, last: _Batch | None, epoch: int) -> Fault | None:

@@ -10,6 +10,7 @@ its end (truncation), at its start (deleted records, retention), in its middle (
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 from uuid import UUID
 
@@ -103,17 +104,21 @@ class Partition(AppendingPartition):
 
         A failed partition is left as it is.
         """
-        with self._lock:
-            clean = not self.failed and not self._closed
-            self._closed = True
-            if clean:
-                self._segments.active.finish()
-                self._local.snapshot(self.producers)
+        clean = False
         try:
+            # Who wants a sync of what it has appended waits for this one.
+            with self._closing:
+                with self._lock:
+                    clean = not self.failed and not self._closed
+                    self._closed = True
+                    if clean:
+                        self._segments.active.finish()
+                        self._local.snapshot(self.producers)
+                if clean:
+                    self._local.sync(self.durable_offset)
+                    self._local.seal_active()
+                    self.durable_offset = self._written_end
             if clean:
-                self._local.sync(self.durable_offset)
-                self._local.seal_active()
-                self.durable_offset = self._written_end
                 self.publish()
                 # Both slots, so that neither of them, damaged, shows an older end.
                 self.publish()
@@ -295,9 +300,20 @@ class Partition(AppendingPartition):
 
     # --- the middle: scrubbing and compaction -------------------------------------------------------------------------
 
-    def has(self, segment: Segment) -> bool:
-        """Whether a segment is part of the log still."""
-        return self._has(segment)
+    def has_sealed(self, segment: Segment) -> bool:
+        """Whether a segment is part of the log, and not the one that is written."""
+        return not self._closed and segment is not self._segments.active and self._has(segment)
+
+    def looked(self, look: Callable[[], T], is_good: Callable[[T], bool]) -> T:
+        """What `look` finds. What is not good it looks at once more while nobody changes anything: who cuts, replaces
+        or drops a segment that is being read makes it look damaged.
+        """
+        with suppress(Closed, CorruptBatch, LogNotFound):
+            found = look()
+            if is_good(found):
+                return found
+        with self._lock:
+            return look()
 
     def note_read(self, segment: Segment, log: Mark, end: int, now_ms: int) -> None:
         """Put into the seal of a segment, which ends before `end`, what its bytes are: all were read, and are good.
@@ -306,12 +322,11 @@ class Partition(AppendingPartition):
         """
         with self._lock:
             self._check_usable()
-            if segment is self._segments.active or not self._has(segment):
+            if not self.has_sealed(segment) or segment.size != log.size:
                 return
             if segment.sealed is None:
                 segment.write_seal(end)
             segment.note_read(log, now_ms)
-            segment.close()
 
     def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int, *, until: Segment) -> bool:
         """Put `new`, written beside the log as `.cleaned` and synced, in the place of the neighbours `old`.

@@ -66,6 +66,7 @@ class ReadablePartition:
             )
         upto = min(upto, self.next_offset)
         segments = self._segments
+        self._check_begun(offset)
         for segment, end in segments.with_ends(offset, self.data_end_max):
             if offset >= upto:
                 return None
@@ -83,6 +84,9 @@ class ReadablePartition:
                 position=active.size if active is not None else None, offset=offset,
             )  # fmt: skip
         return None
+
+    def _check_begun(self, offset: int) -> None:
+        """Whether the segments begin where `offset` is, or before. An owner has seen to that when it opened the log."""
 
     def _check_followed(self, segment: Segment, end: int) -> None:
         """Whether what ends at `end` is followed by what followed it when it was sealed. Raises CorruptBatch.
@@ -158,18 +162,23 @@ class ReadablePartition:
         return self._steadily(lambda: self._find_time(timestamp, upto))
 
     def _find_time(self, timestamp: int, upto: int) -> TimestampAndOffset | None:
+        self._check_begun(self.start_offset)
         open_end = self.data_end_max
         for segment, end in self._segments.from_time(timestamp, open_end):
             if segment.base_offset >= upto:
                 return None
             # The last one may be growing in another process, whose memory knows its largest timestamp.
-            if end == open_end or segment.log.damages or segment.largest_timestamp >= timestamp:
+            is_whole = not segment.log.damages and not segment.is_cut()
+            if end == open_end or not is_whole or segment.largest_timestamp >= timestamp:
                 found = segment.offset_for_time(
                     timestamp, first=self.start_offset, upto=upto, end=end, written=self.next_offset
                 )
                 if found is not None:
                     return found
             self._check_followed(segment, end)
+        if upto == self.next_offset and self.start_offset < self.data_end:
+            # Where the last record is gone, so may be the one that was looked for.
+            ReadablePartition.read(self, self.data_end - 1, 1, upto=upto)
         return None
 
     def check(self) -> None:

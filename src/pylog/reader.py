@@ -181,7 +181,7 @@ class Reader:
         made = SharedPartition(
             self._files, directory, *key, self.topic_config(image.config),
             find_entry=lambda: self._entry(home, key, image), find_start=lambda: self._start_offset(home, key),
-            topic_id=image.id,
+            topic_id=image.id, is_sealed=not closed_by_kafka(self._files, home),
         )  # fmt: skip
         before = self._partitions.get((key, image.id))
         if before is not None:

@@ -249,7 +249,8 @@ class Recovery:
         if self.checkpoint.clean and self.checkpoint.published and active.base_offset > self.promised:
             raise StorageError(
                 f"{active.path} begins behind the end of the log, which was closed at offset {self.promised}: it is "
-                "no part of it. Move it away, and open the log again"
+                "no part of it. Move it away, and open the log again; unless the files beside the partitions "
+                "(.pylog-published, the checkpoints) are older copies: then remove .pylog-published"
             )
 
     def _add_known(self) -> None:

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from pylog.checkpoint import read_damages, write_damages
-from pylog.damage import Findings
+from pylog.damage import Findings, look
 from pylog.directories import copy_files
 from pylog.errors import CorruptBatch
 from pylog.files import Files, join
@@ -28,7 +28,7 @@ from pylog.index import AbortedTxn
 from pylog.logfile import Damage, LogFile
 from pylog.partition import Partition
 from pylog.record import TopicPartition
-from pylog.recovery import aborted_in
+from pylog.recovery import Quarantined, aborted_in
 from pylog.segment import Segment
 from pylog.segment_files import CLEANED, SUFFIXES, file_name
 from pylog.sequence import Snapshots, snapshot_offsets
@@ -54,21 +54,22 @@ def copies_folder(files: Files, log_dir: str, now_ms: int, keep_in: str | None =
 def repair(partition: Partition, findings: Findings, folder: str, now_ms: int) -> None:
     """Drop what was found of a partition, and write its indexes anew; the files as they were go into `folder`.
 
-    A segment that is gone meanwhile is passed over. Raises CorruptBatch when there is damage that was not found before
-    (nothing is changed then), DiskFull, DurabilityUnknown (the partition is latched), PartitionFailed.
+    What is gone meanwhile, or was repaired since it was found, is passed over. Raises CorruptBatch when there is damage
+    that was not found before (nothing is changed then), DiskFull, DurabilityUnknown (the partition is latched),
+    PartitionFailed.
     """
     key = TopicPartition(partition.topic, partition.number)
     mine = [damage for damage in findings.damages if (damage.topic, damage.partition) == key]
     worn = [path for owner, path in findings.indexes if owner == key]
     for path in sorted({damage.path for damage in mine} | set(worn)):
-        found = _sealed(partition, path, now_ms)
+        there = next((segment for segment, _ in partition.segments if segment.path == path), None)
+        now = look(partition, there).findings if there is not None else Findings()
+        still = {_part(one) for one in now.damages}
+        damages = sorted(still & {_part(one) for one in mine if one.path == path})
+        found = _sealed(partition, path, now_ms) if damages or (path in worn and now.indexes) else None
         if found is None:
             continue
         old, following = found
-        damages = sorted(
-            Damage(one.position, one.position + one.bytes_lost, one.offset, one.next_offset)
-            for one in mine if one.path == path
-        )  # fmt: skip
         if damages:
             _keep(old, damages, folder)
         new = _rewritten(old, following.base_offset, damages, _aborted(partition, old))
@@ -78,6 +79,10 @@ def repair(partition: Partition, findings: Findings, folder: str, now_ms: int) -
             new.remove()
             raise
         partition.replace_segments([old], new, now_ms, until=following)
+
+
+def _part(one: Quarantined) -> Damage:
+    return Damage(one.position, one.position + one.bytes_lost, one.offset, one.next_offset)
 
 
 def _sealed(partition: Partition, path: str, now_ms: int) -> tuple[Segment, Segment] | None:

@@ -9,12 +9,13 @@ restart begins where the last one was. What is wrong is logged, and kept in `fin
 
 import logging
 import threading
+from contextlib import suppress
 
 from pylog.cleaner import Throttle
 from pylog.clock import Clock
 from pylog.config import NodeConfig
-from pylog.damage import NO_EPOCH, Findings, look
-from pylog.errors import Closed, PylogError
+from pylog.damage import Findings, look
+from pylog.errors import LogNotFound, PylogError
 from pylog.node import Node
 from pylog.partition import Partition
 from pylog.record import TopicPartition
@@ -28,6 +29,10 @@ LOOK_EVERY_MS = 600_000
 """How often is asked which segments are due: one that is new is read that soon."""
 
 
+class _StoppedError(PylogError):
+    """The log is being closed."""
+
+
 class Scrubber:
     """Reads the sealed segments of one node's partitions. Thread-safe."""
 
@@ -36,7 +41,7 @@ class Scrubber:
         self._clock = clock
         self._interval_ms = config.scrub_interval_ms
         self._throttle = Throttle(config.scrub_io_max_bytes_per_second)
-        self._found: dict[tuple[TopicPartition, int], Findings] = {}
+        self._found: dict[tuple[TopicPartition, int], tuple[Partition, Segment, Findings]] = {}
         self._stopped = threading.Event()
         self._scrubbing = threading.Lock()
         self._due: int | None = None
@@ -44,8 +49,13 @@ class Scrubber:
 
     @property
     def findings(self) -> Findings:
-        """What was wrong with the segments when they were read last."""
-        return sum((self._found[key] for key in sorted(self._found)), Findings())
+        """What is wrong with segments that are part of the log still, as they were when they were read last."""
+        places = sorted(self._found.items())
+        return sum((one[2] for (key, _), one in places if self._is_there(key, *one[:2])), Findings())
+
+    def _is_there(self, key: TopicPartition, partition: Partition, segment: Segment) -> bool:
+        role = self._node.held(*key)
+        return role is not None and role.partition is partition and partition.has_sealed(segment)
 
     def start(self) -> None:
         """There may be something to read from now on."""
@@ -60,44 +70,44 @@ class Scrubber:
     def scrub(self, *, everything: bool = False) -> Findings:
         """Read what is due, or `everything` that is sealed; gives what is wrong, with that of earlier readings."""
         with self._scrubbing:
-            there = set()
             for partition in self._node.kept():
                 key = TopicPartition(partition.topic, partition.number)
-                sealed = partition.segments[:-1]
-                there |= {(key, segment.base_offset) for segment, _ in sealed}
-                for segment, end in sealed:
+                for segment, _ in partition.segments[:-1]:
                     if self._stopped.is_set():
                         return self.findings
                     if not partition.failed and (everything or self._is_due(segment)):
-                        self._scrub(key, partition, segment, end)
-            self._found = {place: found for place, found in self._found.items() if place in there}
+                        self._scrub(key, partition, segment)
+            self._found = {place: found for place, found in self._found.items() if self._is_there(place[0], *found[:2])}
             return self.findings
 
     def _is_due(self, segment: Segment) -> bool:
-        sealed = segment.sealed
-        return sealed is None or self._clock.wall_ms() >= sealed.read_ms + self._interval_ms
+        with suppress(LogNotFound):
+            sealed = segment.sealed
+            return sealed is None or self._clock.wall_ms() >= sealed.read_ms + self._interval_ms
+        return False
 
-    def _scrub(self, key: TopicPartition, partition: Partition, segment: Segment, end: int) -> None:
+    def _scrub(self, key: TopicPartition, partition: Partition, segment: Segment) -> None:
         """Read one segment. What fails is of this one alone."""
         try:
-            findings, log, _ = look(key, segment, end, NO_EPOCH, is_active=False, on_read=self._pause)
+            findings, log = look(partition, segment, self._pause)
             if not findings:
+                end = next((end for one, end in partition.segments if one is segment), 0)
                 partition.note_read(segment, log, end, self._clock.wall_ms())
         except PylogError as error:
-            if partition.has(segment) and not self._stopped.is_set():
+            if self._is_there(key, partition, segment) and not self._stopped.is_set():
                 logger.error("%s-%d: %s could not be read through: %s", *key, segment.path, error)
             return
         place = (key, segment.base_offset)
-        if findings and partition.has(segment) and self._found.get(place) != findings:
-            logger.error("%s-%d: %s", *key, said(findings))
-        self._found.pop(place, None)
-        if findings:
-            self._found[place] = findings
+        before = self._found.pop(place, None)
+        if findings and self._is_there(key, partition, segment):
+            self._found[place] = (partition, segment, findings)
+            if before is None or before[-1] != findings:
+                logger.error("%s-%d: %s", *key, said(findings))
 
     def _pause(self, size: int) -> None:
         wait_ms = self._throttle.wait_ms(size, self._clock.tick_ms())
         if self._stopped.wait(wait_ms / 1000 if wait_ms > 0 else 0):
-            raise Closed("this log is closed")
+            raise _StoppedError
 
     def close(self) -> None:
         """Stop, in the middle of a file too."""

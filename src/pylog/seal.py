@@ -15,20 +15,22 @@ A seal is written when a segment is sealed, and for the active one at a clean cl
 written to again. The CRC of the `.log` comes later, from who reads every byte in the background (`scrubber`): a roll
 does not wait for that.
 
-A seal speaks of files that pylog wrote: where neither the log nor the offset index is what it says, another program has
-put a new segment there (Kafka's cleaner does), and the seal says nothing. One that is damaged says nothing either.
+A seal speaks of files that pylog wrote: where neither the log nor the offset index is what it says, and the topic is a
+compacted one, another program has put a new segment there (Kafka's cleaner does), and the seal says nothing; otherwise
+an older copy was put there. One that is damaged says nothing either.
 (reliability: R5.)
 """
 
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import UUID
 
 from crc32c import crc32c
 
-from pylog.errors import DiskFull, LogNotFound
+from pylog.errors import Closed, DiskFull, LogNotFound
 from pylog.files import File, Files, join
 
 MAGIC = b"PYLOGSEA"
@@ -104,16 +106,21 @@ def mark_of_log(files: Files, path: str) -> Mark:
 
 
 def write_seal(files: Files, path: str, seal: Seal) -> File:
-    """Write a seal, not synced; gives its file. Raises DiskFull, StorageError."""
+    """Write a seal where there is none, not synced; gives its file. Raises DiskFull, StorageError."""
+    file = files.open(path, create=True)
+    file.truncate(0)
+    file.write(0, encoded(seal))
+    return file
+
+
+def encoded(seal: Seal) -> bytes:
+    """The bytes of a seal."""
     topic_id, partition = seal.identity
     marks = (number for one in seal.indexes for number in one)
     body = _BODY.pack(
         MAGIC, VERSION, topic_id.bytes, partition, seal.base_offset, seal.next_offset, *seal.log, seal.read_ms, *marks
     )
-    file = files.open(path, create=True)
-    file.truncate(0)
-    file.write(0, body + _CRC.pack(crc32c(body)))
-    return file
+    return body + _CRC.pack(crc32c(body))
 
 
 def read_seal(files: Files, path: str) -> Seal | None:
@@ -162,13 +169,16 @@ class SealFile:
         """What it says, if it was read and says anything."""
         return self._seal
 
-    def read(self, log_size: int) -> Seal | None:
-        """What it says of a segment whose `.log` has so many bytes now, if anything."""
+    def read(self, log_size: int, *, is_rewritten: bool) -> Seal | None:
+        """What it says of a segment whose `.log` has so many bytes now, if anything.
+
+        `is_rewritten`: another program may have written the segment anew.
+        """
         self.is_read, self._seal = True, None
         seal = read_seal(self._files, self._path_of(SEAL))
         if seal is None or seal.base_offset != self._base_offset:
             return None
-        if log_size != seal.log.size and self._mark(".index") != seal.index:
+        if is_rewritten and log_size != seal.log.size and self._mark(".index") != seal.index:
             # Another program has written a new segment here.
             return None
         self._seal = seal
@@ -190,23 +200,29 @@ class SealFile:
         return None if self._files.read_only and self._files.stat(self._path_of(SEAL)) is None else False
 
     def write(self, next_offset: int, log_size: int) -> None:
-        """Write down what the files are, and that the next segment begins at `next_offset`."""
-        marks = [self._mark(kind) for kind in INDEXES]
-        self._write(Seal(self._identity, self._base_offset, next_offset, Mark(log_size, 0), NOT_YET, *marks))
-
-    def note_read(self, log: Mark, read_ms: int) -> None:
-        """Write down what the bytes of the `.log` were when all of them were read."""
-        if self._seal is not None:
-            self._write(replace(self._seal, log=log, read_ms=read_ms))
-
-    def _write(self, seal: Seal) -> None:
-        """A full disk leaves it unsaid."""
+        """Write down what the files are, and that the next segment begins at `next_offset`. A full disk leaves it
+        unsaid.
+        """
         self.close()
+        marks = [self._mark(kind) for kind in INDEXES]
+        seal = Seal(self._identity, self._base_offset, next_offset, Mark(log_size, 0), NOT_YET, *marks)
         try:
             self._file = write_seal(self._files, self._path_of(SEAL), seal)
         except DiskFull:
             self.remove()
         else:
+            self._seal = seal
+
+    def note_read(self, log: Mark, read_ms: int) -> None:
+        """Write down what the bytes of the `.log` were when all of them were read. A full disk leaves the seal as it
+        was: it is replaced as a whole.
+        """
+        if self._seal is None:
+            return
+        seal = replace(self._seal, log=log, read_ms=read_ms)
+        self.close()
+        with suppress(DiskFull):
+            self._files.replace_file(self._path_of(SEAL), encoded(seal))
             self._seal = seal
 
     def remove(self) -> None:
@@ -218,8 +234,11 @@ class SealFile:
 
     def sync(self) -> None:
         """Make durable what was written."""
-        if self._file is not None:
-            self._file.sync()
+        file = self._file
+        if file is not None:
+            # Who syncs has no lock: the seal may have been removed just now, or replaced, durably.
+            with suppress(Closed):
+                file.sync()
 
     def close(self) -> None:
         """Give the descriptor back."""

@@ -110,9 +110,14 @@ class SegmentFiles:
     def sealed(self) -> Seal | None:
         """What its files were when it was sealed, as far as that is known; it may not be the one that was."""
         if not self._seal.is_read:
-            seal = self._seal.read(self.log.size())
+            is_rewritten = "compact" in self.config.cleanup_policy
+            seal = self._seal.read(self.log.size(), is_rewritten=is_rewritten)
             self.log.sealed_size = seal.log.size if seal is not None else 0
         return self._seal.known()
+
+    def ignore_seal(self) -> None:
+        """Another program has had the log since it was sealed."""
+        self._seal.is_read = True
 
     def refuse_anothers(self) -> None:
         """Raise CorruptBatch for a segment that was sealed as one of another partition."""
@@ -141,6 +146,11 @@ class SegmentFiles:
             self._seal.is_read = False
             sealed_end = self.sealed_end
         return sealed_end if sealed_end is not None and sealed_end < end else None
+
+    def is_cut(self) -> bool:
+        """Whether the `.log` is shorter than it was when it was sealed."""
+        seal = self.sealed
+        return seal is not None and self.log.size() < seal.log.size
 
     def is_as_sealed(self) -> bool:
         """Whether all files are what they were when the segment was sealed, as far as that is known.

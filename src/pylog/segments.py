@@ -139,7 +139,11 @@ class Segments:
             while len(newest) < sealed and (not newest or newest[-1] < timestamp):
                 segment = self._get(bases[len(newest)], made)
                 # What cannot be read, or is gone, may have been of any time.
-                lost = segment.log.damages or segment.lacks_follower(bases[len(newest) + 1]) is not None
+                lost = (
+                    segment.log.damages
+                    or segment.is_cut()
+                    or segment.lacks_follower(bases[len(newest) + 1]) is not None
+                )
                 largest = TIMESTAMP_MAX if lost else segment.largest_timestamp
                 newest.append(max(largest, newest[-1] if newest else largest))
             self._newest = (bases, newest)

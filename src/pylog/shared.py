@@ -51,17 +51,21 @@ class _SharedSegment(Segment):
 
 
 class SharedPartition(ReadablePartition):
-    """A partition whose files another process may be writing. `refresh` looks at what is published now."""
+    """A partition whose files another process may be writing. `refresh` looks at what is published now.
+
+    `is_sealed`: its seals mean something. Not where another program has had it since they were written.
+    """
 
     def __init__(
         self, files: Files, directory: str, topic: str, number: int, config: TopicConfig, *,
         find_entry: Callable[[], Entry | None], find_start: Callable[[], int] = lambda: 0,
-        topic_id: UUID = NOBODY.topic_id,
+        topic_id: UUID = NOBODY.topic_id, is_sealed: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(directory, topic, number)
         self._files = files
         self._config = config
         self._identity = Identity(topic_id, number) if topic_id != NOBODY.topic_id else NOBODY
+        self._is_sealed = is_sealed
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
         self._stable_offset = 0
         self._find_entry = find_entry
@@ -117,10 +121,13 @@ class SharedPartition(ReadablePartition):
 
     def _segment(self, base_offset: int) -> Segment:
         damages = tuple(Damage(*part) for part in self._damages.get(base_offset, ()))
-        return _SharedSegment(
+        segment = _SharedSegment(
             self._files, self.directory, base_offset, self._config, active=True, damages=damages,
             identity=self._identity,
         )  # fmt: skip
+        if not self._is_sealed:
+            segment.ignore_seal()
+        return segment
 
     def _load_segments(self, *, anew: bool) -> None:
         """List the segments; each follows the growth of its files by itself."""
@@ -216,12 +223,13 @@ class SharedPartition(ReadablePartition):
             )  # fmt: skip
         return super().aborted(start, upto)
 
-    def _check_followed(self, segment: Segment, end: int) -> None:
-        """See `ReadablePartition`. Where nobody has published, another program may have had the log, and our seals are
-        of the time before that.
-        """
-        if self._entry is not None:
-            super()._check_followed(segment, end)
+    def _check_begun(self, offset: int) -> None:
+        """Whether the segments begin where the log does. Raises CorruptBatch."""
+        if len(self._segments) and offset < (first := self._segments.first).base_offset:
+            raise CorruptBatch(
+                f"the segments from here up to offset {first.base_offset} are missing. Restore them from a replica or "
+                f"a backup; or go on at offset {first.base_offset}", path=first.path, offset=offset,
+            )  # fmt: skip
 
     def check(self) -> None:
         """See `ReadablePartition.check`."""

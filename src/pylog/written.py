@@ -41,6 +41,7 @@ class WrittenPartition(ReadablePartition):
         self._closed = False
         self._lock = threading.Lock()
         self._syncing = threading.Lock()
+        self._closing = threading.Lock()
 
     @property
     def failed(self) -> bool:

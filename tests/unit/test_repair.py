@@ -210,7 +210,8 @@ def test_records_that_are_appended_during_the_search_are_no_damage() -> None:
     parts = [*log.partition.segments[:-1], (active, end)]
 
     class Earlier:
-        topic, number, segments, start_offset = "t", 0, parts, 0
+        topic, number, segments, start_offset, epochs = "t", 0, parts, 0, log.partition.epochs
+        looked = staticmethod(lambda look, _: look())
 
     assert find_damage(Earlier()) == Findings()  # type: ignore[arg-type]
 

@@ -11,7 +11,9 @@ import pytest
 import pylog
 from pylog import Record, TopicPartition, errors
 from pylog.batch import encode
+from pylog.cleaner import Cleaning
 from pylog.cli import main
+from pylog.damage import Findings
 from pylog.files import DiskFiles, File
 from pylog.inspect import BatchEntry, Problem, dump_segment, verify
 from pylog.scrubber import LOOK_EVERY_MS, Scrubber
@@ -217,12 +219,19 @@ def test_a_full_disk_leaves_it_unsaid(log: pylog.Log, monkeypatch: pytest.Monkey
                 raise errors.DiskFull("no room")
             return inner(path, create=create)
 
+        def too_full(path: str, data: bytes) -> None:
+            raise errors.DiskFull("no room")
+
         monkeypatch.setattr(files, "open", full)
+        monkeypatch.setattr(files, "replace_file", too_full)
+        before = segment(log, 8, SEAL).read_bytes()
         assert not scrubber(again).scrub()
-        assert not segment(log, 4, SEAL).exists() and not segment(log, 8, SEAL).exists()
+        assert not segment(log, 4, SEAL).exists() and segment(log, 8, SEAL).read_bytes() == before
         monkeypatch.undo()
         scrubber(again).scrub()
-        assert read_seal(DiskFiles(), str(segment(log, 4, SEAL))) is not None
+        for base in (4, 8):
+            seal = read_seal(DiskFiles(), str(segment(log, base, SEAL)))
+            assert seal is not None and seal.read_ms == NOW
 
 
 def test_closing_ends_it_in_the_middle_of_a_file(log: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -442,3 +451,109 @@ def test_a_folder_that_nobody_has_named_is_anybodys(log: pylog.Log, tmp_path: Pa
     with pylog.open(log.path, mode="read") as reader:
         assert read_all(reader) == list(range(13))
         assert reader.topic("t").id == UUID(int=0) == NOBODY.topic_id
+
+
+# --- beside other work ------------------------------------------------------------------------------------------------
+
+
+def test_what_was_repaired_already_costs_nothing_more(log: pylog.Log, tmp_path: Path) -> None:
+    overwrite(segment(log, 4), 70, b"XXXX")
+    found = scrubber(log).scrub()
+    assert log.repair(found, keep_in=tmp_path / "kept")
+    left = [offset for offset in range(13) if offset not in (4, 5)]
+    assert read_all(log) == left and not log.found_damage
+    assert log.repair(found, keep_in=tmp_path / "kept") == {}
+    assert log.repair(Findings(indexes=((KEY, str(segment(log, 0))),)), keep_in=tmp_path / "kept") == {}
+    assert read_all(log) == left
+    log.close()
+
+
+def test_a_segment_that_is_cut_while_it_is_read_is_not_damaged(
+    log: pylog.Log, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition, scrub = log.broker.partition("t", 0), scrubber(log)
+    scrub.scrub()
+    pause = scrub._pause
+
+    def cut(size: int) -> None:
+        monkeypatch.setattr(scrub, "_pause", pause)
+        partition.truncate(2, NOW)
+        log.topic("t")[0].append([Record(b"other", b"k", NOW)])
+        partition.roll(NOW)
+
+    monkeypatch.setattr(scrub, "_pause", cut)
+    assert not scrub.scrub(everything=True)
+    assert caplog.text == "" and problems(log) == []
+    log.close()
+
+
+def test_a_scrubbed_log_is_cleaned_at_the_same_time(log: pylog.Log) -> None:
+    """It shares its segments with the cleaner, who reads on in a file that the scrubber is done with."""
+    log.alter_config("t", {"cleanup.policy": "compact"})
+    partition = log.broker.partition("t", 0)
+    cleaning = Cleaning(partition, checkpoint=None, now_ms=NOW, buffer_bytes=1 << 20)
+    for _ in cleaning.steps():
+        scrubber(log).scrub(everything=True)
+    assert cleaning.cleaned is not None and not log.found_damage
+    log.close()
+
+
+def test_an_older_copy_of_a_segment_is_not_taken_for_another_programs(log: pylog.Log) -> None:
+    log.close()
+    for kind in (".log", ".index"):
+        data = segment(log, 4, kind).read_bytes()
+        segment(log, 4, kind).write_bytes(data[: len(data) // 2])
+    for mode in ("own", "read"):
+        with pylog.open(log.path, mode=mode) as again:  # type: ignore[arg-type]
+            with pytest.raises(errors.CorruptBatch, match="the file was cut"):
+                read_all(again)
+            with again.consumer() as consumer, pytest.raises(errors.CorruptBatch, match="the file was cut"):
+                consumer.offsets_for_times({KEY: NOW + 5})
+
+
+def test_what_kafkas_cleaner_has_written_anew_is_not_held_against_its_seal(log: pylog.Log) -> None:
+    """Of a compacted topic, by a Kafka that was killed then: nobody has taken the seals away."""
+    log.alter_config("t", {"cleanup.policy": "compact"})
+    log.close()
+    data = segment(log, 4).read_bytes()
+    segment(log, 4).write_bytes(data[: len(data) // 2])
+    segment(log, 4, ".index").write_bytes(b"")
+    with pylog.open(log.path) as again:
+        assert read_all(again) == [0, 1, 2, 3, 4, 5, *range(8, 13)]
+
+
+def test_a_reader_misses_the_first_and_the_last_segment(log: pylog.Log) -> None:
+    log.close()
+    shutil.copytree(log.path, f"{log.path}-whole")
+    lose(log, 0)
+    with pylog.open(log.path, mode="read") as reader:
+        with pytest.raises(errors.CorruptBatch, match="the segments from here up to offset 4 are missing"):
+            read_all(reader)
+        with reader.consumer() as consumer, pytest.raises(errors.CorruptBatch, match="are missing"):
+            consumer.offsets_for_times({KEY: NOW})
+    shutil.rmtree(log.path)
+    shutil.move(f"{log.path}-whole", log.path)
+    lose(log, 12)
+    with (
+        pylog.open(log.path, mode="read") as reader,
+        reader.consumer() as consumer,
+        pytest.raises(errors.CorruptBatch, match="nothing is left"),
+    ):
+        consumer.offsets_for_times({KEY: NOW + 5})
+
+
+def test_a_reader_takes_no_heed_of_seals_that_kafka_knew_nothing_of(log: pylog.Log) -> None:
+    log.close()
+    (Path(log.path) / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":5}')
+    swap(log, 4)
+    with pylog.open(log.path, mode="read") as reader:
+        assert read_all(reader) == list(range(13))
+    assert problems(log) == []
+
+
+def test_a_log_of_which_everything_was_deleted_is_good(log: pylog.Log) -> None:
+    log.delete_records({KEY: -1})
+    log.close()
+    with pylog.open(log.path) as again:
+        assert read_all(again) == []
+    assert problems(log) == []

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from bugs.partition_log import DIRECTORY, NOW, InterruptingFiles, Log
-from pylog.errors import DurabilityUnknown, LogNotFound, PartitionFailed
+from pylog.errors import DurabilityUnknown, LogNotFound, NotLeaderOrFollower, PartitionFailed
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.partition import Partition
 from pylog.published import Published
@@ -145,6 +145,24 @@ def test_a_full_disk_in_the_middle_of_a_truncation_latches() -> None:
     with pytest.raises(PartitionFailed):
         log.append("b")
     assert log.reopen().next_offset in (0, 50)
+
+
+def test_a_sync_asks_what_a_close_that_failed_has_left_undone() -> None:
+    files = InterruptingFiles(MemoryFiles())
+    log = Log(files)  # type: ignore[arg-type]
+    log.append("a")
+    files.begin(1, ("sync",), interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        log.partition.close()
+    with pytest.raises(NotLeaderOrFollower, match="was closed here"):
+        log.partition.sync()
+
+
+def test_a_sync_after_a_close_has_nothing_left_to_do() -> None:
+    log = Log()
+    log.append("a")
+    assert log.partition.close()
+    assert log.partition.sync() == 1
 
 
 def test_a_partition_that_is_not_open_has_nothing_to_tell() -> None:
