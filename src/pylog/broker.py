@@ -63,6 +63,7 @@ from pylog.message import (
     ProducedPart,
     ProducePart,
     RecordsDeleted,
+    Replacement,
     Session,
     TopicsChanged,
 )
@@ -123,7 +124,7 @@ class Broker:
             DeleteTopics: lambda message: self._change(self._delete_topic, message.names),
             CreatePartitions: lambda message: self._change(self.node.create_partitions, message.topics),
             AlterConfigs: lambda message: self._change(self.node.alter_config, message.topics),
-            AlterReplicaLogDirs: lambda message: self._change(self.node.move, message.parts),
+            AlterReplicaLogDirs: lambda message: self._change(self._move, message.parts),
             DeleteRecords: self._delete_records,
         }
         self.node = Node(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
@@ -241,6 +242,11 @@ class Broker:
                 appended = leader.append(part.batch, self._clock.wall_ms())
             except PartitionFull as full:
                 appended = self._append_when_there_is_room(leader, part.batch, timeout_ms, full)
+            except NotLeaderOrFollower:
+                if self._closed or self.node.held(topic, number) is leader:
+                    raise
+                # It was moved to another directory just now.
+                return self._append(part, timeout_ms)
         except PylogError as error:
             return None, ProducedPart(topic, number, error)
         return leader, ProducedPart(
@@ -301,8 +307,12 @@ class Broker:
         self._parking.release(leader.partition)
 
     def _is_visible(self, leader: Leader, part: ProducedPart) -> bool:
-        held = self.node.held(part.topic, part.partition) is leader
-        return held and leader.partition.high_watermark >= part.next_offset
+        held, partition = self.node.held(part.topic, part.partition), leader.partition
+        if held is leader:
+            return partition.high_watermark >= part.next_offset
+        # Moved to another directory: it was closed for that, and what was durable is there.
+        moved = not leader.has_followers and not isinstance(held, Follower)
+        return moved and partition.durable_offset >= part.next_offset
 
     # --- group commit ----------------------------------------------------------------------------------------------
 
@@ -420,6 +430,12 @@ class Broker:
         # Of deleted topics and moved partitions there are files to remove.
         self.housekeeping.wake()
         return answer
+
+    def _move(self, wanted: Replacement) -> None:
+        try:
+            self.node.move(wanted)
+        finally:
+            self._parking.release_all(TopicPartition(wanted.topic, wanted.partition))
 
     def _delete_topic(self, name: str) -> None:
         image = self.image.topics.get(name)

@@ -170,6 +170,12 @@ class Directories:
             for name in self.files.list_dir(directory.path):
                 if is_set_aside(name, FUTURE):
                     self._settle_move(directory, name, recorded)
+        homes = {directory.directory_id for directory in self}
+        for directory in self:
+            for key in directory.remembered():
+                place = recorded[key][1] if key in recorded else directory.directory_id
+                if place != directory.directory_id and place in homes and not self.has_folder(directory, key):
+                    directory.forget(key.topic, [key.partition])
 
     def _settle_move(
         self, directory: LogDirectory, name: str, recorded: dict[TopicPartition, tuple[uuid.UUID, uuid.UUID]]

@@ -300,6 +300,9 @@ class LogDirectory:
             entry.sync()
         for name in (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS):
             ours, theirs = self._remembered(name), source._remembered(name)
+            if name == RECOVERY_POINTS and before is not None:
+                # It was closed for the move.
+                theirs = {key: before.durable_offset}
             if key in theirs:
                 ours[key] = theirs[key]
                 write_offsets(self.files, join(self.path, name), ours)
@@ -311,6 +314,12 @@ class LogDirectory:
             HIGH_WATERMARKS: self._high_watermarks,
             CLEANER_OFFSETS: self._cleaner_offsets,
         }[name]
+
+    def remembered(self) -> set[TopicPartition]:
+        """The partitions that the checkpoints speak of."""
+        return {
+            *self._recovery_points, *self._start_offsets, *self._high_watermarks, *self._cleaner_offsets
+        }  # fmt: skip
 
     def forget(self, topic: str, partitions: Iterable[int]) -> None:
         """Drop deleted partitions from the checkpoints, which may not speak of a new topic of that name.

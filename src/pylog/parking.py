@@ -75,7 +75,8 @@ class Parking:
         for index in sorted(waiting):
             part, leader = produced.parts[index], leaders[index]
             assert leader is not None, "only what was appended waits"
-            if leader.partition.high_watermark >= part.next_offset:
+            is_over = self._node.held(part.topic, part.partition) is not leader
+            if is_over or leader.partition.high_watermark >= part.next_offset:
                 self._settle(parked, index)
                 continue
             with self._lock:

@@ -206,3 +206,47 @@ def test_who_is_interrupted_while_it_appends_leaves_nothing_appended_twice(tmp_p
         assert answers[0].result(SECONDS).parts[0].base_offset == 0
         error = answers[1].result(SECONDS).parts[0].error
         assert isinstance(error, errors.DurabilityUnknown) and "was interrupted" in str(error)
+
+
+@pytest.mark.parametrize("moment", ["before the append", "before the sync", "after the sync"])
+def test_a_partition_that_moves_takes_what_is_being_appended_along(tmp_path: Path, moment: str) -> None:
+    places = [tmp_path / "a", tmp_path / "b"]
+    with pylog.open(places) as log:
+        log.create_topic("t")[0].append([Record(b"0")])
+        partition, node = log.broker.partition("t", 0), log.broker.node
+        target = next(str(place) for place in places if not partition.directory.startswith(str(place)))
+        sync = partition.sync
+        answer = log.broker.handle(Produce([ProducePart("t", 0, encode([Record(b"1")], now_ms=1))]), Session())
+        if moment == "before the append":
+            log.move_partition("t", 0, target)
+        else:
+
+            def synced() -> int:
+                if moment == "after the sync":
+                    sync()
+                log.move_partition("t", 0, target)
+                return sync()
+
+            partition.sync = synced  # type: ignore[method-assign]
+        part = answer.result(SECONDS).parts[0]
+        assert (part.error, part.base_offset) == (None, 1)
+        assert [record.value for record in log.topic("t")[0].records()] == [b"0", b"1"]
+        assert node.partition("t", 0).directory.startswith(target)
+
+
+def test_who_finds_the_partition_closed_for_a_move_appends_where_it_went(tmp_path: Path) -> None:
+    places = [tmp_path / "a", tmp_path / "b"]
+    with pylog.open(places, flush="none") as log:
+        view = log.create_topic("t")[0]
+        view.append([Record(b"0")])
+        leader = log.broker.node.leader("t", 0)
+        target = next(str(place) for place in places if not leader.partition.directory.startswith(str(place)))
+        append = leader.append
+
+        def moved(batch: Batch, now_ms: int) -> object:
+            log.move_partition("t", 0, target)
+            return append(batch, now_ms)
+
+        leader.append = moved  # type: ignore[assignment, method-assign]
+        assert view.append([Record(b"1")]).base_offset == 1
+        assert [record.value for record in view.records()] == [b"0", b"1"]

@@ -14,6 +14,7 @@ from pylog.config import NodeConfig
 from pylog.directories import FUTURE, Directories
 from pylog.directory import folder_name, set_aside
 from pylog.files import Files, MemoryFiles, join
+from pylog.inspect import Problem, verify
 from pylog.message import NewTopic, Replacement
 from pylog.node import Node
 from pylog.testing import CrashFiles, FaultFiles, SimClock
@@ -96,6 +97,11 @@ def test_a_move_is_whole_or_was_never_begun_whatever_a_power_cut_leaves() -> Non
     assert states > 100
 
 
+def problems(files: Files) -> list[str]:
+    found = [event for path in PATHS for event in verify(files, path)]
+    return [str(event) for event in found if isinstance(event, Problem) and not event.harmless]
+
+
 @pytest.mark.parametrize("topic", ["t", "site.clicks", "v1.0-rc.future", "-delete", LONG], ids=lambda name: name[:20])
 def test_a_move_is_finished_or_undone_whatever_the_topic_is_called(topic: str) -> None:
     files = CrashFiles()
@@ -114,6 +120,7 @@ def test_a_move_is_finished_or_undone_whatever_the_topic_is_called(topic: str) -
             assert len(folders(left, topic)) == 1, state
             assert not [name for name in left.list_dir("a") + left.list_dir("b") if name.endswith(SUFFIXES)], state
             opened.close()
+            assert problems(left) == [], state
     assert halves
 
 
