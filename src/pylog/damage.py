@@ -79,11 +79,10 @@ def look(partition: Partition, segment: Segment, on_read: Callable[[int], object
 
 
 def _looked(partition: Partition, segment: Segment, on_read: Callable[[int], object]) -> Look:
-    segments = partition.segments
-    end = next((end for one, end in segments if one is segment), None)
+    end = partition.end_of(segment)
     if end is None:
         return Look()
-    key, is_active = TopicPartition(partition.topic, partition.number), segment is segments[-1][0]
+    key, is_active = TopicPartition(partition.topic, partition.number), not partition.has_sealed(segment)
     try:
         segment.refuse_anothers()
     except CorruptBatch as error:

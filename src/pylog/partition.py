@@ -164,7 +164,7 @@ class Partition(AppendingPartition):
                         raise
 
     def _has(self, segment: Segment) -> bool:
-        return any(segment is one for one in self._segments.made)
+        return self.end_of(segment) is not None
 
     def read_stable(
         self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False
@@ -300,6 +300,10 @@ class Partition(AppendingPartition):
 
     # --- the middle: scrubbing and compaction -------------------------------------------------------------------------
 
+    def end_of(self, segment: Segment) -> int | None:
+        """Where a segment ends; None when it is not part of the log any more."""
+        return self._segments.end_if_there(segment, self.next_offset)
+
     def has_sealed(self, segment: Segment) -> bool:
         """Whether a segment is part of the log, and not the one that is written."""
         return not self._closed and segment is not self._segments.active and self._has(segment)
@@ -315,14 +319,15 @@ class Partition(AppendingPartition):
         with self._lock:
             return look()
 
-    def note_read(self, segment: Segment, log: Mark, end: int, now_ms: int) -> None:
-        """Put into the seal of a segment, which ends before `end`, what its bytes are: all were read, and are good.
+    def note_read(self, segment: Segment, log: Mark, now_ms: int) -> None:
+        """Put into the seal of a segment what its bytes are: all were read, and are good.
 
         Nothing, where it is not part of the log any more, or written to. Raises StorageError, Closed.
         """
         with self._lock:
             self._check_usable()
-            if not self.has_sealed(segment) or segment.size != log.size:
+            end = self.end_of(segment)
+            if end is None or not self.has_sealed(segment) or segment.size != log.size:
                 return
             if segment.sealed is None:
                 segment.write_seal(end)

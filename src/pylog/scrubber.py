@@ -91,8 +91,7 @@ class Scrubber:
         try:
             findings, log = look(partition, segment, self._pause)
             if not findings:
-                end = next((end for one, end in partition.segments if one is segment), 0)
-                partition.note_read(segment, log, end, self._clock.wall_ms())
+                partition.note_read(segment, log, self._clock.wall_ms())
         except PylogError as error:
             if self._is_there(key, partition, segment) and not self._stopped.is_set():
                 logger.error("%s-%d: %s could not be read through: %s", *key, segment.path, error)

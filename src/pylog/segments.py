@@ -95,6 +95,14 @@ class Segments:
         """Which segment holds `offset`: the last whose base is not above it, the first if all are."""
         return max(0, bisect_right(self._state[0], offset) - 1)
 
+    def end_if_there(self, segment: Segment, end: int) -> int | None:
+        """Where a segment ends, `end` for the last one; None when it is not one of these any more."""
+        bases, made = self._state
+        at = bisect_left(bases, segment.base_offset)
+        if made.get(segment.base_offset) is not segment or at == len(bases):
+            return None
+        return bases[at + 1] if at + 1 < len(bases) else end
+
     def from_index(self, index: int) -> Iterator[Segment]:
         """The segment at `index` and all after it."""
         bases, made = self._state

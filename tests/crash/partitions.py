@@ -24,7 +24,6 @@ from pylog.files import Files
 from pylog.index import AbortedTxn
 from pylog.kernel import Record
 from pylog.partition import Partition
-from pylog.record import TopicPartition
 from pylog.recovery import follow
 from pylog.repair import repair
 from pylog.segment import Segment
@@ -295,11 +294,10 @@ class Run:
 
     def scrub(self) -> None:
         """Read what is sealed, and note that it was read."""
-        key = TopicPartition("t", 0)
-        for segment, end in self.partition.segments[:-1]:
-            found = look(key, segment, end, -1, is_active=False)
+        for segment, _ in self.partition.segments[:-1]:
+            found = look(self.partition, segment)
             assert not found.findings
-            self.partition.note_read(segment, found.log, end, NOW)
+            self.partition.note_read(segment, found.log, NOW)
 
     def reopen(self) -> None:
         """A clean stop, and a start."""

@@ -16,7 +16,7 @@ from pylog.batch import encode, split
 from pylog.checkpoint import read_damages, write_damages
 from pylog.cli import main
 from pylog.config import TopicConfig
-from pylog.damage import Findings, find_damage
+from pylog.damage import Findings, find_damage, look
 from pylog.directory import LogDirectory
 from pylog.errors import CorruptBatch, ReadOnly, UnknownTopicOrPartition
 from pylog.files import Files, MemoryFiles
@@ -205,15 +205,15 @@ def test_a_segment_that_is_gone_meanwhile_is_passed_over() -> None:
 
 def test_records_that_are_appended_during_the_search_are_no_damage() -> None:
     log = Damaged(lambda log: None, declared=False)
-    active, end = log.partition.segments[-1]
-    log.log.append("more")
-    parts = [*log.partition.segments[:-1], (active, end)]
+    active, _ = log.partition.segments[-1]
+    seen: list[int] = []
 
-    class Earlier:
-        topic, number, segments, start_offset, epochs = "t", 0, parts, 0, log.partition.epochs
-        looked = staticmethod(lambda look, _: look())
+    def append(size: int) -> None:
+        seen.append(size)
+        log.log.append("more")
 
-    assert find_damage(Earlier()) == Findings()  # type: ignore[arg-type]
+    assert look(log.partition, active, append).findings == Findings()
+    assert seen
 
 
 def with_transactions() -> tuple[Log, list[str]]:
