@@ -328,3 +328,35 @@ def test_a_future_is_small(make_delivery: MakeDelivery) -> None:
     for future in (Future[int](), make_delivery("clicks", 4).future(0, 10)):
         assert not hasattr(future, "__dict__")
         assert sys.getsizeof(future) <= 120
+
+
+def test_who_waits_for_a_record_waits_for_what_brings_its_batch(make_delivery: MakeDelivery) -> None:
+    delivery = make_delivery("t", 0)
+    future = delivery.future(1, 5)
+
+    class Carrier(Future[None]):
+        """Brought by whoever waits."""
+
+        def _wait(self, timeout: float | None) -> None:
+            self.set_result(None)
+            delivery.complete(7)
+
+    delivery.carrier = Carrier()
+    assert future.result(0).offset == 8
+    assert delivery.carrier is None, "futures that are kept would keep its records"
+
+
+def test_what_brings_a_batch_may_be_done_before_its_records_are(make_delivery: MakeDelivery) -> None:
+    delivery = make_delivery("t", 0)
+    delivery.carrier = completed(None)
+    with pytest.raises(TimeoutError):
+        delivery.future(0, 5).result(0)
+    delivery.fail(ValueError("no"))
+    assert isinstance(delivery.future(0, 5).exception(0), ValueError) and delivery.carrier is None
+
+
+def test_a_wait_for_what_brings_a_batch_ends_in_time(make_delivery: MakeDelivery) -> None:
+    delivery = make_delivery("t", 0)
+    delivery.carrier = Future[None]()
+    with pytest.raises(TimeoutError, match="no answer within 0 seconds"):
+        delivery.future(0, 5).result(0)

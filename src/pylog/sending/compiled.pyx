@@ -41,7 +41,7 @@ cdef class Delivery:
 
     cdef readonly object topic
     cdef readonly object partition
-    cdef public object carrier  # what the answer comes with, once the batch is on its way
+    cdef public object carrier  # what the answer comes with, while the batch is on its way
     cdef bint done
     cdef int64_t base_offset
     cdef object log_append_time
@@ -81,6 +81,7 @@ cdef class Delivery:
         self.traceback = traceback
         self.done = True
         self.callbacks = None
+        self.carrier = None
         for at in range(0, len(callbacks), 2):
             try:
                 callbacks[at](callbacks[at + 1])
@@ -159,8 +160,9 @@ cdef class RecordFuture:
         self.delivery.forget(fn)
 
     def _wait(self, timeout):
-        if self.delivery.carrier is not None:
-            self.delivery.carrier.exception(timeout)
+        carrier = self.delivery.carrier
+        if carrier is not None:
+            carrier.exception(timeout)
         if not self.delivery.done:
             Future._wait(self, timeout)
 

@@ -26,7 +26,9 @@ class Delivery(Future[tuple[int, int | None]]):
         self.topic = topic
         self.partition = partition
         self.carrier: Future[Any] | None = None
-        """What the answer comes with, once the batch is on its way: who waits for the one waits for the other."""
+        """What the answer comes with, while the batch is on its way: who waits for the one waits for the other. It has
+        the records, which futures that are kept must not.
+        """
 
     def future(self, index: int, timestamp: int) -> Future[RecordMetadata]:
         """The future of the record that is number `index` of the batch; `timestamp` is the record's own, in ms."""
@@ -43,9 +45,14 @@ class Delivery(Future[tuple[int, int | None]]):
         """Answer all futures of the batch with `error`. Raises RuntimeError when there is an answer already."""
         self._settle(None, error)
 
+    def _settle(self, value: tuple[int, int | None] | None, error: BaseException | None) -> None:
+        self.carrier = None
+        super()._settle(value, error)
+
     def _wait(self, timeout: float | None) -> None:
-        if self.carrier is not None:
-            self.carrier.exception(timeout)
+        carrier = self.carrier
+        if carrier is not None:
+            carrier.exception(timeout)
         if not self._done:
             super()._wait(timeout)
 
