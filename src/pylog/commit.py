@@ -21,7 +21,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from queue import SimpleQueue
 
 from pylog.future import Future
@@ -130,10 +130,15 @@ class Gate:
             self._expected = len(group) + len(self._joined)
             self._leading.release()
             self._hand_over()
-        with ExitStack() as answering:
-            # In order, and each whatever the callbacks of another raise.
-            for commit in reversed(group):
-                answering.callback(self._answer, commit)
+        raised: BaseException | None = None
+        for commit in group:
+            # Each whatever the callbacks of another raise.
+            try:
+                self._answer(commit)
+            except BaseException as error:  # noqa: BLE001
+                raised = error
+        if raised is not None:
+            raise raised
 
     def _gather(self) -> None:
         if self._expected > 1:
