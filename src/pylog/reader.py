@@ -19,7 +19,7 @@ from typing import Any
 from uuid import UUID
 
 from pylog.catalogue import replay, topics_in_folders
-from pylog.checkpoint import read_offsets
+from pylog.checkpoint import read_offsets, read_topic_id
 from pylog.clock import Clock
 from pylog.config import NodeConfig, TopicConfig
 from pylog.directory import (
@@ -32,7 +32,7 @@ from pylog.directory import (
     read_identity,
     require_log,
 )
-from pylog.errors import Closed, PylogError, ReadOnly
+from pylog.errors import Closed, InconsistentTopicId, PylogError, ReadOnly
 from pylog.files import Files, Watch, join
 from pylog.future import Future, completed
 from pylog.message import (
@@ -175,7 +175,7 @@ class Reader:
     def _open(self, key: TopicPartition, image: TopicImage) -> ReadablePartition:
         home = self._home(key)
         directory = join(home, folder_name(*key))
-        if self._files.stat(directory) is None:
+        if self._files.stat(directory) is None or not self._is_its_own(directory, image):
             # Created, but never written to or read by its owner: there is nothing yet, and nothing to remember.
             return ReadablePartition(directory, *key)
         made = SharedPartition(
@@ -188,6 +188,24 @@ class Reader:
             before.close()
         self._partitions[key, image.id] = made
         return made
+
+    def _is_its_own(self, directory: str, image: TopicImage) -> bool:
+        """Whether a partition's folder is that of its topic, and not of an earlier one, or a later one, of that name.
+
+        Raises InconsistentTopicId for the folder of a topic that nobody has deleted. See `Topic.partition`.
+        """
+        found = read_topic_id(self._files, directory)
+        if found in (None, image.id):
+            return True
+        if found not in self.image.removed:
+            self._refresh_image()
+        now = self.image.topics.get(image.name)
+        if found not in self.image.removed and now is not None and now.id == image.id:
+            raise InconsistentTopicId(
+                f"{directory} says in partition.metadata that it belongs to topic id {found}, and topic {image.name!r} "
+                f"has id {image.id}: put it back where it belongs"
+            )
+        return False
 
     def _start_offset(self, home: str, key: TopicPartition) -> int:
         """Where the log starts for an owner that published nothing."""

@@ -11,6 +11,7 @@ import pytest
 import pylog
 from pylog import Record, TopicPartition, errors
 from pylog.batch import encode
+from pylog.checkpoint import write_topic_id
 from pylog.cleaner import Cleaning
 from pylog.cli import main
 from pylog.damage import Findings
@@ -320,6 +321,27 @@ def test_a_segment_of_another_partition_is_dropped_by_a_repair_and_kept(log: pyl
         kept = again.repair(again.find_damage("t", 0), keep_in=tmp_path / "kept")
         assert read_all(again) == [0, 1, 2, 3, 8, 9, 10, 11, 12]
         assert b"t-1 of 0" in (Path(kept[KEY]) / f"{4:020d}.log").read_bytes()
+
+
+def test_the_folder_of_another_topic_is_not_read(log: pylog.Log) -> None:
+    """All of it, with what says whose it is; and what an earlier topic of the name has left is nothing to read."""
+    earlier = log.create_topic("u").id
+    log.topic("u")[0].append([Record(b"other", b"k", NOW)])
+    log.delete_topic("u")
+    log.create_topic("u")
+    kill(log)
+    folder = Path(log.path) / "t-0"
+    shutil.copytree(folder, Path(log.path) / "u-0", dirs_exist_ok=True)
+    with pylog.open(log.path, mode="read") as reader:
+        assert read_all(reader) == list(range(13))
+        with pytest.raises(errors.InconsistentTopicId, match="put it back where it belongs"):
+            list(reader.topic("u")[0].records())
+    write_topic_id(DiskFiles(), str(Path(log.path) / "u-0"), earlier)
+    with pylog.open(log.path, mode="read") as reader:
+        assert list(reader.topic("u")[0].records()) == []
+    (Path(log.path) / "u-0" / "partition.metadata").write_bytes(b"")
+    with pylog.open(log.path, mode="read") as reader, pytest.raises(errors.StorageError):
+        list(reader.topic("u")[0].records())
 
 
 def test_who_takes_the_topic_id_away_gives_the_folder_to_the_topic(log: pylog.Log) -> None:
