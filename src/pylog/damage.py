@@ -82,7 +82,27 @@ def _looked(partition: Partition, segment: Segment, on_read: Callable[[int], obj
     end = partition.end_of(segment)
     if end is None:
         return Look()
-    key, is_active = TopicPartition(partition.topic, partition.number), not partition.has_sealed(segment)
+    is_active = not partition.has_sealed(segment)
+    # Of a sealed one by files of its own: the indexes of all segments, once opened, would stay in memory.
+    files = segment if is_active else _reopened(segment)
+    try:
+        return _searched(partition, files, end, on_read, is_active=is_active)
+    finally:
+        if files is not segment:
+            files.close()
+
+
+def _reopened(segment: Segment) -> Segment:
+    return Segment(
+        segment.files, segment.directory, segment.base_offset, segment.config, active=False,
+        damages=segment.log.damages, identity=segment.identity,
+    )  # fmt: skip
+
+
+def _searched(
+    partition: Partition, segment: Segment, end: int, on_read: Callable[[int], object], *, is_active: bool
+) -> Look:
+    key = TopicPartition(partition.topic, partition.number)
     try:
         segment.refuse_anothers()
     except CorruptBatch as error:

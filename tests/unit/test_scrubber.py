@@ -113,6 +113,15 @@ def test_what_was_read_is_in_the_seal_and_is_read_again_a_week_later(log: pylog.
     log.close()
 
 
+def test_the_indexes_of_what_was_read_do_not_stay_in_memory(log: pylog.Log) -> None:
+    log.close()
+    with opened(Path(log.path), SimClock(NOW)) as again:
+        scrubber(again).scrub(everything=True)
+        assert not again.find_damage()
+        sealed = again.broker.partition("t", 0).segments[:-1]
+        assert [one._offsets or one._times or one._aborted for one, _ in sealed] == [None] * 3
+
+
 def test_the_active_segment_is_not_read(log: pylog.Log) -> None:
     scrubber(log).scrub(everything=True)
     assert not segment(log, 12, SEAL).exists()
