@@ -174,14 +174,14 @@ class SealFile:
 
         `is_rewritten`: another program may have written the segment anew.
         """
-        self.is_read, self._seal = True, None
         seal = read_seal(self._files, self._path_of(SEAL))
-        if seal is None or seal.base_offset != self._base_offset:
-            return None
-        if is_rewritten and log_size != seal.log.size and self._mark(".index") != seal.index:
+        if seal is not None and seal.base_offset != self._base_offset:
+            seal = None
+        if seal is not None and is_rewritten and log_size != seal.log.size and self._mark(".index") != seal.index:
             # Another program has written a new segment here.
-            return None
-        self._seal = seal
+            seal = None
+        # In this order: another thread may ask meanwhile.
+        self._seal, self.is_read = seal, True
         return seal
 
     def is_anothers(self) -> bool:
