@@ -30,7 +30,7 @@ from pylog.kernel import BatchSpan
 from pylog.local_log import LocalLog
 from pylog.published import Entry
 from pylog.retention import Bounds, rules
-from pylog.seal import NOBODY, Identity
+from pylog.seal import NO_TOPIC, Identity
 from pylog.segment import Segment
 from pylog.sequence import Plan, Producers, Verification
 from pylog.validate import Admission, follower_spans, sent_batches
@@ -57,7 +57,7 @@ class AppendingPartition(WrittenPartition):
 
     def __init__(
         self, files: Files, directory: str, topic: str, number: int, config: TopicConfig, entry: Entry | None = None,
-        *, topic_id: UUID = NOBODY.topic_id, producer_id_expiration_ms: int = 86_400_000,
+        *, topic_id: UUID = NO_TOPIC, producer_id_expiration_ms: int = 86_400_000,
         verify_transactions: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(directory, topic, number, entry)
@@ -70,8 +70,7 @@ class AppendingPartition(WrittenPartition):
         self._first_unstable_offset: int | None = None  # the producers', who change under the lock
         self._admission = Admission(config)
         self._is_bounded = config.is_bounded
-        identity = Identity(topic_id, number) if topic_id != NOBODY.topic_id else NOBODY
-        self._local = LocalLog(files, directory, config, identity)
+        self._local = LocalLog(files, directory, config, Identity(topic_id, number))
         self._segments = self._local.segments
 
     @property

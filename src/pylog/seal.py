@@ -1,6 +1,6 @@
 """What the files of a segment were when it was sealed: beside them, so that a flipped bit is not believed.
 
-    <base>.pylog-seal    "PYLOGSEA" | u32 version | 16 bytes topic id | i32 partition    (zeros, -1: nobody's)
+    <base>.pylog-seal    "PYLOGSEA" | u32 version | 16 bytes topic id (zeros: not known) | i32 partition
                          | i64 base offset | i64 where the next segment begins, or the log ends
                          | i64 bytes, u32 crc32c of .log | i64 when its bytes were read, ms (-1: not yet, and no CRC)
                          | i64 bytes, u32 crc32c of .index | the same of .timeindex | of .txnindex   (-1: no file)
@@ -54,14 +54,22 @@ class Mark(NamedTuple):
     crc: int
 
 
+NO_TOPIC = UUID(int=0)
+
+
 class Identity(NamedTuple):
     """Whose a segment is."""
 
-    topic_id: UUID
-    partition: int
+    topic_id: UUID = NO_TOPIC
+    """Zero where that is not known."""
+    partition: int = -1
+
+    def contradicts(self, other: "Identity") -> bool:
+        """Whether the two are known, and not one."""
+        return self != other and NO_TOPIC not in (self.topic_id, other.topic_id)
 
 
-NOBODY = Identity(UUID(int=0), -1)
+NOBODY = Identity()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +194,7 @@ class SealFile:
 
     def is_anothers(self) -> bool:
         """Whether it says that the segment is another partition's."""
-        seal = self._seal
-        return seal is not None and NOBODY not in (seal.identity, self._identity) and seal.identity != self._identity
+        return self._seal is not None and self._seal.identity.contradicts(self._identity)
 
     def vouches(self, kind: str, data: memoryview | bytes | None) -> bool | None:
         """Whether an index file with these bytes is what it was (None: nobody knows)."""

@@ -24,7 +24,7 @@ from pylog.logfile import Damage, Slice
 from pylog.published import Entry, State
 from pylog.readable import ReadablePartition
 from pylog.recovery import producers_at
-from pylog.seal import NOBODY, Identity
+from pylog.seal import NO_TOPIC, Identity
 from pylog.segment import Segment
 from pylog.segment_files import LOG, SWAP
 from pylog.segments import Segments, logs_among
@@ -59,12 +59,12 @@ class SharedPartition(ReadablePartition):
     def __init__(
         self, files: Files, directory: str, topic: str, number: int, config: TopicConfig, *,
         find_entry: Callable[[], Entry | None], find_start: Callable[[], int] = lambda: 0,
-        topic_id: UUID = NOBODY.topic_id, is_sealed: bool = True,
+        topic_id: UUID = NO_TOPIC, is_sealed: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(directory, topic, number)
         self._files = files
         self._config = config
-        self._identity = Identity(topic_id, number) if topic_id != NOBODY.topic_id else NOBODY
+        self._identity = Identity(topic_id, number)
         self._is_sealed = is_sealed
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
         self._stable_offset = 0

@@ -22,7 +22,6 @@ from pylog.listing import LISTING, listed, parse_listing
 from pylog.seal import (
     CHANGED,
     INDEXES,
-    NOBODY,
     NOT_YET,
     SEAL,
     Identity,
@@ -66,7 +65,7 @@ def _log_problems(
     files: Files, span: Span, seal: Seal, size: int, identity: Identity, *, start: int, is_whole: bool
 ) -> Iterator[Problem]:
     path = span.path(".log")
-    if NOBODY not in (seal.identity, identity) and seal.identity != identity:
+    if seal.identity.contradicts(identity):
         topic_id, partition = seal.identity
         what = f"it was sealed as a segment of partition {partition} of topic id {topic_id}"
         yield Problem(path, None, None, what, f"put it back where it belongs, or remove {span.path(SEAL)}")

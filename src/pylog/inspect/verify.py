@@ -40,7 +40,7 @@ from pylog.inspect.values import Checked, Problem, Totals
 from pylog.listing import LISTING
 from pylog.published import Published, State
 from pylog.record import TopicPartition
-from pylog.seal import NOBODY, Identity
+from pylog.seal import NO_TOPIC, Identity
 from pylog.segment_files import SWAP
 
 __all__ = ["log_bytes", "verify"]
@@ -305,7 +305,7 @@ def _partition(
     tally.partitions += 1
     bases = sorted(base for base, has in suffixes.items() if ".log" in has)
     said = _Said(
-        Identity(topic_id, partition.partition) if topic_id is not None else NOBODY,
+        Identity(topic_id or NO_TOPIC, partition.partition),
         later.start_offset if later is not None else promises.offsets[START_OFFSETS].get(partition, 0),
         state.next_offset if state is not None else None,
         not is_swapping and not closed_by_kafka(files, log_dir),
