@@ -69,6 +69,7 @@ def test_a_segment_that_another_program_has_replaced_is_not_held_against_the_sea
     path.write_bytes(path.read_bytes()[:118])
     (folder / name(".index")).write_bytes(b"")
     assert not any("sealed" in line or "was cut" in line for line in found(folder))
+    assert any("it speaks of another .log" in line for line in found(folder, harmless=True))
 
 
 def test_a_damaged_seal_says_nothing(folder: Path) -> None:
