@@ -42,7 +42,7 @@ LAYERS = [
         inspect
         message
         transport pending accumulator worker
-        replica quorum group transaction cluster
+        replica quorum group transaction cluster answers
         node fetcher
         scrubber
         housekeeping parking commit
@@ -61,8 +61,8 @@ STORAGE = set(
     """
     files checkpoint validate metadata published index epoch extent logfile seal sequence segment_files segment segments
     trash retention listing compaction integrity local_log readable recovery written shared appending partition cleaner
-    directory directories topic catalogue damage repair inspect replica node scrubber housekeeping parking commit
-    fetcher broker reader
+    directory directories topic catalogue damage repair inspect replica answers node scrubber housekeeping parking
+    commit fetcher broker reader
 """.split()
 )
 

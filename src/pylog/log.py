@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from pylog.admin import Admin
+from pylog.answers import unknown_topic
 from pylog.broker import Broker
 from pylog.cleaner import Cleaned
 from pylog.clock import Clock, SystemClock
@@ -28,7 +29,6 @@ from pylog.consumer import Consumer
 from pylog.damage import Findings
 from pylog.errors import Closed, InvalidConfig, ReadOnly, UnknownTopicOrPartition
 from pylog.files import DiskFiles, MemoryFiles, refuse_network
-from pylog.node import unknown_topic
 from pylog.producer import Producer
 from pylog.reader import Reader
 from pylog.record import TopicPartition

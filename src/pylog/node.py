@@ -11,10 +11,11 @@ stop is clean for all of them.
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from pylog.answers import describe_topics, unknown_partition, unknown_topic
 from pylog.catalogue import Catalogue
 from pylog.clock import Clock
 from pylog.config import NodeConfig, TopicConfig
@@ -32,7 +33,6 @@ from pylog.errors import (
     StorageError,
     TopicAlreadyExists,
     UnknownTopicId,
-    UnknownTopicOrPartition,
 )
 from pylog.files import Files, join
 from pylog.message import (
@@ -41,10 +41,8 @@ from pylog.message import (
     ConfigChange,
     NewPartitions,
     NewTopic,
-    PartitionMetadata,
     Replacement,
     TopicChange,
-    TopicMetadata,
 )
 from pylog.metadata import (
     UNASSIGNED_DIRECTORY,
@@ -565,36 +563,3 @@ def changed(config: Mapping[str, str], changes: Sequence[ConfigChange], defaults
         else:
             raise InvalidConfig(f"{change.name}: {change.operation!r} is not set, delete, append or subtract")
     return wanted
-
-
-def describe_topics(
-    image: MetadataImage, names: list[str] | None, leader_of: Callable[[PartitionImage], int]
-) -> ClusterMetadata:
-    """Answer a Metadata request from an image: the topics named, or all; an unknown one carries its error."""
-    wanted = sorted(image.topics) if names is None else names
-    return ClusterMetadata([_describe(image, name, leader_of) for name in wanted])
-
-
-def _describe(image: MetadataImage, name: str, leader_of: Callable[[PartitionImage], int]) -> TopicMetadata:
-    topic = image.topics.get(name)
-    if topic is None:
-        return TopicMetadata(name, unknown_topic(name))
-    partitions = [
-        PartitionMetadata(number, leader_of(state), state.leader_epoch, list(state.replicas), list(state.isr))
-        for number, state in sorted(topic.partitions.items())
-    ]
-    return TopicMetadata(name, None, topic.id, partitions, dict(topic.config))
-
-
-def unknown_topic(name: str) -> UnknownTopicOrPartition:
-    """The error for a topic that is not there."""
-    return UnknownTopicOrPartition(f"there is no topic {name!r}; `pylog topic list` shows what is there")
-
-
-def unknown_partition(topic: TopicImage | None, key: TopicPartition) -> UnknownTopicOrPartition:
-    """The error for a partition that is not there, or not on this node."""
-    if topic is None:
-        return unknown_topic(key.topic)
-    return UnknownTopicOrPartition(
-        f"there is no partition {key.partition} of topic {key.topic!r} here; it has {len(topic.partitions)}, from 0 on"
-    )

@@ -18,6 +18,7 @@ from select import POLLIN, poll
 from typing import Any
 from uuid import UUID
 
+from pylog.answers import describe_topics, unknown_partition
 from pylog.catalogue import replay, topics_in_folders
 from pylog.checkpoint import read_offsets, read_topic_id
 from pylog.clock import Clock
@@ -48,7 +49,6 @@ from pylog.message import (
     Session,
 )
 from pylog.metadata import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataImage, PartitionImage, TopicImage
-from pylog.node import describe_topics, unknown_partition
 from pylog.published import Entry, Published
 from pylog.readable import ReadablePartition
 from pylog.record import TopicPartition
