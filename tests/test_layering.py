@@ -46,6 +46,7 @@ LAYERS = [
         node fetcher
         scrubber
         housekeeping parking commit
+        producing
         broker reader producer consumer admin
         kafka views
         log
@@ -62,7 +63,7 @@ STORAGE = set(
     files checkpoint validate metadata published index epoch extent logfile seal sequence segment_files segment segments
     trash retention listing compaction integrity local_log readable recovery written shared appending partition cleaner
     directory directories topic catalogue damage repair inspect replica answers node scrubber housekeeping parking
-    commit fetcher broker reader
+    commit producing fetcher broker reader
 """.split()
 )
 
@@ -71,6 +72,7 @@ WAITING = {
     "clock",
     "broker",
     "commit",
+    "producing",
     "node",
     "scrubber",
     "housekeeping",

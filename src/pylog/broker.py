@@ -2,12 +2,11 @@
 
     handle(message, session) -> Future
         Produce       Leader.append -> sync, if due -> Leader.advance -> answer, or park it until the high
-                      watermark has passed the batch (acks=all, with followers)
+                      watermark has passed the batch (acks=all, with followers): see `producing`
         Fetch         Leader.fetch  -> answer, or park it until there is something to read or its time is up
         ListOffsets, Metadata, CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, DeleteRecords...
 
-Only here does a node wait for anybody; its threads, `worker` and `fetcher`, sleep by themselves. Where an append has to
-be durable, callers wait together: see `commit`.
+Only here and in `producing` does a node wait for anybody; its threads, `worker` and `fetcher`, sleep by themselves.
 
 `apply(Lead | Follow)` is the one entry by which roles are given: by hand now, by elections later.
 
@@ -16,24 +15,17 @@ Answers that wait are in `parking`: whoever makes an offset move releases them, 
 
 import logging
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
 
-from pylog.batch import Batch
 from pylog.clock import Clock
-from pylog.commit import Commit, CommitThread, Gate
 from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import (
     Closed,
-    DurabilityUnknown,
     NotLeaderOrFollower,
     OffsetOutOfRange,
-    PartitionFailed,
-    PartitionFull,
     PylogError,
 )
 from pylog.fetcher import Fetcher
@@ -41,7 +33,6 @@ from pylog.files import Files
 from pylog.future import Future, completed
 from pylog.housekeeping import Housekeeping
 from pylog.message import (
-    ACKS_ALL,
     CONSUMER,
     AlterConfigs,
     AlterReplicaLogDirs,
@@ -59,9 +50,6 @@ from pylog.message import (
     Message,
     Metadata,
     Produce,
-    Produced,
-    ProducedPart,
-    ProducePart,
     RecordsDeleted,
     Replacement,
     Session,
@@ -70,20 +58,18 @@ from pylog.message import (
 from pylog.metadata import MetadataImage
 from pylog.node import Follow, Lead, Node
 from pylog.parking import Parking, is_enough
-from pylog.partition import Appended, Partition
+from pylog.partition import Partition
+from pylog.producing import Producing
 from pylog.record import TopicPartition
 from pylog.recovery import Quarantined, Recovered
-from pylog.replica import Follower, Leader, bounds_part, list_part
+from pylog.replica import Follower, bounds_part, list_part
 from pylog.transport import Transport
 from pylog.worker import Worker
 
 logger = logging.getLogger("pylog")
 
-TICK_MAX = 2**63 - 1
 NEVER_MS = 2**63 - 1
 """The `flush.ms` of a topic that does not ask for syncs."""
-ROOM_POLL_MS = 50
-"""How often an append that waits for room looks for what retention may have dropped."""
 
 
 class Broker:
@@ -106,17 +92,16 @@ class Broker:
         self._clock = clock
         self._made_in = Broker.process
         self._closed = False
-        self._gates: WeakKeyDictionary[Partition, Gate] = WeakKeyDictionary()
-        self._making_gate = threading.Lock()
-        self._commits = CommitThread()
-        self._room = threading.Condition()
         self._fetchers: dict[int, Fetcher] = {}
         self._flush_due: int | None = None
         self._topic_flushes: dict[TopicPartition, int] = {}
-        self._room_until = TICK_MAX
         self._worker = Worker("pylog-broker", clock, self._due, self._work)
+        self.node = Node(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
+        self.housekeeping = Housekeeping(self.node, config, clock)
+        self._parking = Parking(self.node, clock, self._read, self._worker.wake)
+        self._producing = Producing(self.node, self._parking, clock, self._note_append, flush=flush)
         self._routes: dict[type, Callable[[Any], Future[Any]]] = {
-            Produce: self._produce,
+            Produce: self._producing.produce,
             Fetch: self._fetch,
             ListOffsets: self._list_offsets,
             Metadata: self._metadata,
@@ -127,9 +112,6 @@ class Broker:
             AlterReplicaLogDirs: lambda message: self._change(self._move, message.parts),
             DeleteRecords: self._delete_records,
         }
-        self.node = Node(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
-        self.housekeeping = Housekeeping(self.node, config, clock)
-        self._parking = Parking(self.node, clock, self._read, self._worker.wake)
         try:
             transport.attach(self.node.id, self.handle)
         except BaseException:
@@ -211,176 +193,6 @@ class Broker:
         if self._flush == "sync":
             follower.partition.sync()
 
-    # --- produce ---------------------------------------------------------------------------------------------------
-
-    def _produce(self, message: Produce) -> Future[Produced]:
-        if self._flush == "sync" and len(message.parts) == 1:
-            gate = self._gate_of(message.parts[0])
-            if gate is not None:
-                return self._commit(gate, message)
-        leaders: list[Leader | None] = []
-        parts: list[ProducedPart] = []
-        for asked in message.parts:
-            leader, part = self._append(asked, message.timeout_ms)
-            leaders.append(leader)
-            parts.append(part)
-        produced = Produced(parts)
-        waiting = set()
-        for index, leader in enumerate(leaders):
-            if leader is not None and not self._made_visible(leader, parts[index]):
-                waiting.add(index)
-        if not waiting or message.acks != ACKS_ALL:
-            return completed(produced)
-        return self._parking.produce(produced, leaders, waiting, self._clock.tick_ms() + message.timeout_ms)
-
-    def _append(self, part: ProducePart, timeout_ms: int) -> tuple[Leader | None, ProducedPart]:
-        topic, number = part.topic, part.partition
-        try:
-            self.node.check_topic_id(topic, part.topic_id)
-            leader = self.node.writer(topic, number)
-            try:
-                appended = leader.append(part.batch, self._clock.wall_ms())
-            except PartitionFull as full:
-                appended = self._append_when_there_is_room(leader, part.batch, timeout_ms, full)
-            except NotLeaderOrFollower:
-                if self._closed or self.node.held(topic, number) is leader:
-                    raise
-                # It was moved to another directory just now.
-                return self._append(part, timeout_ms)
-        except PylogError as error:
-            return None, ProducedPart(topic, number, error)
-        return leader, ProducedPart(
-            topic, number, None, appended.base_offset, appended.next_offset, appended.log_append_time,
-            leader.partition.start_offset,
-        )  # fmt: skip
-
-    def _append_when_there_is_room(
-        self, leader: Leader, batch: Batch, timeout_ms: int, full: PartitionFull
-    ) -> Appended:  # fmt: skip
-        """Append to a queue that is full, if its policy is to wait. Raises PartitionFull."""
-        deadline = self._clock.tick_ms() + timeout_ms
-        while leader.partition.config.pylog_full_policy == "block" and self._wait_for_room(deadline):
-            with suppress(PartitionFull):
-                return leader.append(batch, self._clock.wall_ms())
-        raise full
-
-    def _wait_for_room(self, deadline: int) -> bool:
-        """Wait, in the thread that appends, until records may have been deleted; False when the time is up."""
-        left_ms = min(deadline, self._room_until) - self._clock.tick_ms()
-        if left_ms <= 0 or self._closed:
-            return False
-        with self._room:
-            self._room.wait(min(left_ms, ROOM_POLL_MS) / 1000)
-        return True
-
-    def _made_visible(self, leader: Leader, part: ProducedPart) -> bool:
-        """Make an append durable, as far as that is promised, and then visible; False where that takes a follower, or
-        another leader has come. Where the disk refuses, that is the part's error.
-        """
-        if self._owes_sync(leader.partition, part):
-            self._make_durable(leader.partition, [part])
-        if part.error is not None:
-            return True
-        self._advance(leader)
-        return self._is_visible(leader, part)
-
-    def _owes_sync(self, partition: Partition, part: ProducedPart) -> bool:
-        """Whether `flush`, or the topic's `flush.messages`, promises that an append is durable when it is answered."""
-        self._note_append(partition)
-        return self._flush == "sync" or part.next_offset - partition.durable_offset >= partition.config.flush_messages
-
-    def _make_durable(self, partition: Partition, parts: Sequence[ProducedPart]) -> None:
-        try:
-            if partition.durable_offset < max(part.next_offset for part in parts):
-                partition.sync()
-        except PylogError as error:
-            if isinstance(error, PartitionFailed) and not isinstance(error, DurabilityUnknown):
-                error = DurabilityUnknown(str(error))
-            for part in parts:
-                if part.next_offset > partition.durable_offset:
-                    part.error = error
-
-    def _advance(self, leader: Leader) -> None:
-        if self.node.held(leader.partition.topic, leader.partition.number) is leader and not leader.advance():
-            # With followers: what is durable is told at once, what is visible when they have it.
-            leader.partition.publish()
-        self._parking.release(leader.partition)
-
-    def _is_visible(self, leader: Leader, part: ProducedPart) -> bool:
-        held, partition = self.node.held(part.topic, part.partition), leader.partition
-        if held is leader:
-            return partition.high_watermark >= part.next_offset
-        # Moved to another directory: it was closed for that, and what was durable is there.
-        moved = not leader.has_followers and not isinstance(held, Follower)
-        return moved and partition.durable_offset >= part.next_offset
-
-    # --- group commit ----------------------------------------------------------------------------------------------
-
-    def _gate_of(self, part: ProducePart) -> Gate | None:
-        """Where appends to a partition wait for each other; None where each of them goes by itself: with followers,
-        who wait for the bytes, or where it may have to wait until there is room.
-        """
-        try:
-            leader = self.node.writer(part.topic, part.partition)
-        except PylogError:
-            return None
-        if leader.has_followers or leader.partition.config.is_bounded:
-            return None
-        gate = self._gates.get(leader.partition)
-        if gate is None:
-            with self._making_gate:
-                gate = self._gates.setdefault(leader.partition, Gate(self._settle, self._answer, self._commits.call))
-        return gate
-
-    def _commit(self, gate: Gate, message: Produce) -> Commit:
-        needs_all = message.acks == ACKS_ALL
-        commit = Commit(gate, message.parts[0], needs_all=needs_all, timeout_ms=message.timeout_ms)
-        gate.join(commit)
-        if not needs_all:
-            gate.call_thread()
-        return commit
-
-    def _settle(self, group: list[Commit]) -> None:
-        appended: dict[Leader, list[ProducedPart]] = {}
-        for commit in group:
-            if commit.part is None and commit.broken is None:
-                self._append_late(commit)
-            if commit.part is not None and commit.part.error is None and commit.leader is not None:
-                appended.setdefault(commit.leader, []).append(commit.part)
-        for leader, parts in appended.items():
-            self._note_append(leader.partition)
-            self._make_durable(leader.partition, parts)
-            if any(part.error is None for part in parts):
-                self._advance(leader)
-
-    def _append_late(self, commit: Commit) -> None:
-        asked = commit.asked
-        if commit.begun:
-            error = DurabilityUnknown(
-                f"appending to {asked.topic}-{asked.partition} was interrupted: whether the records are there is not "
-                "known; read from the end, or send them again if twice does no harm"
-            )
-            commit.part = ProducedPart(asked.topic, asked.partition, error)
-            return
-        commit.begun = True
-        try:
-            commit.leader, commit.part = self._append(asked, commit.timeout_ms)
-        except Exception as error:  # noqa: BLE001
-            # Of this one alone: others are in the group.
-            commit.broken = error
-
-    def _answer(self, commit: Commit) -> None:
-        part, leader = commit.part, commit.leader
-        if part is None:
-            assert commit.broken is not None, "an append was answered before it was done"
-            commit.set_exception(commit.broken)
-        elif part.error is not None or leader is None or not commit.needs_all or self._is_visible(leader, part):
-            commit.set_result(Produced([part]))
-        else:
-            deadline = self._clock.tick_ms() + commit.timeout_ms
-            parked = self._parking.produce(Produced([part]), [leader], {0}, deadline)
-            parked.add_done_callback(lambda done: commit.set_result(done.result()))
-
     # --- fetch -----------------------------------------------------------------------------------------------------
 
     def _fetch(self, message: Fetch) -> Future[Fetched]:
@@ -454,8 +266,7 @@ class Broker:
             part = DeletedPart(asked.topic, asked.partition)
             try:
                 part.low_watermark = self.node.delete_records(asked.topic, asked.partition, asked.offset)
-                with self._room:
-                    self._room.notify_all()
+                self._producing.note_room()
             except PylogError as error:
                 part.error = error
             parts.append(part)
@@ -523,8 +334,9 @@ class Broker:
         """Let nobody wait for followers, or for room, longer than a follower that lives takes to come by: this node is
         about to close.
         """
-        self._room_until = self._clock.tick_ms() + self.config.replica_fetch_backoff_ms
-        self._parking.hurry(self._room_until)
+        deadline = self._clock.tick_ms() + self.config.replica_fetch_backoff_ms
+        self._producing.hurry(deadline)
+        self._parking.hurry(deadline)
 
     def close(self) -> None:
         """Stop the background work, answer what still waits with what there is, close the node. Twice is once."""
@@ -537,9 +349,7 @@ class Broker:
         try:
             for fetcher in self._fetchers.values():
                 fetcher.close()
-            self._commits.close()
-            for gate in list(self._gates.values()):
-                gate.lead()
+            self._producing.close()
             self._worker.close()
             self.housekeeping.close()
             self._parking.close()
