@@ -9,6 +9,9 @@ import pylog
 from pylog.checkpoint import write_damages
 from pylog.files import DiskFiles
 from pylog.inspect import CheckpointEntry, Problem, SealEntry, dump_segment, verify
+from pylog.inspect.seals import check_seal
+from pylog.inspect.segments import Span
+from pylog.seal import Identity
 
 FILES = DiskFiles()
 
@@ -70,6 +73,21 @@ def test_a_segment_that_another_program_has_replaced_is_not_held_against_the_sea
     (folder / name(".index")).write_bytes(b"")
     assert not any("sealed" in line or "was cut" in line for line in found(folder))
     assert any("it speaks of another .log" in line for line in found(folder, harmless=True))
+
+
+def test_what_an_owner_writes_meanwhile_is_not_held_against_the_seal_it_removed(folder: Path) -> None:
+    class Overtaken(DiskFiles):
+        """The owner removes the seal, and writes, just when the index is to be read."""
+
+        def read_file(self, path: str) -> bytes:
+            if path.endswith(".index"):
+                (folder / name(".pylog-seal")).unlink(missing_ok=True)
+                change(folder / name(".index"), 5)
+            return super().read_file(path)
+
+    span = Span(str(folder), 0, 0, None, None)
+    whose = Identity(partition=0)
+    assert [*check_seal(Overtaken(), span, whose, start=0, is_whole=True)] == []
 
 
 def test_a_damaged_seal_says_nothing(folder: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from crc32c import crc32c
 
 from pylog.files import MemoryFiles
-from pylog.seal import NOBODY, NOT_YET, Identity, Mark, Seal, mark, mark_of_log, read_seal, write_seal
+from pylog.seal import NOBODY, NOT_YET, Identity, Mark, Seal, SealFile, mark, mark_of_log, read_seal, write_seal
 
 WHOSE = Identity(UUID(int=7), 3)
 SEAL = Seal(WHOSE, 5, 12, Mark(1000, 9), 1_700_000_000_000, Mark(16, 1), Mark(24, 2), Mark(-1, 0))
@@ -64,3 +64,12 @@ def test_what_another_version_wrote_says_nothing(position: int, value: bytes) ->
     body = sealed()[:-4]
     body[position : position + len(value)] = value
     assert read(signed(bytes(body))) is None
+
+
+@pytest.mark.parametrize(("base_offset", "said"), [(5, SEAL), (6, None)])
+def test_the_seal_of_another_base_offset_says_nothing(base_offset: int, said: Seal | None) -> None:
+    files = MemoryFiles()
+    files.replace_file("6.pylog-seal", bytes(sealed()))
+    seal = SealFile(files, lambda suffix: f"6{suffix}", WHOSE, base_offset, is_new=False)
+    assert seal.read(1000, is_rewritten=False) == seal.known() == said
+    assert not seal.is_anothers()
