@@ -41,7 +41,7 @@ LAYERS = [
         repair
         inspect
         message
-        transport pending accumulator worker
+        transport pending accumulator worker effects
         replica quorum group transaction cluster answers
         node fetcher
         scrubber
@@ -63,7 +63,7 @@ STORAGE = set(
     files checkpoint validate metadata published index epoch extent logfile seal sequence segment_files segment segments
     trash retention listing compaction integrity local_log readable recovery written shared appending partition cleaner
     directory directories topic catalogue damage repair inspect replica answers node scrubber housekeeping parking
-    commit producing fetcher broker reader
+    commit producing fetcher broker reader effects group transaction
 """.split()
 )
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from pylog.config.options import Config, Kind, Rate, Switch, by_field, integer, long, option, parse_as
+from pylog.config.options import INT_MAX, Config, Kind, Rate, Switch, by_field, integer, long, option, parse_as
 from pylog.config.topic import TopicConfig
 from pylog.errors import InvalidConfig
 
@@ -26,6 +26,20 @@ class NodeConfig(Config):
     """With flush="interval": how long appended records may wait to be synced. Not Kafka's."""
     allow_network_file_systems: bool = option(False, Switch())
     """Whether a log may lie where locks and syncs prove nothing. Not Kafka's."""
+    group_consumer_heartbeat_interval_ms: int = option(5000, integer(1))
+    """How often a member of a group of the consumer protocol has to be heard of."""
+    group_consumer_max_size: int = option(INT_MAX, integer(1))
+    """How many members a group of the consumer protocol may have."""
+    group_consumer_session_timeout_ms: int = option(45_000, integer(1))
+    """After how long without a word such a member is gone."""
+    group_initial_rebalance_delay_ms: int = option(0, integer(0))
+    """How long an empty group waits for more members before its first rebalance (Kafka: 3000)."""
+    group_max_session_timeout_ms: int = option(1_800_000, integer(0))
+    """The longest session timeout that a member may ask for."""
+    group_max_size: int = option(INT_MAX, integer(1))
+    """How many members a group may have."""
+    group_min_session_timeout_ms: int = option(6000, integer(0))
+    """The shortest session timeout that a member may ask for."""
     log_cleaner_backoff_ms: int = option(15_000, long(0))
     """How long the cleaner rests when nothing is worth cleaning."""
     log_cleaner_dedupe_buffer_size: int = option(128 << 20, long())
@@ -40,6 +54,16 @@ class NodeConfig(Config):
     """How often it is looked for segments that nobody has to keep."""
     max_open_files: int = option(256, integer(1))
     """How many file descriptors the log keeps open. Not Kafka's."""
+    offset_metadata_max_bytes: int = option(4096, integer(0))
+    """How long the text may be that is committed with an offset."""
+    offsets_retention_check_interval_ms: int = option(600_000, long(1))
+    """How often it is looked for committed offsets that nobody has to keep."""
+    offsets_retention_minutes: int = option(10_080, integer(1))
+    """How long committed offsets are kept when the group has no members any more."""
+    offsets_topic_num_partitions: int = option(50, integer(1))
+    """How many partitions `__consumer_offsets` is made with."""
+    offsets_topic_segment_bytes: int = option(100 << 20, integer(1))
+    """The `segment.bytes` that it is made with."""
     producer_id_expiration_check_interval_ms: int = option(600_000, integer(1))
     """How often it is looked for producers that are gone."""
     producer_id_expiration_ms: int = option(86_400_000, integer(1))
@@ -54,6 +78,19 @@ class NodeConfig(Config):
     """How often every byte of the sealed segments is read, in search of damage; -1: never. Not Kafka's."""
     scrub_io_max_bytes_per_second: float = option(float(64 << 20), Rate())
     """How many bytes of logs a second that reads at most. Not Kafka's."""
+
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = option(10_000, integer(1))
+    """How often it is looked for transactions that take too long."""
+    transaction_max_timeout_ms: int = option(900_000, integer(1))
+    """The longest time that a transaction may ask for."""
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = option(3_600_000, integer(1))
+    """How often it is looked for transactional ids that nobody uses."""
+    transaction_state_log_num_partitions: int = option(50, integer(1))
+    """How many partitions `__transaction_state` is made with."""
+    transaction_state_log_segment_bytes: int = option(100 << 20, integer(1))
+    """The `segment.bytes` that it is made with."""
+    transactional_id_expiration_ms: int = option(604_800_000, integer(1))
+    """How long a transactional id is known after its last transaction."""
 
     @classmethod
     def from_kafka(cls, configs: Mapping[str, Any]) -> Self:

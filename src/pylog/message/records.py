@@ -1,11 +1,4 @@
-"""What nodes and clients say to each other: values that mirror Kafka's requests and answers.
-
-A message names many topic-partitions; its answer has one part for each, in the same order. A part that failed carries
-the error as a value: one partition's trouble is no reason to fail the others. Record bytes are opaque here: a `Produce`
-carries encoded batches, a `Fetched` carries the bytes that lie in the log, or says where they lie.
-
-The values are slotted and by convention never changed after they were sent.
-"""
+"""Records and offsets: Produce, Fetch, ListOffsets, DeleteRecords, and who sends."""
 
 import uuid
 from collections.abc import Callable
@@ -27,9 +20,11 @@ NO_ID = uuid.UUID(int=0)
 
 @dataclass(slots=True)
 class Session:
-    """Who sent a message. Nodes do nothing with it yet; a transport may."""
+    """Who sent a message."""
 
     client_id: str = ""
+    host: str = ""
+    """Where it runs; the node fills in its own process where a message did not come by a network."""
 
 
 # --- produce ---------------------------------------------------------------------------------------------------------
@@ -57,6 +52,7 @@ class Produce:
     parts: list[ProducePart]
     acks: int = ACKS_ALL
     timeout_ms: int = 30_000
+    transactional_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -193,113 +189,7 @@ class ListedOffsets:
     parts: list[ListedPart]
 
 
-# --- topics ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Metadata:
-    topics: list[str] | None = None
-    """None: all of them."""
-
-
-@dataclass(slots=True)
-class PartitionMetadata:
-    partition: int
-    leader: int
-    leader_epoch: int
-    replicas: list[int]
-    isr: list[int]
-
-
-@dataclass(slots=True)
-class TopicMetadata:
-    name: str
-    error: PylogError | None = None
-    id: uuid.UUID = NO_ID
-    partitions: list[PartitionMetadata] = field(default_factory=list)
-    config: dict[str, str] = field(default_factory=dict)
-    """The configs set on the topic itself, as stored."""
-
-
-@dataclass(slots=True)
-class ClusterMetadata:
-    topics: list[TopicMetadata]
-
-
-@dataclass(slots=True)
-class NewTopic:
-    name: str
-    partitions: int = 1
-    config: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class CreateTopics:
-    topics: list[NewTopic]
-
-
-@dataclass(slots=True)
-class DeleteTopics:
-    names: list[str]
-
-
-@dataclass(slots=True)
-class NewPartitions:
-    """A topic is to have so many partitions in all."""
-
-    topic: str
-    total: int
-
-
-@dataclass(slots=True)
-class CreatePartitions:
-    topics: list[NewPartitions]
-
-
-@dataclass(slots=True)
-class ConfigChange:
-    """A change of one config: "set" it, "delete" it (back to its default), "append" to or "subtract" from a list."""
-
-    name: str
-    value: str | None = None
-    operation: str = "set"
-
-
-@dataclass(slots=True)
-class TopicChange:
-    topic: str
-    changes: list[ConfigChange]
-
-
-@dataclass(slots=True)
-class AlterConfigs:
-    """Kafka's IncrementalAlterConfigs, for topics."""
-
-    topics: list[TopicChange]
-
-
-@dataclass(slots=True)
-class Replacement:
-    """A partition is to lie in the log directory `path`."""
-
-    topic: str
-    partition: int
-    path: str
-
-
-@dataclass(slots=True)
-class AlterReplicaLogDirs:
-    parts: list[Replacement]
-
-
-@dataclass(slots=True)
-class TopicsChanged:
-    """The answer to what changes topics: one error or None for each, in the order asked."""
-
-    errors: list[PylogError | None]
-
-
-# --- records ---------------------------------------------------------------------------------------------------------
+# --- deleting ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -327,17 +217,3 @@ class DeletedPart:
 @dataclass(slots=True)
 class RecordsDeleted:
     parts: list[DeletedPart]
-
-
-Message = (
-    Produce
-    | Fetch
-    | ListOffsets
-    | Metadata
-    | CreateTopics
-    | DeleteTopics
-    | CreatePartitions
-    | AlterConfigs
-    | AlterReplicaLogDirs
-    | DeleteRecords
-)

@@ -1,0 +1,110 @@
+"""Topics: what there is, and what changes it."""
+
+import uuid
+from dataclasses import dataclass, field
+
+from pylog.errors import PylogError
+from pylog.message.records import NO_ID
+
+
+@dataclass(slots=True)
+class Metadata:
+    topics: list[str] | None = None
+    """None: all of them."""
+
+
+@dataclass(slots=True)
+class PartitionMetadata:
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+
+
+@dataclass(slots=True)
+class TopicMetadata:
+    name: str
+    error: PylogError | None = None
+    id: uuid.UUID = NO_ID
+    partitions: list[PartitionMetadata] = field(default_factory=list)
+    config: dict[str, str] = field(default_factory=dict)
+    """The configs set on the topic itself, as stored."""
+
+
+@dataclass(slots=True)
+class ClusterMetadata:
+    topics: list[TopicMetadata]
+
+
+@dataclass(slots=True)
+class NewTopic:
+    name: str
+    partitions: int = 1
+    config: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class CreateTopics:
+    topics: list[NewTopic]
+
+
+@dataclass(slots=True)
+class DeleteTopics:
+    names: list[str]
+
+
+@dataclass(slots=True)
+class NewPartitions:
+    """A topic is to have so many partitions in all."""
+
+    topic: str
+    total: int
+
+
+@dataclass(slots=True)
+class CreatePartitions:
+    topics: list[NewPartitions]
+
+
+@dataclass(slots=True)
+class ConfigChange:
+    """A change of one config: "set" it, "delete" it (back to its default), "append" to or "subtract" from a list."""
+
+    name: str
+    value: str | None = None
+    operation: str = "set"
+
+
+@dataclass(slots=True)
+class TopicChange:
+    topic: str
+    changes: list[ConfigChange]
+
+
+@dataclass(slots=True)
+class AlterConfigs:
+    """Kafka's IncrementalAlterConfigs, for topics."""
+
+    topics: list[TopicChange]
+
+
+@dataclass(slots=True)
+class Replacement:
+    """A partition is to lie in the log directory `path`."""
+
+    topic: str
+    partition: int
+    path: str
+
+
+@dataclass(slots=True)
+class AlterReplicaLogDirs:
+    parts: list[Replacement]
+
+
+@dataclass(slots=True)
+class TopicsChanged:
+    """The answer to what changes topics: one error or None for each, in the order asked."""
+
+    errors: list[PylogError | None]

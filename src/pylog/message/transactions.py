@@ -1,0 +1,162 @@
+"""Producer ids and transactions. A transaction is known by its transactional id, its producer id and its epoch.
+
+Transactions are of version 2 (KIP-890): every end of one raises the epoch, and a partition joins by being written to.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pylog.errors import PylogError
+from pylog.record import TopicPartition
+
+
+@dataclass(slots=True)
+class InitProducerId:
+    transactional_id: str | None = None
+    """None: a producer id without transactions."""
+    transaction_timeout_ms: int = 60_000
+    producer_id: int = -1
+    """What the producer has, where it asks for a higher epoch after an error (KIP-360)."""
+    producer_epoch: int = -1
+
+
+@dataclass(slots=True)
+class ProducerIdGiven:
+    error: PylogError | None = None
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+@dataclass(slots=True)
+class AddPartitionsToTxn:
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: list[TopicPartition]
+    verify_only: bool = False
+
+
+@dataclass(slots=True)
+class PartitionsAdded:
+    errors: dict[TopicPartition, PylogError | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class AddOffsetsToTxn:
+    """The partition of `__consumer_offsets` that has the group's offsets joins. Of version 1 alone."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    group_id: str
+
+
+@dataclass(slots=True)
+class OffsetsAdded:
+    error: PylogError | None = None
+
+
+@dataclass(slots=True)
+class EndTxn:
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+
+
+@dataclass(slots=True)
+class TxnEnded:
+    error: PylogError | None = None
+    producer_id: int = -1
+    producer_epoch: int = -1
+    """What the next transaction has."""
+
+
+class TxnMarkers(NamedTuple):
+    """What ends one transaction in its partitions."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    partitions: tuple[TopicPartition, ...]
+    transaction_version: int = 2
+
+
+@dataclass(slots=True)
+class WriteTxnMarkers:
+    markers: list[TxnMarkers]
+
+
+@dataclass(slots=True)
+class TxnMarkersWritten:
+    errors: list[dict[TopicPartition, PylogError | None]]
+    """One dict for each of the markers asked."""
+
+
+@dataclass(slots=True)
+class ListTransactions:
+    states: list[str] = field(default_factory=list)
+    """Empty: all; else those in one of these states (Kafka's names: Ongoing, PrepareCommit...)."""
+    producer_ids: list[int] = field(default_factory=list)
+    duration_ms: int = -1
+    """Only those that have run longer."""
+    transactional_id_pattern: str | None = None
+
+
+class ListedTransaction(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+@dataclass(slots=True)
+class ListedTransactions:
+    transactions: list[ListedTransaction] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribeTransactions:
+    transactional_ids: list[str]
+
+
+@dataclass(slots=True)
+class DescribedTransaction:
+    transactional_id: str
+    error: PylogError | None = None
+    state: str = ""
+    producer_id: int = -1
+    producer_epoch: int = -1
+    timeout_ms: int = -1
+    start_time_ms: int = -1
+    """When the open transaction began, -1 where none is open."""
+    partitions: list[TopicPartition] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribedTransactions:
+    transactions: list[DescribedTransaction]
+
+
+@dataclass(slots=True)
+class DescribeProducers:
+    partitions: list[TopicPartition]
+
+
+class ActiveProducer(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+    """-1: no transaction of it is open there."""
+
+
+@dataclass(slots=True)
+class DescribedProducers:
+    producers: dict[TopicPartition, list[ActiveProducer] | PylogError]
+
+
+OfTransaction = InitProducerId | AddPartitionsToTxn | AddOffsetsToTxn | EndTxn
+"""What the coordinator of one transactional id answers."""
