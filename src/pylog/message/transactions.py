@@ -113,6 +113,8 @@ class ListedTransaction(NamedTuple):
 @dataclass(slots=True)
 class ListedTransactions:
     transactions: list[ListedTransaction] = field(default_factory=list)
+    error: PylogError | None = None
+    """InvalidRegularExpression, where the pattern is none."""
 
 
 @dataclass(slots=True)
