@@ -1,0 +1,8 @@
+"""The transaction coordinator: who may write under a transactional id, and how its transactions end.
+
+One machine for each partition of `__transaction_state` (KIP-98, KIP-890). See `coordinator`.
+"""
+
+from pylog.transaction.coordinator import TransactionCoordinator
+
+__all__ = ["TransactionCoordinator"]

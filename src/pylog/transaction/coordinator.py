@@ -1,0 +1,358 @@
+"""One partition of `__transaction_state` as a machine: requests, written markers and the time in, effects out.
+
+    InitProducerId, AddPartitionsToTxn, EndTxn
+      -> rules: a step                      the transactional id is busy: ConcurrentTransactions to everybody else
+      -> Append [state]                     replayed: that is the state now, and the id is free again
+           answers                          when it is safe
+      -> WriteMarkers                       behind a Prepare*, which is the commit point: nothing changes the outcome
+           markers_written                  partitions that are done leave, the others are tried again
+      -> Append [Complete*]                 when none is left
+
+Invariants: `transactions` is the replay of the log, and changes by nothing else. Of a transactional id one step is on
+its way at a time, and none but Complete* from Prepare*. A list of effects has one Append at most, and markers behind
+it are those of what it decides. What is not in the log is gone with the machine and only speeds things up: which epoch
+a producer had before its last step (a repeated InitProducerId is fenced instead, as with Kafka), and which markers are
+written already (they are written again).
+
+An answer without an Append tells of what was replayed: the host holds it back until that is safe, too.
+
+Sources: Kafka's TransactionCoordinator, TransactionStateManager, TransactionMarkerChannelManager.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from pylog.config import NodeConfig
+from pylog.effects import Answer, Append, Effect, LogRecord, MarkerErrors, NewProducerId, Now, Stamp, WriteMarkers
+from pylog.errors import (
+    CoordinatorNotAvailable,
+    InvalidRequest,
+    KafkaStorage,
+    NotCoordinator,
+    NotLeaderOrFollower,
+    PylogError,
+    RecordBatchTooLarge,
+    RecordTooLarge,
+    UnknownServer,
+    UnknownTopicOrPartition,
+)
+from pylog.message import (
+    AddPartitionsToTxn,
+    DescribeTransactions,
+    EndTxn,
+    InitProducerId,
+    ListTransactions,
+    PartitionsAdded,
+    ProducerIdGiven,
+    Session,
+    TxnEnded,
+    TxnMarkers,
+)
+from pylog.record import TopicPartition
+from pylog.transaction import reports, rules
+from pylog.transaction.records import key_of, read, record_of
+from pylog.transaction.rules import Step
+from pylog.transaction.state import NO_EPOCH, State, Transaction
+
+RETRY_MS = 100
+RETRY_MAX_MS = 10_000
+APPEND_BYTES = 256 << 10
+"""How many bytes of records a tick makes one Append of; what is left is due at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A step on its way to the log."""
+
+    transactional_id: str
+    records: tuple[LogRecord, ...]
+    step: Step
+
+    @property
+    def size(self) -> int:
+        """Its bytes, about."""
+        return sum(len(record.key) + len(record.value or b"") for record in self.records)
+
+
+@dataclass(slots=True)
+class Ending:
+    """A transaction that is decided and not complete."""
+
+    left: set[TopicPartition]
+    """The partitions that are not known to have their marker."""
+    failures: int = 0
+
+
+class TransactionCoordinator:
+    """An `effects.Coordinator` for one partition; `epoch` is that of its leader, and stands in the markers.
+
+    The host has checked that partitions which join exist, gives each Append back by `replay` or `append_failed`, and
+    each WriteMarkers by `markers_written`.
+    """
+
+    def __init__(self, partition: int, config: NodeConfig, *, new_producer_id: NewProducerId, epoch: int) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self._config = config
+        self._new_producer_id = new_producer_id
+        self._logged: dict[str, Transaction] = {}
+        self._changes: dict[str, Change] = {}
+        self._last_epochs: dict[str, int] = {}
+        self._endings: dict[str, Ending] = {}
+        self._retries: dict[str, int] = {}  # when the markers, or the completion, of an ending are tried again
+        self._timeouts_tick: int | None = None
+        self._expiry_tick: int | None = None
+
+    @property
+    def transactions(self) -> Mapping[str, Transaction]:
+        """What the log says of each transactional id."""
+        return MappingProxyType(self._logged)
+
+    # --- the log -----------------------------------------------------------------------------------------------------
+
+    def replay(self, record: LogRecord, stamp: Stamp | None = None) -> None:
+        """Take over a record of the log. Raises: UnsupportedFormat, CorruptBatch."""
+        name, transaction = read(record)
+        if transaction is None:
+            self._logged.pop(name, None)
+            self._last_epochs.pop(name, None)
+        else:
+            self._logged[name] = transaction
+        if transaction is not None and transaction.state.is_prepared:
+            self._endings[name] = Ending(set(transaction.partitions))
+        else:
+            self._endings.pop(name, None)
+            self._retries.pop(name, None)
+        change = self._changes.get(name)
+        if change is not None and change.records[-1] == record:
+            del self._changes[name]
+            if transaction is not None and change.step.last_epoch is not None:
+                self._last_epochs[name] = change.step.last_epoch
+
+    def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
+        """There are no transactions in this log."""
+
+    def take_over(self, now: Now) -> list[Effect]:
+        """From now on it answers. Whatever is decided is driven to its end; timeouts go on from the logged start."""
+        self._timeouts_tick = now.tick
+        self._expiry_tick = now.tick + self._config.transaction_remove_expired_transaction_cleanup_interval_ms
+        self._retries = dict.fromkeys((name for name, ending in self._endings.items() if not ending.left), now.tick)
+        return [self._markers(name, self._logged[name]) for name, ending in self._endings.items() if ending.left]
+
+    def append_failed(self, append: Append, error: PylogError, now: Now) -> list[Effect]:
+        """Nothing of it happened: who waits for it is told to try again, and what it was to end is tried again."""
+        for change in append.context:
+            del self._changes[change.transactional_id]
+            if change.transactional_id in self._endings:
+                self._retry(change.transactional_id, now)
+        if self._timeouts_tick is not None and self._expiry_tick is not None:
+            self._timeouts_tick = max(self._timeouts_tick, now.tick + RETRY_MS)
+            self._expiry_tick = max(self._expiry_tick, now.tick + RETRY_MS)
+        refused = _unavailable(error)
+        return [Answer(answer.ticket, _refusal(answer.message, refused)) for answer in append.answers]
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def handle(self, message: Any, session: Session, ticket: int, now: Now) -> list[Effect]:
+        """Answer a message, at once or behind an Append. Raises TypeError: not a message of this coordinator."""
+        match message:
+            case InitProducerId():
+                return self._init(message, ticket, now)
+            case AddPartitionsToTxn():
+                return self._add_partitions(message, ticket, now)
+            case EndTxn():
+                return self._end(message, ticket, now)
+            case ListTransactions():
+                return [Answer(ticket, reports.listed(self._logged, message, now.wall))]
+            case DescribeTransactions():
+                return [Answer(ticket, reports.described(self._logged, message))]
+        raise TypeError(f"a transaction coordinator does not know {type(message).__name__}")
+
+    def _init(self, message: InitProducerId, ticket: int, now: Now) -> list[Effect]:
+        name = message.transactional_id or ""
+        try:
+            result = self._initialised(name, message, now)
+        except PylogError as error:  # there is no producer id to give
+            result = _unavailable(error)
+        if not isinstance(result, Step):
+            return [Answer(ticket, ProducerIdGiven(result))]
+        last = result.states[-1]
+        if last is None or last.state is not State.EMPTY:
+            answer = ProducerIdGiven(rules.in_progress(name))  # it is aborted first: the producer asks again
+        else:
+            answer = ProducerIdGiven(None, last.producer_id, last.producer_epoch)
+        return self._carry_out([self._change(name, result)], [Answer(ticket, answer)])
+
+    def _initialised(self, name: str, message: InitProducerId, now: Now) -> Step | PylogError:
+        wrong = rules.valid_init(message, self._config.transaction_max_timeout_ms)
+        if wrong is not None or name in self._changes:
+            return wrong or rules.in_progress(name)
+        known = self._logged.get(name)
+        if known is not None:
+            last_epoch = self._last_epochs.get(name, NO_EPOCH)
+            return rules.init(known, message, last_epoch, self._new_producer_id, now.wall)
+        try:
+            key_of(name)
+        except ValueError as error:
+            return InvalidRequest(f"the transactional id cannot be written down: {error}")
+        return Step((Transaction.new(self._new_producer_id(), message.transaction_timeout_ms, now.wall),), NO_EPOCH)
+
+    def _add_partitions(self, message: AddPartitionsToTxn, ticket: int, now: Now) -> list[Effect]:
+        name = message.transactional_id
+        known = self._logged.get(name)
+        if message.verify_only:
+            return [Answer(ticket, PartitionsAdded({**rules.verify(known, message)}))]
+        busy = name in self._changes
+        result = rules.in_progress(name) if busy else rules.add_partitions(known, message, now.wall)
+        if isinstance(result, Step):
+            answer = PartitionsAdded(dict.fromkeys(message.partitions))
+            return self._carry_out([self._change(name, result)], [Answer(ticket, answer)])
+        return [Answer(ticket, PartitionsAdded(dict.fromkeys(message.partitions, result)))]
+
+    def _end(self, message: EndTxn, ticket: int, now: Now) -> list[Effect]:
+        name = message.transactional_id
+        known = self._logged.get(name)
+        result: Step | PylogError | None
+        try:
+            if name in self._changes:
+                result = rules.in_progress(name)
+            else:
+                result = rules.end(known, message, self._new_producer_id, now.wall)
+        except PylogError as error:  # there is no producer id to go on with
+            result = _unavailable(error)
+        if isinstance(result, Step):
+            prepared = result.states[0]
+            after = prepared.completed(now.wall) if prepared is not None else None
+            answers = [Answer(ticket, _ended(after))]
+            return self._carry_out([self._change(name, result)], answers)
+        return [Answer(ticket, _ended(known) if result is None else TxnEnded(result))]
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def _change(self, name: str, step: Step) -> Change:
+        return Change(name, tuple(record_of(name, state) for state in step.states), step)
+
+    def _carry_out(self, changes: list[Change], answers: list[Answer] | None = None) -> list[Effect]:
+        """One Append of them all, and behind it the markers of those that decide a transaction."""
+        if not changes:
+            return []
+        self._changes.update((change.transactional_id, change) for change in changes)
+        records = [record for change in changes for record in change.records]
+        effects: list[Effect] = [Append(records, answers or [], context=changes)]
+        for change in changes:
+            last = change.step.states[-1]
+            if last is not None and last.state.is_prepared:
+                effects.append(self._markers(change.transactional_id, last))
+        return effects
+
+    def _markers(self, name: str, decided: Transaction, left: Iterable[TopicPartition] | None = None) -> WriteMarkers:
+        markers = TxnMarkers(
+            decided.producer_id,
+            decided.producer_epoch,
+            decided.state is State.PREPARE_COMMIT,
+            self.epoch,
+            decided.partitions if left is None else tuple(sorted(left)),
+            decided.client_version,
+        )
+        return WriteMarkers(name, markers)
+
+    def markers_written(
+        self, transactional_id: str, producer_epoch: int, errors: MarkerErrors, now: Now
+    ) -> list[Effect]:
+        """How a WriteMarkers went, for each of its partitions. One that is not there any more needs no marker."""
+        ending = self._endings.get(transactional_id)
+        if ending is None or self._logged[transactional_id].producer_epoch != producer_epoch:
+            return []  # of a transaction that has ended since
+        for partition, error in errors.items():
+            if error is None or isinstance(error, UnknownTopicOrPartition):
+                ending.left.discard(partition)
+        if not ending.left and transactional_id not in self._changes:
+            return self._carry_out([self._completion(transactional_id, now)])
+        if ending.left and transactional_id not in self._retries:
+            self._retry(transactional_id, now)
+        return []
+
+    def _completion(self, name: str, now: Now) -> Change:
+        self._retries.pop(name, None)
+        return self._change(name, Step((self._logged[name].completed(now.wall),)))
+
+    def _retry(self, name: str, now: Now) -> None:
+        ending = self._endings[name]
+        self._retries[name] = now.tick + min(RETRY_MS << min(ending.failures, 10), RETRY_MAX_MS)
+        ending.failures += 1
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the next `tick` has something to do, in ticks."""
+        scans = (self._timeouts_tick, self._expiry_tick) if self._logged else ()
+        return min((tick for tick in (*scans, *self._retries.values()) if tick is not None), default=None)
+
+    def tick(self, now: Now) -> list[Effect]:
+        """Try endings again, abort transactions that take too long, forget transactional ids that nobody uses."""
+        effects: list[Effect] = []
+        changes: list[Change] = []
+        room = APPEND_BYTES
+        for change in self._due(effects, now):
+            changes.append(change)
+            room -= change.size
+            if room <= 0:
+                break
+        return [*effects, *self._carry_out(changes)]
+
+    def _due(self, markers: list[Effect], now: Now) -> Iterator[Change]:
+        """What is to be logged now, one by one; who stops in the middle gets the rest the next time."""
+        for name in [name for name, tick in self._retries.items() if tick <= now.tick]:
+            left = self._endings[name].left
+            if left:
+                del self._retries[name]
+                markers.append(self._markers(name, self._logged[name], left))
+            else:
+                yield self._completion(name, now)
+        if self._timeouts_tick is not None and self._timeouts_tick <= now.tick:
+            yield from self._timed_out(now)
+            self._timeouts_tick = now.tick + self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        if self._expiry_tick is not None and self._expiry_tick <= now.tick:
+            yield from self._expired(now)
+            self._expiry_tick = now.tick + self._config.transaction_remove_expired_transaction_cleanup_interval_ms
+
+    def _timed_out(self, now: Now) -> Iterator[Change]:
+        for name, known in self._logged.items():
+            late = known.state is State.ONGOING and known.start_ms + known.timeout_ms < now.wall
+            if not late or name in self._changes:
+                continue
+            try:
+                step = rules.fence(known, self._new_producer_id, now.wall)
+            except PylogError:  # there is no producer id to go on with: the next time
+                continue
+            yield self._change(name, step)
+
+    def _expired(self, now: Now) -> Iterator[Change]:
+        for name, known in self._logged.items():
+            idle = not known.state.is_open and name not in self._changes
+            if idle and known.last_update_ms <= now.wall - self._config.transactional_id_expiration_ms:
+                yield self._change(name, Step((None,)))
+
+
+def _ended(after: Transaction | None) -> TxnEnded:
+    return TxnEnded() if after is None else TxnEnded(None, after.producer_id, after.producer_epoch)
+
+
+def _refusal(message: Any, error: PylogError) -> Any:
+    """The answer of the same kind that says that it was not done."""
+    if isinstance(message, PartitionsAdded):
+        return PartitionsAdded(dict.fromkeys(message.errors, error))
+    return type(message)(error)
+
+
+def _unavailable(error: PylogError) -> PylogError:
+    """What a client is told of a failure of the coordinator's own (Kafka: appendTransactionToLog)."""
+    text = f"the transaction's state could not be written: {error}"
+    if isinstance(error, NotLeaderOrFollower | KafkaStorage):
+        return NotCoordinator(text)
+    if isinstance(error, RecordTooLarge | RecordBatchTooLarge):
+        return UnknownServer(f"{text}: let fewer partitions join one transaction")
+    return CoordinatorNotAvailable(text)

@@ -1,0 +1,148 @@
+"""What is known of one transactional id, and how one state follows from another.
+
+    InitProducerId                        Empty
+    a partition joins                     Ongoing
+    EndTxn, a timeout, a new producer     PrepareCommit or PrepareAbort: decided, which is the commit point
+    every partition has its marker        CompleteCommit or CompleteAbort
+
+A `Transaction` is a value: a transition gives another one, and nothing is changed in place.
+
+Invariants (transaction version 2, KIP-890): an end raises the epoch, so that whatever belongs to the ended transaction
+and comes late has an epoch that is too low, and its markers have the raised one. No producer is ever given the highest
+epoch: where the raised one is the highest, the end also gives the producer another id, with epoch 0.
+
+Sources: Kafka's TransactionMetadata and TransactionState.
+"""
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Self
+
+from pylog.record import TopicPartition
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+NO_TIME = -1
+EPOCH_MAX = 2**15 - 1
+EPOCH_LAST = EPOCH_MAX - 1
+"""The highest epoch that a producer is given."""
+CLIENT_VERSION = 2
+
+
+class State(IntEnum):
+    """The numbers are those of the log. The last two are Kafka's too, but never in a log."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def title(self) -> str:
+        """Its name where a user sees it, as Kafka writes it: PrepareCommit."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether it is decided how the transaction ends, and its markers are being written."""
+        return self in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether partitions may lack a marker."""
+        return self is State.ONGOING or self.is_prepared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """The state of one transactional id, as its log has it."""
+
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: State
+    partitions: tuple[TopicPartition, ...] = ()
+    """Those that get a marker."""
+    last_update_ms: int
+    start_ms: int = NO_TIME
+    """When the latest transaction began; it stays when that has ended."""
+    previous_producer_id: int = NO_PRODUCER_ID
+    """The producer id of the state before this one."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """While prepared: what the producer has afterwards, where its epochs are used up."""
+    client_version: int = 0
+    """The transaction version of who wrote it: from 2 on, markers have a higher epoch than the records."""
+
+    @classmethod
+    def new(cls, producer_id: int, timeout_ms: int, wall_ms: int) -> Self:
+        """A transactional id that was not known."""
+        return cls(
+            producer_id=producer_id,
+            producer_epoch=0,
+            timeout_ms=timeout_ms,
+            state=State.EMPTY,
+            last_update_ms=wall_ms,
+            previous_producer_id=producer_id,
+        )
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether no producer can be given a higher epoch."""
+        return self.producer_epoch >= EPOCH_LAST
+
+    def initialised(self, producer_id: int, producer_epoch: int, timeout_ms: int, wall_ms: int) -> Self:
+        """For a producer that starts, with these."""
+        return replace(
+            self,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            timeout_ms=timeout_ms,
+            state=State.EMPTY,
+            partitions=(),
+            last_update_ms=wall_ms,
+            start_ms=NO_TIME,
+            previous_producer_id=self.producer_id,
+        )
+
+    def joined(self, partitions: tuple[TopicPartition, ...], wall_ms: int) -> Self:
+        """With these partitions, too; this begins a transaction where none is open."""
+        return replace(
+            self,
+            state=State.ONGOING,
+            partitions=tuple(dict.fromkeys(self.partitions + partitions)),
+            last_update_ms=wall_ms,
+            start_ms=self.start_ms if self.state is State.ONGOING else wall_ms,
+            previous_producer_id=self.producer_id,
+            client_version=CLIENT_VERSION,
+        )
+
+    def prepared(self, *, committed: bool, next_producer_id: int, wall_ms: int) -> Self:
+        """Decided. Where no transaction is open, one without partitions is ended (Kafka: noPartitionAdded)."""
+        return replace(
+            self,
+            producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX),
+            state=State.PREPARE_COMMIT if committed else State.PREPARE_ABORT,
+            last_update_ms=wall_ms,
+            start_ms=self.start_ms if self.state is State.ONGOING else wall_ms,
+            previous_producer_id=self.producer_id,
+            next_producer_id=next_producer_id,
+            client_version=CLIENT_VERSION,
+        )
+
+    def completed(self, wall_ms: int) -> Self:
+        """Every partition has its marker."""
+        rotates = self.next_producer_id != NO_PRODUCER_ID
+        return replace(
+            self,
+            producer_id=self.next_producer_id if rotates else self.producer_id,
+            producer_epoch=0 if rotates else self.producer_epoch,
+            state=State.COMPLETE_COMMIT if self.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT,
+            partitions=(),
+            last_update_ms=wall_ms,
+            previous_producer_id=self.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+        )
