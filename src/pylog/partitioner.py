@@ -4,9 +4,12 @@ A record with a key goes to `(murmur2(key) & 0x7fffffff) % partitions`, over all
 lands where any other client with Kafka's default partitioner puts it, as long as the number of partitions stays. An
 empty key is a key. Records without one stick to a partition until about a batch of bytes went there, then to another
 one, chosen uniformly: batches are full, and every partition gets its share.
+
+Groups and transactional ids belong to partitions of the internal topics by another hash, Java's of a string.
 """
 
 from random import Random
+from struct import iter_unpack
 
 from pylog.kernel import murmur2
 
@@ -19,6 +22,23 @@ def partition_for_key(key: bytes, partitions: int) -> int:
     if partitions <= 0:
         raise ValueError(f"{partitions} partitions: there is none to choose")
     return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def partition_for(name: str, partitions: int) -> int:
+    """The partition of an internal topic that a group or a transactional id belongs to, in [0, partitions).
+
+    Its coordinator is whoever leads that partition. Kafka: Utils.abs(groupId.hashCode()) % partitions, where the hash
+    goes over UTF-16 units, and the one number without an absolute value counts as 0. Raises ValueError where there are
+    no partitions.
+    """
+    if partitions <= 0:
+        raise ValueError(f"{partitions} partitions: there is none to choose")
+    hashed = 0
+    for (unit,) in iter_unpack(">H", name.encode("utf-16-be", "surrogatepass")):
+        hashed = (31 * hashed + unit) & 0xFFFFFFFF
+    if hashed >= 1 << 31:
+        hashed = (1 << 32) - hashed
+    return (hashed & 0x7FFFFFFF) % partitions
 
 
 class StickyPartitioner:

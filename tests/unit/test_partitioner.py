@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.kernel import murmur2
-from pylog.partitioner import StickyPartitioner, partition_for_key
+from pylog.partitioner import StickyPartitioner, partition_for, partition_for_key
 
 MakeSticky = Callable[..., StickyPartitioner]
 
@@ -100,3 +100,16 @@ def test_stays_inside_whatever_the_number_of_partitions_becomes(
 def test_the_same_seed_chooses_the_same(make_sticky: MakeSticky) -> None:
     sizes = [60] * 40
     assert runs(make_sticky(100, Random(9)), 8, sizes) == runs(make_sticky(100, Random(9)), 8, sizes)
+
+
+@pytest.mark.parametrize(
+    ("name", "partition"),
+    [("", 0), ("my-group", 12), ("g1", 42), ("polygenelubricants", 0), ("l😀", 37), ("3.T3DP8uJAßUtIs", 10)],
+)
+def test_a_group_has_the_partition_that_javas_hash_gives_it(name: str, partition: int) -> None:
+    assert partition_for(name, 50) == partition
+
+
+def test_a_group_has_no_partition_where_there_are_none() -> None:
+    with pytest.raises(ValueError, match="none to choose"):
+        partition_for("g", 0)
