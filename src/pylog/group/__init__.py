@@ -1,0 +1,16 @@
+"""Who shares the work of a group, and how far it has come: the coordinator of one partition of `__consumer_offsets`.
+
+coordinator   the machine itself: events in, effects out; which message goes where
+classic       one group of the classic protocol: its states, its rebalances, what is logged of it
+joining       what the members of such a group say
+roster        who the members are
+committing    offsets: commit, fetch, delete, expire
+offsets       the offsets themselves, committed and pending
+records       all of it as Kafka's bytes
+kind          what offsets and administration have to know of a group of either protocol
+outbox, deadlines
+"""
+
+from pylog.group.coordinator import GroupCoordinator
+
+__all__ = ["GroupCoordinator"]

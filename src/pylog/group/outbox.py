@@ -1,0 +1,65 @@
+"""What one event leads to, collected while it is worked on: answers, and at most one `Append`.
+
+All records of an event go into one batch: they are logged together or not at all, and what has to be undone where they
+are not stands beside them. Answers that rest on no record come first, so that no failed append takes them along.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pylog.effects import Answer, Append, Effect, LogRecord, Now, Stamp
+from pylog.errors import PylogError
+
+Undo = Callable[[PylogError, "Outbox"], None]
+"""What to do when records were not logged: given why, and where to put what follows from it."""
+
+
+class Outbox:
+    """The effects of an event that came at `now`."""
+
+    __slots__ = ("_answers", "_append", "now")
+
+    def __init__(self, now: Now) -> None:
+        self.now = now
+        self._answers: list[Answer] = []
+        self._append: Append | None = None
+
+    @property
+    def has_records(self) -> bool:
+        """Whether something will be logged."""
+        return self._append is not None
+
+    def answer(self, ticket: int, message: Any) -> None:
+        """Answer at once."""
+        self._answers.append(Answer(ticket, message))
+
+    def write(
+        self,
+        records: Iterable[LogRecord],
+        answers: Iterable[Answer] = (),
+        undo: Undo | None = None,
+        stamp: Stamp | None = None,
+    ) -> None:
+        """Log the records, and give the answers when they are safe.
+
+        Whoever gives answers gives `undo`, too: it answers them where the append fails. Records of a transaction are
+        the only ones of their event.
+        """
+        if self._append is None:
+            self._append = Append([], stamp=stamp, context=[])
+        self._append.records.extend(records)
+        self._append.answers.extend(answers)
+        if undo is not None:
+            self._append.context.append(undo)
+
+    def effects(self) -> list[Effect]:
+        """All of it, in the order in which it is to be carried out."""
+        return [*self._answers, *([self._append] if self._append is not None else [])]
+
+
+def undone(append: Append, error: PylogError, now: Now) -> list[Effect]:
+    """What follows from an `Append` of ours that was refused."""
+    out = Outbox(now)
+    for undo in append.context:
+        undo(error, out)
+    return out.effects()

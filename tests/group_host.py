@@ -1,0 +1,200 @@
+"""What stands in for the broker around a group coordinator: it appends, replays, answers, and holds live against log.
+
+The log is a list. `unsynced` of its entries are not safe yet: the answers behind them wait for `sync`, and a crash may
+take them. With `sync_always` every append is safe at once.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from pylog.config import NodeConfig
+from pylog.effects import Answer, Append, Effect, LogRecord, Now, Stamp, TopicInfo
+from pylog.errors import PylogError
+from pylog.group import GroupCoordinator
+from pylog.group.classic import ClassicGroup, State
+from pylog.message import Session
+
+T0 = 1_700_000_000_000
+
+
+class Ended(NamedTuple):
+    """A transaction's marker in the log."""
+
+    stamp: Stamp
+    committed: bool
+
+
+class Logged(NamedTuple):
+    record: LogRecord
+    stamp: Stamp | None
+
+
+class FixedTopics:
+    """Topics that a test names."""
+
+    def __init__(self, **partitions: int) -> None:
+        self.topics = {name: TopicInfo(UUID(int=n), count) for n, (name, count) in enumerate(partitions.items(), 1)}
+
+    def named(self) -> dict[str, TopicInfo]:
+        return self.topics
+
+
+class GroupHost:
+    """A coordinator with a log of its own."""
+
+    make: Callable[..., GroupCoordinator] = GroupCoordinator
+
+    def __init__(self, config: NodeConfig | None = None, *, sync_always: bool = True) -> None:
+        self.config = config or NodeConfig()
+        self.topics = FixedTopics(t=8, u=8)
+        self.sync_always = sync_always
+        self.now = Now(T0, 0)
+        self.log: list[Logged | Ended] = []
+        self.safe = 0
+        self.waiting: list[tuple[int, Answer]] = []
+        self.answers: dict[int, Any] = {}
+        self.failures: list[PylogError] = []
+        self.lost: set[str] = set()
+        self.tickets = 0
+        self.ids = 0
+        self.coordinator = self.fresh()
+
+    def fresh(self) -> GroupCoordinator:
+        return type(self).make(
+            0, self.config, self.topics, is_lost=lambda host: host in self.lost, new_member_id=self.new_id
+        )
+
+    def new_id(self, client_id: str) -> str:
+        self.ids += 1
+        return f"{client_id}-{self.ids}"
+
+    # --- events ------------------------------------------------------------------------------------------------------
+
+    def send(self, message: Any, client_id: str = "c", host: str = "/h") -> int:
+        self.tickets += 1
+        self.carry_out(self.coordinator.handle(message, Session(client_id, host), self.tickets, self.now))
+        self.check()
+        return self.tickets
+
+    def ask(self, message: Any, client_id: str = "c", host: str = "/h") -> Any:
+        """The answer, which has to be there at once."""
+        return self.answers.pop(self.send(message, client_id, host))
+
+    def carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Answer):
+                self.answer(effect)
+            else:
+                assert isinstance(effect, Append)
+                assert effect is effects[-1], "what stands behind an Append is lost with it"
+                self.append(effect)
+
+    def answer(self, answer: Answer) -> None:
+        assert answer.ticket not in self.answers, f"ticket {answer.ticket} is answered twice"
+        self.answers[answer.ticket] = answer.message
+
+    def append(self, append: Append) -> None:
+        if self.failures:
+            self.carry_out(self.coordinator.append_failed(append, self.failures.pop(0), self.now))
+            return
+        assert append.records
+        for record in append.records:
+            self.log.append(Logged(record, append.stamp))
+            self.coordinator.replay(record, append.stamp)
+        self.waiting += [(len(self.log), answer) for answer in append.answers]
+        if self.sync_always:
+            self.sync()
+
+    def sync(self) -> None:
+        self.safe = len(self.log)
+        waiting, self.waiting = self.waiting, []
+        for _, answer in waiting:
+            self.answer(answer)
+
+    def end(self, stamp: Stamp, *, committed: bool) -> None:
+        """A marker is written: that is safe at once."""
+        self.log.append(Ended(stamp, committed))
+        self.coordinator.replay_marker(stamp, committed=committed)
+        self.sync()
+        self.check()
+
+    def advance(self, ms: int) -> None:
+        """Let time go by, and do what is due on the way when it is due."""
+        end = self.now.tick + ms
+        while True:
+            due = self.coordinator.due_ms
+            if due is None or due > end:
+                break
+            self.pass_time(max(due - self.now.tick, 0))
+            self.tick()
+        self.pass_time(end - self.now.tick)
+
+    def pass_time(self, ms: int) -> None:
+        self.now = Now(self.now.wall + ms, self.now.tick + ms)
+
+    def tick(self) -> None:
+        self.carry_out(self.coordinator.tick(self.now))
+        self.check()
+
+    def restart(self, *, keep: int | None = None, lost: tuple[str, ...] = ()) -> None:
+        """Another coordinator takes over from the log, of which at least what is safe is left."""
+        self.log = self.log[: max(self.safe, len(self.log) if keep is None else keep)]
+        self.waiting = []
+        self.safe = len(self.log)
+        self.lost = set(lost)
+        self.coordinator = self.replayed()
+        self.carry_out(self.coordinator.take_over(self.now))
+        self.check()
+
+    # --- invariants --------------------------------------------------------------------------------------------------
+
+    def replayed(self) -> GroupCoordinator:
+        coordinator = self.fresh()
+        for entry in self.log:
+            if isinstance(entry, Ended):
+                coordinator.replay_marker(entry.stamp, committed=entry.committed)
+            else:
+                coordinator.replay(entry.record, entry.stamp)
+        return coordinator
+
+    def check(self) -> None:
+        """What is logged of the live state is the replay of the log, and a settled group is as it was logged."""
+        assert logged(self.coordinator) == logged(self.replayed())
+        for group in self.coordinator._groups.values():
+            if isinstance(group, ClassicGroup):
+                check_group(group)
+
+
+def logged(coordinator: GroupCoordinator) -> Any:
+    offsets = coordinator._offsets
+    groups = {name: group.stored for name, group in coordinator._groups.items() if isinstance(group, ClassicGroup)}
+    committed = {name: offsets.of(name) for name in sorted(offsets.groups())}
+    pending = {(producer, name): dict(found) for producer, name, found in offsets.pending()}
+    return groups, committed, pending
+
+
+def check_group(group: ClassicGroup) -> None:
+    roster, stored = group.roster, group.stored
+    assert (roster.leader is None) == (not roster.members)
+    assert roster.leader is None or roster.leader in roster.members
+    static = [m.group_instance_id for m in roster.members.values() if m.group_instance_id is not None]
+    assert len(static) == len(set(static))
+    assert not roster.pending & roster.members.keys()
+    if group.state is State.EMPTY:
+        assert not roster.members
+    if group.state is State.STABLE:
+        assert stored is not None
+        assert (stored.generation, stored.protocol, stored.protocol_type) == (
+            group.generation,
+            group.protocol,
+            group.protocol_type,
+        )
+        assert {m.member_id: m.assignment for m in stored.members} == {
+            m.member_id: m.assignment for m in roster.members.values()
+        }
+        assert stored.leader == roster.leader
+    for member in roster.members.values():
+        assert member.join is None or group.state is State.PREPARING
+        assert member.sync is None or group.state is State.COMPLETING
+        assert member.heartbeat is None or group.state in (State.STABLE, State.COMPLETING)
