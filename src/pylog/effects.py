@@ -51,7 +51,11 @@ class Answer:
 
 @dataclass(slots=True)
 class Append:
-    """Records for the coordinator's own partition, as one batch; in the transaction of `stamp`, if there is one."""
+    """Records for the coordinator's own partition, as one batch; in the transaction of `stamp`, if there is one.
+
+    Without records nothing is appended, and the answers are given when all that was appended before is safe: they tell
+    of what was replayed, and a crash must not take that back.
+    """
 
     records: list[LogRecord]
     answers: list[Answer] = field(default_factory=list)
