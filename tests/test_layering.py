@@ -21,8 +21,8 @@ LAYERS = [
         errors
         kernel
         record clock config partitioner
-        future compression files schema assignor
-        batch checkpoint sending
+        future compression files schema
+        batch checkpoint sending assignor
         isolation
         validate metadata published index epoch extent seal
         logfile

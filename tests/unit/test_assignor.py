@@ -1,0 +1,330 @@
+"""The assignors beyond Kafka's vectors: what they promise of any group, odd claims, names and hostile bytes."""
+
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pylog.assignor import (
+    ASSIGNORS,
+    Member,
+    Subscription,
+    assignor_named,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from pylog.assignor.general import assign_general
+from pylog.assignor.member import java_map_order, java_order
+from pylog.errors import CorruptBatch, InvalidConfig
+from pylog.record import TopicPartition
+
+STICKY = ["sticky", "cooperative-sticky"]
+PACKAGE = "org.apache.kafka.clients.consumer."
+
+
+def owning(
+    name: str, member_id: str, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int
+) -> Member:
+    data = ASSIGNORS[name].user_data(owned, generation)
+    return Member(member_id, None, topics, owned, generation, data)
+
+
+def part(topic: str, *numbers: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in numbers]
+
+
+def check(topics: Mapping[str, int], members: Sequence[Member], found: Mapping[str, list[TopicPartition]]) -> None:
+    """Every partition that has a subscriber has one owner, who is one of them; and no load could be more even."""
+    wanted = {member.member_id: set(member.topics) for member in members}
+    assert found.keys() == wanted.keys()
+    given_out = [partition for mine in found.values() for partition in mine]
+    everything = {
+        partition
+        for topic, count in topics.items()
+        for partition in part(topic, *range(count))
+        if any(topic in mine for mine in wanted.values())
+    }
+    assert len(given_out) == len(set(given_out))
+    assert set(given_out) == everything
+    for member_id, mine in found.items():
+        assert all(partition.topic in wanted[member_id] for partition in mine)
+
+
+def is_even(found: Mapping[str, list[TopicPartition]], members: Sequence[Member]) -> bool:
+    wanted = {member.member_id: set(member.topics) for member in members}
+    return not any(
+        partition.topic in wanted[other] and len(found[other]) + 1 < len(mine)
+        for mine in found.values()
+        for partition in mine
+        for other in found
+    )
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kafka", "name"),
+    [
+        ("RangeAssignor", "range"),
+        ("RoundRobinAssignor", "roundrobin"),
+        ("StickyAssignor", "sticky"),
+        ("CooperativeStickyAssignor", "cooperative-sticky"),
+    ],
+)
+def test_is_known_by_its_name_and_by_kafkas_class(kafka: str, name: str) -> None:
+    assert assignor_named(PACKAGE + kafka) is assignor_named(name) is ASSIGNORS[name]
+    assert ASSIGNORS[name].name == name
+
+
+def test_says_which_name_was_meant() -> None:
+    with pytest.raises(InvalidConfig, match="did you mean 'roundrobin'"):
+        assignor_named("round-robin")
+    with pytest.raises(InvalidConfig, match=r"did you mean 'org\.apache\.kafka\.clients\.consumer\.StickyAssignor'"):
+        assignor_named("org.apache.kafka.clients.StickyAssignor")
+    with pytest.raises(InvalidConfig, match="there are range, roundrobin, sticky, cooperative-sticky"):
+        assignor_named("?")
+
+
+def test_only_cooperative_sticky_lets_members_keep_what_they_have() -> None:
+    assert {name: found.protocols for name, found in ASSIGNORS.items()} == {
+        "range": ("eager",),
+        "roundrobin": ("eager",),
+        "sticky": ("eager",),
+        "cooperative-sticky": ("cooperative", "eager"),
+    }
+
+
+# --- any group -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+def test_a_group_without_members_or_topics_has_an_empty_assignment(name: str) -> None:
+    assignor = ASSIGNORS[name]
+    assert assignor.assign({"a": 3}, []) == {}
+    assert assignor.assign({}, [Member("m", None, ["a"]), Member("n", None, ["b"])]) == {"m": [], "n": []}
+    assert assignor.assign({"a": 2}, [Member("m", None, ["a"]), Member("n", None, [])]) == {
+        "m": part("a", 0, 1),
+        "n": [],
+    }
+
+
+groups = st.tuples(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(0, 7), min_size=1),
+    st.lists(st.lists(st.sampled_from("abcde"), unique=True), min_size=1, max_size=6),
+    st.randoms(use_true_random=False),
+)
+
+
+@given(groups)
+def test_gives_each_partition_to_one_subscriber(group: tuple[dict[str, int], list[list[str]], random.Random]) -> None:
+    topics, subscriptions, _ = group
+    members = [Member(f"m{number}", None, wanted) for number, wanted in enumerate(subscriptions)]
+    for name, assignor in ASSIGNORS.items():
+        found = assignor.assign(topics, members)
+        check(topics, members, found)
+        if name in STICKY:
+            assert is_even(found, members)
+
+
+@given(groups, st.sampled_from(STICKY))
+def test_sticky_goes_on_from_any_claims(
+    group: tuple[dict[str, int], list[list[str]], random.Random], name: str
+) -> None:
+    topics, subscriptions, rng = group
+    everything = [partition for topic in "abcde" for partition in part(topic, *range(-1, 9))]
+    members = [
+        owning(name, f"m{number}", wanted, rng.sample(everything, rng.randrange(9)), rng.randrange(3))
+        for number, wanted in enumerate(subscriptions)
+    ]
+    found = ASSIGNORS[name].assign(topics, members)
+    if name == "cooperative-sticky":
+        members = [owning(name, member.member_id, member.topics, found[member.member_id], 4) for member in members]
+        found = ASSIGNORS[name].assign(topics, members)
+    check(topics, members, found)
+
+
+@pytest.mark.parametrize("name", STICKY)
+@pytest.mark.parametrize("topics_of", [lambda n: ["a", "b"], lambda n: ["a", "b"][: 1 + n % 2]], ids=["same", "other"])
+def test_a_member_that_leaves_moves_only_what_it_had(name: str, topics_of: object) -> None:
+    assert callable(topics_of)
+    topics = {"a": 40, "b": 40}
+    assignor = ASSIGNORS[name]
+    members = [Member(f"m{number}", None, topics_of(number)) for number in range(8)]
+    before = assignor.assign(topics, members)
+    members = [owning(name, member.member_id, member.topics, before[member.member_id], 1) for member in members[1:]]
+    after = assignor.assign(topics, members)
+    check(topics, members, after)
+    assert is_even(after, members)
+    for member in members:
+        assert set(before[member.member_id]) <= set(after[member.member_id])
+
+
+# --- claims ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", STICKY)
+def test_the_later_generation_keeps_what_two_claim(name: str) -> None:
+    for first, second in ((1, 2), (2, 1)):
+        members = [owning(name, "m", ["a"], part("a", 0), first), owning(name, "n", ["a"], part("a", 0), second)]
+        found = ASSIGNORS[name].assign({"a": 2}, members)
+        assert found == (
+            {"m": part("a", 1), "n": part("a", 0)} if first < second else {"m": part("a", 0), "n": part("a", 1)}
+        )
+
+
+def test_what_two_claim_of_one_generation_belongs_to_neither() -> None:
+    """A cooperative leader gives it out in the next round, when both have let go of it."""
+    members = [
+        owning("cooperative-sticky", "m", ["a"], part("a", 0, 1), 1),
+        owning("cooperative-sticky", "n", ["a"], part("a", 0), 1),
+    ]
+    found = ASSIGNORS["cooperative-sticky"].assign({"a": 2}, members)
+    assert found == {"m": part("a", 1), "n": []}
+
+
+def test_cooperative_gives_nothing_to_two_at_once() -> None:
+    cooperative = ASSIGNORS["cooperative-sticky"]
+    topics = {"a": 4}
+    members = [owning(cooperative.name, "m", ["a"], part("a", 0, 1, 2, 3), 1), Member("n", None, ["a"])]
+    first = cooperative.assign(topics, members)
+    assert first == {"m": part("a", 0, 1), "n": []}
+    members = [owning(cooperative.name, "m", ["a"], first["m"], 2), owning(cooperative.name, "n", ["a"], [], 2)]
+    assert cooperative.assign(topics, members) == {"m": part("a", 0, 1), "n": part("a", 2, 3)}
+
+
+def test_cooperative_reads_the_generation_of_an_old_client_in_its_user_data() -> None:
+    cooperative = ASSIGNORS["cooperative-sticky"]
+    old = Member("m", None, ["a"], part("a", 0), -1, cooperative.user_data([], 5))
+    none = Member("n", None, ["a"], part("a", 0), -1, b"\0")
+    assert cooperative.assign({"a": 2}, [old, none])["m"] == part("a", 0)
+
+
+def test_sticky_reads_user_data_without_a_generation() -> None:
+    sticky = ASSIGNORS["sticky"]
+    data = sticky.user_data(part("a", 1), 7)
+    assert data is not None
+    members = [Member("m", None, ["a"]), Member("n", None, ["a"], (), -1, data[:-4])]
+    assert sticky.assign({"a": 2}, members) == {"m": part("a", 0), "n": part("a", 1)}
+
+
+def test_sticky_ignores_user_data_with_more_in_it() -> None:
+    sticky = ASSIGNORS["sticky"]
+    data = sticky.user_data(part("a", 1), 7)
+    assert data is not None
+    members = [Member("m", None, ["a"]), Member("n", None, ["a"], (), -1, data[:-4] + bytes(12))]
+    assert sticky.assign({"a": 2}, members) == {"m": part("a", 0), "n": part("a", 1)}
+    members = [Member("m", None, ["a"], (), -1, data[:-4] + bytes(12)), Member("n", None, ["a"])]
+    assert sticky.assign({"a": 2}, members) == {"m": part("a", 0), "n": part("a", 1)}
+
+
+@given(st.binary(max_size=40))
+def test_sticky_takes_any_user_data(data: bytes) -> None:
+    for name in STICKY:
+        members = [Member("m", None, ["a"], (), -1, data), Member("n", None, ["a"])]
+        check({"a": 3}, members, ASSIGNORS[name].assign({"a": 3}, members))
+
+
+def test_sticky_says_nothing_before_its_first_generation() -> None:
+    assert ASSIGNORS["sticky"].user_data([], -1) is None
+    assert ASSIGNORS["cooperative-sticky"].user_data([], -1) == b"\xff\xff\xff\xff"
+    assert ASSIGNORS["range"].user_data(part("a", 0), 3) is None
+
+
+def test_an_earlier_owner_gets_back_what_it_had() -> None:
+    """Of three that could take it, `z` had a-0 two generations ago."""
+    sticky = "sticky"
+    members = [
+        owning(sticky, "m", ["a", "b"], part("a", 0, 1, 2), 2),
+        owning(sticky, "n", ["a"], [], 2),
+        owning(sticky, "z", ["a"], part("a", 0), 1),
+    ]
+    assert ASSIGNORS[sticky].assign({"a": 3}, members)["z"] == part("a", 0)
+
+
+def test_a_subscription_that_changes_gives_up_what_it_no_longer_covers() -> None:
+    members = [owning("sticky", "m", ["b"], part("a", 0, 1), 1), owning("sticky", "n", ["a", "b"], part("b", 0), 1)]
+    found = ASSIGNORS["sticky"].assign({"a": 2, "b": 2}, members)
+    assert found == {"m": part("b", 1, 0), "n": part("a", 0, 1)}
+
+
+def test_a_partition_that_moves_again_counts_as_moved_from_where_it_was_first() -> None:
+    """b-0 returns to m2, who has more than m1 by then, and goes on to m1."""
+    subscriptions = {"m0": {"a", "b", "c"}, "m1": {"b"}, "m2": {"b", "c"}}
+    owned = {"m0": part("a", 0, 1) + part("b", 0), "m1": [], "m2": part("c", 0)}
+    found = assign_general({"a": 2, "b": 1, "c": 1}, subscriptions, owned, dict.fromkeys(part("b", 0), "m2"))
+    assert found == {"m0": part("a", 0, 1), "m1": part("b", 0), "m2": part("c", 0)}
+
+
+def test_no_topic_moves_both_ways_between_two_members() -> None:
+    """What came from m2 goes back there before another partition of its topic does."""
+    subscriptions = {"m0": {"a", "b", "c"}, "m1": {"b"}, "m2": {"a", "b", "c"}}
+    owned = {"m0": part("a", 1, 2) + part("b", 0, 1) + part("c", 0, 2), "m1": [], "m2": part("c", 1)}
+    found = assign_general({"a": 3, "b": 2, "c": 3}, subscriptions, owned, {})
+    assert found == {"m0": part("c", 0, 2) + part("a", 1), "m1": part("b", 0, 1), "m2": part("c", 1) + part("a", 0, 2)}
+
+
+def test_a_topic_without_subscribers_is_left_alone() -> None:
+    assert assign_general({"a": 1, "b": 1}, {"m": {"a"}, "n": set()}, {"m": [], "n": []}, {}) == {
+        "m": part("a", 0),
+        "n": [],
+    }
+
+
+# --- order -----------------------------------------------------------------------------------------------------------
+
+
+def test_strings_sort_by_their_utf16_units() -> None:
+    assert sorted(["\ue000", "\U00010000", "a", "\ud800"], key=java_order) == ["a", "\ud800", "\U00010000", "\ue000"]
+
+
+def test_a_java_map_goes_by_buckets() -> None:
+    """ "Aa" and "BB" have the same hash; the thirteenth key doubles the buckets, and 13 gets before 1."""
+    assert java_map_order(["BB", "Aa", "b", "a"]) == ["BB", "Aa", "a", "b"]
+    assert java_map_order([str(number) for number in range(12, 0, -1)]) == (
+        ["11", "12", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]
+    )
+    assert java_map_order([str(number) for number in range(13, 0, -1)])[:4] == ["11", "12", "13", "1"]
+
+
+# --- bytes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_a_subscription_comes_back_as_far_as_its_version_goes(version: int) -> None:
+    whole = Subscription(["a", "b"], b"x", part("a", 0, 2), 7, "rack")
+    fields = [("owned", 1), ("generation", 2), ("rack_id", 3)]
+    lacking = {name: Subscription._field_defaults[name] for name, since in fields if version < since}
+    assert decode_subscription(encode_subscription(whole, version)) == whole._replace(**lacking)
+
+
+def test_a_newer_version_is_read_as_the_highest_known() -> None:
+    subscription = Subscription(["a"], None, part("a", 1), 3, "rack")
+    assert decode_subscription(b"\x00\x09" + encode_subscription(subscription)[2:] + b"more") == subscription
+    assert decode_assignment(b"\x7f\xff" + encode_assignment(part("a", 1))[2:] + b"more") == (part("a", 1), None)
+
+
+def test_no_bytes_are_an_empty_assignment() -> None:
+    assert decode_assignment(b"") == ([], None)
+    assert decode_assignment(encode_assignment([], b"u")) == ([], b"u")
+
+
+@pytest.mark.parametrize("decode", [decode_subscription, decode_assignment])
+def test_refuses_an_old_version_and_cut_bytes(decode: object) -> None:
+    assert callable(decode)
+    for data in (b"\x00", b"\xff\xff\x00\x00\x00\x00", b"\x00\x00\x00\x00\x00\x01"):
+        with pytest.raises(CorruptBatch, match="this is no ConsumerProtocol"):
+            decode(data)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    for decode in (decode_subscription, decode_assignment):
+        try:
+            decode(data)
+        except CorruptBatch:
+            continue
