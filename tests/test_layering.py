@@ -47,6 +47,9 @@ LAYERS = [
         scrubber
         housekeeping parking commit
         producing
+        shard
+        coordinating
+        observing
         broker reader producer consumer admin
         kafka views
         log
@@ -63,7 +66,7 @@ STORAGE = set(
     files checkpoint validate metadata published index epoch extent logfile seal sequence segment_files segment segments
     trash retention listing compaction integrity local_log readable recovery written shared appending partition cleaner
     directory directories topic catalogue damage repair inspect replica answers node scrubber housekeeping parking
-    commit producing fetcher broker reader effects group transaction
+    commit producing fetcher broker reader effects group transaction shard coordinating observing
 """.split()
 )
 
@@ -73,6 +76,8 @@ WAITING = {
     "broker",
     "commit",
     "producing",
+    "shard",
+    "coordinating",
     "node",
     "scrubber",
     "housekeeping",

@@ -1,9 +1,11 @@
-"""What is said of topics, by their owner and by who reads in its absence: descriptions, and what is not there."""
+"""What is said of topics, by their owner and by who reads in its absence: what there is, and what is not there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
-from pylog.errors import UnknownTopicOrPartition
-from pylog.message import ClusterMetadata, PartitionMetadata, TopicMetadata
+from pylog.directory import folder_name, partition_folders
+from pylog.errors import PylogError, UnknownTopicOrPartition
+from pylog.files import Files, join
+from pylog.message import ClusterMetadata, DescribedLogDir, DescribedLogDirs, PartitionMetadata, TopicMetadata
 from pylog.metadata import MetadataImage, PartitionImage, TopicImage
 from pylog.record import TopicPartition
 
@@ -25,6 +27,23 @@ def _describe(image: MetadataImage, name: str, leader_of: Callable[[PartitionIma
         for number, state in sorted(topic.partitions.items())
     ]
     return TopicMetadata(name, None, topic.id, partitions, dict(topic.config))
+
+
+def describe_log_dirs(files: Files, paths: Iterable[str], failures: Mapping[str, PylogError]) -> DescribedLogDirs:
+    """Answer a DescribeLogDirs request: what lies in each directory, and why one is offline. Opens nothing."""
+    described = []
+    for path in paths:
+        directory = DescribedLogDir(path, failures.get(path))
+        if directory.error is None:
+            for key in partition_folders(files, path):
+                directory.partitions[TopicPartition(*key)] = _size(files, join(path, folder_name(*key)))
+        described.append(directory)
+    return DescribedLogDirs(described)
+
+
+def _size(files: Files, folder: str) -> int:
+    stats = [files.stat(join(folder, name)) for name in files.list_dir(folder) if name.endswith(".log")]
+    return sum(stat.size for stat in stats if stat is not None)
 
 
 def unknown_topic(name: str) -> UnknownTopicOrPartition:

@@ -328,6 +328,18 @@ def encode(
     )  # fmt: skip
 
 
+def encode_marker(
+    producer_id: int, producer_epoch: int, *, is_abort: bool, coordinator_epoch: int, now_ms: int
+) -> Batch:
+    """The control batch that ends a transaction (Kafka: EndTransactionMarker)."""
+    key = _MARKER_KEY.pack(0, _ABORT if is_abort else _COMMIT)
+    value = _MARKER_VALUE.pack(0, coordinator_epoch)
+    return encode(
+        [(value, key, now_ms, ())], now_ms=now_ms, producer_id=producer_id, producer_epoch=producer_epoch,
+        transactional=True, control=True,
+    )  # fmt: skip
+
+
 def seal(
     stream: tuple[bytearray, int, int, int],
     *,

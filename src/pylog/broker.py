@@ -20,8 +20,10 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any, ClassVar
 
+from pylog.answers import describe_log_dirs
 from pylog.clock import Clock
 from pylog.config import NodeConfig, TopicConfig
+from pylog.coordinating import Coordinating
 from pylog.errors import (
     Closed,
     NotLeaderOrFollower,
@@ -42,6 +44,9 @@ from pylog.message import (
     DeletedPart,
     DeleteRecords,
     DeleteTopics,
+    DescribedNodeConfig,
+    DescribeLogDirs,
+    DescribeNodeConfig,
     Fetch,
     Fetched,
     FetchedPart,
@@ -95,11 +100,13 @@ class Broker:
         self._fetchers: dict[int, Fetcher] = {}
         self._flush_due: int | None = None
         self._topic_flushes: dict[TopicPartition, int] = {}
-        self._worker = Worker("pylog-broker", clock, self._due, self._work)
+        self._worker = Worker("pylog-broker", clock, self._due, self.work)
         self.node = Node(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
         self.housekeeping = Housekeeping(self.node, config, clock)
         self._parking = Parking(self.node, clock, self._read, self._worker.wake)
         self._producing = Producing(self.node, self._parking, clock, self._note_append, flush=flush)
+        self._coordinating = Coordinating(self.node, self._producing, config, clock, self._worker.wake)
+        self._producing.enroll = self._coordinating.enroll
         self._routes: dict[type, Callable[[Any], Future[Any]]] = {
             Produce: self._producing.produce,
             Fetch: self._fetch,
@@ -111,12 +118,16 @@ class Broker:
             AlterConfigs: lambda message: self._change(self.node.alter_config, message.topics),
             AlterReplicaLogDirs: lambda message: self._change(self._move, message.parts),
             DeleteRecords: self._delete_records,
+            DescribeLogDirs: lambda _: completed(describe_log_dirs(files, paths, self.node.directories.failures)),
+            DescribeNodeConfig: lambda _: completed(DescribedNodeConfig(config.to_kafka())),
         }
         try:
             transport.attach(self.node.id, self.handle)
         except BaseException:
             self.node.close()
             raise
+        # Transactions may have been left open.
+        self._worker.wake()
 
     @property
     def node_id(self) -> int:
@@ -157,7 +168,8 @@ class Broker:
         A Produce whose records have to be durable becomes so when somebody waits for its answer, or has it call back.
         """
         self._check_usable()
-        return self._routes[type(message)](message)
+        route = self._routes.get(type(message))
+        return self._coordinating.handle(message, session) if route is None else route(message)
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -183,6 +195,7 @@ class Broker:
                 self._fetchers[effect.leader] = fetcher
             fetcher.follow(key, follower)
         # Whoever waits for the role that is over has to hear of it.
+        self._coordinating.forget(key)
         self._parking.release_all(key)
 
     def _followed(self, follower: Follower) -> None:
@@ -289,12 +302,15 @@ class Broker:
                 self._worker.wake()
 
     def _due(self) -> int | None:
-        times = [self._parking.next_deadline, self._flush_due, *self._topic_flushes.copy().values()]
+        flushes = self._topic_flushes.copy().values()
+        times = [self._parking.next_deadline, self._flush_due, self._coordinating.due_ms, *flushes]
         return min((due for due in times if due is not None), default=None)
 
-    def _work(self) -> None:
+    def work(self) -> None:
+        """Do what is due: the worker does, or whoever simulates time."""
         now = self._clock.tick_ms()
         self._parking.expire(now)
+        self._coordinating.tick(now)
         for key in [key for key, due in self._topic_flushes.copy().items() if due <= now]:
             # First, so that an append from now on is due again.
             del self._topic_flushes[key]
@@ -351,6 +367,7 @@ class Broker:
                 fetcher.close()
             self._producing.close()
             self._worker.close()
+            self._coordinating.close(Closed("this log is closed"))
             self.housekeeping.close()
             self._parking.close()
         finally:

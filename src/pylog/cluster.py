@@ -69,6 +69,15 @@ class Cluster:
             f"topic {key.topic!r} has no partition {key.partition}; it has {len(partitions)}, from 0 on"
         )
 
+    def topics(self) -> list[TopicMetadata]:
+        """All topics there are now, by name."""
+        self.refresh()
+        return [self._topics[name] for name in sorted(self._topics)]
+
+    def coordinator(self, kind: str, key: str) -> int:
+        """The node that coordinates a "group" or a "transaction": the one this client is attached to."""
+        return self._node
+
     def by_leader(self, keys: list[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Group partitions by the node that leads them."""
         grouped: dict[int, list[TopicPartition]] = {}

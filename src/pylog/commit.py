@@ -34,14 +34,28 @@ logger = logging.getLogger("pylog")
 class Commit(Future[Produced]):
     """The answer to a Produce of one part: whoever waits for it has it appended and made durable."""
 
-    __slots__ = ("_gate", "asked", "begun", "broken", "leader", "needs_all", "part", "timeout_ms", "wake")
+    __slots__ = (
+        "_gate",
+        "asked",
+        "begun",
+        "broken",
+        "leader",
+        "needs_all",
+        "part",
+        "timeout_ms",
+        "transactional_id",
+        "wake",
+    )
 
-    def __init__(self, gate: "Gate", asked: ProducePart, *, needs_all: bool, timeout_ms: int) -> None:
+    def __init__(
+        self, gate: "Gate", asked: ProducePart, *, needs_all: bool, timeout_ms: int, transactional_id: str | None = None
+    ) -> None:
         super().__init__()
         self._gate = gate
         self.asked = asked
         self.needs_all = needs_all
         self.timeout_ms = timeout_ms
+        self.transactional_id = transactional_id
         self.begun = False
         """Whether it may have been appended."""
         self.leader: Leader | None = None

@@ -128,7 +128,8 @@ class Log:
         self._node = node
         self._transport = transport
         self._clock = clock
-        self._admin = Admin(transport, node.node_id)
+        self.admin = Admin(transport, node.node_id)
+        """Groups, transactions, producers, offsets, log directories: what `Log` itself has no word for."""
         self._clients: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
         self._closed = False
         _open_logs.add(self)
@@ -177,13 +178,13 @@ class Log:
         ReadOnly.
         """
         self._check_open()
-        self._admin.create_topic(name, partitions, config or {})
+        self.admin.create_topic(name, partitions, config or {})
         return self.topic(name)
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic with all its records. Raises UnknownTopicOrPartition, ReadOnly."""
         self._check_open()
-        self._admin.delete_topic(name)
+        self.admin.delete_topic(name)
 
     def alter_config(
         self, name: str, config: Mapping[str, Any] | None = None, *, delete: Iterable[str] = ()
@@ -193,7 +194,7 @@ class Log:
         Open partitions go by it at once. Raises UnknownTopicOrPartition, InvalidConfig, ReadOnly; nothing is changed.
         """
         self._check_open()
-        self._admin.alter_config(name, config or {}, delete)
+        self.admin.alter_config(name, config or {}, delete)
         return self.topic(name)
 
     def create_partitions(self, name: str, total: int) -> TopicView:
@@ -202,7 +203,7 @@ class Log:
         Raises UnknownTopicOrPartition, InvalidPartitions, ReadOnly.
         """
         self._check_open()
-        self._admin.create_partitions(name, total)
+        self.admin.create_partitions(name, total)
         return self.topic(name)
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -211,7 +212,7 @@ class Log:
         Raises OffsetOutOfRange, PolicyViolation (a topic that is only compacted), UnknownTopicOrPartition, ReadOnly.
         """
         self._check_open()
-        return self._admin.delete_records(offsets)
+        return self.admin.delete_records(offsets)
 
     def move_partition(self, topic: str, partition: int, path: str | os.PathLike[str]) -> None:
         """Move a partition into another of this log's directories, while it is in use.
@@ -219,7 +220,7 @@ class Log:
         Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull (it stays where it is), ReadOnly.
         """
         self._check_open()
-        self._admin.move_partition(topic, partition, os.path.abspath(os.fspath(path)))
+        self.admin.move_partition(topic, partition, os.path.abspath(os.fspath(path)))
 
     def apply_retention(self) -> dict[TopicPartition, int]:
         """Drop now what no topic has to keep; gives how many segments went. It is done from time to time anyway."""
@@ -262,12 +263,12 @@ class Log:
     def topics(self, *, internal: bool = False) -> list[str]:
         """The names of the topics, sorted; internal ones (`__...`) on request."""
         self._check_open()
-        return [topic.name for topic in self._admin.topics() if internal or not topic.name.startswith("__")]
+        return [topic.name for topic in self.admin.topics() if internal or not topic.name.startswith("__")]
 
     def topic(self, name: str) -> TopicView:
         """A topic as it is now. Raises UnknownTopicOrPartition."""
         self._check_open()
-        self._admin.topic(name)
+        self.admin.topic(name)
         if name not in self._node.image.topics:
             raise unknown_topic(name)
         return TopicView(self._node, name, self._clock)

@@ -134,6 +134,10 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         """The level of each feature: Kafka reads no log in which it does not find its metadata.version."""
         self._by_id: dict[UUID, TopicImage] = {}
+        self.next_producer_id = 0
+        """Producer ids from here on were never given to anybody."""
+        self.changes = 0
+        """How many records were replayed: what is derived of the image is as good as long as that stays."""
         self.removed: set[UUID] = set()
         """The ids of topics that there were: a folder that bears one of them is left over."""
         self._open_transaction: list[MetadataRecord] | None = None
@@ -163,6 +167,7 @@ class MetadataImage:
         replay = _REPLAYS.get(record.name or "")
         if replay is not None:
             replay(self, record.value)
+            self.changes += 1
 
     def _topic(self, value: Mapping[str, Any]) -> TopicImage:
         topic = self._by_id.get(value["topicId"])
@@ -219,6 +224,9 @@ class MetadataImage:
     def _set_feature(self, value: Mapping[str, Any]) -> None:
         self.features[value["name"]] = value["featureLevel"]
 
+    def _allocate_producer_ids(self, value: Mapping[str, Any]) -> None:
+        self.next_producer_id = value["nextProducerId"]
+
     def _register_node(self, value: Mapping[str, Any]) -> None:
         directories = tuple(value.get("logDirs", ()))
         node = NodeImage(value["brokerId"], value["incarnationId"], value["brokerEpoch"], directories)
@@ -238,6 +246,7 @@ _REPLAYS: dict[str, Callable[[MetadataImage, Mapping[str, Any]], None]] = {
     "FeatureLevelRecord": MetadataImage._set_feature,
     "RegisterBrokerRecord": MetadataImage._register_node,
     "UnregisterBrokerRecord": MetadataImage._unregister_node,
+    "ProducerIdsRecord": MetadataImage._allocate_producer_ids,
 }
 _USED = _TRANSACTION_ENDS | {"BeginTransactionRecord"} | _REPLAYS.keys()
 
@@ -337,6 +346,12 @@ def take_leadership(topic_id: UUID, partition: int, leader: int) -> list[bytes]:
     """`leader` leads the partition from now on, in a new leader epoch: replay raises it by one."""
     value = {"partitionId": partition, "topicId": topic_id, "leader": leader}
     return [encode_record("PartitionChangeRecord", value)]
+
+
+def allocate_producer_ids(node_id: int, epoch: int, next_producer_id: int) -> list[bytes]:
+    """A node has got the producer ids up to `next_producer_id` (Kafka: ProducerIdControlManager)."""
+    value = {"brokerId": node_id, "brokerEpoch": epoch, "nextProducerId": next_producer_id}
+    return [encode_record("ProducerIdsRecord", value)]
 
 
 def set_features(levels: Mapping[str, int]) -> list[bytes]:

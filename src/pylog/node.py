@@ -50,6 +50,7 @@ from pylog.metadata import (
     PartitionImage,
     TopicImage,
     add_partitions,
+    allocate_producer_ids,
     change_config,
     move_replica,
     remove_topic,
@@ -66,6 +67,8 @@ logger = logging.getLogger("pylog")
 
 MAX_PARTITIONS = 10_000
 EPOCH_STEPS_MAX = 100_000
+PRODUCER_IDS = 1000
+"""How many producer ids a node takes at once (Kafka: ProducerIdsBlock)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,7 +308,7 @@ class Node:
             image = self._image(name)
             config = self.topic_config(image.config)
             self._topics[name] = Topic(
-                self.directories, name, image.id, config, self._places(image), self.image.removed
+                self.directories, name, image.id, config, self._places(image), self.image.removed, self.config
             )
         return self._topics[name]
 
@@ -360,6 +363,15 @@ class Node:
             if changes:
                 self._catalogue.commit(change_config(change.topic, changes))
                 self._topic(change.topic).reconfigure(self.topic_config(image.config))
+
+    def allocate_producer_ids(self) -> range:
+        """Producer ids that nobody ever had: written down before they are used. Raises DiskFull, DurabilityUnknown."""
+        with self._lock:
+            first = self.image.next_producer_id
+            registered = self.image.nodes.get(self.id)
+            epoch = registered.epoch if registered is not None else 0
+            self._catalogue.commit(allocate_producer_ids(self.id, epoch, first + PRODUCER_IDS))
+            return range(first, first + PRODUCER_IDS)
 
     def _image(self, name: str) -> TopicImage:
         image = self.image.topics.get(name)

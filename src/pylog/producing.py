@@ -12,20 +12,36 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
-from pylog.batch import Batch
+from pylog.batch import TRANSACTIONAL_BIT, Batch
 from pylog.clock import Clock
 from pylog.commit import Commit, CommitThread, Gate
-from pylog.errors import DurabilityUnknown, NotLeaderOrFollower, PartitionFailed, PartitionFull, PylogError
+from pylog.errors import (
+    DurabilityUnknown,
+    InvalidTxnState,
+    NotLeaderOrFollower,
+    PartitionFailed,
+    PartitionFull,
+    PylogError,
+)
 from pylog.future import Future, completed
 from pylog.message import ACKS_ALL, Produce, Produced, ProducedPart, ProducePart
 from pylog.node import Node
 from pylog.parking import Parking
 from pylog.partition import Appended, Partition
 from pylog.replica import Follower, Leader
+from pylog.sequence import Verification
 
 TICK_MAX = 2**63 - 1
+SAFE_MS_MAX = 5000
+"""How long what a coordinator has appended may wait for followers (Kafka: offsets.commit.timeout.ms)."""
 ROOM_POLL_MS = 50
 """How often an append that waits for room looks for what retention may have dropped."""
+
+Enroll = Callable[[Leader, Batch, str | None], Verification | None]
+
+
+def _refuse(leader: Leader, batch: Batch, transactional_id: str | None) -> Verification | None:
+    raise InvalidTxnState("transactions need a coordinator, and this node has none")
 
 
 class Producing:
@@ -39,6 +55,8 @@ class Producing:
         self._clock = clock
         self._note_append = note_append
         self._flush = flush
+        self.enroll: Enroll = _refuse
+        """Lets a partition join a transaction before the first batch of it is appended."""
         self._gates: WeakKeyDictionary[Partition, Gate] = WeakKeyDictionary()
         self._making_gate = threading.Lock()
         self._commits = CommitThread()
@@ -71,7 +89,7 @@ class Producing:
         leaders: list[Leader | None] = []
         parts: list[ProducedPart] = []
         for asked in message.parts:
-            leader, part = self._append(asked, message.timeout_ms)
+            leader, part = self._append(asked, message.timeout_ms, message.transactional_id)
             leaders.append(leader)
             parts.append(part)
         produced = Produced(parts)
@@ -83,20 +101,23 @@ class Producing:
             return completed(produced)
         return self._parking.produce(produced, leaders, waiting, self._clock.tick_ms() + message.timeout_ms)
 
-    def _append(self, part: ProducePart, timeout_ms: int) -> tuple[Leader | None, ProducedPart]:
+    def _append(
+        self, part: ProducePart, timeout_ms: int, transactional_id: str | None
+    ) -> tuple[Leader | None, ProducedPart]:
         topic, number = part.topic, part.partition
         try:
             self._node.check_topic_id(topic, part.topic_id)
-            leader = self._node.writer(topic, number)
+            leader, batch = self._node.writer(topic, number), part.batch
+            guard = self.enroll(leader, batch, transactional_id) if batch.attributes & TRANSACTIONAL_BIT else None
             try:
-                appended = leader.append(part.batch, self._clock.wall_ms())
+                appended = leader.append(batch, self._clock.wall_ms(), guard=guard)
             except PartitionFull as full:
-                appended = self._append_when_there_is_room(leader, part.batch, timeout_ms, full)
+                appended = self._append_when_there_is_room(leader, batch, guard, timeout_ms, full)
             except NotLeaderOrFollower:
                 if self._closed or self._node.held(topic, number) is leader:
                     raise
                 # It was moved to another directory just now.
-                return self._append(part, timeout_ms)
+                return self._append(part, timeout_ms, transactional_id)
         except PylogError as error:
             return None, ProducedPart(topic, number, error)
         return leader, ProducedPart(
@@ -105,13 +126,13 @@ class Producing:
         )  # fmt: skip
 
     def _append_when_there_is_room(
-        self, leader: Leader, batch: Batch, timeout_ms: int, full: PartitionFull
+        self, leader: Leader, batch: Batch, guard: Verification | None, timeout_ms: int, full: PartitionFull
     ) -> Appended:  # fmt: skip
         """Append to a queue that is full, if its policy is to wait. Raises PartitionFull."""
         deadline = self._clock.tick_ms() + timeout_ms
         while leader.partition.config.pylog_full_policy == "block" and self._wait_for_room(deadline):
             with suppress(PartitionFull):
-                return leader.append(batch, self._clock.wall_ms())
+                return leader.append(batch, self._clock.wall_ms(), guard=guard)
         raise full
 
     def _wait_for_room(self, deadline: int) -> bool:
@@ -121,6 +142,23 @@ class Producing:
             return False
         with self._room:
             self._room.wait(min(left_ms, ROOM_POLL_MS) / 1000)
+        return True
+
+    def make_safe(self, leader: Leader, base_offset: int, next_offset: int) -> Future[Produced]:
+        """Make what lies in [base_offset, next_offset) as safe as an acknowledged append, and visible."""
+        partition = leader.partition
+        part = ProducedPart(partition.topic, partition.number, None, base_offset, next_offset)
+        if self._made_visible(leader, part):
+            return completed(Produced([part]))
+        deadline = self._clock.tick_ms() + SAFE_MS_MAX
+        return self._parking.produce(Produced([part]), [leader], {0}, deadline)
+
+    def note_appended(self, leader: Leader) -> bool:
+        """Something was appended that nobody waits for; gives whether it is as safe as it has to be already."""
+        self._note_append(leader.partition)
+        if self._flush == "sync":
+            return False
+        self._advance(leader)
         return True
 
     def _made_visible(self, leader: Leader, part: ProducedPart) -> bool:
@@ -184,7 +222,10 @@ class Producing:
 
     def _commit(self, gate: Gate, message: Produce) -> Commit:
         needs_all = message.acks == ACKS_ALL
-        commit = Commit(gate, message.parts[0], needs_all=needs_all, timeout_ms=message.timeout_ms)
+        commit = Commit(
+            gate, message.parts[0], needs_all=needs_all, timeout_ms=message.timeout_ms,
+            transactional_id=message.transactional_id,
+        )  # fmt: skip
         gate.join(commit)
         if not needs_all:
             gate.call_thread()
@@ -214,7 +255,7 @@ class Producing:
             return
         commit.begun = True
         try:
-            commit.leader, commit.part = self._append(asked, commit.timeout_ms)
+            commit.leader, commit.part = self._append(asked, commit.timeout_ms, commit.transactional_id)
         except Exception as error:  # noqa: BLE001
             # Of this one alone: others are in the group.
             commit.broken = error

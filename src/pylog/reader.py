@@ -18,7 +18,7 @@ from select import POLLIN, poll
 from typing import Any
 from uuid import UUID
 
-from pylog.answers import describe_topics, unknown_partition
+from pylog.answers import describe_log_dirs, describe_topics, unknown_partition
 from pylog.catalogue import replay, topics_in_folders
 from pylog.checkpoint import read_offsets, read_topic_id
 from pylog.clock import Clock
@@ -39,6 +39,7 @@ from pylog.future import Future, completed
 from pylog.message import (
     NO_ID,
     ClusterMetadata,
+    DescribeLogDirs,
     Fetch,
     Fetched,
     FetchedPart,
@@ -49,6 +50,7 @@ from pylog.message import (
     Session,
 )
 from pylog.metadata import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataImage, PartitionImage, TopicImage
+from pylog.observing import Observing
 from pylog.published import Entry, Published
 from pylog.readable import ReadablePartition
 from pylog.record import TopicPartition
@@ -91,6 +93,8 @@ class Reader:
             ListOffsets: self._list_offsets,
             Metadata: self._metadata,
         }
+        self._routes[DescribeLogDirs] = lambda _: describe_log_dirs(files, self._paths, {})
+        self._routes |= Observing(self._find, lambda: self.image, config, clock).routes
         self._refresh_image()
 
     def handle(self, message: Message, session: Session) -> Future[Any]:
@@ -99,7 +103,12 @@ class Reader:
             raise Closed("this log is closed")
         if type(message) not in self._routes:
             raise ReadOnly(f'{self._paths[0]} was opened with mode="read": open it with mode="own" to change it')
-        return completed(self._routes[type(message)](message))
+        if type(message) in (Fetch, ListOffsets, Metadata):
+            return completed(self._routes[type(message)](message))
+        with self._lock:
+            # A topic of the coordinators' may be new.
+            self._refresh_image()
+            return completed(self._routes[type(message)](message))
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         """The effective config of a topic with these overrides."""

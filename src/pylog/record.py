@@ -4,7 +4,16 @@ from typing import NamedTuple
 
 from pylog.kernel import ConsumerRecord, Header, Record
 
-__all__ = ["ConsumerRecord", "Header", "OffsetAndTimestamp", "Record", "RecordMetadata", "TopicPartition"]
+__all__ = [
+    "ConsumerGroupMetadata",
+    "ConsumerRecord",
+    "Header",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "Record",
+    "RecordMetadata",
+    "TopicPartition",
+]
 
 
 class TopicPartition(NamedTuple):
@@ -21,6 +30,23 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp: int
+
+
+class OffsetAndMetadata(NamedTuple):
+    """What a group commits in a partition: the offset of the next record to read, and a text of its own."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """Who commits for a group: a member, in a generation (Kafka: ConsumerGroupMetadata)."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
 
 
 class OffsetAndTimestamp(NamedTuple):

@@ -16,7 +16,7 @@ Neither knows threads, sockets, clocks or files: a simulation drives these very 
 
 from collections.abc import Callable
 
-from pylog.batch import Batch, split
+from pylog.batch import Batch, Origin, split
 from pylog.errors import FencedLeaderEpoch, OffsetOutOfRange, PylogError, UnknownLeaderEpoch
 from pylog.isolation import Isolation
 from pylog.message import (
@@ -32,6 +32,7 @@ from pylog.message import (
 )
 from pylog.partition import Appended, Partition
 from pylog.readable import ReadablePartition
+from pylog.sequence import Verification
 
 UNDEFINED = (-1, -1)
 
@@ -56,10 +57,18 @@ class Leader:
         """Whether the high watermark waits for others."""
         return bool(self._follower_ends)
 
-    def append(self, batch: Batch, now_ms: int) -> Appended:
-        """Append a client's batch in this leader's epoch. It becomes visible with `advance`."""
+    def append(
+        self, batch: Batch, now_ms: int, *, origin: Origin = Origin.CLIENT, transaction_version: int = -1,
+        guard: Verification | None = None,
+    ) -> Appended:  # fmt: skip
+        """Append a batch in this leader's epoch, a client's unless told otherwise. It becomes visible with `advance`.
+
+        Raises what `Partition.append` raises.
+        """
         assert self.epoch is not None, "the node takes an epoch before it appends"
-        return self.partition.append(batch, epoch=self.epoch, now_ms=now_ms)
+        return self.partition.append(
+            batch, epoch=self.epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version, guard=guard
+        )
 
     def advance(self) -> bool:
         """Recompute the high watermark: what every replica has. Gives whether it moved."""

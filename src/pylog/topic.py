@@ -9,7 +9,7 @@ import uuid
 from contextlib import ExitStack
 
 from pylog.checkpoint import read_topic_id, write_topic_id
-from pylog.config import TopicConfig
+from pylog.config import NodeConfig, TopicConfig
 from pylog.directories import DELETE, STRAY, Directories, remove_folder
 from pylog.directory import LogDirectory, folder_name, is_set_aside, set_aside
 from pylog.errors import InconsistentTopicId, StorageError, UnknownTopicOrPartition
@@ -31,7 +31,7 @@ class Topic:
 
     def __init__(
         self, directories: Directories, name: str, topic_id: uuid.UUID, config: TopicConfig,
-        places: dict[int, uuid.UUID], removed: set[uuid.UUID],
+        places: dict[int, uuid.UUID], removed: set[uuid.UUID], node_config: NodeConfig,
     ) -> None:  # fmt: skip
         self.directories = directories
         self.name = name
@@ -39,6 +39,7 @@ class Topic:
         self.config = config
         self.places = places
         self._removed = removed
+        self._node_config = node_config
         self._open: dict[int, Partition] = {}
         self._homes: dict[int, LogDirectory] = {}
 
@@ -69,7 +70,11 @@ class Topic:
         home = self.home(number)
         files, path = home.files, join(home.path, folder_name(self.name, number))
         entry = home.entry(self.id, number)
-        partition = Partition(files, path, self.name, number, self.config, entry, topic_id=self.id)
+        partition = Partition(
+            files, path, self.name, number, self.config, entry, topic_id=self.id,
+            producer_id_expiration_ms=self._node_config.producer_id_expiration_ms,
+            verify_transactions=self._node_config.transaction_partition_verification_enable,
+        )  # fmt: skip
         is_there = self._settle_folder(home, path, number)
         try:
             checkpoint = home.checkpoint(self.name, number, entry)

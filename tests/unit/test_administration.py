@@ -272,10 +272,10 @@ def test_flush_ms_syncs_in_the_background_whatever_the_flush_mode(tmp_path: Path
         broker = log.broker
         assert broker._due() == clock.tick_ms() + 5000
         clock.advance(4999)
-        broker._work()
+        broker.work()
         assert log.topic("t")[0].durable_offset == 0
         clock.advance(1)
-        broker._work()
+        broker.work()
         assert (log.topic("t")[0].durable_offset, log.topic("lazy")[0].durable_offset) == (2, 0)
         assert broker._due() is None
 

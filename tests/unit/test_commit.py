@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -243,9 +244,9 @@ def test_who_finds_the_partition_closed_for_a_move_appends_where_it_went(tmp_pat
         target = next(str(place) for place in places if not leader.partition.directory.startswith(str(place)))
         append = leader.append
 
-        def moved(batch: Batch, now_ms: int) -> object:
+        def moved(batch: Batch, now_ms: int, **how: Any) -> object:
             log.move_partition("t", 0, target)
-            return append(batch, now_ms)
+            return append(batch, now_ms, **how)
 
         leader.append = moved  # type: ignore[assignment, method-assign]
         assert view.append([Record(b"1")]).base_offset == 1

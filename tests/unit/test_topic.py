@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from pylog.batch import encode
-from pylog.config import TopicConfig
+from pylog.config import NodeConfig, TopicConfig
 from pylog.directories import Directories
 from pylog.errors import InconsistentTopicId, StorageError, UnknownTopicOrPartition
 from pylog.files import Files, MemoryFiles
@@ -22,7 +22,7 @@ def made(files: Files, topic_id: UUID = NEW, *, removed: tuple[UUID, ...] = (), 
     """A topic `t` in the directory `log`, of which the catalogue says that its partitions lie there."""
     directories = Directories(files, ["log"], None)
     places = dict.fromkeys(range(partitions), directories.first.directory_id)
-    return Topic(directories, "t", topic_id, TopicConfig(), places, set(removed))
+    return Topic(directories, "t", topic_id, TopicConfig(), places, set(removed), NodeConfig())
 
 
 def append(topic: Topic, value: bytes, number: int = 0) -> None:

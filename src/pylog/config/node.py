@@ -83,6 +83,8 @@ class NodeConfig(Config):
     """How often it is looked for transactions that take too long."""
     transaction_max_timeout_ms: int = option(900_000, integer(1))
     """The longest time that a transaction may ask for."""
+    transaction_partition_verification_enable: bool = option(True, Switch())
+    """Whether a partition takes a transaction's records only where its coordinator knows that they are there."""
     transaction_remove_expired_transaction_cleanup_interval_ms: int = option(3_600_000, integer(1))
     """How often it is looked for transactional ids that nobody uses."""
     transaction_state_log_num_partitions: int = option(50, integer(1))
@@ -107,6 +109,16 @@ class NodeConfig(Config):
             spec, _, name = sources[field_name]
             defaults[spec.name] = _default(name, spec.metadata["kind"], own.pop(field_name))
         return cls(topic_defaults=TopicConfig(**defaults), **own)
+
+    def to_kafka(self) -> dict[str, str]:
+        """All configs by Kafka's names, in Kafka's text forms; the defaults of topics by the broker's names."""
+        defaults = self.topic_defaults.to_kafka()
+        topics = {
+            spec.metadata["broker"][0]: defaults[spec.name.replace("_", ".")]
+            for spec in fields(TopicConfig)
+            if spec.metadata["broker"]
+        }
+        return dict(sorted({**super(NodeConfig, self).to_kafka(), **topics}.items()))
 
 
 def _default(broker_name: str, kind: Kind, value: object) -> object:

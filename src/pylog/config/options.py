@@ -199,6 +199,10 @@ class Config:
         """
         return cls(**by_field(configs, cls._kinds(), cls._elsewhere()))
 
+    def to_kafka(self) -> dict[str, str]:
+        """All configs by Kafka's names, in Kafka's text forms."""
+        return {kafka_name(name): kind.text(getattr(self, name)) for name, kind in self._kinds().items()}
+
     @classmethod
     @cache
     def _kinds(cls) -> dict[str, Kind]:

@@ -152,10 +152,6 @@ class TopicConfig(Config):
                 logger.warning("a topic's config %s=%s has no effect: not %s", name, stored[name], kind.allowed)
         return config
 
-    def to_kafka(self) -> dict[str, str]:
-        """All configs by Kafka's names, in Kafka's text forms."""
-        return {kafka_name(name): kind.text(getattr(self, name)) for name, kind in self._kinds().items()}
-
     def _check_together(self) -> None:
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
             raise InvalidConfig(

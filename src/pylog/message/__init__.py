@@ -82,6 +82,11 @@ from pylog.message.topics import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    DescribedLogDir,
+    DescribedLogDirs,
+    DescribedNodeConfig,
+    DescribeLogDirs,
+    DescribeNodeConfig,
     Metadata,
     NewPartitions,
     NewTopic,
@@ -143,11 +148,16 @@ __all__ = [
     "DeleteTopics",
     "DeletedPart",
     "DescribeGroups",
+    "DescribeLogDirs",
+    "DescribeNodeConfig",
     "DescribeProducers",
     "DescribeTransactions",
     "DescribedGroup",
     "DescribedGroups",
+    "DescribedLogDir",
+    "DescribedLogDirs",
     "DescribedMember",
+    "DescribedNodeConfig",
     "DescribedProducers",
     "DescribedTransaction",
     "DescribedTransactions",
@@ -234,4 +244,6 @@ Message = (
     | ListTransactions
     | DescribeTransactions
     | DescribeProducers
+    | DescribeLogDirs
+    | DescribeNodeConfig
 )

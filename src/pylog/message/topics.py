@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from pylog.errors import PylogError
 from pylog.message.records import NO_ID
+from pylog.record import TopicPartition
 
 
 @dataclass(slots=True)
@@ -108,3 +109,35 @@ class TopicsChanged:
     """The answer to what changes topics: one error or None for each, in the order asked."""
 
     errors: list[PylogError | None]
+
+
+# --- the node ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class DescribeLogDirs:
+    """The log directories of the node that is asked."""
+
+
+@dataclass(slots=True)
+class DescribedLogDir:
+    path: str
+    error: PylogError | None = None
+    """Why it is offline."""
+    partitions: dict[TopicPartition, int] = field(default_factory=dict)
+    """The bytes that each takes, in its `.log` files."""
+
+
+@dataclass(slots=True)
+class DescribedLogDirs:
+    directories: list[DescribedLogDir]
+
+
+@dataclass(slots=True)
+class DescribeNodeConfig:
+    """Kafka's DescribeConfigs of the broker that is asked."""
+
+
+@dataclass(slots=True)
+class DescribedNodeConfig:
+    config: dict[str, str]

@@ -1,10 +1,14 @@
-"""Topics and their records, as a client makes, changes and removes them. (Kafka: AdminClient.)"""
+"""Topics, their records and where they lie."""
 
 from collections.abc import Iterable, Mapping
 
 from pylog.cluster import ANSWER_SECONDS_MAX, Cluster
 from pylog.errors import PylogError
+from pylog.isolation import Isolation
 from pylog.message import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
     AlterConfigs,
     AlterReplicaLogDirs,
     ConfigChange,
@@ -13,6 +17,15 @@ from pylog.message import (
     DeleteRecords,
     DeleteRecordsPart,
     DeleteTopics,
+    DescribedLogDir,
+    DescribedLogDirs,
+    DescribedNodeConfig,
+    DescribeLogDirs,
+    DescribeNodeConfig,
+    ListedOffsets,
+    ListedPart,
+    ListOffsets,
+    ListOffsetsPart,
     NewPartitions,
     NewTopic,
     RecordsDeleted,
@@ -22,14 +35,15 @@ from pylog.message import (
     TopicsChanged,
 )
 from pylog.record import TopicPartition
-from pylog.transport import Transport
+
+SPECS = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
 
 
-class Admin:
-    """Administration of the nodes behind a transport. Thread-safe."""
+class TopicAdmin:
+    """What is asked of topics."""
 
-    def __init__(self, transport: Transport, node: int) -> None:
-        self._cluster = Cluster(transport, node, "admin")
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, object]) -> None:
         """Raises TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig, TypeError; nothing is made."""
@@ -85,6 +99,36 @@ class Admin:
             raise failed[0]
         return started
 
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, int | str], *, isolation_level: str = "read_uncommitted"
+    ) -> dict[TopicPartition, ListedPart]:
+        """An offset of each partition: "earliest", "latest" (with read_committed: the last stable one), "max_timestamp"
+        or the first record, in offset order, that is not older than a time in ms; -1 where there is none.
+
+        Raises UnknownTopicOrPartition, ValueError.
+        """
+        times = {TopicPartition(*key): _timestamp(spec) for key, spec in wanted.items()}
+        isolation = Isolation.named(isolation_level)
+        found: dict[TopicPartition, ListedPart] = {}
+        for node, keys in self._cluster.by_leader(list(times)).items():
+            parts = [ListOffsetsPart(*key, times[key]) for key in keys]
+            answer: ListedOffsets = self._cluster.send(node, ListOffsets(parts, isolation)).result(ANSWER_SECONDS_MAX)
+            for part in answer.parts:
+                if part.error is not None:
+                    raise part.error
+                found[TopicPartition(part.topic, part.partition)] = part
+        return {key: found[key] for key in times}
+
+    def describe_log_dirs(self) -> list[DescribedLogDir]:
+        """The log directories of the node, and how many bytes each partition takes there."""
+        answer: DescribedLogDirs = self._cluster.ask(DescribeLogDirs())
+        return answer.directories
+
+    def describe_node_config(self) -> dict[str, str]:
+        """The configs that the node goes by, by Kafka's names."""
+        answer: DescribedNodeConfig = self._cluster.ask(DescribeNodeConfig())
+        return answer.config
+
     def topics(self) -> list[TopicMetadata]:
         """All topics there are, sorted by name."""
         return [self._cluster.topic(name) for name in self._cluster.topic_names()]
@@ -99,6 +143,16 @@ class Admin:
         for error in answer.errors:
             if error is not None:
                 raise error
+
+
+def _timestamp(spec: int | str) -> int:
+    if isinstance(spec, str):
+        if spec not in SPECS:
+            raise ValueError(f"{spec!r} is none of {', '.join(SPECS)}, nor a time in ms")
+        return SPECS[spec]
+    if type(spec) is not int or spec < 0:
+        raise ValueError(f"{spec!r} is no time in ms")
+    return spec
 
 
 def _texts(config: Mapping[str, object]) -> dict[str, str]:

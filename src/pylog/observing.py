@@ -1,0 +1,106 @@
+"""What coordinators know, told by who does not own the log: their state is the replay of their logs.
+
+A coordinator is made of its partition's log when it is first asked, and follows it from then on. It is asked only what
+changes nothing; members that are joining, and whatever else is in nobody's log, are its owner's secret.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pylog.clock import Clock
+from pylog.config import NodeConfig
+from pylog.coordinating import GROUPS, TRANSACTIONS
+from pylog.effects import Answer, Coordinator, Now, TopicInfo
+from pylog.group import GroupCoordinator
+from pylog.message import (
+    DescribedGroups,
+    DescribedTransactions,
+    DescribeGroups,
+    DescribeTransactions,
+    ListedGroups,
+    ListedTransactions,
+    ListGroups,
+    ListTransactions,
+    OffsetFetch,
+    Session,
+)
+from pylog.metadata import MetadataImage
+from pylog.partitioner import partition_for
+from pylog.readable import ReadablePartition
+from pylog.record import TopicPartition
+from pylog.shard import replay_log
+from pylog.transaction import TransactionCoordinator
+
+
+class Observing:
+    """Answers for the coordinators of a log that is only read. Its caller holds a lock around it.
+
+    `find` gives a partition as it is published now, `image` the topics of now.
+    """
+
+    def __init__(
+        self, find: Callable[[str, int], ReadablePartition], image: Callable[[], MetadataImage], config: NodeConfig,
+        clock: Clock,
+    ) -> None:  # fmt: skip
+        self._find = find
+        self._image = image
+        self._config = config
+        self._clock = clock
+        self._machines: dict[TopicPartition, tuple[Coordinator, int]] = {}
+        self.routes: dict[type, Callable[[Any], Any]] = {
+            OffsetFetch: lambda message: self._ask(self._of(GROUPS, message.group_id), message),
+            ListGroups: lambda message: ListedGroups(
+                [group for one in self._all(GROUPS) for group in self._ask(one, message).groups]
+            ),
+            DescribeGroups: lambda message: DescribedGroups(
+                [self._ask(self._of(GROUPS, one), DescribeGroups([one])).groups[0] for one in message.group_ids]
+            ),
+            ListTransactions: lambda message: ListedTransactions(
+                [found for one in self._all(TRANSACTIONS) for found in self._ask(one, message).transactions]
+            ),
+            DescribeTransactions: lambda message: DescribedTransactions(
+                [
+                    self._ask(self._of(TRANSACTIONS, one), DescribeTransactions([one])).transactions[0]
+                    for one in message.transactional_ids
+                ]
+            ),
+        }
+
+    def named(self) -> Mapping[str, TopicInfo]:
+        """The topics, as `effects.Topics` has them."""
+        topics = self._image().topics.values()
+        return {topic.name: TopicInfo(topic.id, len(topic.partitions)) for topic in topics}
+
+    def _all(self, topic: str) -> list[TopicPartition]:
+        image = self._image().topics.get(topic)
+        return [TopicPartition(topic, number) for number in sorted(image.partitions)] if image is not None else []
+
+    def _of(self, topic: str, key: str) -> TopicPartition:
+        # Where there is none, any will do: nothing is known in it.
+        return TopicPartition(topic, partition_for(key, len(self._all(topic)) or 1))
+
+    def _ask(self, key: TopicPartition, message: object) -> Any:
+        machine = self._follow(key)
+        now = Now(self._clock.wall_ms(), self._clock.tick_ms())
+        (answer,) = machine.handle(message, Session(), 0, now)
+        assert isinstance(answer, Answer), "what changes nothing is answered at once"
+        return answer.message
+
+    def _follow(self, key: TopicPartition) -> Coordinator:
+        known = self._machines.get(key)
+        machine, position = known if known is not None else (self._machine(key), 0)
+        if key.topic in self._image().topics:
+            partition = self._find(*key)
+            position = max(position, partition.start_offset)
+            position = replay_log(partition, machine, position, partition.high_watermark)
+        self._machines[key] = machine, position
+        return machine
+
+    def _machine(self, key: TopicPartition) -> Coordinator:
+        if key.topic == GROUPS:
+            return GroupCoordinator(key.partition, self._config, self, is_lost=lambda _: False)
+        return TransactionCoordinator(key.partition, self._config, new_producer_id=_nobody, epoch=-1)
+
+
+def _nobody() -> int:
+    raise AssertionError("who only looks gives no producer ids")

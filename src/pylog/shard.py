@@ -1,0 +1,199 @@
+"""A coordinator at work: the machine, the partition of an internal topic that it lives by, and who waits for it.
+
+    message -> lock: machine.handle -> effects; append each Append, replay it -> unlock
+            -> made safe, once for all that was appended -> answers, markers of transactions
+
+One event at a time is let in. What a machine answers may rest on anything that was appended before, so nothing is
+answered before the whole log is as safe as it promises. Whoever sent the message does the work, in his own thread.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+from pylog.batch import Batch, Origin, encode, encode_marker, split
+from pylog.clock import Clock
+from pylog.effects import Answer, Append, Coordinator, Effect, LogRecord, Now, Stamp, WriteMarkers
+from pylog.errors import CorruptBatch, PylogError, UnsupportedFormat
+from pylog.future import Future
+from pylog.message import Produced, Session, TxnMarkers
+from pylog.partition import Appended
+from pylog.producing import Producing
+from pylog.readable import ReadablePartition
+from pylog.replica import Leader
+from pylog.sequence import Verification
+
+logger = logging.getLogger("pylog")
+
+READ_BYTES = 1 << 20
+
+LAZY_MS = 1000
+"""How long what nobody waits for may not be durable."""
+
+
+class Shard:
+    """One coordinator and its partition. Thread-safe.
+
+    `producing` makes appends safe, `write_markers` ends transactions in their partitions. Raises at construction, which
+    replays the log: CorruptBatch, StorageError.
+    """
+
+    def __init__(
+        self, leader: Leader, machine: Coordinator, clock: Clock, producing: Producing,
+        write_markers: Callable[["Shard", WriteMarkers], None],
+    ) -> None:  # fmt: skip
+        self.leader = leader
+        self.machine = machine
+        self.due_ms: int | None = None
+        """When `tick` has something to do."""
+        self._clock = clock
+        self._producing = producing
+        self._write_markers = write_markers
+        self._safe_due: int | None = None
+        self._lock = threading.RLock()
+        self._tickets = count()
+        self._waiting: dict[int, Future[Any]] = {}
+        partition = leader.partition
+        replay_log(partition, machine, partition.start_offset, partition.next_offset)
+        self._step(machine.take_over)
+
+    def handle(self, message: object, session: Session, guard: Verification | None = None) -> Future[Any]:
+        """Let the machine have a message; gives its answer. `guard`: for what is appended in a transaction."""
+        future: Future[Any] = Future()
+        ticket = next(self._tickets)
+        self._waiting[ticket] = future
+        self._step(lambda now: self.machine.handle(message, session, ticket, now), guard)
+        return future
+
+    def tick(self) -> None:
+        """Let the machine do what is due."""
+        if self._safe_due is not None and self._safe_due <= self._clock.tick_ms():
+            self._safe_due = None
+            end = self.leader.partition.next_offset
+            self._producing.make_safe(self.leader, end, end)
+        self._step(self.machine.tick)
+
+    def hear(self, event: Callable[[Now], list[Effect]]) -> None:
+        """Let the machine have another event."""
+        self._step(event)
+
+    def append_marker(self, markers: TxnMarkers) -> Appended:
+        """End a transaction in this partition. Raises what the append does."""
+        with self._lock:
+            appended = append_marker(self.leader, markers, self._clock.wall_ms())
+            self.machine.replay_marker(Stamp(markers.producer_id, markers.producer_epoch), committed=markers.committed)
+            return appended
+
+    def abandon(self, error: PylogError) -> None:
+        """This node does not coordinate here any more: whoever waits hears of it."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+            self.due_ms = None
+        for future in waiting.values():
+            future.set_exception(error)
+
+    def _step(self, event: Callable[[Now], list[Effect]], guard: Verification | None = None) -> None:
+        with self._lock:
+            start = self.leader.partition.next_offset
+            now = self._now()
+            outgoing = self._carry_out(event(now), guard)
+            end = self.leader.partition.next_offset
+            if outgoing:
+                self._safe_due = None
+            elif end > start and not self._producing.note_appended(self.leader) and self._safe_due is None:
+                self._safe_due = now.tick + LAZY_MS
+            self.due_ms = min((due for due in (self.machine.due_ms, self._safe_due) if due is not None), default=None)
+        if outgoing:
+            safe = self._producing.make_safe(self.leader, start, end)
+            safe.add_done_callback(lambda done: self._send(outgoing, done))
+
+    def _now(self) -> Now:
+        return Now(self._clock.wall_ms(), self._clock.tick_ms())
+
+    def _carry_out(self, effects: list[Effect], guard: Verification | None) -> list[Answer | WriteMarkers]:
+        """Append what is to be appended; gives what may be done when that is safe."""
+        outgoing: list[Answer | WriteMarkers] = []
+        todo = deque(effects)
+        while todo:
+            effect = todo.popleft()
+            if not isinstance(effect, Append):
+                outgoing.append(effect)
+                continue
+            try:
+                self._append(effect, guard)
+            except PylogError as error:
+                # Nothing that stands behind it is done.
+                todo = deque(self.machine.append_failed(effect, error, self._now()))
+            else:
+                for record in effect.records:
+                    self.machine.replay(record, effect.stamp)
+                outgoing += effect.answers
+        return outgoing
+
+    def _append(self, append: Append, guard: Verification | None) -> None:
+        if not append.records:
+            return
+        now = self._clock.wall_ms()
+        rows = [(record.value, record.key, now, ()) for record in append.records]
+        stamp = append.stamp
+        if stamp is None:
+            batch = encode(rows, now_ms=now)
+        else:
+            batch = encode(rows, now_ms=now, producer_id=stamp.producer_id, producer_epoch=stamp.producer_epoch,
+                           transactional=True)  # fmt: skip
+        self.leader.append(batch, now, origin=Origin.COORDINATOR, guard=guard)
+
+    def _send(self, outgoing: Sequence[Answer | WriteMarkers], safe: Future[Produced]) -> None:
+        error = safe.exception() or safe.result().parts[0].error
+        for effect in outgoing:
+            if isinstance(effect, WriteMarkers):
+                if error is None:
+                    self._write_markers(self, effect)
+                continue
+            future = self._waiting.pop(effect.ticket, None)
+            if future is None:
+                continue
+            if error is None:
+                future.set_result(effect.message)
+            else:
+                future.set_exception(error)
+
+
+def append_marker(leader: Leader, markers: TxnMarkers, now_ms: int) -> Appended:
+    """Append what ends a transaction to one partition. Raises what the append does."""
+    batch = encode_marker(
+        markers.producer_id, markers.producer_epoch, is_abort=not markers.committed,
+        coordinator_epoch=markers.coordinator_epoch, now_ms=now_ms,
+    )  # fmt: skip
+    return leader.append(batch, now_ms, origin=Origin.COORDINATOR, transaction_version=markers.transaction_version)
+
+
+def replay_log(partition: ReadablePartition, machine: Coordinator, position: int, upto: int) -> int:
+    """Let a machine have what its log says in [position, upto); gives where it stopped. Raises CorruptBatch."""
+    while position < upto:
+        found = partition.read(position, READ_BYTES, upto=upto)
+        if found is None:
+            break
+        for batch in split(found.data, check_crc=True):
+            _replay_batch(batch, partition, machine, position)
+            position = batch.next_offset
+    return position
+
+
+def _replay_batch(batch: Batch, partition: ReadablePartition, machine: Coordinator, position: int) -> None:
+    stamp = Stamp(batch.producer_id, batch.producer_epoch)
+    if batch.is_control:
+        marker = batch.marker()
+        if marker is not None:
+            machine.replay_marker(stamp, committed=not marker.is_abort)
+        return
+    for record in batch.records(partition.topic, partition.number, position):
+        try:
+            machine.replay(LogRecord(record.key or b"", record.value), stamp if batch.is_transactional else None)
+        except (CorruptBatch, UnsupportedFormat) as error:
+            # Whoever is newer has written it; the others in there are still known.
+            where = f"{partition.topic}-{partition.number}, offset {record.offset}"
+            logger.error("%s is passed over: %s", where, error)

@@ -1,0 +1,250 @@
+"""Coordinators inside a node: their messages, what they write, and how they come back after an owner has gone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pylog
+from pylog import TopicPartition, errors
+from pylog.batch import encode
+from pylog.message import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    DescribeProducers,
+    DescribeTransactions,
+    EndTxn,
+    InitProducerId,
+    ListTransactions,
+    OffsetCommit,
+    OffsetCommitPart,
+    OffsetFetch,
+    Produce,
+    ProducePart,
+    Session,
+    TxnMarkers,
+    TxnOffsetCommit,
+    WriteTxnMarkers,
+)
+from pylog.testing import SimClock
+
+SESSION = Session("tester")
+NOW = 1_700_000_000_000
+
+
+class Client:
+    """A transactional producer that says what it is told to."""
+
+    def __init__(self, log: pylog.Log, name: str = "tx") -> None:
+        self.log = log
+        self.name = name
+        self.sequences: dict[tuple[str, int], int] = {}
+        given = self.ask(InitProducerId(name))
+        if given.error is not None:
+            raise given.error
+        self.id, self.epoch = given.producer_id, given.producer_epoch
+
+    def ask(self, message: Any) -> Any:
+        return self.log.broker.handle(message, SESSION).result(10)
+
+    def send(
+        self, value: bytes, partition: int = 0, *, transactional_id: str | None = "tx"
+    ) -> errors.PylogError | None:
+        sequence = self.sequences.get(("t", partition), 0)
+        batch = encode(
+            [(value, None, NOW, ())], now_ms=NOW, producer_id=self.id, producer_epoch=self.epoch,
+            base_sequence=sequence, transactional=True,
+        )  # fmt: skip
+        answer = self.ask(Produce([ProducePart("t", partition, batch)], transactional_id=transactional_id))
+        self.sequences["t", partition] = sequence + 1
+        error: errors.PylogError | None = answer.parts[0].error
+        return error
+
+    def end(self, *, committed: bool) -> errors.PylogError | None:
+        ended = self.ask(EndTxn(self.name, self.id, self.epoch, committed))
+        if ended.error is None:
+            self.id, self.epoch, self.sequences = ended.producer_id, ended.producer_epoch, {}
+        error: errors.PylogError | None = ended.error
+        return error
+
+    def commit_offset(self, offset: int, group: str = "g") -> errors.PylogError | None:
+        part = OffsetCommitPart("t", 0, offset)
+        answer = self.ask(TxnOffsetCommit(self.name, group, self.id, self.epoch, [part]))
+        error: errors.PylogError | None = answer.errors[TopicPartition("t", 0)]
+        return error
+
+
+@pytest.fixture(params=["none", "sync"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[pylog.Log]:
+    with pylog.open(tmp_path / "log", flush=request.param) as log:
+        log.create_topic("t", partitions=2)
+        yield log
+
+
+def committed(log: pylog.Log, partition: int = 0) -> list[bytes | None]:
+    return [one.value for one in log.topic("t")[partition].records(isolation_level="read_committed")]
+
+
+def offset(log: pylog.Log, group: str = "g", *, stable: bool = False) -> int | errors.PylogError:
+    fetch = OffsetFetch(group, [TopicPartition("t", 0)], require_stable=stable)
+    (part,) = log.broker.handle(fetch, SESSION).result(10).parts
+    return part.error if part.error is not None else part.offset
+
+
+def test_a_transaction_is_seen_when_it_is_committed_in_all_its_partitions(log: pylog.Log) -> None:
+    client = Client(log)
+    assert client.send(b"a") is client.send(b"b", 1) is client.send(b"c") is None
+    assert committed(log) == committed(log, 1) == []
+    assert client.end(committed=True) is None
+    assert (committed(log), committed(log, 1)) == ([b"a", b"c"], [b"b"])
+
+
+def test_an_aborted_one_is_not_and_the_next_is(log: pylog.Log) -> None:
+    client = Client(log)
+    assert client.send(b"a") is client.end(committed=False) is client.send(b"b") is client.end(committed=True) is None
+    assert committed(log) == [b"b"]
+    assert log.topic("t")[0].last_stable_offset == log.topic("t")[0].next_offset == 4
+
+
+def test_offsets_count_with_the_commit_of_their_transaction(log: pylog.Log) -> None:
+    client = Client(log)
+    assert client.commit_offset(3) is client.send(b"a") is None
+    assert offset(log) == -1
+    assert isinstance(offset(log, stable=True), errors.UnstableOffsetCommit)
+    assert client.end(committed=True) is None
+    assert offset(log) == offset(log, stable=True) == 3
+    assert client.commit_offset(5) is client.end(committed=False) is None
+    assert offset(log) == 3
+
+
+def test_a_newer_producer_fences_its_elder_and_aborts_what_it_left(log: pylog.Log) -> None:
+    elder = Client(log)
+    assert elder.send(b"a") is None
+    first = log.broker.handle(InitProducerId("tx"), SESSION).result(10)
+    assert isinstance(first.error, errors.ConcurrentTransactions)
+    younger = Client(log)
+    assert younger.id == elder.id and younger.epoch > elder.epoch
+    assert isinstance(elder.send(b"b"), errors.InvalidProducerEpoch)
+    assert isinstance(elder.end(committed=True), errors.ProducerFenced)
+    assert younger.send(b"c") is younger.end(committed=True) is None
+    assert committed(log) == [b"c"]
+
+
+def test_records_of_a_transaction_without_its_id_are_refused(log: pylog.Log) -> None:
+    client = Client(log)
+    assert isinstance(client.send(b"a", transactional_id=None), errors.InvalidTxnState)
+    assert log.topic("t")[0].next_offset == 0
+
+
+def test_partitions_can_join_as_they_did_before_they_joined_by_themselves(log: pylog.Log) -> None:
+    client = Client(log)
+    keys = [TopicPartition("t", 0), TopicPartition("nowhere", 0)]
+    added = client.ask(AddPartitionsToTxn("tx", client.id, client.epoch, keys))
+    assert isinstance(added.errors[keys[1]], errors.UnknownTopicOrPartition)
+    assert isinstance(added.errors[keys[0]], errors.OperationNotAttempted)
+    assert client.ask(AddPartitionsToTxn("tx", client.id, client.epoch, keys[:1])).errors == {keys[0]: None}
+    assert client.ask(AddOffsetsToTxn("tx", client.id, client.epoch, "g")).error is None
+    assert client.send(b"a") is client.commit_offset(1) is client.end(committed=True) is None
+    assert (committed(log), offset(log)) == ([b"a"], 1)
+
+
+def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
+    given = []
+    for _ in range(3):
+        with pylog.open(tmp_path) as log:
+            given += [log.broker.handle(InitProducerId(), SESSION).result(10).producer_id for _ in range(1001)]
+    assert len(set(given)) == len(given)
+
+
+def test_what_an_owner_has_left_open_is_ended_when_its_time_is_up(tmp_path: Path) -> None:
+    clock = SimClock(NOW, 0)
+    with pylog.open(tmp_path, clock=clock) as log:
+        log.create_topic("t")
+        client = Client(log)
+        assert client.send(b"a") is client.commit_offset(7) is None
+    with pylog.open(tmp_path, clock=clock) as log:
+        assert committed(log) == []
+        assert [one.state for one in log.admin.list_transactions()] == ["Ongoing"]
+        assert log.topic("t")[0].last_stable_offset == 0
+        clock.advance(80_000)
+        log.broker.work()
+        assert log.topic("t")[0].last_stable_offset == log.topic("t")[0].next_offset == 2
+        assert (committed(log), offset(log, stable=True)) == ([], -1)
+
+
+def test_offsets_are_known_again_after_an_open(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")
+        committed_ = log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5, metadata="m")]), SESSION).result()
+        assert committed_.errors == {TopicPartition("t", 0): None}
+    with pylog.open(tmp_path, mode="read") as reader:
+        assert reader.admin.committed("g") == {TopicPartition("t", 0): (5, "m", -1)}
+    with pylog.open(tmp_path) as log:
+        assert offset(log) == 5
+
+
+def test_who_reads_sees_what_its_owner_commits(log: pylog.Log) -> None:
+    with pylog.open(log.path, mode="read") as reader:
+        assert reader.admin.list_transactions() == reader.admin.list_groups() == []
+        client = Client(log)
+        assert client.send(b"a") is client.commit_offset(1) is None
+        assert [one.state for one in reader.admin.list_transactions()] == ["Ongoing"]
+        assert reader.admin.committed("g") == {}
+        assert client.end(committed=True) is None
+        assert reader.admin.committed("g")[TopicPartition("t", 0)].offset == 1
+        assert [one.group_id for one in reader.admin.list_groups()] == ["g"]
+        # That it is complete need not be durable: it was decided before.
+        assert reader.admin.describe_transaction("tx").state in ("PrepareCommit", "CompleteCommit")
+        with pytest.raises(errors.ReadOnly):
+            reader.admin.delete_groups(["g"])
+
+
+def test_a_transaction_that_hangs_is_found_and_aborted(tmp_path: Path) -> None:
+    # As brokers left them before partitions were verified (KAFKA-14402).
+    config = {"transaction.partition.verification.enable": False}
+    with pylog.open(tmp_path, config=config) as log:
+        log.create_topic("t")
+        log.broker.partition("t", 0)
+        batch = encode(
+            [(b"x", None, NOW, ())], now_ms=NOW, producer_id=77, producer_epoch=1, base_sequence=0, transactional=True
+        )
+        log.broker.node.writer("t", 0).append(batch, NOW)
+        log.broker.sync()
+        (hanging,) = log.admin.find_hanging_transactions()
+        assert (hanging.producer_id, hanging.start_offset, hanging.last_timestamp) == (77, 0, NOW)
+        assert log.admin.find_hanging_transactions(older_than_ms=NOW) == []
+        log.admin.abort_transaction(hanging)
+        assert log.admin.find_hanging_transactions() == []
+        assert log.topic("t")[0].last_stable_offset == 2
+
+
+def test_producers_and_markers_of_partitions_that_are_not_there(log: pylog.Log) -> None:
+    missing = TopicPartition("nowhere", 0)
+    described = log.broker.handle(DescribeProducers([missing]), SESSION).result().producers
+    assert isinstance(described[missing], errors.UnknownTopicOrPartition)
+    markers = TxnMarkers(1, 0, True, 0, (missing, TopicPartition("t", 0)))
+    (written,) = log.broker.handle(WriteTxnMarkers([markers]), SESSION).result().errors
+    assert isinstance(written[missing], errors.UnknownTopicOrPartition) and written[TopicPartition("t", 0)] is None
+
+
+def test_nothing_is_made_to_be_looked_at(log: pylog.Log) -> None:
+    assert log.admin.list_transactions() == log.admin.list_groups() == []
+    assert log.broker.handle(ListTransactions(), SESSION).result().transactions == []
+    assert log.topics(internal=True) == ["t"]
+
+
+def test_a_node_that_does_not_lead_does_not_coordinate(log: pylog.Log) -> None:
+    client = Client(log)
+    state = log.topic("__transaction_state")
+    for view in state:
+        log.broker.apply(
+            pylog.Follow(
+                topic=state.name, topic_id=state.id, partition=view.partition, partitions=len(state), leader=9,
+                leader_epoch=5,
+            )
+        )  # fmt: skip
+    answer = log.broker.handle(EndTxn("tx", client.id, client.epoch, True), SESSION)
+    assert isinstance(answer.exception(), errors.NotCoordinator)
+    described = log.broker.handle(DescribeTransactions(["tx"]), SESSION)
+    assert isinstance(described.exception(), errors.NotCoordinator)
