@@ -3,7 +3,8 @@
     pylog topic create|list|describe|delete     pylog segment dump FILE
     pylog produce TOPIC [FILE...]               pylog verify
     pylog consume TOPIC...                      pylog repair [TOPIC[:PARTITION]]
-    pylog version
+    pylog group list|describe|seek|delete       pylog txn list|describe|producers|hanging|abort
+    pylog config describe                       pylog version
 
 One file per group of commands; each adds its parsers (`add`) and names the function that runs it. What leaves the
 program:
@@ -23,7 +24,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pylog.cli import consume, produce, repair, segment, topic, verify, version
+from pylog.cli import config, consume, group, produce, repair, segment, topic, txn, verify, version
 from pylog.cli.arguments import Parser, add_log, examples
 from pylog.cli.output import say
 from pylog.errors import DirectoryLocked, PylogError
@@ -92,8 +93,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=version.title(), help="print the version and leave")
     add_log(parser)
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for group in (topic, produce, consume, segment, verify, repair, version):
-        group.add(commands)
+    for part in (topic, produce, consume, group, txn, config, segment, verify, repair, version):
+        part.add(commands)
     return parser
 
 

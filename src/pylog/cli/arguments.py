@@ -18,6 +18,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pylog.clock import Clock
+from pylog.errors import UnknownTopicOrPartition
+from pylog.log import Log
+from pylog.record import TopicPartition
 
 __all__ = [
     "Moment",
@@ -32,7 +35,9 @@ __all__ = [
     "log_paths",
     "moment",
     "natural",
+    "partitions_of",
     "separator",
+    "topic_partition",
 ]
 
 ENVIRONMENT = "PYLOG_LOG"
@@ -163,6 +168,22 @@ def moment(text: str) -> Moment:
         ) from error
     at = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
     return Moment(ms=round(at.timestamp() * 1000))
+
+
+def topic_partition(text: str) -> tuple[str, int | None]:
+    """`clicks` -> ("clicks", None); `clicks:3` -> ("clicks", 3)."""
+    name, colon, number = text.partition(":")
+    if not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC or TOPIC:PARTITION")
+    return name, natural(number) if colon else None
+
+
+def partitions_of(log: Log, name: str, number: int | None) -> list[TopicPartition]:
+    """One partition of a topic, or all. Raises UnknownTopicOrPartition."""
+    numbers = [view.partition for view in log.topic(name)]
+    if number is not None and number not in numbers:
+        raise UnknownTopicOrPartition(f"topic {name!r} has no partition {number}; it has {len(numbers)}, from 0 on")
+    return [TopicPartition(name, one) for one in numbers if number in (None, one)]
 
 
 def examples(lines: Sequence[str]) -> str:

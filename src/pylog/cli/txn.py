@@ -1,0 +1,167 @@
+"""`pylog txn list | describe | producers | hanging | abort`: transactions, and who writes them.
+
+All but `abort` and what asks producers only look, and work beside an owner. A transaction hangs where it is open in a
+partition and no coordinator knows of it: readers of committed records wait for it for ever, until it is aborted.
+"""
+
+import argparse
+
+import pylog
+from pylog.admin import HangingTransaction
+from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, natural, partitions_of, topic_partition
+from pylog.cli.output import Column, agreed, count_text, duration_text, json_line, print_line, print_table, say
+from pylog.clock import SystemClock
+from pylog.record import TopicPartition
+
+__all__ = ["add"]
+
+
+def add(commands: "argparse._SubParsersAction[Parser]") -> None:
+    """Add `txn` and its subcommands."""
+    group = commands.add_parser(
+        "txn", help="list, describe and abort transactions", description="The transactions of a log."
+    )
+    add_log(group)
+    verbs = group.add_subparsers(title="commands", dest="verb", metavar="COMMAND", required=True)
+    parser = _verb(verbs, "list", "all transactional ids and their states", list_transactions)
+    parser.add_argument("--state", action="append", default=[], help="only in this state (Ongoing...); may be repeated")
+    parser = _verb(verbs, "describe", "the transaction of a transactional id", describe)
+    parser.add_argument("name", metavar="ID", help="the transactional id")
+    parser = _verb(verbs, "producers", "the producers that are known in a topic", producers)
+    parser.add_argument("topic", type=topic_partition, metavar="TOPIC[:P]", help="where")
+    parser = _verb(verbs, "hanging", "transactions that nobody will end", hanging)
+    parser.add_argument("--topic", type=topic_partition, metavar="TOPIC[:P]", help="only here")
+    parser.add_argument("--older-than", type=moment, metavar="TIME", help="only those without a record since: 15m")
+    _add_abort(verbs)
+
+
+def _verb(
+    verbs: "argparse._SubParsersAction[Parser]", name: str, what: str, run: object, *, json: bool = True
+) -> argparse.ArgumentParser:
+    parser = verbs.add_parser(name, help=what, description=f"{what.capitalize()}.")
+    if json:
+        parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_log(parser)
+    parser.set_defaults(run=run, parser=parser)
+    return parser
+
+
+def _add_abort(verbs: "argparse._SubParsersAction[Parser]") -> None:
+    parser = _verb(verbs, "abort", "end a transaction that hangs", abort, json=False)
+    parser.epilog = examples(("pylog txn hanging", "pylog txn abort --topic orders:3 --start-offset 1234 --yes"))
+    parser.add_argument("--topic", type=topic_partition, metavar="TOPIC:P", required=True, help="the partition")
+    parser.add_argument("--start-offset", type=natural, metavar="O", required=True, help="where it begins there")
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
+
+
+# --- running --------------------------------------------------------------------------------------------------------
+
+
+def list_transactions(args: argparse.Namespace) -> int:
+    """Run `txn list`."""
+    with pylog.open(log_paths(args), mode="read") as log:
+        found = log.admin.list_transactions(states=args.state)
+    if args.json:
+        for one in found:
+            print_line(json_line(one._asdict()))
+    elif found:
+        rows = [(one.transactional_id, str(one.producer_id), one.state) for one in found]
+        print_table((Column("transactional id"), Column("producer id", True), Column("state")), rows)
+    else:
+        say("there are no transactions: `log.producer(transactional_id=NAME)` begins them")
+    return 0
+
+
+def describe(args: argparse.Namespace) -> int:
+    """Run `txn describe`."""
+    with pylog.open(log_paths(args), mode="read") as log:
+        found = log.admin.describe_transaction(args.name)
+    if args.json:
+        facts = {
+            "transactional_id": args.name, "state": found.state, "producer_id": found.producer_id,
+            "producer_epoch": found.producer_epoch, "timeout_ms": found.timeout_ms,
+            "start_time_ms": found.start_time_ms, "partitions": [key._asdict() for key in sorted(found.partitions)],
+        }  # fmt: skip
+        print_line(json_line(facts))
+        return 0
+    print_line(f"transactional id {args.name}: {found.state}, producer {found.producer_id}, "
+               f"epoch {found.producer_epoch}, timeout {duration_text(found.timeout_ms)}")  # fmt: skip
+    if found.start_time_ms >= 0:
+        age = max(0, SystemClock().wall_ms() - found.start_time_ms)
+        print_line(f"open for {count_text(age // 1000)} s, in {', '.join(map(_name, sorted(found.partitions)))}")
+    return 0
+
+
+def _name(key: TopicPartition) -> str:
+    return f"{key.topic}:{key.partition}"
+
+
+def producers(args: argparse.Namespace) -> int:
+    """Run `txn producers`."""
+    with pylog.open(log_paths(args), mode="own") as log:
+        described = log.admin.describe_producers(partitions_of(log, *args.topic))
+    found = [(key, one) for key, ones in sorted(described.items()) for one in ones]
+    if args.json:
+        for key, one in found:
+            print_line(json_line({**key._asdict(), **one._asdict()}))
+        return 0
+    if not found:
+        say("no producer is known there")
+        return 0
+    columns = (
+        Column("partition"), Column("producer id", True), Column("epoch", True), Column("last sequence", True),
+        Column("last timestamp", True), Column("transaction since", True),
+    )  # fmt: skip
+    rows = [
+        (_name(key), str(one.producer_id), str(one.producer_epoch), str(one.last_sequence), str(one.last_timestamp),
+         "-" if one.current_txn_start_offset < 0 else count_text(one.current_txn_start_offset))
+        for key, one in found
+    ]  # fmt: skip
+    print_table(columns, rows)
+    return 0
+
+
+def hanging(args: argparse.Namespace) -> int:
+    """Run `txn hanging`."""
+    older_than_ms = args.older_than.at(SystemClock()) if args.older_than is not None else 0
+    with pylog.open(log_paths(args), mode="own") as log:
+        keys = partitions_of(log, *args.topic) if args.topic is not None else None
+        found = log.admin.find_hanging_transactions(keys, older_than_ms=older_than_ms)
+    if args.json:
+        for one in found:
+            print_line(json_line(one._asdict()))
+    elif found:
+        columns = (
+            Column("partition"), Column("start offset", True), Column("producer id", True), Column("epoch", True),
+            Column("last timestamp", True),
+        )  # fmt: skip
+        rows = [
+            (f"{one.topic}:{one.partition}", count_text(one.start_offset), str(one.producer_id),
+             str(one.producer_epoch), str(one.last_timestamp))
+            for one in found
+        ]  # fmt: skip
+        print_table(columns, rows)
+    else:
+        say("no transaction hangs")
+    return 0
+
+
+def abort(args: argparse.Namespace) -> int:
+    """Run `txn abort`."""
+    if args.topic[1] is None:
+        args.parser.error("--topic: give the partition, too, as in orders:3")
+    with pylog.open(log_paths(args), mode="own") as log:
+        found = _hanging_at(log.admin.find_hanging_transactions(partitions_of(log, *args.topic)), args.start_offset)
+        if found is None:
+            say(f"no transaction hangs in {args.topic[0]}:{args.topic[1]} since offset {args.start_offset}")
+            return 1
+        what = f"the transaction of producer {found.producer_id} in {found.topic}:{found.partition}"
+        if not args.yes and not agreed(f"aborting {what}", f"Abort {what}", "yes"):
+            return 1
+        log.admin.abort_transaction(found)
+    print_line(f"aborted {what}")
+    return 0
+
+
+def _hanging_at(found: list[HangingTransaction], start_offset: int) -> HangingTransaction | None:
+    return next((one for one in found if one.start_offset == start_offset), None)
