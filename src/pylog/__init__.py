@@ -6,7 +6,16 @@ from pylog.log import Log, open  # noqa: A004
 from pylog.node import Follow, Lead
 from pylog.partition import Appended
 from pylog.producer import Producer
-from pylog.record import ConsumerRecord, Header, OffsetAndTimestamp, Record, RecordMetadata, TopicPartition
+from pylog.record import (
+    ConsumerGroupMetadata,
+    ConsumerRecord,
+    Header,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    Record,
+    RecordMetadata,
+    TopicPartition,
+)
 from pylog.recovery import Recovered
 from pylog.transport import MemoryTransport, Transport
 from pylog.views import PartitionView, TopicView
@@ -16,12 +25,14 @@ __version__ = "0.1.0"
 __all__ = [
     "Appended",
     "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "Follow",
     "Header",
     "Lead",
     "Log",
     "MemoryTransport",
+    "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionView",
     "Producer",

@@ -6,10 +6,14 @@ empty key is a key. Records without one stick to a partition until about a batch
 one, chosen uniformly: batches are full, and every partition gets its share.
 
 Groups and transactional ids belong to partitions of the internal topics by another hash, Java's of a string.
+Other ways to choose: by murmur3 of the key (x86, 32 bits, seed 0, not signed), and each partition in its turn.
 """
 
+from itertools import count
 from random import Random
 from struct import iter_unpack
+
+from mmh3 import hash as murmur3
 
 from pylog.kernel import murmur2
 
@@ -39,6 +43,23 @@ def partition_for(name: str, partitions: int) -> int:
     if hashed >= 1 << 31:
         hashed = (1 << 32) - hashed
     return (hashed & 0x7FFFFFFF) % partitions
+
+
+def murmur3_partition(key: bytes, partitions: int) -> int:
+    """As `partition_for_key`, by murmur3."""
+    if partitions <= 0:
+        raise ValueError(f"{partitions} partitions: there is none to choose")
+    return murmur3(key, signed=False) % partitions
+
+
+class RoundRobin:
+    """Each record of a topic goes to the next partition, whatever its key (Kafka: RoundRobinPartitioner)."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, count[int]] = {}
+
+    def __call__(self, topic: str, key: bytes | None, value: bytes | None, partitions: int) -> int:
+        return next(self._turns.setdefault(topic, count())) % partitions
 
 
 class StickyPartitioner:

@@ -55,3 +55,21 @@ class OffsetAndTimestamp(NamedTuple):
     offset: int
     timestamp: int
     leader_epoch: int
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A position to commit: the offset of the next record to read, and a note beside it."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+    """The leader epoch of the record before it, where that is known; -1: it is not."""
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """Who commits, as its group knows it; as it stands here, somebody outside of the group."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None

@@ -7,9 +7,10 @@ listed difference that is none any more fails too.
 import gzip
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -39,12 +40,18 @@ OTHER_CHOICES = {
 # Kafka has no configs of these names.
 OURS = {
     ("consumer", "consumer.timeout.ms"),
+    ("producer", "partitioner"),  # Kafka's partitioner.class names a Java class
     ("broker", "allow.network.file.systems"),
     ("broker", "flush.interval.ms"),
     ("broker", "max.open.files"),
     ("broker", "scrub.interval.ms"),
     ("broker", "scrub.io.max.bytes.per.second"),
     ("topic", "pylog.full.policy"),
+}
+# What has to be said along with a value at the edge of its range.
+TOGETHER: dict[tuple[str, str], dict[str, object]] = {
+    ("producer", "max.in.flight.requests.per.connection"): {"enable.idempotence": False},
+    ("producer", "delivery.timeout.ms"): {"linger.ms": 0, "request.timeout.ms": 0},
 }
 LIMITS = {"INT": (-(2**31), 2**31 - 1), "LONG": (-(2**63), 2**63 - 1)}
 RANGE = re.compile(r"\[(?P<low>[^,\]]+),\.\.\.(?:,(?P<high>[^\]]+))?\](?: or (?P<also>-?\d+))?")
@@ -60,8 +67,8 @@ def names_of(cls: type) -> set[str]:
     return {option.name.replace("_", ".") for option in fields(cls)} - {"topic.defaults"}
 
 
-def value_of(cls: Any, name: str, text: object) -> Any:
-    return getattr(cls.from_kafka({name: text}), name.replace(".", "_"))
+def value_of(cls: Any, name: str, text: object, also: Mapping[str, object] = MappingProxyType({})) -> Any:
+    return getattr(cls.from_kafka({name: text, **also}), name.replace(".", "_"))
 
 
 def as_given(default: Any) -> Any:
@@ -145,11 +152,12 @@ def test_ranges_of_numbers(facts: Path, kind: str) -> None:
         if theirs[name]["type"] not in {"INT", "LONG", "DOUBLE"}:
             continue
         good, bad = good_and_bad(theirs[name])
+        also = TOGETHER.get((kind, name), {})
         for value in good:
-            assert value_of(cls, name, str(value)) == value_of(cls, name, value) == value, name
+            assert value_of(cls, name, str(value), also) == value_of(cls, name, value, also) == value, name
         for value in bad:
             with pytest.raises(InvalidConfig, match=re.escape(f"{name}={value!r}")):
-                value_of(cls, name, value)
+                value_of(cls, name, value, also)
         checked += 1
     assert checked
 
@@ -172,6 +180,10 @@ def test_choices_and_switches(facts: Path, kind: str) -> None:
         config = theirs[name]
         if config["type"] == "BOOLEAN":
             assert [value_of(cls, name, text) for text in ("true", "false", "TRUE")] == [True, False, True]
+        elif config["valid"] == "non-empty string":
+            assert value_of(cls, name, "any") == "any"
+            with pytest.raises(InvalidConfig):
+                value_of(cls, name, "")
         elif config["type"] in {"STRING", "LIST"} and config["valid"]:
             left_out = OTHER_CHOICES.get((kind, name), set())
             assert left_out <= set(choices(config))

@@ -58,8 +58,8 @@ def test_a_wrong_name_is_answered_with_the_nearest(cls: Any, name: str, near: st
     [
         (TopicConfig, "remote.storage.enable"),
         (TopicConfig, "internal_segment_bytes"),
-        (ProducerConfig, "enable.idempotence"),
-        (ProducerConfig, "transactional_id"),
+        (ProducerConfig, "partitioner.class"),
+        (ProducerConfig, "transaction_two_phase_commit_enable"),
         (ConsumerConfig, "bootstrap.servers"),
         (ConsumerConfig, "group_id"),
     ],
@@ -262,14 +262,55 @@ def test_other_acks_are_refused(value: object) -> None:
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        (ProducerConfig, "delivery.timeout.ms"),
-        (ProducerConfig, "transactional_id"),
+        (ProducerConfig, "partitioner.availability.timeout.ms"),
         (ConsumerConfig, "session.timeout.ms"),
     ],
 )
 def test_kafka_has_it_and_we_do_not(kind: type[ProducerConfig | ConsumerConfig], name: str) -> None:
     with pytest.raises(InvalidConfig, match="known to Kafka"):
         kind.from_kafka({name: "1"})
+
+
+@pytest.mark.parametrize("given", [{"acks": 1}, {"acks": "0"}, {"retries": 0}])
+def test_idempotence_gives_way_unless_it_was_asked_for(given: dict[str, object]) -> None:
+    assert ProducerConfig().enable_idempotence is True
+    assert ProducerConfig.from_kafka(given).enable_idempotence is False
+    with pytest.raises(InvalidConfig, match="enable_idempotence=True needs"):
+        ProducerConfig.from_kafka({**given, "enable.idempotence": "true"})
+    with pytest.raises(InvalidConfig, match="transactional_id='etl' needs"):
+        ProducerConfig.from_kafka({**given, "transactional.id": "etl"})
+
+
+def test_a_transaction_needs_idempotence_and_a_name() -> None:
+    assert ProducerConfig(transactional_id="etl").enable_idempotence is True
+    with pytest.raises(InvalidConfig, match="needs enable_idempotence=True"):
+        ProducerConfig.from_kafka({"transactional.id": "etl", "enable.idempotence": False})
+    with pytest.raises(InvalidConfig, match="a text that is not empty, or None"):
+        ProducerConfig.from_kafka({"transactional.id": " "})
+
+
+def test_more_batches_under_way_than_a_node_remembers_are_no_idempotence() -> None:
+    config = {"max.in.flight.requests.per.connection": 6}
+    with pytest.raises(InvalidConfig, match="at most so many, or for enable_idempotence=False"):
+        ProducerConfig.from_kafka(config)
+    assert ProducerConfig.from_kafka({**config, "enable.idempotence": False}).max_in_flight_requests_per_connection == 6
+
+
+def test_delivery_covers_linger_and_a_request() -> None:
+    assert ProducerConfig().delivery_timeout_ms == 120_000
+    assert ProducerConfig(linger_ms=100_000).delivery_timeout_ms == 130_000
+    assert ProducerConfig(linger_ms=2**63 - 1).delivery_timeout_ms == 2**31 - 1
+    with pytest.raises(InvalidConfig, match="together, which are 30005: raise it"):
+        ProducerConfig.from_kafka({"delivery.timeout.ms": 30_004})
+
+
+@pytest.mark.parametrize("name", ["partitioner", "key_serializer", "value_serializer"])
+def test_a_function_is_a_function(name: str) -> None:
+    assert getattr(ProducerConfig.from_kafka({name: max}), name) is max
+    for value in ("fnv1a", 1):
+        with pytest.raises(InvalidConfig, match=r"it has to be a callable \("):
+            ProducerConfig.from_kafka({name: value})
+    assert ProducerConfig(partitioner="round_robin").partitioner == "round_robin"
 
 
 def test_a_consumer_waits_for_ever_unless_told() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.kernel import murmur2
-from pylog.partitioner import StickyPartitioner, partition_for, partition_for_key
+from pylog.partitioner import RoundRobin, StickyPartitioner, murmur3_partition, partition_for, partition_for_key
 
 MakeSticky = Callable[..., StickyPartitioner]
 
@@ -42,6 +42,22 @@ def test_no_partitions_no_choice(make_sticky: MakeSticky, partitions: int) -> No
         partition_for_key(b"k", partitions)
     with pytest.raises(ValueError, match="there is none"):
         make_sticky(100).partition(partitions)
+
+
+def test_murmur3_has_its_own_vectors() -> None:
+    """Of SMHasher's reference, seed 0."""
+    assert murmur3_partition(b"", 1 << 32) == 0
+    assert murmur3_partition(b"test", 1 << 32) == 0xBA6BD213
+    assert murmur3_partition(b"Hello, world!", 1 << 32) == 0xC0363E43
+    assert murmur3_partition(b"test", 7) == 0xBA6BD213 % 7
+    with pytest.raises(ValueError, match="there is none"):
+        murmur3_partition(b"k", 0)
+
+
+def test_round_robin_takes_turns_in_each_topic() -> None:
+    choose = RoundRobin()
+    assert [choose("t", b"same", None, 3) for _ in range(5)] == [0, 1, 2, 0, 1]
+    assert [choose("other", None, None, 2) for _ in range(3)] == [0, 1, 0]
 
 
 def runs(sticky: StickyPartitioner, partitions: int, sizes: list[int]) -> list[int]:

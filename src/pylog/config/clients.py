@@ -4,9 +4,18 @@ What Kafka's clients have and ours have not is listed too, so that whoever bring
 (Kafka: ProducerConfig, ConsumerConfig.)
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from pylog.config.options import INT_MAX, Acks, Config, Switch, Whole, Words, integer, long, option
+from pylog.config.options import INT_MAX, Acks, Config, Function, Switch, Whole, Words, integer, long, option
+from pylog.errors import InvalidConfig
+
+Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
+PARTITIONER = "(topic, key, value, partitions) -> partition"
+PARTITIONERS = ("murmur2", "murmur3", "sticky", "round_robin")
+IN_FLIGHT_MAX = 5
+"""So many batches of a producer does a partition remember (Kafka: ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
 
 _ALL_CLIENTS = """bootstrap.servers client.dns.lookup config.providers connections.max.idle.ms enable.metrics.push
     interceptor.classes metadata. metric.reporters metrics. receive.buffer.bytes reconnect.backoff. retry.backoff. sasl.
@@ -33,20 +42,77 @@ class ProducerConfig(Config):
     """How batches are compressed."""
     compression_zstd_level: int = option(3, integer(-131072, 22))
     """The level where `compression_type` is zstd."""
+    delivery_timeout_ms: int = option(None, Whole(0, INT_MAX, optional=True))
+    """How long after it was sent a record is an error at the latest; None: 120,000, or more where `linger_ms` and
+    `request_timeout_ms` together are more, as it has to cover both.
+    """
+    enable_idempotence: bool = option(None, Switch(optional=True))
+    """Whether batches are numbered, so that one that is sent again is never stored twice; None: True, unless `acks` or
+    `retries` exclude it.
+    """
+    key_serializer: Callable[[Any], bytes] | None = option(None, Function("(key) -> bytes"))
+    """Makes bytes of keys; not called for None."""
     linger_ms: int = option(5, long(0))
     """How long a record waits for others to share its batch."""
     max_block_ms: int = option(60_000, long(0))
-    """How long `send` waits for room in the buffer."""
+    """How long `send` waits for room in the buffer, and a transactional producer for its coordinator."""
+    max_in_flight_requests_per_connection: int = option(5, integer(1))
+    """How many batches of one partition may be under way. A batch that has to be sent again holds up those behind it,
+    so the order stays; without idempotence only where this is 1.
+    """
     max_request_size: int = option(1 << 20, integer(0))
     """The largest record."""
+    partitioner: str | Partitioner | None = option(None, Function(PARTITIONER, *PARTITIONERS))
+    """Which partition a record goes to that is sent to none. "murmur2" (None too): by its key, as a Java producer; a
+    sticky one without. "murmur3": by another hash of its key. "sticky": a sticky one, whatever its key. "round_robin":
+    the next one. Or a function of the topic, the key and value in bytes, and how many partitions there are. (Kafka:
+    partitioner.class.)
+    """
+    partitioner_ignore_keys: bool = option(False, Switch())
+    """Whether keys have no say in it, where the partitioner is none of one's own."""
     request_timeout_ms: int = option(30_000, integer(0))
-    """How long a node may wait for replicas."""
+    """How long a node may wait for replicas, and be silent about it."""
+    retries: int = option(INT_MAX, integer(0))
+    """How often a batch is sent again after an error that may pass; `delivery_timeout_ms` is what ends it."""
+    retry_backoff_max_ms: int = option(1000, long(0))
+    """The longest wait before something is sent again."""
+    retry_backoff_ms: int = option(100, long(0))
+    """The first wait before something is sent again; each is twice the one before."""
+    transaction_timeout_ms: int = option(60_000, integer())
+    """After how long the coordinator aborts a transaction that was not ended."""
+    transactional_id: str | None = option(None, Words(optional=True))
+    """The name under which transactions go on after a restart; who takes it up fences whoever had it before."""
+    value_serializer: Callable[[Any], bytes] | None = option(None, Function("(value) -> bytes"))
+    """Makes bytes of values; not called for None."""
+
+    def _check_together(self) -> None:
+        wanted: bool | None = self.enable_idempotence
+        excluded = "acks=all" if self.acks != -1 else "retries above 0" if self.retries == 0 else None
+        if self.transactional_id is not None and (wanted is False or excluded):
+            needed = excluded or "enable_idempotence=True"
+            raise InvalidConfig(f"transactional_id={self.transactional_id!r} needs {needed}: transactions are numbered")
+        if wanted and excluded:
+            raise InvalidConfig(f"enable_idempotence=True needs {excluded}: say that, or leave idempotence out")
+        if wanted is None:
+            object.__setattr__(self, "enable_idempotence", excluded is None)
+        if self.enable_idempotence and self.max_in_flight_requests_per_connection > IN_FLIGHT_MAX:
+            raise InvalidConfig(
+                f"max_in_flight_requests_per_connection={self.max_in_flight_requests_per_connection}: a node remembers "
+                f"{IN_FLIGHT_MAX} batches of a producer; ask for at most so many, or for enable_idempotence=False"
+            )
+        least = min(self.linger_ms + self.request_timeout_ms, INT_MAX)
+        longest: int | None = self.delivery_timeout_ms
+        if longest is None:
+            object.__setattr__(self, "delivery_timeout_ms", max(120_000, least))
+        elif longest < least:
+            raise InvalidConfig(
+                f"delivery_timeout_ms={longest} is less than linger_ms and request_timeout_ms "
+                f"together, which are {least}: raise it, or lower one of them"
+            )
 
     @classmethod
     def _elsewhere(cls) -> str:
-        return f"""{_ALL_CLIENTS} delivery.timeout.ms enable.idempotence key.serializer
-            max.in.flight.requests.per.connection partitioner. retries transaction.timeout.ms
-            transaction.two.phase.commit.enable transactional.id value.serializer"""
+        return f"""{_ALL_CLIENTS} partitioner. transaction.two.phase.commit.enable"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,11 +96,15 @@ class Rate:
 
 
 class Switch:
-    """True or false, in any case."""
+    """True or false, in any case; None where `optional`."""
 
-    allowed = "true or false"
+    def __init__(self, *, optional: bool = False) -> None:
+        self._optional = optional
+        self.allowed = f"true or false{', or None' if optional else ''}"
 
-    def parse(self, value: object) -> bool:
+    def parse(self, value: object) -> bool | None:
+        if value is None and self._optional:
+            return None
         if isinstance(value, str):
             value = {"true": True, "false": False}.get(value.strip().lower())
         if not isinstance(value, bool):
@@ -112,14 +116,19 @@ class Switch:
 
 
 class Words:
-    """Any text, or one of some words."""
+    """Any text, or one of some words; None where `optional`, and then no empty text."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *words: str, optional: bool = False) -> None:
         self._words = words
+        self._optional = optional
         self.allowed = f"one of {', '.join(words)}" if words else "a text"
+        if optional:
+            self.allowed += " that is not empty, or None"
 
-    def parse(self, value: object) -> str:
-        if not isinstance(value, str):
+    def parse(self, value: object) -> str | None:
+        if value is None and self._optional:
+            return None
+        if not isinstance(value, str) or (self._optional and not value.strip()):
             raise ValueError(value)
         if self._words and value.strip() not in self._words:
             raise ValueError(value)
@@ -148,6 +157,22 @@ class SomeOf:
 
     def text(self, value: frozenset[str]) -> str:
         return ",".join(sorted(value))
+
+
+class Function:
+    """Something to call, or one of some words for what there is already; None: the usual one."""
+
+    def __init__(self, signature: str, *words: str) -> None:
+        self._words = words
+        self.allowed = f"a callable {signature}, {''.join(f'{word}, ' for word in words)}or None"
+
+    def parse(self, value: object) -> object:
+        if value is not None and value not in self._words and not callable(value):
+            raise ValueError(value)
+        return value
+
+    def text(self, value: object) -> str:
+        return str(value)
 
 
 class Acks(Whole):
@@ -188,7 +213,9 @@ class Config:
         self._check_together()
 
     def _check_together(self) -> None:
-        """Raises InvalidConfig where values are good one by one, and do not go together."""
+        """Settle what was left to be decided by others. Raises InvalidConfig where values are good one by one, and do
+        not go together.
+        """
 
     @classmethod
     def from_kafka(cls, configs: Mapping[str, Any]) -> Self:
