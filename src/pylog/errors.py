@@ -5,6 +5,7 @@
                           `retriable` and `kafka_name` are Kafka's too (Kafka: common/protocol/Errors)
       StorageError        what happens to files on this machine
       Closed              a handle was used after its end
+      ConcurrentUse, Wakeup, DeserializationError         what happens to consumers alone
 
 Misuse (a wrong type, a negative offset) is ValueError or TypeError. A message says what is wrong, where, and what to
 do. All of them pickle.
@@ -12,7 +13,7 @@ do. All of them pickle.
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class PylogError(Exception):
@@ -26,6 +27,34 @@ class Closed(PylogError):
     """A log, producer or consumer was used after it was closed, or in a process forked from the one that opened it."""
 
 
+class ConcurrentUse(PylogError):
+    """Two threads were in one consumer at once: consumers are not thread-safe, except for `wakeup`
+    (Kafka: ConcurrentModificationException).
+    """
+
+
+class Wakeup(PylogError):
+    """Somebody has called `wakeup`: the poll of the consumer ended, and nothing is lost (Kafka: WakeupException)."""
+
+
+class DeserializationError(PylogError):
+    """A record that a deserializer of the consumer cannot read; the cause is what it raised.
+
+    `record` is the record as it lies in the log. The position stays at it (Kafka: RecordDeserializationException).
+    """
+
+    def __init__(self, reason: str, record: Any = None) -> None:
+        self.reason = reason
+        self.record = record
+        self.topic: str | None = getattr(record, "topic", None)
+        self.partition: int | None = getattr(record, "partition", None)
+        self.offset: int | None = getattr(record, "offset", None)
+        super().__init__(reason, record)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}, offset {self.offset}: {self.reason}; `skip()` goes past it"
+
+
 # --- storage ---------------------------------------------------------------------------------------------------------
 
 
@@ -36,29 +65,36 @@ class StorageError(PylogError):
 class CorruptBatch(StorageError):
     """Bytes that fail a check: a CRC, a length, a bound, an order.
 
-    `path`, `position` (bytes from the start of the file) and `offset` (of the record) say where, as far as it is known.
+    `path`, `position` (bytes from the start of the file) and `offset` (of the record) say where, as far as it is known;
+    `next_offset` is where reading can go on.
     """
 
     def __init__(
-        self, reason: str, *, path: str | None = None, position: int | None = None, offset: int | None = None
+        self,
+        reason: str,
+        *,
+        path: str | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+        next_offset: int | None = None,
     ) -> None:
         self.reason = reason
         self.path = path
         self.position = position
         self.offset = offset
+        self.next_offset = next_offset
         known = {"position": position, "offset": offset}
         where = [path] if path is not None else []
         where += [f"{name} {value}" for name, value in known.items() if value is not None]
         super().__init__(f"{', '.join(where)}: {reason}" if where else reason)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _corrupt_batch, (type(self), self.reason, self.path, self.position, self.offset)
+        return _corrupt_batch, (type(self), self.reason, self.path, self.position, self.offset, self.next_offset)
 
 
-def _corrupt_batch(
-    kind: type[CorruptBatch], reason: str, path: str | None, position: int | None, offset: int | None
-) -> CorruptBatch:
-    return kind(reason, path=path, position=position, offset=offset)
+def _corrupt_batch(kind: type[CorruptBatch], reason: str, path: str | None, *where: int | None) -> CorruptBatch:
+    position, offset, next_offset = where
+    return kind(reason, path=path, position=position, offset=offset, next_offset=next_offset)
 
 
 class PartitionFailed(StorageError):
@@ -323,6 +359,13 @@ class BufferExhausted(RequestTimedOut):
 
 class NoOffsetForPartition(ProtocolError):
     """A consumer has no position and `auto_offset_reset` is none (Kafka: NoOffsetForPartitionException)."""
+
+
+class CommitFailed(ProtocolError):
+    """Offsets were not committed, and never will be by this member: the group has moved on, and others may read its
+    partitions by now. Poll, which joins the group again, and take up the work from there
+    (Kafka: CommitFailedException).
+    """
 
 
 class PartitionFull(PolicyViolation):

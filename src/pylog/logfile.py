@@ -216,7 +216,7 @@ class LogFile:
         return CorruptBatch(
             f"offsets {damage.offset} to {damage.next_offset - 1} are damaged ({damage.end - damage.position} bytes) "
             f"and cannot be read; go on at offset {damage.next_offset}, or {_ADVICE}",
-            path=self.path, position=damage.position, offset=damage.offset,
+            path=self.path, position=damage.position, offset=damage.offset, next_offset=damage.next_offset,
         )  # fmt: skip
 
     def _read(self, wanted: Wanted, position: int, size: int, cuts: int, expected: int, window: int) -> Slice | None:

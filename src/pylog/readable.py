@@ -98,7 +98,7 @@ class ReadablePartition:
             raise CorruptBatch(
                 f"the segment that began at offset {missing} is missing: the next one begins at {end}. Restore it "
                 f"from a replica or a backup; or go on at offset {end}, or let `pylog repair` give it up",
-                path=segment.path, position=segment.size, offset=missing,
+                path=segment.path, position=segment.size, offset=missing, next_offset=end,
             )  # fmt: skip
 
     def read_stable(

@@ -1,12 +1,13 @@
 """What a user holds: the names of topics' partitions, what a send gives back, and the kernel's record classes."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pylog.kernel import ConsumerRecord, Header, Record
 
 __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerRecord",
+    "DeserializedRecord",
     "Header",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
@@ -57,19 +58,15 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int
 
 
-class OffsetAndMetadata(NamedTuple):
-    """A position to commit: the offset of the next record to read, and a note beside it."""
+class DeserializedRecord(NamedTuple):
+    """A `ConsumerRecord` whose key and value are what the deserializers of a consumer have made of them."""
 
+    topic: str
+    partition: int
     offset: int
-    metadata: str = ""
-    leader_epoch: int = -1
-    """The leader epoch of the record before it, where that is known; -1: it is not."""
-
-
-class ConsumerGroupMetadata(NamedTuple):
-    """Who commits, as its group knows it; as it stands here, somebody outside of the group."""
-
-    group_id: str
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
+    timestamp: int
+    timestamp_type: int
+    key: Any
+    value: Any
+    headers: tuple[Header, ...]
+    leader_epoch: int

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig, TopicConfig
+from pylog.config.clients import duration_ms
 from pylog.errors import InvalidConfig
 
+KAFKAS = "org.apache.kafka.clients.consumer."
 CLASSES = [TopicConfig, NodeConfig, ProducerConfig, ConsumerConfig]
 each_class = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 
@@ -61,7 +63,7 @@ def test_a_wrong_name_is_answered_with_the_nearest(cls: Any, name: str, near: st
         (ProducerConfig, "partitioner.class"),
         (ProducerConfig, "transaction_two_phase_commit_enable"),
         (ConsumerConfig, "bootstrap.servers"),
-        (ConsumerConfig, "group_id"),
+        (ConsumerConfig, "client_rack"),
     ],
 )
 def test_what_kafka_has_and_we_have_not_is_said_to_be_so(cls: Any, name: str) -> None:
@@ -263,7 +265,7 @@ def test_other_acks_are_refused(value: object) -> None:
     ("kind", "name"),
     [
         (ProducerConfig, "partitioner.availability.timeout.ms"),
-        (ConsumerConfig, "session.timeout.ms"),
+        (ConsumerConfig, "group.remote.assignor"),
     ],
 )
 def test_kafka_has_it_and_we_do_not(kind: type[ProducerConfig | ConsumerConfig], name: str) -> None:
@@ -317,3 +319,62 @@ def test_a_consumer_waits_for_ever_unless_told() -> None:
     assert ConsumerConfig().consumer_timeout_ms is None
     assert ConsumerConfig.from_kafka({"consumer_timeout_ms": "5"}).consumer_timeout_ms == 5
     assert ConsumerConfig.from_kafka({"consumer_timeout_ms": None}).consumer_timeout_ms is None
+
+
+def test_a_consumer_without_a_group_commits_nothing() -> None:
+    assert not ConsumerConfig().commits
+    assert ConsumerConfig(group_id="g").commits
+    assert not ConsumerConfig.from_kafka({"group.id": "g", "enable.auto.commit": "false"}).commits
+    with pytest.raises(InvalidConfig, match=r"needs a group\.id"):
+        ConsumerConfig(enable_auto_commit=True)
+    with pytest.raises(InvalidConfig, match=r"needs a group\.id"):
+        ConsumerConfig(group_instance_id="one")
+    with pytest.raises(InvalidConfig, match=r"heartbeat.interval.ms=9000 is not below session.timeout.ms=9000"):
+        ConsumerConfig(group_id="g", heartbeat_interval_ms=9000, session_timeout_ms=9000)
+    for bad in ("", 7):
+        with pytest.raises(InvalidConfig, match="a text that is not empty, or None"):
+            ConsumerConfig(group_id=bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("range", ("range",)),
+        ("sticky, roundrobin", ("sticky", "roundrobin")),
+        ([f"{KAFKAS}CooperativeStickyAssignor"], ("cooperative-sticky",)),
+        (f"{KAFKAS}RangeAssignor,sticky", ("range", "sticky")),
+    ],
+)
+def test_assignors_have_names_and_kafkas_names(given: Any, names: tuple[str, ...]) -> None:
+    assert ConsumerConfig(partition_assignment_strategy=given).partition_assignment_strategy == names
+
+
+@pytest.mark.parametrize(
+    "given", ["", [], "best", "range,range", ["range", "org.apache.kafka.clients.consumer.RangeAssignor"], 5]
+)
+def test_what_is_no_list_of_assignors_is_refused(given: Any) -> None:
+    with pytest.raises(InvalidConfig, match="range, roundrobin, sticky, cooperative-sticky"):
+        ConsumerConfig(partition_assignment_strategy=given)
+
+
+@pytest.mark.parametrize(
+    ("duration", "ms"),
+    [("P1D", 86_400_000), ("PT1H30M", 5_400_000), ("pt0.25s", 250), ("P2DT3H4M5.678901S", 183_845_678), ("PT0S", 0)],
+)
+def test_a_reset_may_go_back_in_time(duration: str, ms: int) -> None:
+    reset = ConsumerConfig(auto_offset_reset=f"by_duration:{duration}").auto_offset_reset
+    assert duration_ms(reset) == ms
+
+
+@pytest.mark.parametrize(
+    "duration", ["", "P", "PT", "P1DT", "1D", "P1H", "PT1D", "-PT1H", "PT-1H", "P1Y", "PT1H "[:-1] + "x"]
+)
+def test_what_is_no_duration_is_refused(duration: str) -> None:
+    with pytest.raises(InvalidConfig, match="by_duration"):
+        ConsumerConfig(auto_offset_reset=f"by_duration:{duration}")
+
+
+def test_a_deserializer_is_called() -> None:
+    assert ConsumerConfig(value_deserializer=bytes.decode).value_deserializer is bytes.decode
+    with pytest.raises(InvalidConfig, match="a callable bytes -> key"):
+        ConsumerConfig(key_deserializer="json")  # type: ignore[arg-type]

@@ -4,11 +4,25 @@ What Kafka's clients have and ours have not is listed too, so that whoever bring
 (Kafka: ProducerConfig, ConsumerConfig.)
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pylog.config.options import INT_MAX, Acks, Config, Function, Switch, Whole, Words, integer, long, option
+from pylog.config.options import (
+    INT_MAX,
+    Acks,
+    Config,
+    Function,
+    Names,
+    Switch,
+    Whole,
+    Words,
+    integer,
+    kafka_name,
+    long,
+    option,
+)
 from pylog.errors import InvalidConfig
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
@@ -16,6 +30,7 @@ PARTITIONER = "(topic, key, value, partitions) -> partition"
 PARTITIONERS = ("murmur2", "murmur3", "sticky", "round_robin")
 IN_FLIGHT_MAX = 5
 """So many batches of a producer does a partition remember (Kafka: ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
+Deserializer = Callable[[bytes], Any]
 
 _ALL_CLIENTS = """bootstrap.servers client.dns.lookup config.providers connections.max.idle.ms enable.metrics.push
     interceptor.classes metadata. metric.reporters metrics. receive.buffer.bytes reconnect.backoff. retry.backoff. sasl.
@@ -115,34 +130,113 @@ class ProducerConfig(Config):
         return f"""{_ALL_CLIENTS} partitioner. transaction.two.phase.commit.enable"""
 
 
+_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+_ASSIGNOR_CLASSES = {
+    f"org.apache.kafka.clients.consumer.{name}Assignor": meant
+    for name, meant in zip(("Range", "RoundRobin", "Sticky", "CooperativeSticky"), _ASSIGNORS, strict=True)
+}
+_DURATION = re.compile(
+    r"P(?=.)(?:([0-9]{1,9})D)?(?:T(?=.)(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,12})(?:[.,]([0-9]{0,9}))?S)?)?",
+    re.IGNORECASE,
+)
+
+
+class OffsetReset(Words):
+    """A word, or "by_duration:" and an ISO-8601 duration of days and smaller units (KIP-1106)."""
+
+    def __init__(self) -> None:
+        super().__init__("latest", "earliest", "none")
+        self.allowed = "one of latest, earliest, none, by_duration:PnDTnHnMn.nS"
+
+    def parse(self, value: object) -> str | None:
+        if isinstance(value, str) and value.strip().startswith("by_duration:"):
+            duration_ms(value.strip())
+            return value.strip()
+        return super().parse(value)
+
+
+def duration_ms(reset: str) -> int:
+    """How far back "by_duration:P..." goes. Raises ValueError."""
+    found = _DURATION.fullmatch(reset.removeprefix("by_duration:"))
+    if found is None:
+        raise ValueError(reset)
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
+    ms = int((found[5] or "").ljust(3, "0")[:3])
+    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + ms
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig(Config):
     """The configs of a consumer (Kafka: ConsumerConfig)."""
 
-    auto_offset_reset: str = option("latest", Words("latest", "earliest", "none"))
-    """Where to begin in a partition without a position, or with one that is gone; "none" raises."""
+    auto_commit_interval_ms: int = option(5000, integer(0))
+    """How often `poll` commits, with `enable_auto_commit`."""
+    auto_offset_reset: str = option("latest", OffsetReset())
+    """Where to begin in a partition without a position, or with one that is gone; "none" raises, and
+    "by_duration:PT1H" is an hour ago."""
     check_crcs: bool = option(True, Switch())
     """Whether every batch's checksum is verified."""
     client_id: str = option("", Words())
     """A name for this client, sent along with each message. No effect yet: nodes do nothing with it."""
     consumer_timeout_ms: int | None = option(None, Whole(0, INT_MAX, optional=True))
     """How long iterating waits for more records before it ends; None: for ever. Not Kafka's (but kafka-python's)."""
+    default_api_timeout_ms: int = option(60_000, integer(0))
+    """How long calls that have no limit of their own wait for an answer."""
+    enable_auto_commit: bool | None = option(None, Switch(optional=True))
+    """Whether `poll` and `close` commit what earlier polls gave; None: where there is a group."""
+    exclude_internal_topics: bool = option(True, Switch())
+    """Whether a pattern never matches internal topics (`__...`)."""
     fetch_max_bytes: int = option(50 << 20, integer(0))
     """How many bytes one answer of a node may have, about."""
     fetch_max_wait_ms: int = option(500, integer(0))
     """How long a node may wait for `fetch_min_bytes`."""
     fetch_min_bytes: int = option(1, integer(0))
     """How many bytes are worth an answer before `fetch_max_wait_ms` is over."""
+    group_id: str | None = option(None, Words(optional=True))
+    """The group to share topics with, and to commit offsets for."""
+    group_instance_id: str | None = option(None, Words(optional=True))
+    """A name that makes a static member: one that comes back in time gets its partitions back (KIP-345)."""
+    heartbeat_interval_ms: int = option(3000, integer(1))
+    """How often the group hears of this member, below a third of `session_timeout_ms`."""
     isolation_level: str = option("read_uncommitted", Words("read_uncommitted", "read_committed"))
     """Whether records of open and aborted transactions are given; with "read_committed" the end is the LSO."""
+    key_deserializer: Deserializer | None = option(None, Function("bytes -> key"))
+    """What makes a key of bytes; None: keys are bytes. It is not asked where there is no key. So for values."""
     max_partition_fetch_bytes: int = option(1 << 20, integer(0))
     """How many bytes of one partition an answer may have, about."""
+    max_poll_interval_ms: int = option(300_000, integer(1))
+    """How long a member may stay away from `poll` before it leaves the group, and so how long a rebalance waits."""
     max_poll_records: int = option(500, integer(1))
     """How many records one `poll` gives at most."""
+    metadata_max_age_ms: int = option(300_000, long(0))
+    """How often the topics are looked at for new ones and new partitions, where there are records all the time."""
+    partition_assignment_strategy: tuple[str, ...] = option(
+        ("range", "cooperative-sticky"), Names(*_ASSIGNORS, others=_ASSIGNOR_CLASSES)
+    )
+    """How a group shares partitions, the best way first; all members need one in common."""
+    retry_backoff_ms: int = option(100, long(0))
+    """How long to wait after an error that may go away by itself."""
+    session_timeout_ms: int = option(45_000, integer(1))
+    """How long the group waits for a heartbeat before it takes a member for dead."""
+    value_deserializer: Deserializer | None = option(None, Function("bytes -> value"))
+    """What makes a value of bytes; None: values are bytes. It is not asked for a tombstone."""
+
+    def _check_together(self) -> None:
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise InvalidConfig(
+                f"heartbeat.interval.ms={self.heartbeat_interval_ms} is not below "
+                f"session.timeout.ms={self.session_timeout_ms}: the group would take the member for dead"
+            )
+        for name in ("enable_auto_commit", "group_instance_id"):
+            if self.group_id is None and getattr(self, name):
+                raise InvalidConfig(f"{kafka_name(name)} needs a group.id: there is no group to commit for, or be in")
+
+    @property
+    def commits(self) -> bool:
+        """Whether there is auto-commit."""
+        return self.group_id is not None and self.enable_auto_commit is not False
 
     @classmethod
     def _elsewhere(cls) -> str:
-        return f"""{_ALL_CLIENTS} allow.auto.create.topics auto.commit.interval.ms client.rack default.api.timeout.ms
-            enable.auto.commit exclude.internal.topics group. heartbeat.interval.ms internal.
-            key.deserializer max.poll.interval.ms partition.assignment.strategy request.timeout.ms session.timeout.ms
-            share. value.deserializer"""
+        return f"""{_ALL_CLIENTS} allow.auto.create.topics client.rack group.protocol group.remote.assignor internal.
+            request.timeout.ms share."""

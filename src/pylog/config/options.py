@@ -159,6 +159,30 @@ class SomeOf:
         return ",".join(sorted(value))
 
 
+class Names:
+    """Some of a few names, the best first; a name may have others that mean the same. As text, with commas between."""
+
+    def __init__(self, *names: str, others: Mapping[str, str]) -> None:
+        self._meant = {**{name: name for name in names}, **others}
+        self.allowed = f"one or several of {', '.join(names)}, with commas between"
+
+    def parse(self, value: object) -> tuple[str, ...]:
+        if isinstance(value, str):
+            value = [name.strip() for name in value.split(",")]
+        if not isinstance(value, Iterable):
+            raise ValueError(value)
+        given = list(value)
+        if not given or not all(isinstance(name, str) and name in self._meant for name in given):
+            raise ValueError(value)
+        found = tuple(dict.fromkeys(self._meant[name] for name in given))
+        if len(found) < len(given):
+            raise ValueError(value)
+        return found
+
+    def text(self, value: tuple[str, ...]) -> str:
+        return ",".join(value)
+
+
 class Function:
     """Something to call, or one of some words for what there is already; None: the usual one."""
 
