@@ -1,5 +1,6 @@
 """What stands in for the broker around a group coordinator: it appends, replays, answers, and holds live against log.
 
+A second coordinator, the shadow, does nothing but replay: that is what the first one is held against after each event.
 The log is a list. `unsynced` of its entries are not safe yet: the answers behind them wait for `sync`, and a crash may
 take them. With `sync_always` every append is safe at once.
 """
@@ -59,6 +60,7 @@ class GroupHost:
         self.tickets = 0
         self.ids = 0
         self.coordinator = self.fresh()
+        self.shadow = self.fresh()
 
     def fresh(self) -> GroupCoordinator:
         return type(self).make(
@@ -98,10 +100,10 @@ class GroupHost:
         if self.failures:
             self.carry_out(self.coordinator.append_failed(append, self.failures.pop(0), self.now))
             return
-        assert append.records
         for record in append.records:
             self.log.append(Logged(record, append.stamp))
             self.coordinator.replay(record, append.stamp)
+            self.shadow.replay(record, append.stamp)
         self.waiting += [(len(self.log), answer) for answer in append.answers]
         if self.sync_always:
             self.sync()
@@ -116,6 +118,7 @@ class GroupHost:
         """A marker is written: that is safe at once."""
         self.log.append(Ended(stamp, committed))
         self.coordinator.replay_marker(stamp, committed=committed)
+        self.shadow.replay_marker(stamp, committed=committed)
         self.sync()
         self.check()
 
@@ -143,7 +146,7 @@ class GroupHost:
         self.waiting = []
         self.safe = len(self.log)
         self.lost = set(lost)
-        self.coordinator = self.replayed()
+        self.coordinator, self.shadow = self.replayed(), self.replayed()
         self.carry_out(self.coordinator.take_over(self.now))
         self.check()
 
@@ -160,7 +163,7 @@ class GroupHost:
 
     def check(self) -> None:
         """What is logged of the live state is the replay of the log, and a settled group is as it was logged."""
-        assert logged(self.coordinator) == logged(self.replayed())
+        assert logged(self.coordinator) == logged(self.shadow)
         for group in self.coordinator._groups.values():
             if isinstance(group, ClassicGroup):
                 check_group(group)
@@ -168,10 +171,12 @@ class GroupHost:
 
 def logged(coordinator: GroupCoordinator) -> Any:
     offsets = coordinator._offsets
-    groups = {name: group.stored for name, group in coordinator._groups.items() if isinstance(group, ClassicGroup)}
-    committed = {name: offsets.of(name) for name in sorted(offsets.groups())}
-    pending = {(producer, name): dict(found) for producer, name, found in offsets.pending()}
-    return groups, committed, pending
+    groups = {
+        name: group.stored
+        for name, group in coordinator._groups.items()
+        if isinstance(group, ClassicGroup) and (group.stored is not None or name in offsets._committed)
+    }
+    return groups, offsets._committed, offsets._pending, offsets._open
 
 
 def check_group(group: ClassicGroup) -> None:

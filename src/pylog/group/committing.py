@@ -146,7 +146,7 @@ class Committing:
         known = self._offsets.of(message.group_id) if group is not None else {}
         asked = list(known) if partitions is None else partitions
         parts = [self._fetched(message, TopicPartition(*at), known.get(TopicPartition(*at))) for at in asked]
-        out.answer(ticket, OffsetsFetched(None, parts))
+        out.answer_when_safe(ticket, OffsetsFetched(None, parts), lambda error: OffsetsFetched(not_stored(error)))
 
     def _fetched(self, message: OffsetFetch, at: TopicPartition, committed: Committed | None) -> OffsetFetchedPart:
         if message.require_stable and self._offsets.is_pending(message.group_id, at):

@@ -203,7 +203,8 @@ def sync(group: ClassicGroup, message: SyncGroup, ticket: int, out: Outbox) -> N
         raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing: join again")
     group.synced(member.member_id)
     if group.state is State.STABLE:
-        out.answer(ticket, SyncedGroup(None, group.protocol_type, group.protocol, member.assignment))
+        answer = SyncedGroup(None, group.protocol_type, group.protocol, member.assignment)
+        out.answer_when_safe(ticket, answer, lambda error: SyncedGroup(not_stored(error)))
         return
     if member.sync is not None:
         out.answer(member.sync, SyncedGroup(RebalanceInProgress("the member has asked again")))

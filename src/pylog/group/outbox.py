@@ -33,6 +33,14 @@ class Outbox:
         """Answer at once."""
         self._answers.append(Answer(ticket, message))
 
+    def answer_when_safe(self, ticket: int, message: Any, refused: Callable[[PylogError], Any]) -> None:
+        """Answer when all that the message tells of is safe; with `refused` where that fails."""
+
+        def failed(error: PylogError, out: "Outbox") -> None:
+            out.answer(ticket, refused(error))
+
+        self.write((), [Answer(ticket, message)], failed)
+
     def write(
         self,
         records: Iterable[LogRecord],

@@ -1,0 +1,466 @@
+"""A coordinator of groups alone, and members that do all that members do: the world of one seed.
+
+    faults: answers that never came (a crash takes them), appends refused, unsynced records lost, members that die,
+            pause past their session or come back under their instance id, clocks that jump, hosts lost with the owner
+
+Held after every event, besides what `GroupHost.check` holds:
+    one owner      an assignment that a member was given in a generation overlaps nobody else's in it
+    commits        what a fetch shows is what the log says by a second reckoning, and never goes back, unless a
+                   tombstone or a crash took what nobody was told of
+    retention      no look for expired offsets takes one of an open transaction, or of a topic that members read
+After the faults end, each group with somebody in it is Stable within a bound, and its partitions are all given out.
+"""
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from group_host import Ended, GroupHost, Logged
+from pylog.config import NodeConfig
+from pylog.effects import Append, Now, Stamp
+from pylog.errors import (
+    DiskFull,
+    FencedInstanceId,
+    GroupIdNotFound,
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    MemberIdRequired,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    PartitionFailed,
+    PylogError,
+    RebalanceInProgress,
+    RecordTooLarge,
+    UnknownMemberId,
+)
+from pylog.group.classic import ClassicGroup, State
+from pylog.group.records import OffsetChange, decode
+from pylog.message import (
+    DeleteGroups,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+    OffsetCommitPart,
+    OffsetDelete,
+    OffsetFetch,
+    SyncGroup,
+    TxnOffsetCommit,
+)
+from pylog.record import TopicPartition
+from pylog.schema import message as schema
+
+SESSION_MS = 6_000
+REBALANCE_MS = 10_000
+PARTITIONS = 4
+TOPIC = "t"
+SUBSCRIPTION = bytes(2) + schema("ConsumerProtocolSubscription").encode(0, {"topics": [TOPIC], "userData": None})
+REFUSALS = (DiskFull, NotEnoughReplicas, NotLeaderOrFollower, PartitionFailed, RecordTooLarge)
+Spot = tuple[str, TopicPartition]
+
+
+@dataclass(slots=True)
+class Actor:
+    """A member as its client sees it."""
+
+    name: str
+    group_id: str
+    host: str
+    instance: str | None
+    asks_for_id: bool
+    member_id: str = ""
+    generation: int = -1
+    skips: bool = False
+    members: list[str] = field(default_factory=list)
+    owned: list[int] | None = None
+    ticket: int | None = None
+    asked: Any = None
+    paused_until: int = 0
+    protocols: tuple[str, ...] = ("range",)
+    is_alive: bool = True
+
+
+class World(GroupHost):
+    """One seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random = Random(seed)
+        delay = random.choice([0, 0, 0, 500])
+        config = NodeConfig(
+            group_initial_rebalance_delay_ms=delay,
+            group_max_size=random.choice([3, 100, 100, 100]),
+            offsets_retention_minutes=60,
+            offsets_retention_check_interval_ms=20_000,
+        )
+        self.floor: dict[Spot, int] = {}
+        self.owners: dict[tuple[int, str, int, int], str] = {}
+        self.deleted = 0  # groups: another one of that name begins with generation 1 again
+        self.counter = 0
+        self.open: dict[Stamp, str] = {}
+        self.producers = 0
+        self.asked: dict[int, tuple[int, Any]] = {}
+        self.promised: dict[int, list[tuple[Spot, int]]] = {}
+        self.names = 0
+        self.by_tick = False
+        self.trace: list[str] = []
+        self.visible: dict[Spot, tuple[int, int]] = {}  # place in the log and offset, by the second reckoning
+        self.staged: dict[Stamp, dict[Spot, tuple[int, int]]] = {}
+        super().__init__(config, sync_always=False)
+        self.groups = [f"g{n}" for n in range(random.choice([1, 1, 2]))]
+        self.actors = [self.born() for _ in range(random.randint(1, 5))]
+        self.weights = {
+            "act": 120,
+            "sync": 40,
+            "time": 16,
+            **{
+                fault: random.choice([0, 0, 1, 3])
+                for fault in ("refuse", "crash", "die", "birth", "pause", "jump", "end", "admin", "back")
+            },
+        }
+
+    def born(self) -> Actor:
+        self.names += 1
+        random = self.random
+        instance = f"i{self.names}" if random.random() < 0.2 else None
+        host = f"/h{random.randrange(3)}"
+        return Actor(f"c{self.names}", random.choice(self.groups), host, instance, random.random() < 0.5)
+
+    # --- events ------------------------------------------------------------------------------------------------------
+
+    def run(self, events: int) -> None:
+        kinds, weights = list(self.weights), list(self.weights.values())
+        for kind in self.random.choices(kinds, weights, k=events):
+            self.trace.append(kind)
+            getattr(self, f"do_{kind}")()
+            self.run_due()
+        self.heal()
+
+    def run_due(self) -> None:
+        for _ in range(50):
+            due = self.coordinator.due_ms
+            if due is None or due > self.now.tick:
+                return
+            self.by_tick = True
+            self.tick()
+            self.by_tick = False
+        raise AssertionError("ticks never end")
+
+    def do_act(self) -> None:
+        ready = [a for a in self.actors if a.is_alive and a.paused_until <= self.now.tick]
+        if ready:
+            self.act(self.random.choice(ready))
+
+    def do_sync(self) -> None:
+        self.sync()
+
+    def do_time(self) -> None:
+        self.pass_time(self.random.choice([1, 100, 1000, 3000]))
+
+    def do_refuse(self) -> None:
+        if not self.failures:
+            self.failures.append(self.random.choice(REFUSALS)("refused"))
+
+    def do_crash(self) -> None:
+        keep = self.random.randint(self.safe, len(self.log))
+        lost = tuple(f"/h{n}" for n in range(3) if self.random.random() < 0.3)
+        self.crash(keep, lost)
+
+    def crash(self, keep: int, lost: tuple[str, ...]) -> None:
+        for actor in self.actors:
+            actor.ticket = None
+            if actor.host in lost:
+                actor.is_alive = False
+        self.promised.clear()
+        self.by_tick = True  # what taking over writes is nobody's wish either
+        self.restart(keep=keep, lost=lost)
+        self.by_tick = False
+        self.recount()
+
+    def do_die(self) -> None:
+        alive = [actor for actor in self.actors if actor.is_alive]
+        if len(alive) > 1:
+            self.random.choice(alive).is_alive = False
+
+    def do_birth(self) -> None:
+        if sum(actor.is_alive for actor in self.actors) < 6:
+            self.actors.append(self.born())
+
+    def do_back(self) -> None:
+        """A static member's process starts again, perhaps while the old one is still there."""
+        for actor in self.actors:
+            if actor.instance is not None:
+                actor.is_alive, actor.member_id, actor.generation, actor.owned, actor.ticket = True, "", -1, None, None
+                return
+
+    def do_pause(self) -> None:
+        self.random.choice(self.actors).paused_until = self.now.tick + self.random.choice([1000, 7000, 20_000])
+
+    def do_jump(self) -> None:
+        self.now = Now(self.now.wall + self.random.choice([-3_600_000, 1_800_000, 4_000_000]), self.now.tick)
+
+    def do_end(self) -> None:
+        if self.open:
+            stamp = self.random.choice(list(self.open))
+            del self.open[stamp]
+            self.end(stamp, committed=self.random.random() < 0.7)
+
+    def do_admin(self) -> None:
+        group_id = self.random.choice(self.groups)
+        if self.random.random() < 0.5:
+            self.send(DeleteGroups([group_id]))
+        else:
+            self.send(OffsetDelete(group_id, [TopicPartition(TOPIC, 0), TopicPartition("u", 0)]))
+
+    # --- a member ----------------------------------------------------------------------------------------------------
+
+    def act(self, actor: Actor) -> None:
+        if actor.ticket is not None:
+            answer = self.answers.pop(actor.ticket, None)
+            if answer is None:
+                return
+            actor.ticket = None
+            self.hear(actor, answer)
+        elif actor.generation < 0:
+            self.ask_to_join(actor)
+        elif actor.owned is None:
+            self.ask_for_assignment(actor)
+        else:
+            self.work(actor)
+
+    def say(self, actor: Actor, message: Any) -> None:
+        actor.asked = message
+        self.asked[self.tickets + 1] = (self.deleted, message)
+        actor.ticket = self.send(message, actor.name, actor.host)
+
+    def ask_to_join(self, actor: Actor) -> None:
+        protocols = [(name, SUBSCRIPTION) for name in actor.protocols]
+        self.say(
+            actor,
+            JoinGroup(
+                actor.group_id, actor.member_id, actor.instance, "consumer", protocols, SESSION_MS, REBALANCE_MS,
+                actor.asks_for_id,
+            ),
+        )  # fmt: skip
+
+    def ask_for_assignment(self, actor: Actor) -> None:
+        count = 0 if actor.skips else len(actor.members)
+        names = actor.members[:count]
+        shares = [(m, bytes(p for p in range(PARTITIONS) if p % count == n)) for n, m in enumerate(names)]
+        self.say(
+            actor, SyncGroup(actor.group_id, actor.generation, actor.member_id, actor.instance, None, None, shares)
+        )
+
+    def work(self, actor: Actor) -> None:
+        choice = self.random.random()
+        said = (actor.generation, actor.member_id, actor.instance)
+        if choice < 0.35:
+            wait = self.random.choice([0, 0, 0, 2000, 100_000])
+            self.say(actor, Heartbeat(actor.group_id, *said, wait))
+        elif choice < 0.65:
+            spots, parts = self.progress(actor)
+            self.promised[self.tickets + 1] = spots
+            self.say(actor, OffsetCommit(actor.group_id, parts, *said))
+        elif choice < 0.8:
+            self.producers += 1
+            stamp = Stamp(self.producers, 0)
+            _, parts = self.progress(actor)
+            self.open[stamp] = actor.group_id
+            self.say(actor, TxnOffsetCommit("x", actor.group_id, *stamp, parts, *said))
+        elif choice < 0.9:
+            self.fetch(actor.group_id)
+        elif choice < 0.95:
+            actor.protocols = self.random.choice([("range",), ("range", "sticky"), ("sticky", "range")])
+            actor.generation, actor.owned = -1, None
+        else:
+            self.say(actor, LeaveGroup(actor.group_id, [LeavingMember(actor.member_id, actor.instance)]))
+
+    def progress(self, actor: Actor) -> tuple[list[tuple[Spot, int]], list[OffsetCommitPart]]:
+        """Offsets only ever grow, so that one that goes back is seen."""
+        self.counter += 1
+        parts = [OffsetCommitPart(TOPIC, p, self.counter) for p in actor.owned or [0]]
+        return [((actor.group_id, TopicPartition(TOPIC, part.partition)), self.counter) for part in parts], parts
+
+    def hear(self, actor: Actor, answer: Any) -> None:
+        asked = actor.asked
+        error = getattr(answer, "error", None)
+        if isinstance(asked, LeaveGroup):
+            actor.member_id, actor.generation, actor.owned = "", -1, None
+            actor.is_alive = self.random.random() < 0.7
+            return
+        if isinstance(asked, OffsetCommit | TxnOffsetCommit):
+            error = next((e for e in answer.errors.values() if e is not None), None)
+        if error is not None:
+            self.hear_error(actor, answer, error)
+        elif isinstance(asked, JoinGroup):
+            actor.member_id, actor.generation, actor.owned = answer.member_id, answer.generation_id, None
+            actor.members = [member.member_id for member in answer.members]
+            actor.skips = answer.skip_assignment
+        elif isinstance(asked, SyncGroup):
+            actor.owned = list(answer.assignment)
+
+    def hear_error(self, actor: Actor, answer: Any, error: PylogError) -> None:
+        if isinstance(error, FencedInstanceId):
+            actor.is_alive = False
+        if isinstance(error, InconsistentGroupProtocol):
+            # Of members that were taken over, the coordinator knows the one protocol that was chosen.
+            actor.protocols = ("range", "sticky")
+        if isinstance(error, MemberIdRequired):
+            actor.member_id = answer.member_id
+        elif isinstance(error, UnknownMemberId | IllegalGeneration | GroupIdNotFound):
+            actor.member_id, actor.generation, actor.owned = "", -1, None
+        elif not isinstance(actor.asked, OffsetCommit | TxnOffsetCommit) or isinstance(error, RebalanceInProgress):
+            actor.generation, actor.owned = -1, None
+
+    def own(self, deleted: int, sync: SyncGroup, assignment: bytes) -> None:
+        who = sync.group_instance_id or sync.member_id
+        for partition in assignment:
+            key = (deleted, sync.group_id, sync.generation_id, partition)
+            owner = self.owners.setdefault(key, who)
+            assert owner == who, f"{key} is owned by {owner} and {who}"
+
+    # --- what is held ------------------------------------------------------------------------------------------------
+
+    def append(self, append: Append) -> None:
+        failing = bool(self.failures)
+        if self.by_tick and not failing:
+            for record in append.records:
+                change = decode(record)
+                if isinstance(change, OffsetChange):
+                    self.check_expiry(change)
+        place = len(self.log)
+        super().append(append)
+        if not failing:
+            for entry in self.log[place:]:
+                self.reckon(place, entry)
+                place += 1
+
+    def check_expiry(self, change: OffsetChange) -> None:
+        assert change.committed is None
+        spot = (change.group_id, change.partition)
+        assert not any(spot in staged for staged in self.staged.values()), f"{spot} is in an open transaction"
+        group = self.coordinator._groups[change.group_id]
+        assert isinstance(group, ClassicGroup)
+        assert group.state is State.EMPTY, f"{spot} expires while its group is {group.state}"
+
+    def end(self, stamp: Stamp, *, committed: bool) -> None:
+        self.reckon(len(self.log), Ended(stamp, committed))
+        super().end(stamp, committed=committed)
+
+    def reckon(self, place: int, entry: Logged | Ended) -> None:
+        """What is committed, reckoned from the log in another way: the latest place wins."""
+        if isinstance(entry, Ended):
+            for spot, found in self.staged.pop(entry.stamp, {}).items():
+                if entry.committed:
+                    self.visible[spot] = max(found, self.visible.get(spot, (-1, -1)))
+            return
+        change = decode(entry.record)
+        if not isinstance(change, OffsetChange):
+            self.deleted += change.stored is None
+            return
+        spot = (change.group_id, change.partition)
+        if change.committed is None:
+            for known in (self.visible, self.floor, *self.staged.values()):
+                known.pop(spot, None)
+        elif entry.stamp is None:
+            self.visible[spot] = (place, change.committed.offset)
+        else:
+            self.staged.setdefault(entry.stamp, {})[spot] = (place, change.committed.offset)
+
+    def recount(self) -> None:
+        """After a crash: only what is left of the log counts, and all that anybody was told is in it."""
+        floor = dict(self.floor)
+        self.visible, self.staged = {}, {}
+        for place, entry in enumerate(self.log):
+            self.reckon(place, entry)
+        for spot, offset in floor.items():
+            if spot in self.visible:
+                assert self.visible[spot][1] >= offset, f"{spot} was {offset} and is {self.visible[spot][1]}"
+                self.floor[spot] = offset
+        stamps = {e.stamp for e in self.log if isinstance(e, Ended)}
+        self.open = {stamp: group for stamp, group in self.open.items() if stamp not in stamps}
+
+    def answer(self, answer: Any) -> None:
+        super().answer(answer)
+        deleted, asked = self.asked.pop(answer.ticket, (0, None))
+        if isinstance(asked, SyncGroup) and answer.message.error is None:
+            self.own(deleted, asked, answer.message.assignment)
+        spots = self.promised.pop(answer.ticket, [])
+        if spots and not any(answer.message.errors.values()):
+            for spot, offset in spots:
+                if spot in self.visible:  # or it was deleted again before it was safe
+                    self.floor[spot] = max(offset, self.floor.get(spot, -1))
+
+    def fetch(self, group_id: str) -> None:
+        ticket = self.send(OffsetFetch(group_id, None))
+        expected = {at: offset for (name, at), (_, offset) in self.visible.items() if name == group_id}
+        self.sync()
+        answer = self.answers.pop(ticket)
+        if answer.error is None:
+            shown = {TopicPartition(part.topic, part.partition): part.offset for part in answer.parts}
+            assert shown == expected, f"{group_id} shows {shown}, the log says {expected}"
+            for at, offset in shown.items():
+                assert offset >= self.floor.get((group_id, at), -1), f"{at} went back to {offset}"
+                self.floor[group_id, at] = offset
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def heal(self) -> None:
+        """No more faults: within the time that two rebalances may take, everybody has a share."""
+        self.trace.append("heal")
+        self.failures.clear()
+        self.sync_always = True
+        self.sync()
+        for stamp in list(self.open):
+            self.end(stamp, committed=True)
+        self.open.clear()
+        for actor in self.actors:
+            actor.paused_until = 0
+        end = self.now.tick + 2 * REBALANCE_MS + 2 * SESSION_MS + 5 * 60_000
+        while self.now.tick < end:
+            self.settle()
+            if self.is_settled():
+                break
+            due = self.coordinator.due_ms
+            self.pass_time(1000 if due is None else min(max(due - self.now.tick, 1), 1000))
+            self.run_due()
+        assert self.is_settled(), self.picture()
+        for group_id in self.groups:
+            self.fetch(group_id)
+
+    def settle(self) -> None:
+        for actor in self.actors:
+            for _ in range(6):
+                if actor.is_alive:
+                    if actor.ticket is None and actor.owned is not None:
+                        said = (actor.generation, actor.member_id, actor.instance)
+                        self.say(actor, Heartbeat(actor.group_id, *said))
+                    self.act(actor)
+                    self.run_due()
+
+    def is_settled(self) -> bool:
+        most = self.config.group_max_size
+        for group_id in self.groups:
+            alive = {a.member_id: a for a in self.actors if a.is_alive and a.group_id == group_id}
+            group = self.coordinator._groups.get(group_id)
+            assert group is None or isinstance(group, ClassicGroup)
+            if not alive:
+                if group is not None and group.state is not State.EMPTY:
+                    return False
+                continue
+            if group is None or group.state is not State.STABLE:
+                return False
+            if len(alive) <= most and set(group.roster.members) != alive.keys():
+                return False
+            shares = [p for m in group.roster.members.values() for p in m.assignment]
+            if sorted(shares) != list(range(PARTITIONS)):
+                return False
+        return True
+
+    def picture(self) -> str:
+        groups = {
+            name: (g.state, g.generation, {m.member_id: m for m in g.roster.members.values()})
+            for name, g in self.coordinator._groups.items()
+            if isinstance(g, ClassicGroup)
+        }
+        return f"not settled: {groups}\n{self.actors}\n{self.trace[-60:]}"
