@@ -60,7 +60,7 @@ def test_records_are_read_as_kafka_wrote_them(facts: Path) -> None:
         name, got = read(LogRecord(bytes.fromhex(case["key_hex"]), bytes.fromhex(case["value_hex"])))
         assert name == case["transactional_id"] and got is not None
         assert set(got.partitions) == set(given.partitions)
-        partless = {"partitions": got.partitions}
+        partless: dict[str, Any] = {"partitions": got.partitions}
         if case["transaction_version"] == 0:
             partless |= {"previous_producer_id": -1, "next_producer_id": -1, "client_version": 0}
         for field, value in {**{name: getattr(given, name) for name in Transaction.__slots__}, **partless}.items():
