@@ -1,7 +1,8 @@
 """What coordinators know, told by who does not own the log: their state is the replay of their logs.
 
-A coordinator is made of its partition's log when it is first asked, and follows it from then on. It is asked only what
-changes nothing; members that are joining, and whatever else is in nobody's log, are its owner's secret.
+A coordinator is made of its partition's log when it is asked, as its owner's successor would make it, and kept until
+there is more in the log. It is asked only what changes nothing; members that are joining, and whatever else is in no
+log, are its owner's secret.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from typing import Any
 from pylog.clock import Clock
 from pylog.config import NodeConfig
 from pylog.coordinating import GROUPS, TRANSACTIONS
-from pylog.effects import Answer, Coordinator, Now, TopicInfo
+from pylog.effects import Answer, Append, Coordinator, Now, TopicInfo
 from pylog.group import GroupCoordinator
 from pylog.message import (
     DescribedGroups,
@@ -80,20 +81,29 @@ class Observing:
         return TopicPartition(topic, partition_for(key, len(self._all(topic)) or 1))
 
     def _ask(self, key: TopicPartition, message: object) -> Any:
-        machine = self._follow(key)
-        now = Now(self._clock.wall_ms(), self._clock.tick_ms())
-        (answer,) = machine.handle(message, Session(), 0, now)
-        assert isinstance(answer, Answer), "what changes nothing is answered at once"
-        return answer.message
+        (effect,) = self._successor(key).handle(message, Session(), 0, self._now())
+        if isinstance(effect, Append):
+            # An answer that waits until what it tells of is safe: here nothing else is read.
+            assert not effect.records, "what is asked here changes nothing"
+            (effect,) = effect.answers
+        assert isinstance(effect, Answer), "what changes nothing is answered at once"
+        return effect.message
 
-    def _follow(self, key: TopicPartition) -> Coordinator:
-        known = self._machines.get(key)
-        machine, position = known if known is not None else (self._machine(key), 0)
-        if key.topic in self._image().topics:
-            partition = self._find(*key)
-            position = max(position, partition.start_offset)
-            position = replay_log(partition, machine, position, partition.high_watermark)
-        self._machines[key] = machine, position
+    def _now(self) -> Now:
+        return Now(self._clock.wall_ms(), self._clock.tick_ms())
+
+    def _successor(self, key: TopicPartition) -> Coordinator:
+        partition = self._find(*key) if key.topic in self._image().topics else None
+        end = partition.high_watermark if partition is not None else 0
+        known, position = self._machines.get(key, (None, 0))
+        if known is not None and position == end:
+            return known
+        machine = self._machine(key)
+        if partition is not None:
+            replay_log(partition, machine, partition.start_offset, end)
+        # What it would do is its owner's to do.
+        machine.take_over(self._now())
+        self._machines[key] = machine, end
         return machine
 
     def _machine(self, key: TopicPartition) -> Coordinator:

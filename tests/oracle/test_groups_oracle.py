@@ -1,4 +1,4 @@
-"""Our group coordinator on what Kafka's wrote: its records byte for byte, and whole partitions of `__consumer_offsets`."""
+"""Our group coordinator on what Kafka's wrote: records byte for byte, and whole partitions of `__consumer_offsets`."""
 
 import base64
 import gzip
@@ -9,9 +9,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from group_host import T0, FixedTopics
 
 import pylog
+from group_host import T0, FixedTopics
 from pylog import TopicPartition
 from pylog.batch import split
 from pylog.config import NodeConfig

@@ -1,0 +1,179 @@
+"""`pylog group`, `pylog txn` and `pylog config`: what they print, where, and how they end."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import pylog
+from pylog import TopicPartition
+from pylog.batch import encode
+from pylog.message import (
+    EndTxn,
+    InitProducerId,
+    JoinedGroup,
+    JoinGroup,
+    Produce,
+    ProducePart,
+    Session,
+    SyncedGroup,
+    SyncGroup,
+)
+from tests.unit.test_cli import Run, failed, run
+
+__all__ = ["run"]
+
+NOW = 1_700_000_000_000
+SESSION = Session("me")
+
+
+@pytest.fixture
+def clicks(run: Run, tmp_path: Path) -> Run:
+    """With a topic of three partitions with 10 records each."""
+    with pylog.open(tmp_path / "data") as log:
+        for view in log.create_topic("clicks", partitions=3):
+            view.append([pylog.Record(b"%d" % number, timestamp=NOW + number) for number in range(10)])
+    return run
+
+
+@pytest.fixture
+def billing(clicks: Run, tmp_path: Path) -> Run:
+    """With a group that has committed 3, 2 and nothing, and no members."""
+    with pylog.open(tmp_path / "data") as log:
+        log.admin.alter_offsets("billing", {TopicPartition("clicks", 0): 3, TopicPartition("clicks", 1): 2})
+    return clicks
+
+
+def test_a_log_without_groups_and_transactions_says_so(clicks: Run) -> None:
+    assert clicks("group", "list").err.startswith("pylog: there are no groups")
+    assert clicks("txn", "list").err.startswith("pylog: there are no transactions")
+    assert clicks("txn", "hanging").err == "pylog: no transaction hangs\n"
+    assert clicks("txn", "producers", "clicks").err == "pylog: no producer is known there\n"
+    failed(clicks("group", "describe", "nobody"), "nobody")
+    failed(clicks("txn", "describe", "nobody"), "nobody")
+
+
+def test_groups_are_listed_and_described(billing: Run) -> None:
+    assert billing("group", "list").lines[1].split() == ["billing", "Empty", "Classic", "-"]
+    assert json.loads(billing("group", "list", "--json").out)["group_id"] == "billing"
+    assert billing("group", "list", "--state", "stable").out == ""
+    described = billing("group", "describe", "billing")
+    assert described.lines[0] == "group billing: Empty, classic protocol, 0 members"
+    assert described.lines[-2].split()[:3] == ["clicks", "0", "3"]
+    facts = json.loads(billing("group", "describe", "billing", "--json").out)
+    assert [one["committed"] for one in facts["partitions"]] == [3, 2] and facts["members"] == []
+    assert facts["lag"] == sum(one["end_offset"] - one["committed"] for one in facts["partitions"])
+
+
+def test_members_are_shown_while_their_owner_lives(clicks: Run, tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "data") as log:
+        ask = log.broker.handle
+        joined: JoinedGroup = ask(JoinGroup("g", protocols=[("range", b"\0\0")]), SESSION).result(10)
+        member = joined.member_id
+        synced: SyncedGroup = ask(
+            SyncGroup("g", joined.generation_id, member, assignments=[(member, b"odd")]), SESSION
+        ).result(10)
+        assert joined.error is synced.error is None
+        described = clicks("group", "describe", "g")
+        assert described.lines[0] == "group g: Stable, classic protocol, 1 member"
+        assert member in described.out and "me" in described.out
+        assert json.loads(clicks("group", "describe", "g", "--json").out)["members"][0]["assignment"] == []
+        failed(clicks("group", "delete", "g", "--yes"), "owns this log")
+        with pytest.raises(pylog.errors.GroupNotEmpty):
+            log.admin.reset_offsets("g", "latest", partitions=[TopicPartition("clicks", 0)])
+        with pytest.raises(pylog.errors.GroupNotEmpty):
+            log.admin.delete_groups(["g"])
+
+
+@pytest.mark.parametrize(
+    ("how", "after"),
+    [
+        (["--to", "earliest"], "0 0"), (["--to-offset", "1"], "1 1"), (["--shift", "-2"], "1 0"),
+        (["--to-time", "2001-01-01"], "0 0"), (["--shift", "1"], "4 3"),
+    ],
+)  # fmt: skip
+def test_a_group_is_sent_elsewhere(billing: Run, tmp_path: Path, how: list[str], after: str) -> None:
+    tried = billing("group", "seek", "billing", *how, "--dry-run")
+    assert (tried.code, tried.err) == (0, "pylog: nothing was changed: this was a dry run\n")
+    assert [line.split()[-1] for line in tried.lines[1:]] == after.split()
+    failed(billing("group", "seek", "billing", *how), "--yes")
+    assert committed(tmp_path) == [3, 2]
+    assert billing("group", "seek", "billing", *how, "--yes").code == 0
+    assert committed(tmp_path) == [int(one) for one in after.split()]
+
+
+def committed(path: Path) -> list[int]:
+    with pylog.open(path / "data", mode="read") as log:
+        return [one.offset for one in log.admin.committed("billing").values()]
+
+
+def test_where_a_group_goes_has_to_be_said_and_to_be_there(billing: Run, tmp_path: Path) -> None:
+    assert billing("group", "seek", "billing").code == 2
+    assert billing("group", "seek", "billing", "--to", "latest", "--shift", "1").code == 2
+    failed(billing("group", "seek", "billing", "--to", "latest", "--topic", "nowhere"), "nowhere")
+    failed(billing("group", "seek", "billing", "--to", "latest", "--topic", "clicks:9"), "clicks", "9")
+    failed(billing("group", "seek", "nobody", "--to", "latest"), "nothing")
+    done = billing("group", "seek", "billing", "--to", "latest", "--topic", "clicks:2", "--yes")
+    assert done.lines[-1].split()[:3] == ["clicks", "2", "-"]
+    assert len(committed(tmp_path)) == 3
+    failed(billing("group", "seek", "other", "--shift", "1", "--topic", "clicks", "--yes"), "shift")
+
+
+def test_offsets_and_groups_are_forgotten_when_that_is_meant(billing: Run, tmp_path: Path) -> None:
+    failed(billing("group", "delete-offsets", "billing", "--topic", "clicks:1"), "--yes")
+    assert billing("group", "delete-offsets", "billing", "--topic", "clicks:1", "--yes").code == 0
+    assert committed(tmp_path) == [3]
+    failed(billing("group", "delete", "billing"), "--yes")
+    assert billing("group", "delete", "billing", "--yes").out == "deleted 1 group: billing\n"
+    assert billing("group", "list").out == ""
+    failed(billing("group", "delete", "billing", "--yes"), "billing")
+
+
+def test_transactions_and_their_producers_are_shown(clicks: Run, tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "data") as log:
+        given = log.broker.handle(InitProducerId("tx"), SESSION).result(10)
+        batch = encode(
+            [(b"v", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id, producer_epoch=0, base_sequence=0,
+            transactional=True,
+        )  # fmt: skip
+        part = log.broker.handle(Produce([ProducePart("clicks", 0, batch)], transactional_id="tx"), SESSION).result(10)
+        assert part.parts[0].error is None
+        assert clicks("txn", "list").lines[1].split() == ["tx", str(given.producer_id), "Ongoing"]
+        described = clicks("txn", "describe", "tx")
+        assert "Ongoing" in described.lines[0] and described.lines[1].endswith("in clicks:0")
+        facts = json.loads(clicks("txn", "describe", "tx", "--json").out)
+        assert facts["partitions"] == [{"topic": "clicks", "partition": 0}]
+        assert clicks("txn", "list", "--state", "Empty").out == ""
+        log.broker.handle(EndTxn("tx", given.producer_id, 0, True), SESSION).result(10)
+    assert json.loads(clicks("txn", "list", "--json").out)["transactional_id"] == "tx"
+    known = [json.loads(line) for line in clicks("txn", "producers", "clicks:0", "--json").lines]
+    assert [one["current_txn_start_offset"] for one in known if one["producer_id"] == given.producer_id] == [-1]
+    assert str(given.producer_id) in clicks("txn", "producers", "clicks").out
+
+
+def test_a_hanging_transaction_is_shown_and_aborted(clicks: Run, tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "data", config={"transaction.partition.verification.enable": False}) as log:
+        end = log.topic("clicks")[0].next_offset
+        batch = encode(
+            [(b"v", None, NOW, ())], now_ms=NOW, producer_id=7777, producer_epoch=0, base_sequence=0, transactional=True
+        )
+        assert log.broker.handle(Produce([ProducePart("clicks", 0, batch)]), SESSION).result(10).parts[0].error is None
+    shown = clicks("txn", "hanging").lines[1].split()
+    assert shown[:3] == ["clicks:0", str(end), "7777"]
+    assert json.loads(clicks("txn", "hanging", "--topic", "clicks", "--json").out)["producer_id"] == 7777
+    assert clicks("txn", "hanging", "--older-than", "2001-01-01").out == ""
+    assert clicks("txn", "abort", "--topic", "clicks", "--start-offset", str(end), "--yes").code == 2
+    failed(clicks("txn", "abort", "--topic", "clicks:0", "--start-offset", "0", "--yes"), "no transaction hangs")
+    where = ("--topic", "clicks:0", "--start-offset", str(end))
+    failed(clicks("txn", "abort", *where), "--yes")
+    assert clicks("txn", "abort", *where, "--yes").out == "aborted the transaction of producer 7777 in clicks:0\n"
+    assert clicks("txn", "hanging").out == ""
+
+
+def test_configs_are_shown(clicks: Run) -> None:
+    assert "max.open.files" in clicks("config", "describe").out
+    assert json.loads(clicks("config", "describe", "--json").out)["log.segment.bytes"] == "1073741824"
+    assert clicks("topic", "alter", "clicks", "--config", "retention.ms=5").code == 0
+    shown = clicks("config", "describe", "--topic", "clicks")
+    assert ["retention.ms", "5", "set"] in [line.split() for line in shown.lines]
+    failed(clicks("config", "describe", "--topic", "nowhere"), "nowhere")
