@@ -15,6 +15,7 @@ from pylog.errors import PylogError
 from pylog.message import AddPartitionsToTxn, EndTxn, InitProducerId
 from pylog.transaction import rules
 from pylog.transaction.coordinator import TransactionCoordinator
+from pylog.transaction.records import read
 from pylog.transaction.rules import Step
 from pylog.transaction.state import State, Transaction
 
@@ -89,12 +90,12 @@ def _markers_first(machine: TransactionCoordinator, *what: Any) -> list[Effect]:
 
 def _state_first(machine: TransactionCoordinator, changes: Any, *answers: Any) -> list[Effect]:
     effects = _carry_out(machine, changes, *answers)
-    machine._logged.update((change.transactional_id, change.step.states[-1]) for change in changes)
+    machine._logged.update(read(change.records[-1]) for change in changes)
     return effects
 
 
 def _fence_without_epoch(known: Transaction, *more: Any) -> Step:
-    return Step((replace(_fence(known, *more).states[0], producer_epoch=known.producer_epoch),))  # type: ignore[type-var]
+    return Step((replace(_fence(known, *more).states[0], producer_epoch=known.producer_epoch),))
 
 
 def _late_commit(known: Transaction | None, message: EndTxn, *more: Any) -> Any:
@@ -130,7 +131,7 @@ def _never_repeated(known: Transaction | None, message: EndTxn, *more: Any) -> A
 
 def _epoch_given_again(known: Transaction, message: InitProducerId, *more: Any) -> Any:
     step = _init(known, message, *more)
-    if not isinstance(step, Step) or step.states[-1] is None or step.states[-1].state is not State.EMPTY:
+    if not isinstance(step, Step) or step.states[-1].state is not State.EMPTY:
         return step
     return Step((replace(step.states[-1], producer_epoch=known.producer_epoch),), step.last_epoch)
 

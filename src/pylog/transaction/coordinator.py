@@ -68,7 +68,9 @@ class Change:
 
     transactional_id: str
     records: tuple[LogRecord, ...]
-    step: Step
+    decided: Transaction | None = None
+    """What the markers are to say, where it decides how a transaction ends."""
+    last_epoch: int | None = None
 
     @property
     def size(self) -> int:
@@ -128,8 +130,8 @@ class TransactionCoordinator:
         change = self._changes.get(name)
         if change is not None and change.records[-1] == record:
             del self._changes[name]
-            if transaction is not None and change.step.last_epoch is not None:
-                self._last_epochs[name] = change.step.last_epoch
+            if change.last_epoch is not None:
+                self._last_epochs[name] = change.last_epoch
 
     def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
         """There are no transactions in this log."""
@@ -179,10 +181,10 @@ class TransactionCoordinator:
         if not isinstance(result, Step):
             return [Answer(ticket, ProducerIdGiven(result))]
         last = result.states[-1]
-        if last is None or last.state is not State.EMPTY:
-            answer = ProducerIdGiven(rules.in_progress(name))  # it is aborted first: the producer asks again
-        else:
+        if last.state is State.EMPTY:
             answer = ProducerIdGiven(None, last.producer_id, last.producer_epoch)
+        else:
+            answer = ProducerIdGiven(rules.in_progress(name))  # it is aborted first: the producer asks again
         return self._carry_out([self._change(name, result)], [Answer(ticket, answer)])
 
     def _initialised(self, name: str, message: InitProducerId, now: Now) -> Step | PylogError:
@@ -223,16 +225,18 @@ class TransactionCoordinator:
         except PylogError as error:  # there is no producer id to go on with
             result = _unavailable(error)
         if isinstance(result, Step):
-            prepared = result.states[0]
-            after = prepared.completed(now.wall) if prepared is not None else None
-            answers = [Answer(ticket, _ended(after))]
-            return self._carry_out([self._change(name, result)], answers)
-        return [Answer(ticket, _ended(known) if result is None else TxnEnded(result))]
+            known = result.states[0].completed(now.wall)
+            return self._carry_out([self._change(name, result)], [Answer(ticket, _ended(known))])
+        if known is not None and result is None:  # it was this request that ended it
+            return [Answer(ticket, _ended(known))]
+        return [Answer(ticket, TxnEnded(result))]
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def _change(self, name: str, step: Step) -> Change:
-        return Change(name, tuple(record_of(name, state) for state in step.states), step)
+        last = step.states[-1]
+        records = tuple(record_of(name, state) for state in step.states)
+        return Change(name, records, last if last.state.is_prepared else None, step.last_epoch)
 
     def _carry_out(self, changes: list[Change], answers: list[Answer] | None = None) -> list[Effect]:
         """One Append of them all, and behind it the markers of those that decide a transaction."""
@@ -240,12 +244,9 @@ class TransactionCoordinator:
             return []
         self._changes.update((change.transactional_id, change) for change in changes)
         records = [record for change in changes for record in change.records]
-        effects: list[Effect] = [Append(records, answers or [], context=changes)]
-        for change in changes:
-            last = change.step.states[-1]
-            if last is not None and last.state.is_prepared:
-                effects.append(self._markers(change.transactional_id, last))
-        return effects
+        append = Append(records, answers or [], context=changes)
+        decided = [(change.transactional_id, change.decided) for change in changes if change.decided is not None]
+        return [append, *(self._markers(name, transaction) for name, transaction in decided)]
 
     def _markers(self, name: str, decided: Transaction, left: Iterable[TopicPartition] | None = None) -> WriteMarkers:
         markers = TxnMarkers(
@@ -334,11 +335,11 @@ class TransactionCoordinator:
         for name, known in self._logged.items():
             idle = not known.state.is_open and name not in self._changes
             if idle and known.last_update_ms <= now.wall - self._config.transactional_id_expiration_ms:
-                yield self._change(name, Step((None,)))
+                yield Change(name, (record_of(name, None),))
 
 
-def _ended(after: Transaction | None) -> TxnEnded:
-    return TxnEnded() if after is None else TxnEnded(None, after.producer_id, after.producer_epoch)
+def _ended(after: Transaction) -> TxnEnded:
+    return TxnEnded(None, after.producer_id, after.producer_epoch)
 
 
 def _refusal(message: Any, error: PylogError) -> Any:

@@ -26,7 +26,7 @@ from pylog.transaction.state import EPOCH_LAST, NO_EPOCH, NO_PRODUCER_ID, State,
 class Step:
     """What is to be logged, in one batch; the last of the states is the one that counts."""
 
-    states: tuple[Transaction | None, ...]
+    states: tuple[Transaction, ...]
     last_epoch: int | None = None
     """The epoch of the producer that took this step, by which its repetition is known; None: as before."""
 
