@@ -1,0 +1,161 @@
+"""InitProducerId: who starts fences its elders, and who asks again is known by what it has."""
+
+import pytest
+
+from pylog.errors import (
+    ConcurrentTransactions,
+    CoordinatorNotAvailable,
+    InvalidRequest,
+    InvalidTxnTimeout,
+    KafkaStorage,
+    NotCoordinator,
+    ProducerFenced,
+)
+from pylog.message import InitProducerId, ProducerIdGiven, Session
+from pylog.transaction.state import EPOCH_LAST, EPOCH_MAX, State
+from transaction_desk import P0, T0, UNAVAILABLE, Desk, known
+
+
+def test_a_new_transactional_id_gets_a_producer_id_and_epoch_0() -> None:
+    desk = Desk()
+    assert desk.init() == ProducerIdGiven(None, 1001, 0)
+    assert (desk.state, desk.x.timeout_ms, desk.x.start_ms, desk.x.last_update_ms) == (State.EMPTY, 60_000, -1, T0)
+    assert desk.x.previous_producer_id == 1001
+
+
+def test_a_new_transactional_id_takes_no_part_in_what_a_producer_expects() -> None:
+    """Its id was forgotten: what it has is worth nothing, and it is fenced by nobody."""
+    assert Desk().init(77, 3) == ProducerIdGiven(None, 1001, 0)
+
+
+@pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT])
+def test_the_next_producer_gets_the_next_epoch_and_its_own_timeout(state: State) -> None:
+    desk = Desk(known(state))
+    assert desk.init(timeout_ms=5) == ProducerIdGiven(None, 50, 5)
+    assert (desk.state, desk.x.timeout_ms, desk.x.start_ms, desk.x.client_version) == (State.EMPTY, 5, -1, 2)
+
+
+@pytest.mark.parametrize("state", [State.PREPARE_COMMIT, State.PREPARE_ABORT])
+def test_what_is_decided_is_completed_first(state: State) -> None:
+    desk = Desk(known(state))
+    assert isinstance(desk.init().error, ConcurrentTransactions)
+    desk.marked()
+    assert desk.init() == ProducerIdGiven(None, 50, 5)
+
+
+def test_an_open_transaction_is_aborted_first_and_its_producer_fenced() -> None:
+    desk = Desk(known(State.ONGOING))
+    assert isinstance(desk.init().error, ConcurrentTransactions)
+    assert (desk.state, desk.x.producer_epoch) == (State.PREPARE_ABORT, 5)
+    assert isinstance(desk.init().error, ConcurrentTransactions)
+    assert not desk.marked().committed
+    assert desk.init() == ProducerIdGiven(None, 50, 6)
+    assert isinstance(desk.end(50, 4, committed=True).error, ProducerFenced)
+
+
+@pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_ABORT])
+def test_used_up_epochs_give_another_producer_id(state: State) -> None:
+    desk = Desk(known(state, EPOCH_LAST))
+    assert desk.init() == ProducerIdGiven(None, 1001, 0)
+    assert desk.x.previous_producer_id == 50
+
+
+def test_an_open_transaction_at_the_last_epoch_goes_on_with_another_producer_id() -> None:
+    desk = Desk(known(State.ONGOING, EPOCH_LAST))
+    assert isinstance(desk.init().error, ConcurrentTransactions)
+    assert (desk.x.producer_epoch, desk.x.next_producer_id) == (EPOCH_MAX, 1001)
+    assert desk.marked().producer_epoch == EPOCH_MAX
+    assert (desk.x.producer_id, desk.x.producer_epoch) == (1001, 0)
+    assert desk.init() == ProducerIdGiven(None, 1001, 1)
+
+
+def test_who_has_the_current_epoch_gets_a_higher_one_and_may_ask_again() -> None:
+    desk = Desk(known(State.EMPTY))
+    assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
+    assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
+    assert isinstance(desk.init(50, 3).error, ProducerFenced)
+    assert isinstance(desk.init(50, 6).error, ProducerFenced)
+
+
+def test_who_asks_again_after_another_started_is_fenced() -> None:
+    desk = Desk(known(State.EMPTY))
+    desk.init(50, 4)
+    desk.init()
+    assert isinstance(desk.init(50, 4).error, ProducerFenced)
+
+
+def test_who_timed_out_may_go_on_with_the_epoch_that_the_abort_left() -> None:
+    desk = Desk(known(State.ONGOING, timeout_ms=1))
+    desk.tick(10_000)
+    desk.marked()
+    assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
+
+
+def test_a_new_coordinator_does_not_know_who_asked_last() -> None:
+    """That is not in the log. Kafka fences such a producer, too."""
+    desk = Desk(known(State.EMPTY))
+    desk.init(50, 4)
+    assert isinstance(Desk(("x", desk.x)).init(50, 4).error, ProducerFenced)
+
+
+def test_another_producer_id_is_fenced() -> None:
+    desk = Desk(known(State.EMPTY))
+    assert isinstance(desk.init(49, 4).error, ProducerFenced)
+
+
+def test_who_used_the_last_epoch_up_may_ask_again() -> None:
+    desk = Desk(known(State.EMPTY, EPOCH_LAST))
+    assert desk.init(50, EPOCH_LAST) == ProducerIdGiven(None, 1001, 0)
+    assert desk.init(50, EPOCH_LAST) == ProducerIdGiven(None, 1001, 0)
+    assert isinstance(desk.init(50, EPOCH_LAST - 1).error, ProducerFenced)
+
+
+def test_at_the_last_epoch_only_who_has_it_gets_another_id() -> None:
+    desk = Desk(known(State.EMPTY, EPOCH_LAST))
+    assert isinstance(desk.init(50, EPOCH_LAST - 1).error, ProducerFenced)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+def test_the_timeout_has_bounds(timeout_ms: int) -> None:
+    assert isinstance(Desk().init(timeout_ms=timeout_ms).error, InvalidTxnTimeout)
+
+
+@pytest.mark.parametrize("timeout_ms", [1, 900_000])
+def test_the_bounds_of_the_timeout_are_allowed(timeout_ms: int) -> None:
+    assert Desk().init(timeout_ms=timeout_ms).error is None
+
+
+@pytest.mark.parametrize("name", [None, "", "x" * 40_000, "\ud800"])
+def test_a_transactional_id_that_is_none_is_refused(name: str | None) -> None:
+    assert isinstance(Desk().ask(InitProducerId(name)).error, InvalidRequest)
+
+
+@pytest.mark.parametrize("expected", [(50, -1), (-1, 4)])
+def test_a_producer_id_without_an_epoch_is_refused(expected: tuple[int, int]) -> None:
+    assert isinstance(Desk().init(*expected).error, InvalidRequest)
+
+
+def test_without_producer_ids_there_is_nothing_to_give() -> None:
+    desk = Desk()
+    desk.no_ids = KafkaStorage("the file of producer ids")
+    assert isinstance(desk.init().error, NotCoordinator)
+    assert "x" not in desk.machine.transactions
+
+
+def test_while_a_step_is_on_its_way_everybody_else_waits() -> None:
+    desk = Desk(known(State.EMPTY))
+    message = InitProducerId("x")
+    (append,) = desk.machine.handle(message, Session(), 1, desk.now)
+    assert isinstance(desk.init().error, ConcurrentTransactions)
+    assert desk.join(50, 4, P0) is ConcurrentTransactions
+    assert isinstance(desk.end(50, 4, committed=False).error, ConcurrentTransactions)
+    assert desk.carry_out([append]) == {1: ProducerIdGiven(None, 50, 5)}
+
+
+def test_what_could_not_be_written_did_not_happen() -> None:
+    desk = Desk(known(State.EMPTY))
+    desk.refuses = UNAVAILABLE
+    assert isinstance(desk.init().error, CoordinatorNotAvailable)
+    assert desk.x.producer_epoch == 4
+    desk.refuses = None
+    assert desk.init() == ProducerIdGiven(None, 50, 5)

@@ -1,0 +1,79 @@
+"""ListTransactions and DescribeTransactions."""
+
+import pytest
+
+from pylog.errors import InvalidRegularExpression, TransactionalIdNotFound
+from pylog.message import (
+    DescribedTransaction,
+    DescribeTransactions,
+    InitProducerId,
+    ListTransactions,
+    Metadata,
+    Session,
+)
+from pylog.transaction.state import State
+from transaction_desk import P0, T0, Desk, known
+
+DESK = Desk(
+    *((state.title, known(state, producer_id=state + 10)[1]) for state in State if state <= State.COMPLETE_ABORT)
+)
+DESK.wall_ms += 100
+
+
+def listed(**filters: object) -> list[str]:
+    answer = DESK.ask(ListTransactions(**filters))  # type: ignore[arg-type]
+    assert answer.error is None
+    assert all(each.transactional_id == each.state for each in answer.transactions)
+    return [each.transactional_id for each in answer.transactions]
+
+
+def test_all_are_listed_with_their_states() -> None:
+    assert listed() == ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ({"states": ["Empty", "Ongoing", "Asleep"]}, ["Empty", "Ongoing"]),
+        ({"producer_ids": [10, 12, 99]}, ["Empty", "PrepareCommit"]),
+        ({"duration_ms": 100}, []),
+        ({"duration_ms": 99}, ["Ongoing", "PrepareCommit", "PrepareAbort"]),
+        ({"transactional_id_pattern": "Prepare"}, []),
+        ({"transactional_id_pattern": "Prepare.*"}, ["PrepareCommit", "PrepareAbort"]),
+        ({"transactional_id_pattern": ".*Commit", "states": ["PrepareCommit"]}, ["PrepareCommit"]),
+    ],
+)
+def test_those_are_listed_that_fit_every_filter(filters: dict[str, object], names: list[str]) -> None:
+    assert listed(**filters) == names
+
+
+def test_a_pattern_that_is_none_is_an_error() -> None:
+    answer = DESK.ask(ListTransactions(transactional_id_pattern="("))
+    assert isinstance(answer.error, InvalidRegularExpression)
+
+
+def test_an_open_transaction_is_described_with_its_start_and_partitions() -> None:
+    answer = DESK.ask(DescribeTransactions(["Ongoing"]))
+    assert answer.transactions == [DescribedTransaction("Ongoing", None, "Ongoing", 11, 4, 60_000, T0, [P0])]
+
+
+def test_one_that_has_ended_has_no_start() -> None:
+    (described,) = DESK.ask(DescribeTransactions(["CompleteCommit"])).transactions
+    assert (described.start_time_ms, described.partitions) == (-1, [])
+
+
+def test_what_is_not_known_is_an_error_in_its_place() -> None:
+    unknown, known = DESK.ask(DescribeTransactions(["x", "Empty"])).transactions
+    assert unknown.transactional_id == "x" and isinstance(unknown.error, TransactionalIdNotFound)
+    assert known.error is None
+
+
+def test_other_messages_are_misuse() -> None:
+    with pytest.raises(TypeError, match="Metadata"):
+        DESK.machine.handle(Metadata(), Session(), 1, DESK.now)
+
+
+def test_a_transaction_is_known_as_soon_as_it_is_in_the_log() -> None:
+    desk = Desk()
+    desk.ask(InitProducerId("x"))
+    assert [each.producer_id for each in desk.ask(ListTransactions()).transactions] == [1001]
