@@ -41,7 +41,7 @@ LAYERS = [
         repair
         inspect
         message
-        transport pending accumulator worker effects
+        transport pending accumulator dispatch transacting worker effects
         replica quorum group transaction cluster answers
         node fetcher
         scrubber
@@ -60,7 +60,7 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 
-CLIENT = {"sending", "accumulator", "cluster", "producer", "consumer", "admin"}
+CLIENT = {"sending", "accumulator", "dispatch", "transacting", "cluster", "producer", "consumer", "admin"}
 STORAGE = set(
     """
     files checkpoint validate metadata published index epoch extent logfile seal sequence segment_files segment segments

@@ -19,10 +19,14 @@ from pylog.sending import OpenBatches, ProducerBatch, Route, StickyPartitioner
 
 
 class Accumulator(OpenBatches):
-    """`add` records, take the batches that are `ready`, in order within each partition."""
+    """`add` records, take the batches that are `ready`, in order within each partition.
 
-    def __init__(self, *, batch_size: int, linger_ms: int) -> None:
+    Where it is not `direct`, no batch is in `routes`: every record takes the long way.
+    """
+
+    def __init__(self, *, batch_size: int, linger_ms: int, direct: bool = True) -> None:
         super().__init__()
+        self._known: dict[str, Route] = self.routes if direct else {}
         self._batch_size = batch_size
         self._linger_ms = linger_ms
         self._open: dict[TopicPartition, ProducerBatch] = {}
@@ -32,9 +36,9 @@ class Accumulator(OpenBatches):
 
     def route(self, topic: str, partitions: int) -> Route:
         """The route of a topic that has so many partitions now."""
-        route = self.routes.get(topic)
+        route = self._known.get(topic)
         if route is None:
-            route = self.routes[topic] = Route(StickyPartitioner(self._batch_size), [])
+            route = self._known[topic] = Route(StickyPartitioner(self._batch_size), [])
         if len(route.batches) != partitions:
             route.batches = [self._open.get(TopicPartition(topic, number)) for number in range(partitions)]
         return route
@@ -83,6 +87,24 @@ class Accumulator(OpenBatches):
             self._close_due(batch)
         return list(self._ready)
 
+    def created_ms(self, batch: ProducerBatch) -> int:
+        """When the first record of a batch was added, in ticks."""
+        due_ms: int = batch.due_ms
+        return due_ms - self._linger_ms
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the first record was added of all that are ready and were not taken; None: there is none."""
+        return min((self.created_ms(queue[0]) for queue in self._ready.values()), default=None)
+
+    def hide(self) -> None:
+        """From now on every record takes the long way, until a batch is opened again."""
+        self.routes.clear()
+
+    def ready_keys(self) -> list[TopicPartition]:
+        """The partitions that have batches to be taken."""
+        return list(self._ready)
+
     def ready(self, key: TopicPartition) -> int:
         """How many batches of a partition wait to be taken."""
         return len(self._ready.get(key, ()))
@@ -96,6 +118,17 @@ class Accumulator(OpenBatches):
         if not queue:
             del self._ready[key]
         return batch
+
+    def drop(self, created_ms: int | None = None) -> list[ProducerBatch]:
+        """Take the batches that were not taken, of this time or older (None: all, closed or not), to be given up."""
+        if created_ms is None:
+            self.close_due()
+        dropped = []
+        for key in self.ready_keys():
+            while (queue := self._ready.get(key)) and (created_ms is None or self.created_ms(queue[0]) <= created_ms):
+                dropped.append(queue[0])
+                self.take(key)
+        return dropped
 
     def is_open(self, batch: ProducerBatch) -> bool:
         """Whether records may still be added to a batch."""
@@ -122,6 +155,6 @@ class Accumulator(OpenBatches):
         self.unanswered.add(batch)
 
     def _place(self, key: TopicPartition, batch: ProducerBatch | None) -> None:
-        route = self.routes.get(key.topic)
+        route = self._known.get(key.topic)
         if route is not None and key.partition < len(route.batches):
             route.batches[key.partition] = batch

@@ -233,6 +233,11 @@ class Batch:
         self.max_timestamp = max_timestamp
         self._write_header()
 
+    def stamp_producer(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """Let the batch be numbered by a producer, or otherwise than before: its three fields, and a new CRC."""
+        self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
+        self._write_header()
+
     def _own(self) -> bytearray:
         if not isinstance(self.data, bytearray):
             self.data = bytearray(self.data)

@@ -27,9 +27,13 @@ class Cluster:
         """Send to a node; the future is its answer."""
         return self._transport.send(node, message, self._session)
 
+    def send_any(self, message: Message) -> Future[Any]:
+        """Send to the node that this client is attached to, as any would do."""
+        return self.send(self._node, message)
+
     def ask(self, message: Message) -> Any:
         """Send to the node that this client is attached to, and wait for the answer."""
-        return self.send(self._node, message).result(ANSWER_SECONDS_MAX)
+        return self.send_any(message).result(ANSWER_SECONDS_MAX)
 
     def refresh(self, names: list[str] | None = None) -> None:
         """Ask about these topics, or all; those that are gone are forgotten."""

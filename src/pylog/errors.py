@@ -357,6 +357,10 @@ class BufferExhausted(RequestTimedOut):
     """The producer's buffer stayed full for `max_block_ms` (Kafka: BufferExhaustedException)."""
 
 
+class TransactionAborted(ProtocolError):
+    """The record was not sent: its transaction was aborted before (Kafka: TransactionAbortedException)."""
+
+
 class NoOffsetForPartition(ProtocolError):
     """A consumer has no position and `auto_offset_reset` is none (Kafka: NoOffsetForPartitionException)."""
 

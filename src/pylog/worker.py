@@ -28,7 +28,12 @@ class Worker:
     def wake(self) -> None:
         """Something may be due earlier than the thread knows. Cheap when it is not."""
         due = self._due()
-        if due is None or self._closed or (self._sleeps_until is not None and self._sleeps_until <= due):
+        if due is not None:
+            self.wake_by(due)
+
+    def wake_by(self, due: int) -> None:
+        """Something is due then. Cheap when the thread is awake by that time anyway."""
+        if self._closed or (self._sleeps_until is not None and self._sleeps_until <= due):
             return
         with self._changed:
             if self._thread is None and not self._closed:

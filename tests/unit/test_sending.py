@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 import pylog
 from pylog.future import Future, completed
 from pylog.kernel import HEADER_BYTES, MAX_TIMESTAMP, check_fields, record_size_bound
-from pylog.message import ClusterMetadata, Metadata, PartitionMetadata, Produced, ProducedPart, TopicMetadata
+from pylog.message import (
+    ClusterMetadata,
+    InitProducerId,
+    Metadata,
+    PartitionMetadata,
+    Produced,
+    ProducedPart,
+    ProducerIdGiven,
+    TopicMetadata,
+)
 from pylog.partitioner import partition_for_key
 from pylog.producer import WAITING_MAX, Producer
 from pylog.record import TopicPartition
@@ -219,6 +228,8 @@ def test_few_batches_wait_while_one_is_shipped(hasty: None) -> None:
         if isinstance(message, Metadata):
             partitions = [PartitionMetadata(0, NODE, 0, [NODE], [NODE])]
             return completed(ClusterMetadata([TopicMetadata("t", partitions=partitions)]))
+        if isinstance(message, InitProducerId):
+            return completed(ProducerIdGiven(None, 7, 0))
         waiting.append(sending._accumulator.ready(TopicPartition("t", 0)))
         return completed(Produced([ProducedPart("t", 0, None, 0, message.parts[0].batch.count)]))
 

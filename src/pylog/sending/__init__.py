@@ -21,9 +21,29 @@ import importlib
 import logging
 
 from pylog import kernel
-from pylog.sending.pure import Delivery, OpenBatches, ProducerBatch, RecordFuture, Route, Sender, StickyPartitioner
+from pylog.sending.pure import (
+    Delivery,
+    OnDelivery,
+    OpenBatches,
+    Part,
+    ProducerBatch,
+    RecordFuture,
+    Route,
+    Sender,
+    StickyPartitioner,
+)
 
-__all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordFuture", "Route", "Sender", "StickyPartitioner"]
+__all__ = [
+    "Delivery",
+    "OnDelivery",
+    "OpenBatches",
+    "Part",
+    "ProducerBatch",
+    "RecordFuture",
+    "Route",
+    "Sender",
+    "StickyPartitioner",
+]
 
 if kernel.NAME == "compiled":
     try:

@@ -25,6 +25,8 @@ from pylog.clock import SystemClock
 from pylog.future import Future
 from pylog.kernel.format import HEADER_BYTES
 from pylog.record import RecordMetadata
+from pylog.sending.pure import Delivery as PureDelivery
+from pylog.sending.pure import OnDelivery, Part, call_back
 
 cdef enum:
     RECORD_MOST = 48  # what a record takes beside its bytes, whatever its numbers
@@ -42,6 +44,7 @@ cdef class Delivery:
     cdef readonly object topic
     cdef readonly object partition
     cdef public object carrier  # what the answer comes with, while the batch is on its way
+    cdef readonly list parts  # the answers to its parts, in order, where the batch was too large to be sent as one
     cdef bint done
     cdef int64_t base_offset
     cdef object log_append_time
@@ -53,6 +56,9 @@ cdef class Delivery:
         self.topic = topic
         self.partition = partition
         self.callbacks = []
+        self.parts = []
+
+    part_of = PureDelivery.part_of
 
     def future(self, Py_ssize_t index, int64_t timestamp):
         """The future of the record that is number `index` of the batch; `timestamp` is the record's own, in ms."""
@@ -64,6 +70,11 @@ cdef class Delivery:
         Raises RuntimeError when there is an answer already.
         """
         self.settle(base_offset, log_append_time, None, None)
+
+    def complete_parts(self, list parts not None):
+        """Answer the futures of each part, in order. Raises RuntimeError when there is an answer already."""
+        self.parts = parts
+        self.settle(-1, None, None, None)
 
     def fail(self, error):
         """Answer all futures of the batch with `error`. Raises RuntimeError when there is an answer already."""
@@ -143,12 +154,16 @@ cdef class RecordFuture:
 
     def _get(self):
         cdef Delivery delivery = self.delivery
-        offset = delivery.base_offset + self.index if delivery.base_offset >= 0 else -1
-        timestamp = self.timestamp if delivery.log_append_time is None else delivery.log_append_time
+        first, base_offset, log_append_time = 0, delivery.base_offset, delivery.log_append_time
+        if delivery.parts:
+            first, base_offset, log_append_time, _ = delivery.part_of(self.index)
+        offset = base_offset + self.index - first if base_offset >= 0 else -1
+        timestamp = self.timestamp if log_append_time is None else log_append_time
         return RecordMetadata(delivery.topic, delivery.partition, offset, timestamp)
 
     def _get_error(self):
-        return self.delivery.error
+        cdef Delivery delivery = self.delivery
+        return delivery.part_of(self.index).error if delivery.parts else delivery.error
 
     def _origin(self):
         return self.delivery.traceback
@@ -288,13 +303,16 @@ cdef class Sender:
         self.record_bytes_max = record_bytes_max
         self.buffer_memory = buffer_memory
 
-    def send(self, topic, value, key=None, *, partition=None, timestamp_ms=None, headers=()):
+    def send(self, topic, value, key=None, *, partition=None, timestamp_ms=None, headers=(), on_delivery=None):
         """Add a record to the batch of its partition; the future answers with where it landed, or with its error.
 
-        The partition is the one given, else the key's (murmur2, as a Java producer would), else a sticky one. A record
-        without timestamp gets the time of the call.
+        The partition is the one given, else what `partitioner` says: the key's (murmur2, as a Java producer would),
+        without a key a sticky one. A record without timestamp gets the time of the call. `on_delivery(metadata, error)`
+        is called when the future is done, one of the two being None, in whatever thread brings the answer; what it
+        raises is logged. In a callback `send` is allowed, but no call that waits.
         Raises: UnknownTopicOrPartition, RecordTooLarge (`max_request_size`, `buffer_memory`), BufferExhausted (the
-        buffer stayed full for `max_block_ms`), Closed, TypeError, ValueError.
+        buffer stayed full for `max_block_ms`), Closed, TypeError, ValueError; with transactions InvalidTxnState and
+        TransactionAbortable; after a fatal error that one; what a serializer or partitioner raises.
         """
         cdef RecordFuture future = None
         cdef int64_t timestamp
@@ -314,9 +332,11 @@ cdef class Sender:
                 timestamp = -1
             if timestamp >= 0 and not overflows:
                 future = self.joined(topic, <bytes>value, <bytes>key, partition, timestamp)
-        if future is not None:
-            return future
-        return self._send_any(topic, value, key, partition, timestamp_ms, headers)
+        if future is None:
+            future = self._send_any(topic, value, key, partition, timestamp_ms, headers)
+        if on_delivery is not None:
+            call_back(future, on_delivery)
+        return future
 
     cdef int64_t now_ms(self) except? -2:
         cdef timespec now

@@ -1,8 +1,10 @@
 """Sending in Python: the specification of the compiled one, and what runs where that cannot be had."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pylog.clock import Clock
 from pylog.future import Future
@@ -12,6 +14,18 @@ from pylog.record import RecordMetadata, TopicPartition
 
 __all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordFuture", "Route", "Sender", "StickyPartitioner"]
 
+OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
+
+
+def call_back(future: Future[RecordMetadata], on_delivery: OnDelivery) -> None:
+    """Let `on_delivery` be called with where the record landed, or with its error."""
+
+    def tell(done: Future[RecordMetadata]) -> None:
+        error = done.exception()
+        on_delivery(done.result() if error is None else None, error)
+
+    future.add_done_callback(tell)
+
 
 class Delivery(Future[tuple[int, int | None]]):
     """The answer for one batch of a partition: its base offset, and the time of the append under LogAppendTime (ms).
@@ -19,7 +33,7 @@ class Delivery(Future[tuple[int, int | None]]):
     The futures of a batch cost nothing when it is completed: what they answer is made when it is asked for.
     """
 
-    __slots__ = ("carrier", "partition", "topic")
+    __slots__ = ("carrier", "partition", "parts", "topic")
 
     def __init__(self, topic: str, partition: int) -> None:
         super().__init__()
@@ -29,6 +43,8 @@ class Delivery(Future[tuple[int, int | None]]):
         """What the answer comes with, while the batch is on its way: who waits for the one waits for the other. It has
         the records, which futures that are kept must not.
         """
+        self.parts: list[Part] = []
+        """The answers to its parts, in order, where the batch was too large to be sent as one."""
 
     def future(self, index: int, timestamp: int) -> Future[RecordMetadata]:
         """The future of the record that is number `index` of the batch; `timestamp` is the record's own, in ms."""
@@ -41,9 +57,18 @@ class Delivery(Future[tuple[int, int | None]]):
         """
         self._settle((base_offset, log_append_time), None)
 
+    def complete_parts(self, parts: "list[Part]") -> None:
+        """Answer the futures of each part, in order. Raises RuntimeError when there is an answer already."""
+        self.parts = parts
+        self._settle((-1, None), None)
+
     def fail(self, error: BaseException) -> None:
         """Answer all futures of the batch with `error`. Raises RuntimeError when there is an answer already."""
         self._settle(None, error)
+
+    def part_of(self, index: int) -> "Part":
+        """The part of a batch in parts that has the record with this number."""
+        return self.parts[bisect_right(self.parts, index, key=itemgetter(0)) - 1]
 
     def _settle(self, value: tuple[int, int | None] | None, error: BaseException | None) -> None:
         self.carrier = None
@@ -55,6 +80,15 @@ class Delivery(Future[tuple[int, int | None]]):
             carrier.exception(timeout)
         if not self._done:
             super()._wait(timeout)
+
+
+class Part(NamedTuple):
+    """The answer for the records of a batch from the one with number `first` on."""
+
+    first: int
+    base_offset: int = -1
+    log_append_time: int | None = None
+    error: BaseException | None = None
 
 
 class RecordFuture(Future[RecordMetadata]):
@@ -76,12 +110,17 @@ class RecordFuture(Future[RecordMetadata]):
     def _get(self) -> RecordMetadata:
         delivery = self._delivery
         base_offset, log_append_time = delivery._get()
-        offset = base_offset + self._index if base_offset >= 0 else -1
+        index = self._index
+        if delivery.parts:
+            first, base_offset, log_append_time, _ = delivery.part_of(index)
+            index -= first
+        offset = base_offset + index if base_offset >= 0 else -1
         timestamp = self._timestamp if log_append_time is None else log_append_time
         return RecordMetadata(delivery.topic, delivery.partition, offset, timestamp)
 
     def _get_error(self) -> BaseException | None:
-        return self._delivery._error
+        delivery = self._delivery
+        return delivery.part_of(self._index).error if delivery.parts else delivery._error
 
     def _origin(self) -> TracebackType | None:
         return self._delivery._traceback
@@ -164,15 +203,22 @@ class Sender:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Iterable[tuple[str, bytes | None]] = (),
+        on_delivery: OnDelivery | None = None,
     ) -> Future[RecordMetadata]:
         """Add a record to the batch of its partition; the future answers with where it landed, or with its error.
 
-        The partition is the one given, else the key's (murmur2, as a Java producer would), else a sticky one. A record
-        without timestamp gets the time of the call.
+        The partition is the one given, else what `partitioner` says: the key's (murmur2, as a Java producer would),
+        without a key a sticky one. A record without timestamp gets the time of the call. `on_delivery(metadata, error)`
+        is called when the future is done, one of the two being None, in whatever thread brings the answer; what it
+        raises is logged. In a callback `send` is allowed, but no call that waits.
         Raises: UnknownTopicOrPartition, RecordTooLarge (`max_request_size`, `buffer_memory`), BufferExhausted (the
-        buffer stayed full for `max_block_ms`), Closed, TypeError, ValueError.
+        buffer stayed full for `max_block_ms`), Closed, TypeError, ValueError; with transactions InvalidTxnState and
+        TransactionAbortable; after a fatal error that one; what a serializer or partitioner raises.
         """
-        return self._send_any(topic, value, key, partition, timestamp_ms, headers)
+        future = self._send_any(topic, value, key, partition, timestamp_ms, headers)
+        if on_delivery is not None:
+            call_back(future, on_delivery)
+        return future
 
     def _send_any(
         self,

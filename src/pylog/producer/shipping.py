@@ -1,0 +1,357 @@
+"""How batches leave a producer, and what is done when they are answered, or when nobody answers.
+
+The thread that fills a batch ships it; a thread of the producer's own exists for `linger_ms`, for what is sent again
+after a while, and for what is given up after `delivery_timeout_ms`. Without linger the first record of a batch ships
+it, and others may follow until it is asked for. Shipping a partition's batches happens under that partition's ship
+lock, so they keep their order. While one thread ships, the others go on, until so many batches wait that they have to
+wait too.
+
+What may go, what number it bears and what an answer means is for `dispatch`, which is asked under the producer's lock.
+Whoever brings an answer ships what may go because of it. Futures are answered, and callbacks run, without that lock.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pylog.accumulator import Accumulator
+from pylog.batch import Batch, encode, seal
+from pylog.clock import Clock
+from pylog.cluster import Cluster
+from pylog.compression import Codec
+from pylog.config import ProducerConfig
+from pylog.dispatch import Dispatch, ProducerEpoch, Shipment, Verdict, overdue
+from pylog.errors import PylogError, UnknownTopicOrPartition
+from pylog.future import Future, failed
+from pylog.message import InitProducerId, Produce, Produced, ProducedPart, ProducePart, ProducerIdGiven
+from pylog.record import TopicPartition
+from pylog.sending import Part, ProducerBatch, Sender
+from pylog.transacting import Transacting
+from pylog.transport import Transport
+from pylog.worker import Worker
+
+logger = logging.getLogger("pylog")
+
+WAITING_MAX = 4
+"""When so many batches of a partition wait for the thread that ships them, whoever filled the last one waits too."""
+
+
+class Load:
+    """What a shipment has: a batch, or the records of it from number `first` on."""
+
+    __slots__ = ("batch", "first", "parts", "sealed")
+
+    def __init__(self, batch: ProducerBatch) -> None:
+        self.batch = batch
+        self.sealed: Batch | None = None
+        self.first = 0
+        self.parts: Parts | None = None
+
+
+class Parts:
+    """The answers to the parts of a batch that was too large, until all are there."""
+
+    __slots__ = ("answers", "records_left")
+
+    def __init__(self, records: int) -> None:
+        self.records_left = records
+        self.answers: list[Part] = []
+
+
+class Shipping(Sender):
+    """The half of a producer that begins where a record is in a batch."""
+
+    def __init__(self, transport: Transport, node: int, config: ProducerConfig, clock: Clock, *, direct: bool) -> None:
+        self.config = config
+        self._clock = clock
+        self._cluster = Cluster(transport, node, config.client_id)
+        self._codec = Codec.parse(config.compression_type)
+        levels = {
+            Codec.GZIP: config.compression_gzip_level,
+            Codec.LZ4: config.compression_lz4_level,
+            Codec.ZSTD: config.compression_zstd_level,
+        }
+        self._level = levels.get(self._codec)
+        self._accumulator = Accumulator(batch_size=config.batch_size, linger_ms=config.linger_ms, direct=direct)
+        self._record_bytes_max = min(config.max_request_size, config.buffer_memory)
+        super().__init__(self._accumulator, clock, self._record_bytes_max, config.buffer_memory)
+        name = config.transactional_id
+        self._transacting = Transacting(name, config.transaction_timeout_ms) if name is not None else None
+        self._dispatch = Dispatch(
+            idempotent=config.enable_idempotence,
+            transactional=self._transacting is not None,
+            in_flight_max=config.max_in_flight_requests_per_connection,
+            retries=config.retries,
+            backoff_ms=config.retry_backoff_ms,
+            backoff_max_ms=config.retry_backoff_max_ms,
+        )
+        self._lock = threading.Lock()
+        self._freed = threading.Condition(self._lock)
+        self._ship_locks: dict[TopicPartition, threading.Lock] = {}
+        self._shippers: dict[TopicPartition, int] = {}
+        self._answering = threading.local()
+        self._worker = Worker("pylog-producer", clock, self._next_due, self._do_due)
+        self._fatal: BaseException | None = None
+
+    # --- leaving ---------------------------------------------------------------------------------------------------
+
+    def _ship(self, key: TopicPartition, *, patient: bool | None = None) -> None:
+        """Send what may go of a partition, in order, unless another thread is at it: wait for that one if `patient`
+        (None: if many wait).
+        """
+        if self._dispatch.lacks_id:
+            self._ask_id()
+        me = threading.get_ident()
+        ship_lock = self._ship_locks.get(key)
+        if ship_lock is None:
+            ship_lock = self._ship_locks.setdefault(key, threading.Lock())
+        # Whoever has the lock looks again after letting go of it: what came meanwhile is not forgotten.
+        while waiting := self._sendable(key):
+            if self._shippers.get(key) == me:
+                # A callback of a batch that is being shipped has sent more: the loop below, which it was called from,
+                # goes on with that.
+                return
+            if not ship_lock.acquire(blocking=waiting >= WAITING_MAX if patient is None else patient):
+                return
+            self._shippers[key] = me
+            try:
+                while (shipment := self._take(key)) is not None:
+                    self._send(shipment)
+            finally:
+                del self._shippers[key]
+                ship_lock.release()
+
+    def _sendable(self, key: TopicPartition) -> int:
+        """How many batches of a partition wait, if one of them may go now."""
+        with self._lock:
+            if self._dispatch.next_again(key, self._clock.tick_ms(), peek=True) is not None:
+                return 1
+            waiting = self._accumulator.ready(key)
+            return waiting if waiting and self._dispatch.may_take(key) else 0
+
+    def _take(self, key: TopicPartition) -> Shipment | None:
+        with self._lock:
+            shipment = self._dispatch.next_again(key, self._clock.tick_ms())
+            if shipment is None and self._dispatch.may_take(key):
+                batch = self._accumulator.take(key)
+                if batch is not None:
+                    shipment = self._shipment(batch)
+                    self._dispatch.take(shipment)
+            return shipment
+
+    def _shipment(self, batch: ProducerBatch) -> Shipment:
+        deadline = self._accumulator.created_ms(batch) + self.config.delivery_timeout_ms
+        return Shipment(batch.key, Load(batch), deadline)
+
+    def _ship_all(self) -> None:
+        with self._lock:
+            keys = {*self._accumulator.ready_keys(), *self._dispatch.due(self._clock.tick_ms())}
+        for key in keys:
+            self._ship(key, patient=False)
+
+    def _send(self, shipment: Shipment) -> None:
+        key, load = shipment.key, shipment.load
+        try:
+            topic_id = self._cluster.topic(key.topic).id
+            leader = self._cluster.leader(key)
+            part = ProducePart(key.topic, key.partition, self._sealed(shipment), topic_id)
+            message = Produce([part], self.config.acks, self.config.request_timeout_ms, self.config.transactional_id)
+            answer: Future[Produced] = self._cluster.send(leader, message)
+        except BaseException as error:
+            self._conclude(shipment, error, None)
+            if not isinstance(error, Exception):
+                raise
+            # An error is for the futures: this thread may be the producer's, or another sender's.
+            return
+        if load.parts is None:
+            load.batch.delivery.carrier = answer
+        answer.add_done_callback(lambda done: self._answered(shipment, done))
+        if not answer.done():
+            self._worker.wake_by(shipment.deadline_ms)
+
+    def _sealed(self, shipment: Shipment) -> Batch | Callable[[], Batch]:
+        """The bytes; a batch that is open is closed when it leaves, by whoever carries it."""
+        sealed: Batch | None = shipment.load.sealed
+        if sealed is None:
+            late = self._accumulator.is_open(shipment.load.batch)
+            return (lambda: self._seal(shipment)) if late else self._seal(shipment)
+        numbers = (*shipment.producer, shipment.sequence)
+        if (sealed.producer_id, sealed.producer_epoch, sealed.base_sequence) != numbers:
+            sealed.stamp_producer(*numbers)
+        return sealed
+
+    def _seal(self, shipment: Shipment) -> Batch:
+        load: Load = shipment.load
+        with self._lock:
+            self._dispatch.number(shipment, self._close)
+        if load.sealed is None:
+            load.sealed = seal(
+                load.batch.close(), codec=self._codec, level=self._level, producer_id=shipment.producer.producer_id,
+                producer_epoch=shipment.producer.epoch, base_sequence=shipment.sequence,
+                transactional=self._transacting is not None,
+            )  # fmt: skip
+        return load.sealed
+
+    def _close(self, shipment: Shipment) -> int:
+        batch: ProducerBatch = shipment.load.batch
+        self._accumulator.close(batch)
+        return batch.count
+
+    # --- coming back -----------------------------------------------------------------------------------------------
+
+    def _answered(self, shipment: Shipment, answer: Future[Produced]) -> None:
+        error = answer.exception()
+        part = answer.result().parts[0] if error is None else None
+        self._conclude(shipment, error if part is None else part.error, part)
+
+    def _conclude(self, shipment: Shipment, error: BaseException | None, part: ProducedPart | None) -> None:
+        """An answer has come, or what kept a batch from leaving."""
+        key, batch = shipment.key, shipment.load.batch
+        if isinstance(error, PylogError):
+            self._cluster.heard(key, error)
+        # The list of topics says itself that there is none such: that is no passing trouble of a node.
+        final = part is None and isinstance(error, UnknownTopicOrPartition)
+        with self._lock:
+            if error is not None:
+                # What refused it may not have looked at it.
+                self._accumulator.close(batch)
+            verdict = self._dispatch.answered(shipment, error, self._clock.tick_ms(), final=final)
+        if verdict is Verdict.DELIVERED:
+            known = part is not None and error is None
+            offset, time = (part.base_offset, part.log_append_time) if part is not None and known else (-1, None)
+            self._tell(shipment, Part(shipment.load.first, offset, time))
+        elif verdict is Verdict.SPLIT:
+            self._split(shipment)
+        elif verdict is Verdict.AGAIN:
+            batch.delivery.carrier = None
+        self._tell_failed()
+        self._ship(key, patient=False)
+        if verdict is Verdict.AGAIN:
+            self._worker.wake()
+
+    def _split(self, shipment: Shipment) -> None:
+        """Make two of a batch that is too large for its topic."""
+        load: Load = shipment.load
+        assert load.sealed is not None, "a node has seen it"
+        records = load.sealed.records(*shipment.key)
+        half = len(records) // 2
+        parts = load.parts or Parts(len(records))
+        loads = []
+        for first, some in ((0, records[:half]), (half, records[half:])):
+            one = Load(load.batch)
+            one.first, one.parts = load.first + first, parts
+            one.sealed = encode(
+                some, now_ms=-1, codec=self._codec, level=self._level, transactional=self._transacting is not None
+            )
+            loads.append(one)
+        load.batch.delivery.carrier = None
+        with self._lock:
+            self._dispatch.split(shipment, half, (loads[0], loads[1]))
+
+    def _tell_failed(self, also: Sequence[Shipment] = ()) -> None:
+        """Answer the futures of what has failed; a transaction it belonged to has failed, and all that waits for it."""
+        with self._lock:
+            lost = [*self._dispatch.failed(), *also]
+            if lost and self._transacting is not None:
+                self._transacting.batch_failed(lost[0].error or PylogError("a batch failed"))
+                if self._transacting.error is not None:
+                    lost += self._give_up(self._transacting.error)
+        for shipment in lost:
+            self._tell(shipment, Part(shipment.load.first, error=shipment.error))
+
+    def _give_up(self, error: BaseException, *, in_flight: bool = False) -> list[Shipment]:
+        """With the lock held: take back what was not sent, and what is `in_flight`, if so wanted: it fails."""
+        self._accumulator.hide()
+        queued = [self._shipment(batch) for batch in self._accumulator.drop()]
+        for shipment in queued:
+            shipment.error = error
+        self._dispatch.give_up(error, in_flight=in_flight)
+        return self._dispatch.failed() + queued
+
+    def _tell(self, shipment: Shipment, answer: Part) -> None:
+        """Answer the futures of a shipment; those of a batch in parts when it is the last of them."""
+        batch, parts = shipment.load.batch, shipment.load.parts
+        with self._lock:
+            if answer.error is not None:
+                # Nothing is added to what has failed.
+                self._accumulator.close(batch)
+            if parts is not None:
+                parts.answers.append(answer)
+                parts.records_left -= shipment.count
+                if parts.records_left:
+                    return
+        outer = getattr(self._answering, "depth", 0)
+        self._answering.depth = outer + 1
+        try:
+            if parts is not None:
+                batch.delivery.complete_parts(sorted(parts.answers, key=lambda one: one.first))
+            elif answer.error is not None:
+                batch.delivery.fail(answer.error)
+            else:
+                batch.delivery.complete(answer.base_offset, answer.log_append_time)
+        except Exception:
+            # A callback of the user's. It runs in whatever thread brought the answer, which has others to bring
+            # (Kafka logs it too).
+            logger.exception("a callback of a record of %s-%d raised", *batch.key)
+        finally:
+            self._answering.depth = outer
+            with self._lock:
+                self._accumulator.release(batch)
+                self._freed.notify_all()
+
+    # --- the producer id -------------------------------------------------------------------------------------------
+
+    def _ask_id(self) -> None:
+        """Ask for a producer id, unless that was done: what waits is sent when it is there."""
+        with self._lock:
+            if not self._dispatch.ask_id(self._clock.tick_ms()):
+                return
+        answer: Future[Any]
+        try:
+            answer = self._cluster.send_any(InitProducerId())
+        except Exception as error:  # noqa: BLE001
+            answer = failed(error)
+        answer.add_done_callback(self._identified)
+
+    def _identified(self, answer: Future[ProducerIdGiven]) -> None:
+        error = answer.exception()
+        given = answer.result() if error is None else None
+        lost: list[Shipment] = []
+        with self._lock:
+            if given is not None and given.error is None:
+                self._dispatch.identify(ProducerEpoch(given.producer_id, given.producer_epoch))
+            else:
+                refused = error or (given.error if given is not None else None) or PylogError("no answer")
+                if not self._dispatch.id_refused(refused, self._clock.tick_ms()):
+                    self._fatal = refused
+                    lost = self._give_up(refused)
+        self._tell_failed(lost)
+        self._ship_all()
+        self._worker.wake()
+
+    # --- time ------------------------------------------------------------------------------------------------------
+
+    def _next_due(self) -> int | None:
+        with self._lock:
+            oldest = self._accumulator.oldest_ms
+            expiry = None if oldest is None else oldest + self.config.delivery_timeout_ms
+            times = (self._accumulator.next_due_ms, self._dispatch.due_ms, expiry)
+            return min((time for time in times if time is not None), default=None)
+
+    def _do_due(self) -> None:
+        now = self._clock.tick_ms()
+        with self._lock:
+            ready = self._accumulator.close_due(now)
+            self._dispatch.expire(now)
+            late = [self._shipment(batch) for batch in self._accumulator.drop(now - self.config.delivery_timeout_ms)]
+            again = self._dispatch.due(now)
+        for shipment in late:
+            shipment.error = overdue(shipment.key, in_flight=False)
+        self._tell_failed(late)
+        if self._dispatch.lacks_id:
+            self._ask_id()
+        for key in ready:
+            self._ship(key)
+        for key in again:
+            self._ship(key, patient=True)
