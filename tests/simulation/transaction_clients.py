@@ -78,7 +78,11 @@ class Clients(World):
             starts = isinstance(message, InitProducerId)
             below = identity < self.floors[name] or (not starts and identity in self.fenced[name])
             done = isinstance(message, EndTxn) and self.is_done(name, identity, message.committed)
+            before = self.states.get(name)
             self.receive(message, lambda answer: self.answer(name, message, identity, (below, done), answer, answered))
+            after = self.states.get(name)
+            aborts = before is not None and before.state is State.ONGOING and before is not after
+            require(not (below and aborts) or identity == NOBODY, f"{identity} of {name} is fenced, and aborts another")
 
         if not self.fails(self.rates.drop):
             self.after(self.latency(), arrive)

@@ -53,6 +53,36 @@ def test_an_open_transaction_is_aborted_first_and_its_producer_fenced() -> None:
     assert isinstance(desk.end(50, 4, committed=True).error, ProducerFenced)
 
 
+@pytest.mark.parametrize("epoch", [3, 5])
+def test_an_elder_that_says_what_it_has_aborts_nothing(epoch: int) -> None:
+    desk = Desk(known(State.ONGOING))
+    assert isinstance(desk.init(50, epoch).error, ProducerFenced)
+    assert desk.state is State.ONGOING
+
+
+def test_who_says_the_current_epoch_aborts_its_own_transaction() -> None:
+    desk = Desk(known(State.ONGOING))
+    assert isinstance(desk.init(50, 4).error, ConcurrentTransactions)
+    desk.marked()
+    assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
+
+
+def test_a_repetition_that_comes_late_does_not_abort_what_was_begun_since() -> None:
+    desk = Desk(known(State.EMPTY))
+    desk.init(50, 4)
+    desk.join(50, 5, P0)
+    assert isinstance(desk.init(50, 4).error, ProducerFenced)
+    assert desk.state is State.ONGOING
+
+
+def test_who_was_given_another_producer_id_waits_until_that_is_known() -> None:
+    desk = Desk(known(State.ONGOING, EPOCH_LAST))
+    ended = desk.end(50, EPOCH_LAST, committed=True)
+    assert isinstance(desk.init(ended.producer_id, ended.producer_epoch).error, ConcurrentTransactions)
+    desk.marked()
+    assert desk.init(ended.producer_id, ended.producer_epoch) == ProducerIdGiven(None, 1001, 1)
+
+
 @pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_ABORT])
 def test_used_up_epochs_give_another_producer_id(state: State) -> None:
     desk = Desk(known(state, EPOCH_LAST))

@@ -50,32 +50,29 @@ def init(
 ) -> Step | ProtocolError:
     """A producer starts, or starts again: it gets a higher epoch, and the elders have none that is valid any more.
 
-    Where a transaction is open, it is aborted first; the producer has to ask again. Raises what `new_producer_id` does.
+    Where a transaction is open, it is aborted first; the producer has to ask again. Who says which epoch it has aborts
+    its own alone: with Kafka also an elder that asks for a higher epoch aborts what its successor does.
+    Raises what `new_producer_id` does.
     """
-    name = message.transactional_id
+    name, epoch, timeout_ms = message.transactional_id, message.producer_epoch, message.transaction_timeout_ms
     expects = message.producer_id != NO_PRODUCER_ID
-    if expects and not _may_be(known, message.producer_id, message.producer_epoch):
-        return ProducerFenced(f"{name}: producer id {message.producer_id} was replaced by {known.producer_id}")
+    current = (message.producer_id, epoch) == (known.producer_id, known.producer_epoch)
     if known.state.is_prepared:
         return in_progress(name)
+    if expects and not current:
+        if known.state is State.ONGOING or epoch != last_epoch or not _may_be(known, message):
+            return _fenced(name, epoch, known)
+        return Step((known.initialised(known.producer_id, known.producer_epoch, timeout_ms, wall_ms),))
     if known.state is State.ONGOING:
         return fence(known, new_producer_id, wall_ms)
-    timeout_ms = message.transaction_timeout_ms
-    if known.is_exhausted and (not expects or message.producer_epoch == known.producer_epoch):
-        fresh = known.initialised(new_producer_id(), 0, timeout_ms, wall_ms)
-        return Step((fresh,), known.producer_epoch if expects else NO_EPOCH)
-    if not expects or message.producer_epoch == known.producer_epoch:
-        raised = known.initialised(known.producer_id, known.producer_epoch + 1, timeout_ms, wall_ms)
-        return Step((raised,), known.producer_epoch if expects else NO_EPOCH)
-    if message.producer_epoch == last_epoch:
-        return Step((known.initialised(known.producer_id, known.producer_epoch, timeout_ms, wall_ms),))
-    return _fenced(name, message.producer_epoch, known)
+    given = (new_producer_id(), 0) if known.is_exhausted else (known.producer_id, known.producer_epoch + 1)
+    return Step((known.initialised(*given, timeout_ms, wall_ms),), epoch)
 
 
-def _may_be(known: Transaction, producer_id: int, producer_epoch: int) -> bool:
-    """Whether a producer that says it has these may be the one that is known, or was it until its epochs were used."""
-    replaced = producer_id == known.previous_producer_id and producer_epoch >= EPOCH_LAST
-    return producer_id == known.producer_id or replaced
+def _may_be(known: Transaction, message: InitProducerId) -> bool:
+    """Whether its producer id is the one that is known, or was it until its epochs were used up."""
+    replaced = message.producer_id == known.previous_producer_id and message.producer_epoch >= EPOCH_LAST
+    return message.producer_id == known.producer_id or replaced
 
 
 def fence(known: Transaction, new_producer_id: NewProducerId, wall_ms: int) -> Step:
@@ -163,7 +160,7 @@ def _other_id(name: str, producer_id: int, known: Transaction) -> ProtocolError:
 
 def _fenced(name: str | None, epoch: int, known: Transaction) -> ProtocolError:
     return ProducerFenced(
-        f"{name}: epoch {epoch} of producer id {known.producer_id} is not the current one, {known.producer_epoch}: "
+        f"{name}: epoch {epoch} is not the current one, {known.producer_epoch} of producer id {known.producer_id}: "
         "another producer with this transactional id took over, or the transaction took too long"
     )
 
