@@ -7,7 +7,8 @@ over, and of its own `Append` when that is in the log. So its state is the repla
 Waiting members and deadlines are not in the log; they are gone with the process anyway.
 
 A host carries effects out in their order. What stands behind an `Append` is not done before its records are as safe
-as the log promises, and not at all where the append failed: the machine hears of that by `append_failed`.
+as the log promises, and not at all where the append failed: the machine hears of that by `append_failed`. An answer to
+a later event stands behind it, too: it may tell of what was replayed, and a crash must not make it untrue.
 """
 
 from collections.abc import Callable, Mapping
