@@ -26,6 +26,7 @@ from pylog.config import NodeConfig
 from pylog.effects import Coordinator, TopicInfo, WriteMarkers
 from pylog.errors import (
     InvalidTxnState,
+    KafkaStorage,
     NotCoordinator,
     NotLeaderOrFollower,
     OperationNotAttempted,
@@ -339,17 +340,22 @@ class Coordinating:
             raise error
         return guard
 
-    def _write_markers(self, shard: Shard, effect: WriteMarkers) -> None:
-        machine = shard.machine
+    def _write_markers(self, shard: Shard, effect: WriteMarkers, unsafe: BaseException | None) -> None:
+        """End a transaction in its partitions, unless what decides that is not safe (`unsafe` says why); its
+        coordinator hears how it went.
+        """
+        machine, markers = shard.machine, effect.markers
         assert isinstance(machine, TransactionCoordinator), "nobody else ends transactions"
-        written = self._markers_written(effect.markers)
-        written.add_done_callback(
-            lambda done: shard.hear(
-                lambda now: machine.markers_written(
-                    effect.transactional_id, effect.markers.producer_epoch, done.result(), now
-                )
-            )
-        )
+
+        def hear(errors: Mapping[TopicPartition, PylogError | None]) -> None:
+            name, epoch = effect.transactional_id, markers.producer_epoch
+            shard.hear(lambda now: machine.markers_written(name, epoch, errors, now))
+
+        if unsafe is not None:
+            error = KafkaStorage(f"the decision is not durable: {unsafe}")
+            hear(dict.fromkeys(markers.partitions, error))
+        else:
+            self._markers_written(markers).add_done_callback(lambda done: hear(done.result()))
 
     def _markers_written(self, markers: TxnMarkers) -> Future[Mapping[TopicPartition, PylogError | None]]:
         errors: dict[TopicPartition, PylogError | None] = {}
@@ -385,7 +391,12 @@ class Coordinating:
 
     def _list_transactions(self, message: ListTransactions, session: Session) -> Future[ListedTransactions]:
         answers = [self._handled(shard, message, session) for shard in self._kept(TRANSACTIONS)]
-        return _all(answers, lambda parts: ListedTransactions([one for part in parts for one in part.transactions]))
+
+        def listed(parts: list[ListedTransactions]) -> ListedTransactions:
+            errors = [part.error for part in parts if part.error is not None]
+            return ListedTransactions([one for part in parts for one in part.transactions], *errors[:1])
+
+        return _all(answers, listed)
 
     def _describe_transactions(self, message: DescribeTransactions, session: Session) -> Future[DescribedTransactions]:
         answers = [

@@ -43,7 +43,7 @@ class Shard:
 
     def __init__(
         self, leader: Leader, machine: Coordinator, clock: Clock, producing: Producing,
-        write_markers: Callable[["Shard", WriteMarkers], None],
+        write_markers: Callable[["Shard", WriteMarkers, BaseException | None], None],
     ) -> None:  # fmt: skip
         self.leader = leader
         self.machine = machine
@@ -150,8 +150,8 @@ class Shard:
         error = safe.exception() or safe.result().parts[0].error
         for effect in outgoing:
             if isinstance(effect, WriteMarkers):
-                if error is None:
-                    self._write_markers(self, effect)
+                # Not before what decides it is safe; the machine hears that, and tries again.
+                self._write_markers(self, effect, error)
                 continue
             future = self._waiting.pop(effect.ticket, None)
             if future is None:
