@@ -61,6 +61,7 @@ class GroupHost:
         self.ids = 0
         self.coordinator = self.fresh()
         self.shadow = self.fresh()
+        self.carry_out(self.coordinator.take_over(self.now))
 
     def fresh(self) -> GroupCoordinator:
         return type(self).make(

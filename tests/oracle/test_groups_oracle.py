@@ -1,4 +1,4 @@
-"""Our group coordinator on what Kafka's wrote: records byte for byte, and whole partitions of `__consumer_offsets`."""
+"""Our group coordinator on what Kafka's wrote: records byte for byte, and partitions of `__consumer_offsets`."""
 
 import base64
 import gzip

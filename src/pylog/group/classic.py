@@ -332,8 +332,7 @@ class ClassicGroup:
             self.refresh(member, out)
             member.is_new = False
             self._unsynced.add(member.member_id)
-        generation = self.generation
-        self._due("sync", self.roster.rebalance_timeout_ms, lambda out: self._sync_over(generation, out), out)
+        self._due("sync", self.roster.rebalance_timeout_ms, self._sync_over, out)
 
     def joined(self, member: Member) -> JoinedGroup:
         """The answer to a member that is in the generation at hand."""
@@ -372,10 +371,10 @@ class ClassicGroup:
         self._unsynced.clear()
         self._cancel("sync")
 
-    def _sync_over(self, generation: int, out: Outbox) -> None:
+    def _sync_over(self, out: Outbox) -> None:
         """Members that never asked for their assignment are out."""
-        if generation != self.generation or self.state not in (State.COMPLETING, State.STABLE) or not self._unsynced:
-            return
+        if not self._unsynced:
+            return  # a static one that had not is another by now
         for member_id in list(self._unsynced):
             member = self.roster.members[member_id]
             self.drop(member, out, UnknownMemberId(f"{member_id!r} did not sync in time: join again"))
@@ -390,12 +389,9 @@ class ClassicGroup:
                 answers.append(Answer(member.sync, SyncedGroup(None, self.protocol_type, self.protocol, assigned)))
                 self.refresh(member, out)
 
-        generation = self.generation
-
         def failed(error: PylogError, out: Outbox) -> None:
-            if self.state is State.COMPLETING and self.generation == generation:
-                self._reset(out, not_stored(error))
-                self.prepare(out)
+            self._reset(out, not_stored(error))
+            self.prepare(out)
 
         self.store(out, assignments, answers, failed)
 
@@ -413,11 +409,6 @@ class ClassicGroup:
     def uses_consumer_protocol(self) -> bool:
         """Whether its members are consumers."""
         return self.protocol_type == CONSUMER_PROTOCOL
-
-    @property
-    def has_anybody(self) -> bool:
-        """Whether there is a member, or one on its way."""
-        return bool(self.roster.members or self.roster.pending)
 
     @property
     def is_empty(self) -> bool:

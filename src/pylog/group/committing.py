@@ -138,8 +138,6 @@ class Committing:
         try:
             if group is not None:
                 group.check_fetch(message)
-        except GroupIdNotFound:
-            group = None
         except ProtocolError as error:
             out.answer(ticket, OffsetsFetched(error))
             return

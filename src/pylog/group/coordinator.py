@@ -126,8 +126,7 @@ class GroupCoordinator:
         """Begin where the log ends: members have a session's time to be heard of, lost ones have none."""
         out = Outbox(now)
         for group in self._groups.values():
-            if isinstance(group, ClassicGroup):
-                group.load(out, self._is_lost)
+            group.load(out, self._is_lost)
         self._look_again(out)
         return out.effects()
 

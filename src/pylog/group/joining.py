@@ -181,8 +181,7 @@ def _keep_assignment(group: ClassicGroup, old: Member, member: Member, ticket: i
     answer.skip_assignment = leads
 
     def failed(error: PylogError, out: Outbox) -> None:
-        if group.roster.members.get(member.member_id) is member:
-            group.replace_static(member, old, out)
+        group.replace_static(member, old, out)
         out.answer(ticket, JoinedGroup(not_stored(error), group.generation))
 
     assignments = {one.member_id: one.assignment for one in group.roster.members.values()}

@@ -8,7 +8,6 @@ Each replayed record gets a place, one higher than the one before. Places are no
 the same order, and nothing else is asked of them.
 """
 
-from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from pylog.group.records import Committed, OffsetChange
@@ -61,21 +60,18 @@ class Offsets:
         if not producers:
             del self._open[group_id]
 
-    def replay_marker(self, producer_id: int, *, committed: bool) -> list[str]:
-        """End a producer's transaction; the groups that have an offset more are returned."""
+    def replay_marker(self, producer_id: int, *, committed: bool) -> None:
+        """End a producer's transaction."""
         ended = self._pending.pop(producer_id, {})
-        changed = []
         for group_id, partitions in ended.items():
             self._close(group_id, producer_id)
             if not committed:
                 continue
-            changed.append(group_id)
             known = self._committed.setdefault(group_id, {})
             for partition, placed in partitions.items():
                 before = known.get(partition)
                 if before is None or before.place < placed.place:
                     known[partition] = placed
-        return changed
 
     def of(self, group_id: str) -> dict[TopicPartition, Committed]:
         """What the group has committed; {} where that is nothing."""
@@ -100,13 +96,3 @@ class Offsets:
         for producer_id in self._open.get(group_id, ()):
             found |= dict.fromkeys(self._pending[producer_id][group_id])
         return list(found)
-
-    def groups(self) -> set[str]:
-        """All groups that have an offset, committed or pending."""
-        return self._committed.keys() | self._open.keys()
-
-    def pending(self) -> Iterator[tuple[int, str, Mapping[TopicPartition, Committed]]]:
-        """(producer id, group, offsets) of the open transactions."""
-        for producer_id, groups in self._pending.items():
-            for group_id, partitions in groups.items():
-                yield producer_id, group_id, {at: placed.committed for at, placed in partitions.items()}

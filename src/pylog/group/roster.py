@@ -101,15 +101,13 @@ class Roster:
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
 
-    def replace(self, old_id: str, new: Member) -> Member:
-        """A static member came back under another id: it leads where it did. The old one is returned."""
-        old = self.members[old_id]
+    def replace(self, old_id: str, new: Member) -> None:
+        """A static member came back under another id: it leads where it did."""
         led = self.leader == old_id
         self.remove(old_id)
         self.add(new)
         if led:
             self.leader = new.member_id
-        return old
 
     def change_protocols(self, member: Member, protocols: list[tuple[str, bytes]]) -> None:
         """A member says anew what it speaks."""
@@ -147,14 +145,10 @@ class Roster:
 
     def elect_joined_leader(self) -> bool:
         """Have a leader that has joined; False where nobody has."""
-        if self.leader is None:
-            return False
-        if self.members[self.leader].join is None:
-            joined = self.joined()
-            if not joined:
-                return False
-            self.leader = joined[0].member_id
-        return True
+        joined = [member.member_id for member in self.joined()]
+        if joined and self.leader not in joined:
+            self.leader = joined[0]
+        return bool(joined)
 
     def supports_any(self, names: Iterable[str]) -> bool:
         """Whether all members speak one of these protocols."""

@@ -1,0 +1,520 @@
+"""Offsets: who may commit them, what a fetch shows, what is deleted and what expires; and groups as a whole."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from group_host import Ended, GroupHost, Logged
+from pylog.config import NodeConfig
+from pylog.effects import LogRecord, Stamp
+from pylog.errors import (
+    CoordinatorNotAvailable,
+    CorruptBatch,
+    DiskFull,
+    FencedInstanceId,
+    GroupIdNotFound,
+    GroupNotEmpty,
+    GroupSubscribedToTopic,
+    IllegalGeneration,
+    InvalidGroupId,
+    InvalidProducerEpoch,
+    InvalidRequest,
+    NotCoordinator,
+    NotEnoughReplicas,
+    OffsetMetadataTooLarge,
+    PylogError,
+    RebalanceInProgress,
+    UnknownMemberId,
+    UnstableOffsetCommit,
+    UnsupportedFormat,
+    UnsupportedVersion,
+)
+from pylog.group.coordinator import TOMBSTONES_AT_ONCE, GroupCoordinator
+from pylog.group.records import Committed, OffsetChange, decode, offset_record
+from pylog.message import (
+    ConsumerGroupHeartbeat,
+    DeleteGroups,
+    DescribeGroups,
+    Heartbeat,
+    JoinedGroup,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    ListGroups,
+    OffsetCommit,
+    OffsetCommitPart,
+    OffsetDelete,
+    OffsetFetch,
+    SyncGroup,
+    TxnOffsetCommit,
+)
+from pylog.record import TopicPartition
+from pylog.schema import message as schema
+
+AT = TopicPartition("t", 0)
+OTHER = TopicPartition("u", 1)
+STAMP = Stamp(7, 0)
+DAY_MS = 86_400_000
+READS_T = bytes(2) + schema("ConsumerProtocolSubscription").encode(0, {"topics": ["t"], "userData": None})
+
+
+class Offsets:
+    """Group "g" and its offsets, as a test asks for them."""
+
+    def __init__(self, **config: Any) -> None:
+        self.host = GroupHost(NodeConfig(**config))
+
+    def commit(self, offset: int, at: TopicPartition = AT, group: str = "g", **said: Any) -> PylogError | None:
+        parts = [OffsetCommitPart(*at, offset)]
+        error: PylogError | None = self.host.ask(OffsetCommit(group, parts, **said)).errors[at]
+        return error
+
+    def stage(self, offset: int, at: TopicPartition = AT, **said: Any) -> PylogError | None:
+        parts = [OffsetCommitPart(*at, offset)]
+        error: PylogError | None = self.host.ask(TxnOffsetCommit("x", "g", *STAMP, parts, **said)).errors[at]
+        return error
+
+    def fetched(self, at: TopicPartition = AT, *, stable: bool = False) -> tuple[int, PylogError | None]:
+        (part,) = self.host.ask(OffsetFetch("g", [at], require_stable=stable)).parts
+        return part.offset, part.error
+
+    def all(self) -> dict[TopicPartition, int]:
+        return {TopicPartition(p.topic, p.partition): p.offset for p in self.host.ask(OffsetFetch("g")).parts}
+
+    def join(self, metadata: bytes = READS_T, protocol_type: str = "consumer", **said: Any) -> JoinedGroup:
+        message = JoinGroup("g", protocol_type=protocol_type, protocols=[("range", metadata)], **said)
+        joined: JoinedGroup = self.host.ask(message)
+        assert joined.error is None
+        return joined
+
+    def member(self, metadata: bytes = READS_T, protocol_type: str = "consumer", **said: Any) -> JoinedGroup:
+        """The one member of a Stable group."""
+        joined = self.join(metadata, protocol_type, **said)
+        instance = said.get("group_instance_id")
+        assert self.host.ask(SyncGroup("g", joined.generation_id, joined.member_id, instance)).error is None
+        return joined
+
+    def leave(self, joined: JoinedGroup) -> None:
+        self.host.ask(LeaveGroup("g", [LeavingMember(joined.member_id)]))
+
+
+def said_by(joined: JoinedGroup) -> dict[str, Any]:
+    return {"generation_id": joined.generation_id, "member_id": joined.member_id}
+
+
+# --- commit ----------------------------------------------------------------------------------------------------------
+
+
+def test_anybody_commits_for_a_group_without_members() -> None:
+    offsets = Offsets()
+    assert offsets.commit(5) is None
+    assert offsets.fetched() == (5, None)
+    assert offsets.host.ask(ListGroups()).groups == [("g", "", "Empty", "Classic")]
+
+
+def test_an_offset_is_logged_with_the_id_of_its_topic_where_there_is_one() -> None:
+    offsets = Offsets()
+    offsets.commit(5)
+    offsets.commit(6, TopicPartition("unknown", 0))
+    offsets.stage(7)
+    logged = [entry.record for entry in offsets.host.log if isinstance(entry, Logged)]
+    changes = [decode(record) for record in logged]
+    ids = [change.committed.topic_id.int for change in changes if isinstance(change, OffsetChange) and change.committed]
+    assert ids == [offsets.host.topics.topics["t"].id.int, 0, 0]
+    assert isinstance(UUID(int=ids[0]), UUID)
+
+
+def test_leader_epoch_and_metadata_come_back() -> None:
+    host = GroupHost()
+    host.ask(OffsetCommit("g", [OffsetCommitPart("t", 0, 5, 3, "where I was")]))
+    (part,) = host.ask(OffsetFetch("g", [AT])).parts
+    assert (part.leader_epoch, part.metadata) == (3, "where I was")
+
+
+def test_a_member_commits_in_its_generation_and_nobody_else_does() -> None:
+    offsets = Offsets()
+    joined = offsets.member(group_instance_id="i")
+    me = {**said_by(joined), "group_instance_id": "i"}
+    assert offsets.commit(5, **me) is None
+    for change, error in (
+        ({"generation_id": 9}, IllegalGeneration),
+        ({"member_id": "x", "group_instance_id": None}, UnknownMemberId),
+        ({"member_id": "x"}, FencedInstanceId),
+        ({"generation_id": -1, "member_id": "", "group_instance_id": None}, UnknownMemberId),
+        ({"generation_id": -1}, IllegalGeneration),
+    ):
+        assert isinstance(offsets.commit(6, **{**me, **change}), error)
+    assert offsets.fetched() == (5, None)
+
+
+def test_a_member_of_a_group_that_is_not_there_has_to_join() -> None:
+    offsets = Offsets()
+    assert isinstance(offsets.commit(5, generation_id=1, member_id="m"), GroupIdNotFound)
+    assert isinstance(offsets.stage(5, generation_id=1, member_id="m"), IllegalGeneration)
+
+
+def test_a_member_that_has_to_join_again_may_commit_what_it_has_done() -> None:
+    offsets = Offsets()
+    joined = offsets.member()
+    offsets.host.send(JoinGroup("g", protocols=[("range", READS_T)]))
+    assert offsets.commit(5, **said_by(joined)) is None
+
+
+def test_nobody_commits_plainly_between_a_join_and_its_assignment() -> None:
+    offsets = Offsets()
+    joined = offsets.join()
+    assert isinstance(offsets.commit(5, **said_by(joined)), RebalanceInProgress)
+    assert offsets.stage(5, **said_by(joined)) is None
+
+
+def test_commits_keep_a_session_alive() -> None:
+    offsets = Offsets()
+    joined = offsets.member(session_timeout_ms=10_000)
+    for offset in range(5):
+        offsets.host.advance(9_999)
+        assert offsets.commit(offset, **said_by(joined)) is None
+
+
+def test_what_does_not_fit_is_refused_and_the_rest_is_committed() -> None:
+    host = GroupHost(NodeConfig(offset_metadata_max_bytes=3))
+    parts = [
+        OffsetCommitPart("t", 0, 1, metadata="😀😀"),
+        OffsetCommitPart("t", 1, 2, metadata="😀"),
+        OffsetCommitPart("t", 2**31, 3),
+        OffsetCommitPart("t", 3, 4, metadata="\ud800"),
+    ]
+    errors = host.ask(OffsetCommit("g", parts)).errors
+    kinds = [type(errors[TopicPartition("t", n)]) for n in (0, 1, 2**31, 3)]
+    assert kinds == [OffsetMetadataTooLarge, type(None), InvalidRequest, InvalidRequest]
+    assert len(host.log) == 1
+
+
+def test_a_commit_of_nothing_that_fits_makes_no_group() -> None:
+    host = GroupHost(NodeConfig(offset_metadata_max_bytes=0))
+    host.ask(OffsetCommit("g", [OffsetCommitPart("t", 0, 1, metadata="x")]))
+    assert host.ask(ListGroups()).groups == []
+
+
+def test_a_commit_that_cannot_be_logged_is_answered_with_why_and_changes_nothing() -> None:
+    offsets = Offsets()
+    offsets.host.failures = [NotEnoughReplicas("few"), InvalidProducerEpoch("old"), DiskFull("full")]
+    assert isinstance(offsets.commit(5), CoordinatorNotAvailable)
+    assert isinstance(offsets.stage(5), InvalidProducerEpoch)
+    assert isinstance(offsets.stage(5), NotCoordinator)
+    assert offsets.host.log == []
+
+
+# --- transactions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("committed", "offset"), [(True, 9), (False, 5)])
+def test_an_offset_in_a_transaction_counts_from_the_marker_on(committed: bool, offset: int) -> None:
+    offsets = Offsets()
+    offsets.commit(5)
+    assert offsets.stage(9) is None
+    assert offsets.fetched() == (5, None)
+    unstable = offsets.fetched(stable=True)[1]
+    assert isinstance(unstable, UnstableOffsetCommit)
+    assert offsets.fetched(OTHER, stable=True) == (-1, None)
+    offsets.host.end(STAMP, committed=committed)
+    assert offsets.fetched(stable=True) == (offset, None)
+
+
+def test_a_staged_offset_then_a_plain_one_then_the_marker_resolve_alike_live_and_replayed() -> None:
+    offsets = Offsets()
+    offsets.stage(9)
+    offsets.commit(5)
+    offsets.host.restart()
+    offsets.host.end(STAMP, committed=True)
+    assert offsets.fetched() == (5, None)
+    offsets.host.restart()
+    assert offsets.fetched() == (5, None)
+    assert isinstance(offsets.host.log[-1], Ended)
+
+
+def test_in_a_transaction_a_producer_that_is_no_member_may_commit_for_an_active_group() -> None:
+    offsets = Offsets()
+    joined = offsets.member()
+    assert offsets.stage(1) is None
+    assert isinstance(offsets.stage(1, generation_id=4, member_id=joined.member_id), IllegalGeneration)
+    assert isinstance(offsets.stage(1, generation_id=1, member_id="x"), UnknownMemberId)
+
+
+# --- fetch -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_fetch_shows_what_was_committed_and_nothing_else() -> None:
+    offsets = Offsets()
+    assert offsets.all() == {}
+    assert offsets.fetched() == (-1, None)
+    offsets.commit(1)
+    offsets.commit(2, OTHER)
+    assert offsets.all() == {AT: 1, OTHER: 2}
+    assert offsets.fetched(TopicPartition("t", 1)) == (-1, None)
+
+
+def test_a_fetch_waits_until_what_it_shows_is_safe() -> None:
+    offsets = Offsets()
+    offsets.host.sync_always = False
+    committed = offsets.host.send(OffsetCommit("g", [OffsetCommitPart(*AT, 5)]))
+    fetched = offsets.host.send(OffsetFetch("g"))
+    assert not {committed, fetched} & offsets.host.answers.keys()
+    offsets.host.sync()
+    assert offsets.host.answers[fetched].parts[0].offset == 5
+    offsets.host.failures = [DiskFull("full")]
+    assert isinstance(offsets.host.ask(OffsetFetch("g")).error, NotCoordinator)
+
+
+# --- delete ----------------------------------------------------------------------------------------------------------
+
+
+def test_offsets_are_deleted_where_no_member_reads_the_topic() -> None:
+    offsets = Offsets()
+    offsets.commit(1)
+    offsets.commit(2, OTHER)
+    offsets.member()
+    answer = offsets.host.ask(OffsetDelete("g", [AT, OTHER, TopicPartition("u", 7)]))
+    assert isinstance(answer.errors[AT], GroupSubscribedToTopic)
+    assert (answer.errors[OTHER], answer.errors[TopicPartition("u", 7)]) == (None, None)
+    assert offsets.all() == {AT: 1}
+    assert offsets.host.ask(OffsetDelete("g", [OTHER])).errors == {OTHER: None}
+
+
+def test_pending_offsets_are_deleted_too() -> None:
+    offsets = Offsets()
+    offsets.stage(1)
+    assert offsets.host.ask(OffsetDelete("g", [AT])).errors == {AT: None}
+    offsets.host.end(STAMP, committed=True)
+    assert offsets.all() == {}
+
+
+def test_a_deletion_that_cannot_be_logged_or_makes_no_sense_is_refused() -> None:
+    offsets = Offsets()
+    assert isinstance(offsets.host.ask(OffsetDelete("g", [AT])).error, GroupIdNotFound)
+    assert isinstance(offsets.host.ask(OffsetDelete("", [AT])).error, InvalidGroupId)
+    offsets.commit(1)
+    offsets.host.failures = [DiskFull("full")]
+    assert isinstance(offsets.host.ask(OffsetDelete("g", [AT])).errors[AT], NotCoordinator)
+    offsets.member(b"", "connect")
+    assert isinstance(offsets.host.ask(OffsetDelete("g", [AT])).error, GroupNotEmpty)
+
+
+def test_consumers_whose_subscription_cannot_be_read_are_taken_to_read_all() -> None:
+    offsets = Offsets()
+    offsets.commit(1)
+    offsets.member(b"\xff")
+    assert isinstance(offsets.host.ask(OffsetDelete("g", [AT])).errors[AT], GroupSubscribedToTopic)
+
+
+# --- expiry ----------------------------------------------------------------------------------------------------------
+
+
+def expired(offsets: Offsets, days: float) -> bool:
+    """Whether the offset is gone when so many days have gone by without a word."""
+    offsets.host.advance(int(days * DAY_MS))
+    return AT not in offsets.all()
+
+
+def test_offsets_of_a_group_that_never_had_members_expire_from_their_commit_and_the_group_with_them() -> None:
+    offsets = Offsets()
+    offsets.commit(1)
+    assert not expired(offsets, 6.9)
+    assert expired(offsets, 0.2)
+    assert offsets.host.ask(ListGroups()).groups == []
+
+
+def test_offsets_of_an_empty_group_expire_from_when_it_became_empty() -> None:
+    offsets = Offsets()
+    joined = offsets.member()
+    offsets.commit(1, **said_by(joined))
+    for _ in range(20):
+        offsets.host.advance(DAY_MS // 2)
+        joined = offsets.member() if offsets.host.ask(Heartbeat("g", 1, joined.member_id)).error else joined
+    offsets.leave(joined)
+    assert not expired(offsets, 6.9)
+    offsets.host.restart()
+    assert expired(offsets, 0.2)
+
+
+def test_an_empty_group_that_does_not_know_since_when_it_is_empty_goes_by_the_commits() -> None:
+    offsets = Offsets()
+    offsets.leave(offsets.member())
+    offsets.commit(1)
+    group: Any = offsets.host.coordinator._groups["g"]
+    group.state_ms = None
+    assert expired(offsets, 7.1)
+
+
+def busy(offsets: Offsets, joined: JoinedGroup, days: int) -> None:
+    """A member beats on while days go by."""
+    for _ in range(days * 24 * 3):
+        offsets.host.advance(DAY_MS // 72)
+        assert offsets.host.ask(Heartbeat("g", joined.generation_id, joined.member_id)).error is None
+
+
+@pytest.mark.parametrize(
+    ("metadata", "protocol_type", "left"),
+    [(READS_T, "consumer", [AT]), (b"\xff", "consumer", [AT, OTHER]), (b"", "connect", [AT, OTHER])],
+)
+def test_an_active_group_keeps_what_it_reads(metadata: bytes, protocol_type: str, left: list[TopicPartition]) -> None:
+    offsets = Offsets(offsets_retention_check_interval_ms=DAY_MS)
+    offsets.commit(1)
+    offsets.commit(2, OTHER)
+    joined = offsets.member(metadata, protocol_type, session_timeout_ms=1_800_000)
+    busy(offsets, joined, 9)
+    assert list(offsets.all()) == left
+
+
+def test_nothing_expires_while_a_group_rebalances() -> None:
+    offsets = Offsets(offsets_retention_check_interval_ms=1000, offsets_retention_minutes=1)
+    offsets.commit(1, OTHER)
+    joined = offsets.member(rebalance_timeout_ms=10**9, session_timeout_ms=1_800_000)
+    ticket = offsets.host.send(JoinGroup("g", protocols=[("range", READS_T)], rebalance_timeout_ms=10**9))
+    offsets.host.advance(200_000)
+    assert offsets.all() == {OTHER: 1}
+    assert ticket not in offsets.host.answers
+    assert isinstance(offsets.host.ask(Heartbeat("g", 1, joined.member_id)).error, RebalanceInProgress)
+
+
+def test_what_an_open_transaction_has_an_offset_for_does_not_expire() -> None:
+    offsets = Offsets()
+    offsets.commit(1)
+    offsets.stage(2)
+    offsets.commit(3, OTHER)
+    assert not expired(offsets, 8)
+    assert OTHER not in offsets.all()
+    offsets.host.end(STAMP, committed=False)
+    assert expired(offsets, 1)
+
+
+def test_a_group_with_nothing_but_a_pending_offset_is_kept() -> None:
+    offsets = Offsets()
+    offsets.stage(2)
+    offsets.host.advance(8 * DAY_MS)
+    offsets.host.end(STAMP, committed=True)
+    assert offsets.all() == {AT: 2}
+
+
+def test_a_time_of_expiry_that_a_client_gave_is_kept_to() -> None:
+    offsets = Offsets()
+    soon = offsets.host.now.wall + 3_600_000
+    record = offset_record("g", AT, Committed(1, -1, "", offsets.host.now.wall, expire_ms=soon))
+    offsets.host.log.append(Logged(record, None))
+    offsets.host.restart()
+    assert not expired(offsets, 0.02)
+    assert expired(offsets, 0.04)
+
+
+def test_many_offsets_expire_in_batches_that_let_others_get_a_turn() -> None:
+    offsets = Offsets()
+    groups = TOMBSTONES_AT_ONCE // 10 + 1
+    for number in range(groups):
+        parts = [OffsetCommitPart("t", partition, 1) for partition in range(20)]
+        offsets.host.ask(OffsetCommit(f"g{number}", parts))
+    offsets.host.coordinator.take_over(offsets.host.now)
+    before = len(offsets.host.log)
+    offsets.host.pass_time(8 * DAY_MS)
+    offsets.host.tick()
+    assert TOMBSTONES_AT_ONCE <= len(offsets.host.log) - before < TOMBSTONES_AT_ONCE + 30
+    assert offsets.host.coordinator.due_ms == offsets.host.now.tick
+    offsets.host.ask(DeleteGroups([f"g{number}" for number in range(groups)]))
+    offsets.host.tick()
+    offsets.host.tick()
+    assert offsets.host.ask(ListGroups()).groups == []
+
+
+# --- groups as a whole -----------------------------------------------------------------------------------------------
+
+
+def test_groups_are_listed_by_state_and_type_whatever_the_letters() -> None:
+    offsets = Offsets()
+    offsets.commit(1, group="empty")
+    offsets.member()
+    every = [("empty", "", "Empty", "Classic"), ("g", "consumer", "Stable", "Classic")]
+    assert sorted(offsets.host.ask(ListGroups()).groups) == every
+    assert offsets.host.ask(ListGroups(states=["STABLE"])).groups == every[1:]
+    assert sorted(offsets.host.ask(ListGroups(types=["classic"])).groups) == every
+    assert offsets.host.ask(ListGroups(types=["consumer"])).groups == []
+
+
+def test_a_group_is_described_with_what_its_members_said_while_it_is_stable() -> None:
+    offsets = Offsets()
+    joined = offsets.join()
+    (before,) = offsets.host.ask(DescribeGroups(["g"])).groups
+    assert (before.state, before.protocol, before.members[0].metadata) == ("CompletingRebalance", "", b"")
+    offsets.host.ask(SyncGroup("g", 1, joined.member_id, assignments=[(joined.member_id, b"a")]))
+    stable, dead = offsets.host.ask(DescribeGroups(["g", "x"])).groups
+    assert (stable.state, stable.protocol, stable.generation) == ("Stable", "range", 1)
+    (member,) = stable.members
+    assert (member.client_id, member.client_host, member.metadata, member.assignment) == ("c", "/h", READS_T, b"a")
+    assert (dead.state, type(dead.error)) == ("Dead", GroupIdNotFound)
+
+
+def test_empty_groups_are_deleted_with_their_offsets() -> None:
+    offsets = Offsets()
+    offsets.member()
+    offsets.commit(1, group="a")
+    errors = offsets.host.ask(DeleteGroups(["a", "g", "x", "a"])).errors
+    assert [type(error) for error in errors] == [type(None), GroupNotEmpty, GroupIdNotFound, type(None)]
+    assert [group.group_id for group in offsets.host.ask(ListGroups()).groups] == ["g"]
+    assert [type(error) for error in offsets.host.ask(DeleteGroups(["a"])).errors] == [GroupIdNotFound]
+
+
+def test_a_group_that_is_deleted_with_a_transaction_open_stays_deleted() -> None:
+    offsets = Offsets()
+    offsets.commit(1)
+    offsets.stage(2, OTHER)
+    assert offsets.host.ask(DeleteGroups(["g"])).errors == [None]
+    offsets.host.end(STAMP, committed=True)
+    assert offsets.all() == {}
+
+
+def test_groups_that_cannot_be_deleted_are_still_there() -> None:
+    offsets = Offsets()
+    offsets.commit(1)
+    offsets.host.failures = [DiskFull("full")]
+    errors = offsets.host.ask(DeleteGroups(["g", "x"])).errors
+    assert [type(error) for error in errors] == [NotCoordinator, GroupIdNotFound]
+    assert offsets.fetched() == (1, None)
+
+
+def test_an_id_that_was_given_in_a_deleted_group_is_nothing() -> None:
+    offsets = Offsets()
+    given = offsets.host.ask(JoinGroup("g", protocols=[("range", b"")], requires_known_member_id=True))
+    offsets.host.ask(DeleteGroups(["g"]))
+    offsets.host.advance(100_000)
+    answer = offsets.host.ask(JoinGroup("g", given.member_id, protocols=[("range", b"")]))
+    assert isinstance(answer.error, UnknownMemberId)
+
+
+# --- the machine -----------------------------------------------------------------------------------------------------
+
+
+def test_records_of_the_consumer_protocol_are_left_alone_and_unknown_ones_are_named() -> None:
+    offsets = Offsets()
+    coordinator = offsets.host.coordinator
+    for kind in (3, 4, 5, 6, 7, 8, 16):
+        coordinator.replay(LogRecord(kind.to_bytes(2, "big") + b"anything", b"at all"))
+    with pytest.raises(UnsupportedFormat, match="type 77"):
+        coordinator.replay(LogRecord(b"\0\115", None))
+    with pytest.raises(CorruptBatch):
+        coordinator.replay(LogRecord(b"", None))
+    coordinator.replay(LogRecord(b"\0\2\0\1x", None))
+    assert offsets.host.ask(ListGroups()).groups == []
+
+
+def test_a_message_for_nobody_here_is_refused() -> None:
+    host = GroupHost()
+    assert isinstance(host.ask(ConsumerGroupHeartbeat("g", "m", 0)).error, UnsupportedVersion)
+    with pytest.raises(TypeError, match="str"):
+        host.send("hello")
+
+
+def test_a_member_id_is_the_client_id_and_something_nobody_has() -> None:
+    host = GroupHost()
+    host.fresh = lambda: GroupCoordinator(0, host.config, host.topics, is_lost=lambda name: False)  # type: ignore[method-assign]
+    host.restart()
+    ids = {host.ask(JoinGroup(f"g{n}", protocols=[("range", b"")]), client_id="me").member_id for n in range(9)}
+    assert len(ids) == 9
+    assert all(name.startswith("me-") and len(name) == 39 for name in ids)

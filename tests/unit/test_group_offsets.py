@@ -1,0 +1,116 @@
+"""The log's order decides which offset counts, whatever the order in which transactions end."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pylog.group.offsets import Offsets
+from pylog.group.records import Committed, OffsetChange
+from pylog.record import TopicPartition
+
+AT = TopicPartition("t", 0)
+OTHER = TopicPartition("t", 1)
+
+
+def commit(offset: int, at: TopicPartition = AT, group: str = "g") -> OffsetChange:
+    return OffsetChange(group, at, Committed(offset, -1, "", 0))
+
+
+def gone(at: TopicPartition = AT) -> OffsetChange:
+    return OffsetChange("g", at, None)
+
+
+def offset(offsets: Offsets, at: TopicPartition = AT) -> int | None:
+    found = offsets.get("g", at)
+    return None if found is None else found.offset
+
+
+def test_an_offset_of_a_transaction_counts_when_it_is_committed() -> None:
+    offsets = Offsets()
+    offsets.replay(commit(1), None)
+    offsets.replay(commit(2), 7)
+    assert (offset(offsets), offsets.is_pending("g", AT), offsets.is_pending("g", OTHER)) == (1, True, False)
+    offsets.replay_marker(7, committed=True)
+    assert (offset(offsets), offsets.is_pending("g", AT), offsets.has_pending("g")) == (2, False, False)
+
+
+def test_an_offset_of_an_aborted_transaction_never_counts() -> None:
+    offsets = Offsets()
+    offsets.replay(commit(2), 7)
+    offsets.replay_marker(7, committed=False)
+    assert (offset(offsets), offsets.has_pending("g")) == (None, False)
+
+
+def test_a_plain_commit_after_a_staged_one_wins_over_the_marker() -> None:
+    offsets = Offsets()
+    offsets.replay(commit(5), 7)
+    offsets.replay(commit(3), None)
+    offsets.replay_marker(7, committed=True)
+    assert offset(offsets) == 3
+
+
+def test_of_two_transactions_the_one_that_staged_later_wins() -> None:
+    offsets = Offsets()
+    offsets.replay(commit(1), 7)
+    offsets.replay(commit(2), 8)
+    offsets.replay_marker(8, committed=True)
+    offsets.replay_marker(7, committed=True)
+    assert offset(offsets) == 2
+
+
+def test_a_tombstone_takes_what_is_committed_and_what_is_pending() -> None:
+    offsets = Offsets()
+    offsets.replay(commit(1), None)
+    offsets.replay(commit(2), 7)
+    offsets.replay(commit(3, OTHER), 7)
+    offsets.replay(gone(), None)
+    assert (offset(offsets), offsets.partitions_of("g")) == (None, [OTHER])
+    offsets.replay(gone(OTHER), None)
+    assert not offsets.has_pending("g")
+    offsets.replay_marker(7, committed=True)
+    assert offsets.of("g") == {}
+
+
+def test_a_tombstone_of_nothing_is_nothing() -> None:
+    offsets = Offsets()
+    offsets.replay(commit(1), None)
+    offsets.replay(commit(1, OTHER), 7)
+    offsets.replay(gone(TopicPartition("u", 0)), None)
+    assert offsets.partitions_of("g") == [AT, OTHER]
+    offsets.replay_marker(99, committed=True)
+    assert offsets.partitions_of("g") == [AT, OTHER]
+
+
+events = st.one_of(
+    st.tuples(st.just("plain"), st.integers(0, 1), st.just(0)),
+    st.tuples(st.just("staged"), st.integers(0, 1), st.integers(1, 3)),
+    st.tuples(st.just("gone"), st.integers(0, 1), st.just(0)),
+    st.tuples(st.just("commit"), st.just(0), st.integers(1, 3)),
+    st.tuples(st.just("abort"), st.just(0), st.integers(1, 3)),
+)
+
+
+@given(st.lists(events, max_size=30))
+def test_what_counts_is_the_latest_in_the_log_that_was_not_aborted_nor_deleted(log: list[tuple[str, int, int]]) -> None:
+    offsets = Offsets()
+    for place, (what, number, producer) in enumerate(log):
+        at = TopicPartition("t", number)
+        if what in ("commit", "abort"):
+            offsets.replay_marker(producer, committed=what == "commit")
+        else:
+            offsets.replay(gone(at) if what == "gone" else commit(place, at), producer or None)
+    for number in (0, 1):
+        assert offset(offsets, TopicPartition("t", number)) == latest(log, number)
+
+
+def latest(log: list[tuple[str, int, int]], number: int) -> int | None:
+    """Of the entries after the last tombstone, the last that is plain or whose transaction's next end is a commit."""
+    best = None
+    for place, (what, of, producer) in enumerate(log):
+        if what == "gone" and of == number:
+            best = None
+        elif what in ("plain", "staged") and of == number:
+            rest = log[place + 1 :]
+            end = next((later for later in rest if later[0] in ("commit", "abort") and later[2] == producer), None)
+            if what == "plain" or (end is not None and end[0] == "commit"):
+                best = place
+    return best
