@@ -7,7 +7,7 @@ import pytest
 
 from group_host import Ended, GroupHost, Logged
 from pylog.config import NodeConfig
-from pylog.effects import LogRecord, Stamp
+from pylog.effects import LogRecord, Stamp, TopicInfo
 from pylog.errors import (
     CoordinatorNotAvailable,
     CorruptBatch,
@@ -422,6 +422,66 @@ def test_many_offsets_expire_in_batches_that_let_others_get_a_turn() -> None:
     offsets.host.tick()
     offsets.host.tick()
     assert offsets.host.ask(ListGroups()).groups == []
+
+
+# --- deleted topics --------------------------------------------------------------------------------------------------
+
+
+def made_anew(offsets: Offsets, name: str) -> None:
+    """The topic is deleted, and there is another one of its name."""
+    offsets.host.topics.topics = {**offsets.host.topics.topics, name: TopicInfo(UUID(int=99), 8)}
+
+
+def test_offsets_of_a_deleted_topic_are_deleted_committed_or_pending() -> None:
+    offsets = Offsets()
+    offsets.commit(1)
+    offsets.commit(2, OTHER)
+    offsets.stage(3, TopicPartition("t", 1))
+    offsets.host.topics.topics = {"u": offsets.host.topics.topics["u"]}
+    offsets.host.tick()
+    offsets.host.end(STAMP, committed=True)
+    assert offsets.all() == {OTHER: 2}
+    offsets.host.restart()
+    assert offsets.all() == {OTHER: 2}
+
+
+def test_an_offset_says_nothing_of_a_topic_that_was_made_anew() -> None:
+    offsets = Offsets()
+    offsets.commit(1)
+    offsets.commit(2, OTHER)
+    made_anew(offsets, "t")
+    assert offsets.all() == {OTHER: 2}
+    assert offsets.fetched() == (-1, None)
+
+
+def test_what_is_committed_for_the_topic_made_anew_is_kept() -> None:
+    offsets = Offsets()
+    offsets.stage(1, TopicPartition("t", 1))
+    offsets.commit(1, TopicPartition("t", 2))
+    made_anew(offsets, "t")
+    offsets.stage(2)
+    offsets.host.tick()
+    offsets.host.end(STAMP, committed=True)
+    assert offsets.all() == {AT: 2}
+
+
+def test_offsets_of_a_deleted_topic_are_deleted_when_that_can_be_logged() -> None:
+    offsets = Offsets()
+    offsets.commit(1)
+    offsets.host.topics.topics = {}
+    offsets.host.failures = [DiskFull("full")]
+    offsets.host.tick()
+    assert offsets.all() == {AT: 1}
+    offsets.host.advance(1000)
+    assert offsets.all() == {}
+
+
+def test_a_topic_more_deletes_nothing() -> None:
+    offsets = Offsets()
+    offsets.commit(1)
+    offsets.host.topics.topics = {**offsets.host.topics.topics, "v": TopicInfo(UUID(int=98), 1)}
+    offsets.host.tick()
+    assert offsets.all() == {AT: 1}
 
 
 # --- groups as a whole -----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from pylog.group.classic import not_stored
 from pylog.group.kind import Group
 from pylog.group.offsets import Offsets
 from pylog.group.outbox import Outbox
-from pylog.group.records import Committed, offset_record
+from pylog.group.records import NO_TOPIC_ID, Committed, offset_record
 from pylog.message import (
     OffsetCommit,
     OffsetCommitPart,
@@ -37,7 +37,6 @@ from pylog.message import (
 from pylog.record import TopicPartition
 
 MINUTE_MS = 60 * 1000
-_NO_ID = UUID(int=0)
 
 Errors = dict[TopicPartition, PylogError | None]
 
@@ -50,6 +49,8 @@ class Committing:
         self._groups = groups
         self._config = config
         self._topics = topics
+        self._named = topics.named()
+        self._gone: dict[tuple[str, UUID], int] = {}  # name and id of deleted topics: up to which place of the log
 
     # --- commit ------------------------------------------------------------------------------------------------------
 
@@ -65,7 +66,7 @@ class Committing:
         named = self._topics.named()
 
         def topic_id(topic: str) -> UUID:
-            return named[topic].id if topic in named else _NO_ID
+            return named[topic].id if topic in named else NO_TOPIC_ID
 
         self._write(message, ticket, out, topic_id, None)
 
@@ -79,7 +80,7 @@ class Committing:
             out.answer(ticket, _refused(message.parts, error))
         else:
             stamp = Stamp(message.producer_id, message.producer_epoch)
-            self._write(message, ticket, out, lambda topic: _NO_ID, stamp)
+            self._write(message, ticket, out, lambda topic: NO_TOPIC_ID, stamp)
 
     def _checked(self, message: OffsetCommit | TxnOffsetCommit) -> Group | None:
         group = self._groups.get(message.group_id)
@@ -141,10 +142,19 @@ class Committing:
         except ProtocolError as error:
             out.answer(ticket, OffsetsFetched(error))
             return
-        known = self._offsets.of(message.group_id) if group is not None else {}
+        known = self._of_topics_that_are(message.group_id) if group is not None else {}
         asked = list(known) if partitions is None else partitions
         parts = [self._fetched(message, TopicPartition(*at), known.get(TopicPartition(*at))) for at in asked]
         out.answer_when_safe(ticket, OffsetsFetched(None, parts), lambda error: OffsetsFetched(not_stored(error)))
+
+    def _of_topics_that_are(self, group_id: str) -> dict[TopicPartition, Committed]:
+        """What the group has committed; an offset of a topic that was made anew since says nothing of this one."""
+        named = self._topics.named()
+        return {
+            at: committed
+            for at, committed in self._offsets.of(group_id).items()
+            if committed.topic_id == NO_TOPIC_ID or at.topic not in named or named[at.topic].id == committed.topic_id
+        }
 
     def _fetched(self, message: OffsetFetch, at: TopicPartition, committed: Committed | None) -> OffsetFetchedPart:
         if message.require_stable and self._offsets.is_pending(message.group_id, at):
@@ -186,6 +196,24 @@ class Committing:
     def all_tombstones(self, group_id: str) -> list[LogRecord]:
         """What deletes all offsets of a group."""
         return tombstones(group_id, self._offsets.partitions_of(group_id))
+
+    def learn_topics(self) -> bool:
+        """See whether topics were deleted since it was last asked, so that there may be offsets to forget."""
+        before, now = self._named, self._topics.named()
+        if before is now:
+            return False
+        self._named = now
+        gone = {(name, info.id) for name, info in before.items() if name not in now or now[name].id != info.id}
+        for name, topic_id in gone:
+            self._gone[name, topic_id] = self._gone[name, NO_TOPIC_ID] = self._offsets.place
+        return bool(gone)
+
+    def forgotten(self) -> list[LogRecord]:
+        """What deletes the offsets of topics that were deleted (Kafka: OffsetMetadataManager.onTopicsDeleted)."""
+        found = self._offsets.of_topics(self._gone)
+        if not found:
+            self._gone.clear()
+        return [offset_record(group_id, at, None) for group_id, at in found]
 
     def expired(self, group: Group, now: Now) -> list[LogRecord]:
         """What deletes the offsets that nobody has to keep; and the group, when it is empty and that was the last.

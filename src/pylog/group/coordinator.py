@@ -57,7 +57,9 @@ from pylog.message import (
 )
 
 TOMBSTONES_AT_ONCE = 1000
-"""About so many records one look for expired offsets writes in a batch; then others get a turn."""
+"""About so many records one look for offsets to delete writes in a batch; then others get a turn."""
+FORGET_AGAIN_MS = 100
+"""When it is looked again for offsets of deleted topics, while there were some."""
 
 
 def _client_and_uuid(client_id: str) -> str:
@@ -144,12 +146,24 @@ class GroupCoordinator:
     def tick(self, now: Now) -> list[Effect]:
         """Do what is due, up to the first thing that has to be logged; the rest stays due."""
         out = Outbox(now)
+        self._see_topics(now)
         while not out.has_records:
             action = self._deadlines.pop(now.tick)
             if action is None:
                 break
             action(out)
         return out.effects()
+
+    def _see_topics(self, now: Now) -> None:
+        if self._committing.learn_topics():
+            self._deadlines.set("topics", now.tick, self._forget_deleted)
+
+    def _forget_deleted(self, out: Outbox) -> None:
+        records = self._committing.forgotten()
+        if records:
+            out.write(records[:TOMBSTONES_AT_ONCE])
+            # After the first lot there may be more, and where that could not be logged there is as much as before.
+            self._deadlines.set("topics", out.now.tick + FORGET_AGAIN_MS, self._forget_deleted)
 
     def _look_again(self, out: Outbox) -> None:
         due = out.now.tick + self._config.offsets_retention_check_interval_ms
@@ -175,6 +189,7 @@ class GroupCoordinator:
     def handle(self, message: Any, session: Session, ticket: int, now: Now) -> list[Effect]:
         """Answer a message about a group of this partition, or about all of them."""
         out = Outbox(now)
+        self._see_topics(now)
         try:
             self._dispatch(message, session, ticket, out)
         except ProtocolError as error:

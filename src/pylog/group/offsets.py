@@ -8,7 +8,9 @@ Each replayed record gets a place, one higher than the one before. Places are no
 the same order, and nothing else is asked of them.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
+from uuid import UUID
 
 from pylog.group.records import Committed, OffsetChange
 from pylog.record import TopicPartition
@@ -81,6 +83,24 @@ class Offsets:
         """What the group has committed for a partition."""
         placed = self._committed.get(group_id, {}).get(partition)
         return None if placed is None else placed.committed
+
+    @property
+    def place(self) -> int:
+        """The place of the last record that was replayed."""
+        return self._place
+
+    def of_topics(self, gone: Mapping[tuple[str, UUID], int]) -> list[tuple[str, TopicPartition]]:
+        """(group, partition) of the offsets, committed or pending, of topics with these names and ids.
+
+        `gone` says up to which place: what was logged later may be of another topic of that name.
+        """
+        found: dict[tuple[str, TopicPartition], None] = {}
+        for groups in (self._committed, *self._pending.values()):
+            for group_id, partitions in groups.items():
+                for at, placed in partitions.items():
+                    if gone.get((at.topic, placed.committed.topic_id), -1) >= placed.place:
+                        found[group_id, at] = None
+        return list(found)
 
     def is_pending(self, group_id: str, partition: TopicPartition) -> bool:
         """Whether an open transaction has an offset of the group for this partition."""

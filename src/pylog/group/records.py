@@ -30,7 +30,7 @@ CONSUMER_TYPES = frozenset((3, 4, 5, 6, 7, 8, 16))
 _OFFSET_VERSION = 4
 _OFFSET_VERSION_WITH_EXPIRY = 1
 _GROUP_VERSION = 3
-_NO_ID = uuid.UUID(int=0)
+NO_TOPIC_ID = uuid.UUID(int=0)
 _NEVER = -1
 
 _OFFSET_KEY = message("OffsetCommitKey")
@@ -49,7 +49,7 @@ class Committed(NamedTuple):
     commit_ms: int
     expire_ms: int = _NEVER
     """When it expires, where an old client said so; -1: by the node's rules."""
-    topic_id: uuid.UUID = _NO_ID
+    topic_id: uuid.UUID = NO_TOPIC_ID
 
 
 class StoredMember(NamedTuple):
@@ -187,7 +187,7 @@ def _offset_change(record: LogRecord) -> OffsetChange:
         value["metadata"],
         value["commitTimestamp"],
         value.get("expireTimestamp", _NEVER),
-        value.get("topicId", _NO_ID),
+        value.get("topicId", NO_TOPIC_ID),
     )
     return OffsetChange(key["group"], partition, committed)
 
