@@ -6,7 +6,8 @@ A machine: events and the time in ticks go in, what to do comes out; no thread, 
 partition are in a lane, in order. Invariants of a lane:
 
 - At most so many are in flight as may be. While one waits to be sent again, nothing newer goes; it goes when all before
-  it are answered. With idempotence the order is kept whatever happens to requests and answers.
+  it are answered. With idempotence the order is kept whatever happens to requests and answers; for that a lane that
+  begins sends its first batch alone, as a node takes any number from a producer that it does not know.
 - Numbers are given in the order of the lane, when a batch is closed, and belong to the producer id and epoch of the
   lane. A batch that is sent again bears the same number, unless the lane begins anew.
 - A batch that got a number and failed leaves a gap, which the node would hold against all that come after it. While
@@ -70,6 +71,7 @@ class Verdict(enum.Enum):
     FAILED = "failed"
     AGAIN = "again"
     SPLIT = "split"
+    """It counts as in flight until that is done: `split` is owed."""
     LATE = "late"
     """It had failed before: nobody waits for this."""
 
@@ -195,7 +197,8 @@ class Dispatch:
         stale = self.idempotent and lane.producer != self.producer
         if not lane.unanswered and not lane.in_flight:
             return stale or lane.gap is None
-        return not stale and lane.gap is None and lane.in_flight == len(lane.unanswered) < self._in_flight_max
+        most = self._in_flight_max if lane.acked or not self.idempotent else 1
+        return not stale and lane.gap is None and lane.in_flight == len(lane.unanswered) < most
 
     def take(self, shipment: Shipment) -> None:
         """A batch leaves its queue: it is in flight now."""
@@ -253,9 +256,11 @@ class Dispatch:
     ) -> Verdict:  # fmt: skip
         """What an answer means; `final`: whatever error it is, sending it again would not help."""
         lane = self._lanes[shipment.key]
+        verdict = self._judge(shipment, error, tick_ms, final=final)
+        if verdict is Verdict.SPLIT:
+            return verdict
         shipment.in_flight = False
         lane.in_flight -= 1
-        verdict = self._judge(shipment, error, tick_ms, final=final)
         if error is None and shipment.position >= 0:
             lane.acked = max(lane.acked, shipment.position + shipment.count)
         if verdict is Verdict.DELIVERED:
@@ -298,19 +303,27 @@ class Dispatch:
             self._lanes[shipment.key].leave_gap(shipment)
         return Verdict.AGAIN
 
-    def split(self, shipment: Shipment, first: int, loads: tuple[Any, Any]) -> tuple[Shipment, Shipment]:
-        """Two take the place and the numbers of one that was too large, the first of them with `first` records."""
-        parts = tuple(Shipment(shipment.key, load, shipment.deadline_ms) for load in loads)
+    def split(self, shipment: Shipment, first: int, loads: tuple[Any, Any]) -> None:
+        """Two take the place and the numbers of one that was too large, the first of them with `first` records; not
+        where it has failed meanwhile.
+        """
+        lane = self._lanes[shipment.key]
+        lane.in_flight -= 1
+        if shipment.error is None:
+            at = lane.unanswered.index(shipment)
+            lane.unanswered[at : at + 1] = self._parts(shipment, first, loads)
+            shipment.error = RecordTooLarge("it was split")
+        self._resolve(lane)
+
+    @staticmethod
+    def _parts(shipment: Shipment, first: int, loads: tuple[Any, Any]) -> list[Shipment]:
+        parts = [Shipment(shipment.key, load, shipment.deadline_ms) for load in loads]
         for part, count, before in zip(parts, (first, shipment.count - first), (0, first), strict=True):
             part.count = count
             part.producer = shipment.producer
             part.doubtful = shipment.doubtful
             part.position = shipment.position + before if shipment.position >= 0 else -1
-        unanswered = self._lanes[shipment.key].unanswered
-        at = unanswered.index(shipment)
-        unanswered[at : at + 1] = parts
-        shipment.error = RecordTooLarge("it was split")
-        return parts[0], parts[1]
+        return parts
 
     def _drop(self, lane: _Lane, shipment: Shipment, error: BaseException) -> None:
         shipment.error = error
