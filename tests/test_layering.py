@@ -43,7 +43,7 @@ LAYERS = [
         message
         transport pending accumulator dispatch transacting worker effects
         replica quorum group transaction cluster answers
-        node fetcher
+        node fetcher consuming
         scrubber
         housekeeping parking commit
         producing
@@ -60,7 +60,7 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 
-CLIENT = {"sending", "accumulator", "dispatch", "transacting", "cluster", "producer", "consumer", "admin"}
+CLIENT = {"sending", "accumulator", "dispatch", "transacting", "cluster", "consuming", "producer", "consumer", "admin"}
 STORAGE = set(
     """
     files checkpoint validate metadata published index epoch extent logfile seal sequence segment_files segment segments
@@ -86,6 +86,7 @@ WAITING = {
     "reader",
     "producer",
     "consumer",
+    "consuming",
     "kafka",
     "log",
 }

@@ -1,6 +1,7 @@
 """pylog: Kafka's log as a Python library. `pylog.open(path)` is where it begins."""
 
 from pylog.consumer import Consumer
+from pylog.consuming import RebalanceListener
 from pylog.errors import PylogError
 from pylog.log import Log, open  # noqa: A004
 from pylog.node import Follow, Lead
@@ -9,6 +10,7 @@ from pylog.producer import Producer
 from pylog.record import (
     ConsumerGroupMetadata,
     ConsumerRecord,
+    DeserializedRecord,
     Header,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -27,6 +29,7 @@ __all__ = [
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
+    "DeserializedRecord",
     "Follow",
     "Header",
     "Lead",
@@ -37,6 +40,7 @@ __all__ = [
     "PartitionView",
     "Producer",
     "PylogError",
+    "RebalanceListener",
     "Record",
     "RecordMetadata",
     "Recovered",

@@ -3,6 +3,7 @@
 The knowledge is refreshed when a topic is not in it and when a node says that it is not the leader any more.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from pylog.errors import PylogError, UnknownTopicOrPartition
@@ -23,6 +24,11 @@ class Cluster:
         self._session = Session(client_id=client_id)
         self._topics: dict[str, TopicMetadata] = {}
 
+    @property
+    def node(self) -> int:
+        """The node that is asked about topics."""
+        return self._node
+
     def send(self, node: int, message: Message) -> Future[Any]:
         """Send to a node; the future is its answer."""
         return self._transport.send(node, message, self._session)
@@ -37,7 +43,10 @@ class Cluster:
 
     def refresh(self, names: list[str] | None = None) -> None:
         """Ask about these topics, or all; those that are gone are forgotten."""
-        answer: ClusterMetadata = self.ask(Metadata(names))
+        self.learn(self.ask(Metadata(names)), names)
+
+    def learn(self, answer: ClusterMetadata, names: list[str] | None) -> None:
+        """Take over what a node says of these topics, or of all."""
         known = {} if names is None else dict(self._topics)
         for topic in answer.topics:
             if topic.error is None:
@@ -62,6 +71,11 @@ class Cluster:
                 raise found.error
             self._topics[name] = found
         return found
+
+    def known(self, names: Iterable[str] | None = None) -> list[TopicMetadata]:
+        """What is known of these topics, or of all, without asking anybody."""
+        topics = self._topics
+        return [topics[name] for name in sorted(topics if names is None else names) if name in topics]
 
     def leader(self, key: TopicPartition) -> int:
         """The node that leads a partition. Raises UnknownTopicOrPartition."""

@@ -1,314 +1,143 @@
-"""Reads records: assigned partitions, a position in each, `poll`.
+"""Reads records: topics shared with a group, or partitions chosen by hand; a position in each; `poll`.
 
-    position    the offset of the next record that `poll` gives
-    fetched     bytes that lie ahead of the position, decoded a batch at a time as they are asked for
+    subscription    what is read, and how far                 fetching, offsets    what is asked of the nodes
+    member          the group, if there is one                committing           positions that the group keeps
 
-With `isolation_level="read_committed"` the batches of aborted transactions are stepped over as well, and the end of a
-partition is its last stable offset.
-
-A fetch names every assigned partition that has nothing fetched, so a slow reader of one partition does not fetch the
-others again and again. Records below the position inside a fetched batch are skipped; control batches are stepped over.
-(Kafka: KafkaConsumer, SubscriptionState, FetchCollector.)
+`poll` goes round: what the group wants, what was fetched, what there is to ask; and it waits at one place (`calls`)
+for whatever comes first. Nothing else happens between two polls, but heartbeats. (Kafka: KafkaConsumer.)
 """
 
-import time
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from operator import length_hint
 from types import TracebackType
 from typing import Self
-from uuid import UUID
 
-from pylog.batch import Batch, split
 from pylog.clock import Clock
-from pylog.cluster import Cluster
 from pylog.config import ConsumerConfig
-from pylog.errors import Closed, CorruptBatch, NoOffsetForPartition, OffsetOutOfRange, PylogError, UnknownTopicId
-from pylog.isolation import Delivery, Isolation
-from pylog.message import (
-    EARLIEST,
-    LATEST,
-    Fetch,
-    Fetched,
-    FetchedPart,
-    FetchPart,
-    ListedOffsets,
-    ListedPart,
-    ListOffsets,
-    ListOffsetsPart,
+from pylog.consuming.alone import alone
+from pylog.consuming.choosing import CLOSE_MS
+from pylog.consuming.committing import Commits
+from pylog.consuming.member import GroupMember
+from pylog.consuming.positions import Positions
+from pylog.errors import (
+    ConcurrentUse,
+    InvalidGroupId,
+    PylogError,
+    Wakeup,
 )
-from pylog.record import ConsumerRecord, OffsetAndTimestamp, TopicPartition
+from pylog.record import (
+    ConsumerGroupMetadata,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 from pylog.transport import Transport
 
-ANSWER_SECONDS_SPARE = 30.0
-SHARED_WAIT_MS = 10
-_RESETS = {"earliest": EARLIEST, "latest": LATEST}
+WAIT_MS_MAX = 500
+IDLE_LOOK_MS = 1000
+"""How often the topics are looked at while there is nothing else to do."""
+
+OnCommit = Callable[[dict[TopicPartition, OffsetAndMetadata], PylogError | None], object]
 
 
-class _Fetched:
-    """What was fetched of one partition and not given out yet."""
+class Consumer(Positions):
+    """Reads topics that it subscribes to, or partitions that were assigned by hand.
 
-    def __init__(self, part: FetchedPart, position: int, check_crc: bool) -> None:
-        self._part = part
-        self._batches: Iterator[Batch] = split(part.data, check_crc=check_crc)
-        self._delivery = Delivery(part.aborted)
-        self._records: list[ConsumerRecord] = []
-        self._given = 0
-        self._error: CorruptBatch | None = None
-        self.next_offset = position
-
-    def take(self, count: int) -> list[ConsumerRecord]:
-        """Up to `count` records from `next_offset` on; none when the fetched bytes are used up.
-
-        Raises: CorruptBatch, again and again.
-        """
-        while self._given == len(self._records):
-            if self._error is not None:
-                raise self._error.with_traceback(None)
-            try:
-                batch = next(self._batches, None)
-                if batch is None:
-                    return []
-                wanted = self._delivery.gives(batch)
-                records = batch.records(self._part.topic, self._part.partition, self.next_offset) if wanted else []
-            except CorruptBatch as error:
-                self._error = self._located(error)
-                raise self._error from error
-            self._after = max(batch.next_offset, self.next_offset)
-            self._records, self._given = records, 0
-            if not records:
-                self.next_offset = self._after
-        if len(self._records) - self._given > count:
-            taken = self._records[self._given : self._given + count]
-            self._given += count
-            self.next_offset = self._records[self._given].offset
-        else:
-            # A list that nobody has taken from goes out as it is.
-            taken = self._records[self._given :] if self._given else self._records
-            self._records, self._given = [], 0
-            self.next_offset = self._after
-        return taken
-
-    def _located(self, error: CorruptBatch) -> CorruptBatch:
-        """The same error with the place in the file: the decoder saw bytes only."""
-        position = self._part.position + (error.position or 0)
-        return CorruptBatch(
-            f"{self._part.topic}-{self._part.partition}: {error.reason}; seek past it to go on, and run `pylog verify`",
-            path=self._part.path, position=position, offset=self.next_offset,
-        )  # fmt: skip
-
-
-class Consumer:
-    """Reads partitions that were assigned by hand or by subscribing to topics, which means all of their partitions.
-
-    Not thread-safe. Made by `Log.consumer`; the configs are Kafka's, in `ConsumerConfig`.
+    With a `group_id` the partitions of the topics are shared among the consumers of the group; without, a consumer has
+    all of them. Not thread-safe: two threads in it at once get ConcurrentUse, and only `wakeup` is for all. Close it,
+    or use it as a context manager: otherwise its group waits until it has missed `max_poll_interval_ms`. Made by
+    `Log.consumer`; the configs are Kafka's, in `ConsumerConfig`.
     """
 
     def __init__(self, transport: Transport, node: int, config: ConsumerConfig, clock: Clock) -> None:
-        self.config = config
-        self._isolation = Isolation.named(config.isolation_level)
-        self._clock = clock
-        self._cluster = Cluster(transport, node, config.client_id)
-        self._subscription: set[str] = set()
-        self._assigned: list[TopicPartition] = []
-        self._positions: dict[TopicPartition, int] = {}
-        self._resets: dict[TopicPartition, int] = {}
-        self._fetched: dict[TopicPartition, _Fetched] = {}
-        self._paused: set[TopicPartition] = set()
-        self._topic_ids: dict[str, UUID] = {}
-        self._polled: list[ConsumerRecord] = []  # by a loop over this consumer
-        self._unseen = iter(self._polled)  # of these, what the loop has not come to
-        self._closed = False
+        super().__init__(transport, node, config, clock)
+        self._woken = False
 
-    # --- what is read ----------------------------------------------------------------------------------------------
+    # --- what the group keeps --------------------------------------------------------------------------------------
 
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Read all partitions of these topics, in place of what was read before.
+    @alone
+    def commit(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None, *, timeout_ms: int | None = None
+    ) -> None:
+        """Commit these offsets, each that of the next record to read; None: the positions. Waits until it is done.
 
-        Raises UnknownTopicOrPartition; nothing changes then.
+        In a loop over the consumer the position is behind the record that the loop was last given. Waits for
+        `default_api_timeout_ms` unless told otherwise. Raises: CommitFailed (the group has moved on),
+        RebalanceInProgress (poll, then commit again), FencedInstanceId, InvalidGroupId (there is no group),
+        RequestTimedOut, and what else the coordinator answers.
         """
-        names = [topics] if isinstance(topics, str) else list(topics)
-        keys = [TopicPartition(name, p.partition) for name in names for p in self._cluster.topic(name).partitions]
-        self.assign(keys)
-        self._subscription = set(names)
+        wanted = self._to_commit(offsets)
+        if wanted:
+            self._commits.wait(wanted, self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions. Positions of partitions that stay are kept. Raises UnknownTopicOrPartition."""
+    @alone
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        callback: OnCommit | None = None,
+    ) -> None:
+        """Commit as `commit` does, without waiting; a later poll, commit or close calls `callback(offsets, error)`,
+        with None for an error where all went well.
+        """
+        wanted = self._to_commit(offsets)
+
+        def then(error: PylogError | None) -> None:
+            if callback is not None:
+                callback(wanted, error)
+
+        self._commits.send(wanted, then)
+
+    @alone
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed for each partition; None where that is nothing.
+
+        Waits for open transactions that commit offsets for it. Raises InvalidGroupId (there is no group), and what the
+        coordinator answers.
+        """
         self._check_open()
-        keys = list(dict.fromkeys(TopicPartition(*key) for key in partitions))
-        self._unread()
-        for key in keys:
-            if type(key.partition) is not int:
-                raise TypeError(f"{key}: the partition is {type(key.partition).__name__}, not int")
-            self._cluster.leader(key)
-        for gone in set(self._assigned) - set(keys):
-            for state in (self._positions, self._resets, self._fetched):
-                state.pop(gone, None)
-            self._paused.discard(gone)
-        self._assigned = keys
-        known = self._topic_ids
-        self._topic_ids = {key.topic: known.get(key.topic, self._cluster.topic(key.topic).id) for key in keys}
-        self._subscription = set()
+        return self._offsets.committed(self._need_group().identity.group_id, partitions)
 
-    def unsubscribe(self) -> None:
-        """Read nothing."""
-        self.assign([])
+    @alone
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """As whom this consumer is known to its group now, for a producer's `send_offsets`. Raises InvalidGroupId."""
+        return self._need_group().identity
 
-    def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read."""
-        return set(self._assigned)
+    def _need_group(self) -> GroupMember:
+        if self._group is None:
+            raise InvalidGroupId("this consumer has no group: make it with a group_id to commit offsets")
+        return self._group
 
-    def subscription(self) -> set[str]:
-        """The topics subscribed to."""
-        return set(self._subscription)
+    @property
+    def _commits(self) -> Commits:
+        return self._need_group().commits
 
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Give no records of these partitions until `resume`; what was fetched is kept."""
-        self._unread()
-        self._paused.update(self._checked(partitions))
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Undo `pause`."""
-        self._paused.difference_update(self._checked(partitions))
-
-    def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
-        return set(self._paused)
-
-    def _checked(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def _to_commit(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         self._check_open()
-        keys = [TopicPartition(*key) for key in partitions]
-        for key in keys:
-            if key not in self._assigned:
-                raise ValueError(
-                    f"{key.topic}-{key.partition} is not assigned to this consumer: assign or subscribe first"
-                )
-        return keys
-
-    # --- positions -------------------------------------------------------------------------------------------------
-
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at `offset`. Outside the log, the next poll does what `auto_offset_reset` says."""
-        if type(offset) is not int:
-            raise TypeError(f"offset is {type(offset).__name__}, not int")
-        if offset < 0:
-            raise ValueError(f"offset {offset} is negative: seek_to_end and seek_to_beginning go to the ends")
-        (key,) = self._checked([partition])
-        self._unread()
-        self._move(key, offset)
-
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go on at the first record of these partitions, or of all assigned.
-
-        The offset is looked up when it is needed.
-        """
-        self._reset(partitions, EARLIEST)
-
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Go on behind the last record of these partitions, or of all assigned.
-
-        The offset is looked up at the next poll or position.
-        """
-        self._reset(partitions, LATEST)
-
-    def _reset(self, partitions: tuple[TopicPartition, ...], where: int) -> None:
-        keys = self._checked(partitions or self._assigned)
-        self._unread()
-        for key in keys:
-            self._positions.pop(key, None)
-            self._fetched.pop(key, None)
-            self._resets[key] = where
-
-    def _move(self, key: TopicPartition, offset: int) -> None:
-        self._positions[key] = offset
-        self._resets.pop(key, None)
-        self._fetched.pop(key, None)
-
-    def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record that `poll` gives of a partition. Raises NoOffsetForPartition."""
-        (key,) = self._checked([partition])
-        for record in self._left_of_loop():
-            if (record.topic, record.partition) == key:
-                return record.offset
-        self._find_positions()
-        return self._positions[key]
-
-    def _find_positions(self) -> None:
-        """Give every assigned partition a position: what was asked by seek_to_*, else what auto_offset_reset says."""
-        missing: dict[TopicPartition, int] = {}
-        for key in self._assigned:
-            if key not in self._positions:
-                missing[key] = self._resets.get(key, _RESETS.get(self.config.auto_offset_reset, 0))
-                if missing[key] == 0:
-                    raise NoOffsetForPartition(
-                        f"{key.topic}-{key.partition} has no position and auto_offset_reset is none: seek first"
-                    )
-        if missing:
-            for key, part in self._list_offsets(missing).items():
-                self._move(key, part.offset)
-
-    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset of the first record of each partition. Raises UnknownTopicOrPartition."""
-        return {key: part.offset for key, part in self._list_offsets(dict.fromkeys(partitions, EARLIEST)).items()}
-
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last visible record of each partition: the high watermark, or with read_committed the
-        last stable offset.
-
-        Raises UnknownTopicOrPartition.
-        """
-        return {key: part.offset for key, part in self._list_offsets(dict.fromkeys(partitions, LATEST)).items()}
-
-    def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record of each partition, in offset order, whose timestamp (ms) is at least the one given; or None.
-
-        With timestamps out of order later records may be older than it. Raises UnknownTopicOrPartition, ValueError.
-        """
-        if not isinstance(timestamps, Mapping):
-            raise TypeError(f"timestamps is a dict of partitions and times, not {type(timestamps).__name__}")
-        for key, timestamp in timestamps.items():
-            if type(timestamp) is not int:
-                raise TypeError(f"timestamp for {key} is {type(timestamp).__name__}, not int (milliseconds)")
-            if timestamp < 0:
-                raise ValueError(f"timestamp {timestamp} for {key} is negative")
-        return {
-            key: OffsetAndTimestamp(part.offset, part.timestamp, part.leader_epoch) if part.offset >= 0 else None
-            for key, part in self._list_offsets(timestamps).items()
-        }
-
-    def _list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedPart]:
-        self._check_open()
-        times = {TopicPartition(*key): timestamp for key, timestamp in wanted.items()}
-        found: dict[TopicPartition, ListedPart] = {}
-        for node, keys in self._cluster.by_leader(list(times)).items():
-            message = ListOffsets([ListOffsetsPart(*key, times[key]) for key in keys], self._isolation)
-            answer: ListedOffsets = self._cluster.send(node, message).result(ANSWER_SECONDS_SPARE)
-            for part in answer.parts:
-                key = TopicPartition(part.topic, part.partition)
-                if part.error is not None:
-                    self._cluster.heard(key, part.error)
-                    raise part.error
-                found[key] = part
-        return {key: found[key] for key in times}
-
-    def partitions_for_topic(self, topic: str) -> set[int]:
-        """The partition numbers of a topic. Raises UnknownTopicOrPartition."""
-        return {p.partition for p in self._cluster.topic(topic).partitions}
-
-    def topics(self) -> list[str]:
-        """All topics there are, internal ones too."""
-        return self._cluster.topic_names()
+        commits = self._commits
+        if offsets is not None:
+            return {TopicPartition(*key): _checked_offset(key, at) for key, at in offsets.items()}
+        positions = commits.positions()
+        for key, offset in self._first_unseen().items():
+            if key in positions:
+                positions[key] = positions[key]._replace(offset=offset)
+        return positions
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
-    def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
+    @alone
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[ConsumerRecord]:
         """Records from the positions on, and move the positions past them; waits up to `timeout_ms` for the first one.
 
-        At most `max_records` (default `max_poll_records`). Empty when there was nothing in time.
-        Raises: OffsetOutOfRange (with auto_offset_reset="none"), CorruptBatch (names file, position and offset; the
-        position stays until you seek), Closed.
+        At most `max_records` (default `max_poll_records`). Empty when there was nothing in time. What polls have given
+        before counts as done: it may be committed by itself (`enable_auto_commit`). With deserializers the records are
+        `DeserializedRecord`s. Raises: CorruptBatch (names file, position and offset) and DeserializationError, again
+        and again until you `skip` or seek; OffsetOutOfRange and NoOffsetForPartition (with auto_offset_reset="none");
+        Wakeup; what a listener raises; FencedInstanceId, InconsistentGroupProtocol, GroupMaxSizeReached and others that
+        make it impossible to be a member; Closed.
         """
         self._check_open()
         self._unread()
@@ -317,96 +146,45 @@ class Consumer:
             raise ValueError(f"max_records={count}: at least 1")
         if timeout_ms != timeout_ms:
             raise ValueError("timeout_ms is not a number")
-        deadline = self._clock.tick_ms() + timeout_ms
+        subscription, group = self._subscription, self._group
+        if group is not None and group.is_calling:
+            raise ConcurrentUse("a listener must not poll: what is going on in its consumer is not at an end")
+        subscription.stuck = None
+        now = self._clock.tick_ms()
+        deadline = now + timeout_ms
+        asked = False
         while True:
-            records = self._take(count)
-            left_ms = max(0, deadline - self._clock.tick_ms())
-            if records or not self._assigned:
+            self._check_woken()
+            self._calls.deliver()
+            if group is not None and subscription.is_shared:
+                group.step(now)
+            if group is not None:
+                group.commits.auto(now)
+            self._look(now, self.config.metadata_max_age_ms)
+            records = subscription.take(count)
+            if records or not (subscription.states or subscription.is_by_topic) or (asked and now >= deadline):
                 return records
             self._begin_made_again()
-            self._find_positions()
-            self._fetch(min(left_ms, self.config.fetch_max_wait_ms))
-            records = self._take(count)
-            if records or self._clock.tick_ms() >= deadline:
-                return records
+            self._offsets.ask(now)
+            left_ms = max(0, int(min(deadline - now, self.config.fetch_max_wait_ms)))
+            asked = self._fetching.ask(left_ms, now, self._offsets.reset) or asked
+            if not self._calls.deliver():
+                if now >= deadline:
+                    return subscription.take(count)  # nothing, but it raises what asking has come to
+                self._look(now, min(IDLE_LOOK_MS, self.config.metadata_max_age_ms))
+                self._calls.wait(min(deadline - now, WAIT_MS_MAX))
+            now = self._clock.tick_ms()
 
-    def _begin_made_again(self) -> None:
-        """Begin anew in topics that were deleted and made again: what is known of the old one means nothing there."""
-        for name in {key.topic for key in self._assigned}:
-            topic = self._cluster.topic(name)
-            if self._topic_ids[name] == topic.id:
-                continue
-            self._topic_ids[name] = topic.id
-            gone = [key for key in self._assigned if key.topic == name]
-            for key in gone:
-                for state in (self._positions, self._resets, self._fetched):
-                    state.pop(key, None)
-            if name in self._subscription:
-                others = [key for key in self._assigned if key.topic != name]
-                self._assigned = others + [TopicPartition(name, p.partition) for p in topic.partitions]
-                self._paused.difference_update(set(gone) - set(self._assigned))
+    def _check_woken(self) -> None:
+        self._check_open()
+        if self._woken:
+            self._woken = False
+            raise Wakeup("somebody has called wakeup")
 
-    def _take(self, count: int) -> list[ConsumerRecord]:
-        records: list[ConsumerRecord] = []
-        for key in list(self._fetched):
-            if key in self._paused:
-                continue
-            fetched = self._fetched[key]
-            try:
-                while len(records) < count and (taken := fetched.take(count - len(records))):
-                    records = records + taken if records else taken
-            except CorruptBatch:
-                if not records:
-                    raise
-                # The good records go out first, or they would be lost: it is raised again by the next poll.
-                self._positions[key] = fetched.next_offset
-                return records
-            self._positions[key] = fetched.next_offset
-            if len(records) >= count:
-                break
-            del self._fetched[key]
-        return records
-
-    def _fetch(self, max_wait_ms: int) -> None:
-        """Ask every leader for the partitions that have nothing fetched;
-        one alone may wait, several are asked in turn and wait a little each.
-        """
-        wanted = [key for key in self._assigned if key not in self._fetched and key not in self._paused]
-        # The partition asked first gets the bytes first: turn the order so that none starves.
-        self._assigned = self._assigned[1:] + self._assigned[:1]
-        grouped = self._cluster.by_leader(wanted)
-        if not grouped:
-            # Everything is paused: there is nobody to wait at.
-            time.sleep(max_wait_ms / 1000)
-        wait_ms = max_wait_ms if len(grouped) == 1 else min(max_wait_ms, SHARED_WAIT_MS)
-        for node, keys in grouped.items():
-            message = Fetch(
-                [self._part(key) for key in keys],
-                max_wait_ms=wait_ms,
-                min_bytes=self.config.fetch_min_bytes,
-                max_bytes=self.config.fetch_max_bytes,
-                isolation=self._isolation,
-            )
-            answer: Fetched = self._cluster.send(node, message).result(max_wait_ms / 1000 + ANSWER_SECONDS_SPARE)
-            for part in answer.parts:
-                self._received(part)
-
-    def _part(self, key: TopicPartition) -> FetchPart:
-        limit = self.config.max_partition_fetch_bytes
-        return FetchPart(*key, self._positions[key], limit, topic_id=self._topic_ids[key.topic])
-
-    def _received(self, part: FetchedPart) -> None:
-        key = TopicPartition(part.topic, part.partition)
-        if isinstance(part.error, OffsetOutOfRange) and self.config.auto_offset_reset in _RESETS:
-            self._reset((key,), _RESETS[self.config.auto_offset_reset])
-        elif isinstance(part.error, UnknownTopicId):
-            # The next round asks anew, and finds the topic of now.
-            self._cluster.heard(key, part.error)
-        elif isinstance(part.error, PylogError):
-            self._cluster.heard(key, part.error)
-            raise part.error
-        elif len(part.data):
-            self._fetched[key] = _Fetched(part, self._positions[key], self.config.check_crcs)
+    def wakeup(self) -> None:
+        """Let the poll in progress, or the next one, raise Wakeup. From any thread, and from a signal handler."""
+        self._woken = True
+        self._calls.ring()
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records as they come; waits for more for ever, or for `consumer_timeout_ms` where that is set."""
@@ -424,28 +202,48 @@ class Consumer:
                     return
             yield self._unseen
 
-    def _left_of_loop(self) -> list[ConsumerRecord]:
-        """What a loop over this consumer has polled and not come to yet."""
-        return self._polled[len(self._polled) - length_hint(self._unseen) :]
+    # --- the end ---------------------------------------------------------------------------------------------------
 
-    def _unread(self) -> None:
-        """Take back what a loop over this consumer has polled but not come to yet: it will be read again."""
-        left = self._left_of_loop()
-        if left:
-            for key, offset in {(r.topic, r.partition): r.offset for r in reversed(left)}.items():
-                self._move(TopicPartition(*key), offset)
-        # Emptying the list ends the iterator over it, wherever the loop is.
-        self._polled.clear()
+    @alone
+    def close(self, timeout_ms: int = CLOSE_MS) -> None:
+        """Commit what polls have given (with auto-commit), leave the group, and let go of everything. Twice is once.
 
-    def _check_open(self) -> None:
+        A static member (`group_instance_id`) does not leave: it may be back before its session ends. Waits for answers
+        up to `timeout_ms`. Later calls raise Closed. Raises what a listener raises.
+        """
+        self._end("it was closed", timeout_ms, commit=True)
+
+    def _end(self, reason: str, timeout_ms: int, *, commit: bool) -> None:
         if self._closed:
-            raise Closed("this consumer is closed")
+            return
+        if self._group is not None and self._group.is_calling:
+            raise ConcurrentUse("a listener must not close its consumer: let the poll that has called it end first")
+        self._unread()
+        try:
+            self._calls.deliver()
+            self._leave(reason, timeout_ms, commit=commit)
+            if commit and self._group is not None and self.config.commits:
+                # Of partitions that were assigned by hand.
+                self._group.commits.finish(timeout_ms)
+        finally:
+            self._closed = True
+            if self._group is not None:
+                self._group.close()
+            self._subscription.assign([])
 
-    def close(self) -> None:
-        """Let go of what was fetched; every later call raises Closed."""
+    def log_closes(self) -> None:
+        """The log is about to close, in whatever thread: end what goes on in this consumer.
+
+        Where another thread has polled last, nothing is committed: what was polled may be in the middle of its work.
+        """
+        if self._user in (0, threading.get_ident()):
+            self.close()
+            return
         self._closed = True
-        self._fetched.clear()
-        self._polled.clear()
+        self._calls.ring()
+        if self._group is not None:
+            self._group.go("its log was closed", 0)
+            self._group.close()
 
     def __enter__(self) -> Self:
         return self
@@ -453,4 +251,21 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        """Close; after an exception without a commit: what was being worked on is read again."""
+        if error is None:
+            self.close()
+        else:
+            self._end_after_error()
+
+    @alone
+    def _end_after_error(self) -> None:
+        self._end("it was closed after an error", CLOSE_MS, commit=False)
+
+
+def _checked_offset(key: TopicPartition, at: int | OffsetAndMetadata) -> OffsetAndMetadata:
+    given = at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)
+    if type(given.offset) is not int:
+        raise TypeError(f"the offset for {key} is {type(given.offset).__name__}, not int or OffsetAndMetadata")
+    if given.offset < 0:
+        raise ValueError(f"the offset {given.offset} for {key} is negative")
+    return given

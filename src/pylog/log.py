@@ -27,7 +27,7 @@ from pylog.clock import Clock, SystemClock
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig
 from pylog.consumer import Consumer
 from pylog.damage import Findings
-from pylog.errors import Closed, InvalidConfig, ReadOnly, UnknownTopicOrPartition
+from pylog.errors import Closed, ReadOnly, UnknownTopicOrPartition
 from pylog.files import DiskFiles, MemoryFiles, refuse_network
 from pylog.producer import Producer
 from pylog.reader import Reader
@@ -291,15 +291,19 @@ class Log:
     def consumer(self, *topics: str, group_id: str | None = None, **config: Any) -> Consumer:
         """A consumer, subscribed to `topics` if any. Configs are Kafka's, with underscores (`ConsumerConfig`).
 
-        Without a group, subscribing means all partitions. Raises: UnknownTopicOrPartition, InvalidConfig.
+        With a `group_id` the partitions are shared with the other consumers of that group, and positions can be
+        committed; without, a consumer has all of them. Raises: UnknownTopicOrPartition, InvalidConfig, ReadOnly.
         """
         self._check_open()
         if group_id is not None:
-            raise InvalidConfig(
-                f"group_id={group_id!r}: this version of pylog has no consumer groups yet. Leave it out: the consumer "
-                "then reads all partitions of its topics; keep positions yourself and `seek` to them"
+            config = {**config, "group_id": group_id}
+        settings = ConsumerConfig.from_kafka(config)
+        if settings.group_id is not None and self.mode == "read":
+            raise ReadOnly(
+                f'{self.path} was opened with mode="read", and a group writes: open it with mode="own", or leave '
+                f"group_id={settings.group_id!r} out"
             )
-        consumer = Consumer(self._transport, self.node_id, ConsumerConfig.from_kafka(config), self._clock)
+        consumer = Consumer(self._transport, self.node_id, settings, self._clock)
         if topics:
             consumer.subscribe(topics)
         self._clients.add(consumer)
@@ -327,7 +331,10 @@ class Log:
             self._node.hurry()
         try:
             for client in list(self._clients):
-                client.close()
+                if isinstance(client, Consumer):
+                    client.log_closes()
+                else:
+                    client.close()
         finally:
             if isinstance(self._node, Reader):
                 self._transport.detach(self.node_id)

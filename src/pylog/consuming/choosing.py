@@ -1,0 +1,253 @@
+"""What a consumer reads: `subscribe` and `assign`, and what follows the topics as they change.
+
+Topics are looked at now and then. A consumer without a group takes over what it sees; one with a group tells its
+member, which lets the group assign anew. (Kafka: KafkaConsumer, ConsumerMetadata.)
+"""
+
+import re
+from collections.abc import Iterable
+from operator import length_hint
+from typing import Any
+from uuid import UUID
+
+from pylog.clock import Clock
+from pylog.cluster import Cluster
+from pylog.config import ConsumerConfig
+from pylog.consuming.alone import Alone, alone
+from pylog.consuming.calls import Call, Calls
+from pylog.consuming.fetching import Fetching
+from pylog.consuming.member import GroupMember
+from pylog.consuming.offsets import Offsets
+from pylog.consuming.subscription import PartitionState, Subscription
+from pylog.errors import PylogError, UnknownTopicOrPartition
+from pylog.message import Metadata
+from pylog.record import ConsumerRecord, TopicPartition
+from pylog.transport import Transport
+
+CLOSE_MS = 30_000
+
+
+class Choosing(Alone):
+    """What is read, of a consumer."""
+
+    def __init__(self, transport: Transport, node: int, config: ConsumerConfig, clock: Clock) -> None:
+        super().__init__()
+        self.config = config
+        self._clock = clock
+        self._cluster = Cluster(transport, node, config.client_id)
+        self._calls = Calls(self._cluster, clock)
+        self._subscription = Subscription()
+        shared = (self._calls, self._cluster, self._subscription, config, clock)
+        self._fetching = Fetching(*shared)
+        self._offsets = Offsets(*shared)
+        self._group = None if config.group_id is None else GroupMember(*shared)
+        self._looked_ms = clock.tick_ms()
+        self._looking: Call | None = None
+        self._polled: list[ConsumerRecord] = []  # by a loop over this consumer
+        self._unseen = iter(self._polled)  # of these, what the loop has not come to
+
+    @alone
+    def subscribe(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: object | None = None,
+    ) -> None:
+        """Read these topics, or those whose whole name matches `pattern`, in place of what was read before.
+
+        With a group the next polls join it and get a share; `listener`, a `RebalanceListener` or any object with some
+        of its methods, is told what comes and goes. Without one all partitions are read from now on, and there is
+        nothing to listen to. New topics that match, and new partitions, are read when they are seen: within a second
+        where there is nothing else to do, after `metadata_max_age_ms` at the latest. Raises UnknownTopicOrPartition;
+        nothing changes then.
+        """
+        self._check_open()
+        if (topics is None) == (pattern is None):
+            raise ValueError("subscribe takes either topics or a pattern")
+        if listener is not None and self._group is None:
+            raise ValueError("a listener needs a group_id: without a group nobody takes partitions away")
+        names = frozenset([topics] if isinstance(topics, str) else topics or ())
+        compiled = None if pattern is None else re.compile(pattern)
+        if topics is not None and not names:
+            self.unsubscribe()
+            return
+        for name in names:
+            self._cluster.topic(name)
+        self._unread()
+        subscription = self._subscription
+        subscription.pattern, subscription.listener = compiled, listener
+        if compiled is not None:
+            self._cluster.refresh()
+            names = self._matching()
+        if self._group is None:
+            subscription.topics = names
+            self._assign_all()
+            return
+        if not subscription.is_shared:
+            subscription.assign([])
+            subscription.is_shared = True
+        self._group.subscribe(names)
+        subscription.topics = names
+
+    @alone
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions; a consumer that has subscribed leaves its group.
+
+        Positions of partitions that stay are kept. Raises UnknownTopicOrPartition; nothing changes then.
+        """
+        self._check_open()
+        keys = list(dict.fromkeys(TopicPartition(*key) for key in partitions))
+        for key in keys:
+            if type(key.partition) is not int:
+                raise TypeError(f"{key}: the partition is {type(key.partition).__name__}, not int")
+            self._cluster.leader(key)
+        self._unread()
+        self._leave("it was assigned partitions by hand", CLOSE_MS)
+        self._subscription.assign([(key, self._topic_id(key)) for key in keys])
+
+    def _topic_id(self, key: TopicPartition) -> UUID:
+        known = self._subscription.states.get(key)
+        return self._cluster.topic(key.topic).id if known is None else known.topic_id
+
+    @alone
+    def unsubscribe(self) -> None:
+        """Read nothing, and leave the group."""
+        self.assign([])
+
+    def _leave(self, reason: str, timeout_ms: int, *, commit: bool = True) -> None:
+        subscription = self._subscription
+        subscription.topics, subscription.pattern = frozenset(), None
+        if self._group is not None and subscription.is_shared:
+            try:
+                self._group.leave(reason, timeout_ms, commit=commit)
+            finally:
+                subscription.is_shared = False
+
+    def _matching(self) -> frozenset[str]:
+        names = [topic.name for topic in self._cluster.known()]
+        return self._subscription.matching(names, internal=not self.config.exclude_internal_topics)
+
+    def _assign_all(self) -> None:
+        """Without a group: read every partition of the topics that are there, and of one that is not, what was read."""
+        there = {topic.name: topic for topic in self._cluster.known(self._subscription.topics)}
+        kept = [
+            (key, state.topic_id)
+            for key, state in self._subscription.states.items()
+            if key.topic in self._subscription.topics and key.topic not in there
+        ]
+        self._subscription.assign(
+            kept + [(TopicPartition(name, p.partition), t.id) for name, t in there.items() for p in t.partitions]
+        )
+
+    @alone
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read."""
+        return set(self._subscription.states)
+
+    @alone
+    def subscription(self) -> set[str]:
+        """The topics subscribed to."""
+        return set(self._subscription.topics)
+
+    @alone
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Give no records of these partitions until `resume`; what was fetched is kept."""
+        states = self._checked(partitions)
+        self._unread()
+        for state in states.values():
+            state.paused = True
+
+    @alone
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Undo `pause`."""
+        for state in self._checked(partitions).values():
+            state.paused = False
+
+    @alone
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        return {key for key, state in self._subscription.states.items() if state.paused}
+
+    def _checked(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        self._check_open()
+        found = {}
+        for partition in partitions:
+            key = TopicPartition(*partition)
+            if key not in self._subscription.states:
+                raise ValueError(
+                    f"{key.topic}-{key.partition} is not assigned to this consumer: assign or subscribe first"
+                )
+            found[key] = self._subscription.states[key]
+        return found
+
+    # --- what changes ------------------------------------------------------------------------------------------------
+
+    def _look(self, now_ms: int, age_ms: int) -> None:
+        """Ask which topics there are, where that was long ago."""
+        subscription = self._subscription
+        if self._looking is not None or not subscription.is_by_topic:
+            return
+        if now_ms < self._looked_ms + age_ms and not subscription.is_stale:
+            return
+        self._looked_ms = now_ms
+        subscription.is_stale = False
+        self._looking = self._calls.send(self._cluster.node, Metadata(None), self._looked)
+
+    def _looked(self, call: Call, answer: Any) -> None:
+        self._looking = None
+        if isinstance(answer, PylogError):
+            return
+        self._cluster.learn(answer, None)
+        subscription = self._subscription
+        if subscription.pattern is not None:
+            subscription.topics = self._matching()
+        if not subscription.is_shared:
+            if subscription.is_by_topic:
+                self._assign_all()
+        elif self._group is not None:
+            self._group.subscribe(subscription.topics)
+            self._group.look()
+
+    def _begin_made_again(self) -> None:
+        """Begin anew in topics that were deleted and made again: what is known of the old one means nothing there."""
+        subscription = self._subscription
+        known = {key.topic: state.topic_id for key, state in subscription.states.items()}
+        now = {}
+        for name in known:
+            try:
+                now[name] = self._cluster.topic(name)
+            except UnknownTopicOrPartition:
+                if not subscription.is_shared:
+                    raise
+                subscription.is_stale = True
+        again = {name for name, topic in now.items() if topic.id != known[name]}
+        if not again:
+            return
+        if subscription.is_by_topic and not subscription.is_shared:
+            self._assign_all()
+            return
+        subscription.assign(
+            [
+                (key, now[key.topic].id if key.topic in again else state.topic_id)
+                for key, state in subscription.states.items()
+            ]
+        )
+
+    # --- what a loop has not come to ---------------------------------------------------------------------------------
+
+    def _left_of_loop(self) -> list[ConsumerRecord]:
+        """What a loop over this consumer has polled and not come to yet."""
+        return self._polled[len(self._polled) - length_hint(self._unseen) :]
+
+    def _first_unseen(self) -> dict[TopicPartition, int]:
+        """The first offset of each partition that a loop over this consumer has polled and not come to."""
+        return {TopicPartition(r.topic, r.partition): r.offset for r in reversed(self._left_of_loop())}
+
+    def _unread(self) -> None:
+        """Take back what a loop over this consumer has polled but not come to yet: it will be read again."""
+        for key, offset in self._first_unseen().items():
+            if key in self._subscription.states:
+                self._subscription.move(key, offset)
+        # Emptying the list ends the iterator over it, wherever the loop is.
+        self._polled.clear()

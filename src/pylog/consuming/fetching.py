@@ -1,0 +1,263 @@
+"""Asks leaders for the records that lie ahead, and decodes what they send a batch at a time as it is asked for.
+
+A fetch names every partition that has nothing fetched and nothing under way, so a slow reader of one partition does not
+fetch the others again and again. Records below the position inside a fetched batch are skipped; control batches are
+stepped over, and with read_committed the batches of aborted transactions. An answer counts only where nobody has moved
+the position, or taken the partition away, since it was asked. (Kafka: AbstractFetch, FetchCollector, CompletedFetch.)
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from pylog.batch import Batch, split
+from pylog.clock import Clock
+from pylog.cluster import Cluster
+from pylog.config import ConsumerConfig
+from pylog.consuming.calls import Call, Calls
+from pylog.consuming.subscription import PartitionState, Subscription
+from pylog.errors import (
+    CorruptBatch,
+    DeserializationError,
+    FencedLeaderEpoch,
+    LeaderNotAvailable,
+    NetworkError,
+    NotLeaderOrFollower,
+    OffsetNotAvailable,
+    OffsetOutOfRange,
+    PylogError,
+    ReplicaNotAvailable,
+    RequestTimedOut,
+    UnknownLeaderEpoch,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from pylog.isolation import Delivery, Isolation
+from pylog.kernel import HEADER, HEADER_BYTES, LOG_OVERHEAD
+from pylog.message import Fetch, Fetched, FetchedPart, FetchPart
+from pylog.record import ConsumerRecord, DeserializedRecord, TopicPartition
+
+QUIET = (
+    NotLeaderOrFollower,
+    LeaderNotAvailable,
+    ReplicaNotAvailable,
+    FencedLeaderEpoch,
+    UnknownLeaderEpoch,
+    OffsetNotAvailable,
+    NetworkError,
+    RequestTimedOut,
+)
+"""What says that the partition is elsewhere, or will be: asked again, after a while."""
+
+Deserialize = Callable[[ConsumerRecord], DeserializedRecord]
+
+
+class FetchedRecords:
+    """What was fetched of one partition and not given out yet."""
+
+    def __init__(
+        self, part: FetchedPart, position: int, *, check_crc: bool, deserialize: Deserialize | None = None
+    ) -> None:
+        self._part = part
+        self._batches: Iterator[Batch] = split(part.data, check_crc=check_crc)
+        self._delivery = Delivery(part.aborted)
+        self._deserialize = deserialize
+        self._records: list[ConsumerRecord] = []
+        self._given = 0
+        self._error: CorruptBatch | None = None
+        self._at = 0
+        self._after = position
+        self.next_offset = position
+        self.leader_epoch = -1
+
+    def take(self, count: int) -> list[Any]:
+        """Up to `count` records from `next_offset` on; none when the fetched bytes are used up.
+
+        Raises, again and again: CorruptBatch, DeserializationError.
+        """
+        while self._given == len(self._records):
+            if self._error is not None:
+                raise self._error.with_traceback(None)
+            batch: Batch | None = None
+            try:
+                batch = next(self._batches, None)
+                if batch is None:
+                    return []
+                wanted = self._delivery.gives(batch)
+                records = batch.records(self._part.topic, self._part.partition, self.next_offset) if wanted else []
+            except CorruptBatch as error:
+                self._error = self._located(error, batch)
+                raise self._error from error
+            self._at += batch.size
+            self._after = max(batch.next_offset, self.next_offset)
+            self._records, self._given = records, 0
+            self.leader_epoch = batch.leader_epoch
+            if not records:
+                self.next_offset = self._after
+        if self._deserialize is not None:
+            return self._take_deserialized(count, self._deserialize)
+        if len(self._records) - self._given > count:
+            taken = self._records[self._given : self._given + count]
+            self._given += count
+            self.next_offset = self._records[self._given].offset
+        else:
+            # A list that nobody has taken from goes out as it is.
+            taken = self._records[self._given :] if self._given else self._records
+            self._records, self._given = [], 0
+            self.next_offset = self._after
+        return taken
+
+    def _take_deserialized(self, count: int, deserialize: Deserialize) -> list[DeserializedRecord]:
+        taken: list[DeserializedRecord] = []
+        try:
+            for record in self._records[self._given : self._given + count]:
+                taken.append(deserialize(record))
+                self._given += 1
+        except DeserializationError:
+            # What stands before it goes out first.
+            if not taken:
+                raise
+        finally:
+            whole = self._given == len(self._records)
+            self.next_offset = self._after if whole else self._records[self._given].offset
+        return taken
+
+    def _located(self, error: CorruptBatch, batch: Batch | None) -> CorruptBatch:
+        """The same error with the place in the file, and where to go on: the decoder saw bytes only.
+
+        `batch` is the one whose records are none although its CRC is right; None: it is not even a batch.
+        """
+        return CorruptBatch(
+            f"{self._part.topic}-{self._part.partition}: {error.reason}; `skip()` goes past it, and `pylog verify` "
+            "shows all damage",
+            path=self._part.path, position=self._part.position + self._at, offset=self.next_offset,
+            next_offset=batch.next_offset if batch is not None else self._claimed_end(),
+        )  # fmt: skip
+
+    def _claimed_end(self) -> int | None:
+        """Where the damaged batch says that it ends: believed no further than to where the next one begins."""
+        data, at = self._part.data, self._at
+        if at + HEADER_BYTES > len(data):
+            return None
+        base, length, _, _, _, _, last_delta, *_ = HEADER.unpack_from(data, at)
+        if not base <= self.next_offset <= base + last_delta:
+            return None
+        end = int(base + last_delta + 1)
+        following = at + LOG_OVERHEAD + length
+        if at < following <= len(data) - HEADER_BYTES:
+            next_base = HEADER.unpack_from(data, following)[0]
+            return min(end, next_base) if next_base > self.next_offset else None
+        return end
+
+
+class Fetching:
+    """The fetches of one consumer."""
+
+    def __init__(
+        self, calls: Calls, cluster: Cluster, subscription: Subscription, config: ConsumerConfig, clock: Clock
+    ) -> None:
+        self._calls = calls
+        self._cluster = cluster
+        self._subscription = subscription
+        self._config = config
+        self._clock = clock
+        self._isolation = Isolation.named(config.isolation_level)
+        self._deserialize = deserializing(config)
+
+    def ask(self, max_wait_ms: int, now_ms: int, reset: int | None) -> bool:
+        """Ask every leader for the partitions that have a position and nothing fetched; whether there were any.
+
+        `reset`: where to go on in a partition whose position is not there any more; None: nowhere, it is an error.
+        """
+        wanted = [
+            key
+            for key, state in self._subscription.states.items()
+            if state.position is not None
+            and not (state.paused or state.leaving)
+            and state.is_quiet
+            and now_ms >= state.retry_ms
+        ]
+        if not wanted:
+            return False
+        self._subscription.turn()
+        for node, keys in self._cluster.by_leader(wanted).items():
+            states = {key: self._subscription.states[key] for key in keys}
+            message = Fetch(
+                [self._part(key, state) for key, state in states.items()],
+                max_wait_ms=max_wait_ms,
+                min_bytes=self._config.fetch_min_bytes,
+                max_bytes=self._config.fetch_max_bytes,
+                isolation=self._isolation,
+            )
+            call = self._calls.send(node, message, partial(self._answered, states, reset), max_wait_ms)
+            for state in states.values():
+                state.asked = call
+        return True
+
+    def _part(self, key: TopicPartition, state: PartitionState) -> FetchPart:
+        assert state.position is not None
+        return FetchPart(*key, state.position, self._config.max_partition_fetch_bytes, topic_id=state.topic_id)
+
+    def _answered(
+        self, states: dict[TopicPartition, PartitionState], reset: int | None, call: Call, answer: Any
+    ) -> None:
+        # Whoever has moved since has asked something else, or nothing.
+        current = {key: state for key, state in states.items() if state.asked is call}
+        for state in current.values():
+            state.asked = None
+        if isinstance(answer, PylogError):
+            for key, state in current.items():
+                self._failed(key, state, answer)
+            return
+        assert isinstance(answer, Fetched)
+        for part in answer.parts:
+            key = TopicPartition(part.topic, part.partition)
+            if key in current:
+                self._received(key, current[key], part, reset)
+
+    def _received(self, key: TopicPartition, state: PartitionState, part: FetchedPart, reset: int | None) -> None:
+        if isinstance(part.error, OffsetOutOfRange) and reset is not None:
+            self._subscription.move(key, None, reset)
+        elif isinstance(part.error, PylogError):
+            self._failed(key, state, part.error)
+        elif len(part.data):
+            assert state.position is not None
+            state.fetched = FetchedRecords(
+                part, state.position, check_crc=self._config.check_crcs, deserialize=self._deserialize
+            )
+            self._subscription.ready[key] = state
+
+    def _failed(self, key: TopicPartition, state: PartitionState, error: PylogError) -> None:
+        self._cluster.heard(key, error)
+        if isinstance(error, UnknownTopicOrPartition) and self._subscription.is_shared:
+            # The group takes it away soon.
+            self._subscription.is_stale = True
+            state.retry_ms = self._clock.tick_ms() + self._config.retry_backoff_ms
+        elif isinstance(error, QUIET):
+            state.retry_ms = self._clock.tick_ms() + self._config.retry_backoff_ms
+        elif not isinstance(error, UnknownTopicId):  # the next round asks anew, and finds the topic of now
+            self._subscription.fail(key, error)
+
+
+def deserializing(config: ConsumerConfig) -> Deserialize | None:
+    """What makes a record of the types that the deserializers give; None where there are none."""
+    of_key, of_value = config.key_deserializer, config.value_deserializer
+    if of_key is None and of_value is None:
+        return None
+
+    def deserialize(record: ConsumerRecord) -> DeserializedRecord:
+        part, key, value = "key", record.key, record.value
+        try:
+            if of_key is not None and key is not None:
+                key = of_key(key)
+            part = "value"
+            if of_value is not None and value is not None:
+                value = of_value(value)
+        except Exception as error:
+            raise DeserializationError(f"the {part} cannot be deserialized: {error!r}", record) from error
+        return DeserializedRecord(
+            record.topic, record.partition, record.offset, record.timestamp, record.timestamp_type, key, value,
+            record.headers, record.leader_epoch,
+        )  # fmt: skip
+
+    return deserialize

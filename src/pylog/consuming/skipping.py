@@ -1,0 +1,51 @@
+"""Where reading goes on behind a record or a batch that cannot be read: as near as possible, and always further on."""
+
+from pylog.batch import split
+from pylog.cluster import Cluster
+from pylog.config import ConsumerConfig
+from pylog.consuming.subscription import PartitionState
+from pylog.errors import CorruptBatch, DeserializationError
+from pylog.message import Fetch, Fetched, FetchPart
+from pylog.record import TopicPartition
+
+PROBES_MAX = 10_000
+
+
+def past(
+    error: CorruptBatch | DeserializationError,
+    state: PartitionState,
+    key: TopicPartition,
+    cluster: Cluster,
+    config: ConsumerConfig,
+) -> int:
+    """The first offset behind what `error` speaks of that can be read.
+
+    A record is one offset, a batch says where it ends. Where even that is damaged, one offset after the other is tried,
+    for each of those that cannot be read is one that is not given; after many of them the last one tried is the answer.
+    """
+    assert state.position is not None or error.offset is not None, "there was something to read"
+    at = max(state.position or 0, error.offset or 0)
+    if isinstance(error, DeserializationError):
+        return at + 1
+    if error.next_offset is not None and error.next_offset > at:
+        return error.next_offset
+    for offset in range(at + 1, at + PROBES_MAX):
+        if _is_readable(key, offset, state, cluster, config):
+            return offset
+    return at + PROBES_MAX
+
+
+def _is_readable(
+    key: TopicPartition, offset: int, state: PartitionState, cluster: Cluster, config: ConsumerConfig
+) -> bool:
+    wanted = FetchPart(*key, offset, 1, topic_id=state.topic_id)
+    sent = cluster.send(cluster.leader(key), Fetch([wanted], max_wait_ms=0, max_bytes=1))
+    answer: Fetched = sent.result(config.default_api_timeout_ms / 1000)
+    (part,) = answer.parts
+    if part.error is not None:
+        return not isinstance(part.error, CorruptBatch)
+    try:
+        next(split(part.data, check_crc=config.check_crcs), None)
+    except CorruptBatch:
+        return False
+    return True
