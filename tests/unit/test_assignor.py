@@ -164,6 +164,12 @@ def test_a_member_that_leaves_moves_only_what_it_had(name: str, topics_of: objec
         assert set(before[member.member_id]) <= set(after[member.member_id])
 
 
+def test_one_member_in_as_many_as_there_are_partitions_left_over_keeps_one_more() -> None:
+    """Of 3 partitions one of two members has 2: the one that has them."""
+    members = [owning("sticky", "m", ["a"], [], 1), owning("sticky", "n", ["a"], part("a", 0, 1, 2), 1)]
+    assert ASSIGNORS["sticky"].assign({"a": 3}, members) == {"m": part("a", 2), "n": part("a", 0, 1)}
+
+
 # --- claims ----------------------------------------------------------------------------------------------------------
 
 
