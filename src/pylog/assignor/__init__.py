@@ -16,6 +16,7 @@ do not, and move none to an earlier owner that no longer subscribes to it.
 """
 
 import difflib
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from pylog.assignor.member import Assignment, Assignor, Member
@@ -27,11 +28,12 @@ from pylog.assignor.protocol import (
     encode_subscription,
 )
 from pylog.assignor.simple import Range, RoundRobin
-from pylog.assignor.sticky import CooperativeSticky, Sticky
+from pylog.assignor.sticky import CooperativeSticky, Sticky, assign_uniform
 from pylog.errors import InvalidConfig
 
 __all__ = [
     "ASSIGNORS",
+    "SERVER_ASSIGNORS",
     "Assignment",
     "Assignor",
     "Member",
@@ -46,6 +48,10 @@ __all__ = [
 _ALL: tuple[Assignor, ...] = (Range(), RoundRobin(), Sticky(), CooperativeSticky())
 ASSIGNORS = MappingProxyType({assignor.name: assignor for assignor in _ALL})
 """By name, as the members of a group agree on one."""
+
+SERVER_ASSIGNORS: MappingProxyType[str, Callable[[Mapping[str, int], Sequence[Member]], Assignment]]
+SERVER_ASSIGNORS = MappingProxyType({"uniform": assign_uniform, "range": Range().assign})
+"""Those of a coordinator, which assigns itself in groups of the consumer protocol (KIP-848)."""
 
 _PACKAGE = "org.apache.kafka.clients.consumer."
 _CLASSES = {

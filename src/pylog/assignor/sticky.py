@@ -135,6 +135,14 @@ class CooperativeSticky:
         return _GENERATION.pack(generation)
 
 
+def assign_uniform(topics: Mapping[str, int], members: Sequence[Member]) -> Assignment:
+    """What Kafka's coordinator calls uniform: as sticky, from what the members were to have before (UniformAssignor).
+
+    `owned` is that. Which of several even assignments it is Kafka leaves open: its own depends on the order of maps.
+    """
+    return _assign(topics, members, lambda member: Said(member.owned))[0]
+
+
 def _moving(members: Sequence[Member], assignment: Assignment) -> dict[TopicPartition, str]:
     """What somebody is given that somebody else has to give up."""
     added: dict[TopicPartition, str] = {}
