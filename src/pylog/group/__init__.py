@@ -4,6 +4,13 @@ coordinator   the machine itself: events in, effects out; which message goes whe
 classic       one group of the classic protocol: its states, its rebalances, what is logged of it
 joining       what the members of such a group say
 roster        who the members are
+
+consumer_group    one group of the consumer protocol
+heartbeating      what its members say and are told
+step              what one event changes in it
+targets           what the members are to have, and reconciling: how they get there
+consumer_records  its records as Kafka's bytes
+
 committing    offsets: commit, fetch, delete, expire
 offsets       the offsets themselves, committed and pending
 records       all of it as Kafka's bytes

@@ -411,6 +411,11 @@ class ClassicGroup:
         return self.protocol_type == CONSUMER_PROTOCOL
 
     @property
+    def has_anybody(self) -> bool:
+        """Whether there is a member, or one on its way."""
+        return bool(self.roster.members or self.roster.pending)
+
+    @property
     def is_empty(self) -> bool:
         """Whether it has no members."""
         return self.state is State.EMPTY

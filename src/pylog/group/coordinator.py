@@ -1,6 +1,6 @@
 """The coordinator of the groups in one partition of `__consumer_offsets` (Kafka: GroupCoordinatorShard).
 
-    message  ->  which group, and of which protocol  ->  joining (classic) or committing (offsets of both)
+    message  ->  which group, and of which protocol  ->  joining (classic), heartbeating (consumer), committing (both)
 
 It counts on its host for this: an `Append` is replayed, or said to have failed, before the next event comes in. Then
 what is replayed is what is in the log, at every moment.
@@ -16,21 +16,24 @@ from pylog.effects import Answer, Append, Effect, LogRecord, Now, Stamp, Topics
 from pylog.errors import (
     GroupIdNotFound,
     GroupNotEmpty,
+    InconsistentGroupProtocol,
     InvalidGroupId,
     ProtocolError,
     PylogError,
     UnknownMemberId,
-    UnsupportedVersion,
 )
-from pylog.group import joining
+from pylog.group import heartbeating, joining
 from pylog.group.classic import ClassicGroup, not_stored
 from pylog.group.committing import Committing
+from pylog.group.consumer_group import ConsumerGroup
+from pylog.group.consumer_records import EPOCH, ConsumerChange, decode_consumer
 from pylog.group.deadlines import Deadlines
 from pylog.group.kind import Group
 from pylog.group.offsets import Offsets
 from pylog.group.outbox import Outbox, undone
 from pylog.group.records import CONSUMER_TYPES, GroupChange, StoredGroup, decode, group_record, record_type
 from pylog.message import (
+    JOIN_EPOCH,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
     DeleteGroups,
@@ -89,6 +92,7 @@ class GroupCoordinator:
         self._groups: dict[str, Group] = {}
         self._offsets = Offsets()
         self._committing = Committing(self._offsets, self._groups, config, topics)
+        self._topics = topics
         self._deadlines = Deadlines()
         self._to_clean: deque[str] = deque()
 
@@ -97,7 +101,8 @@ class GroupCoordinator:
     def replay(self, record: LogRecord, stamp: Stamp | None = None) -> None:
         """Take over a record. Raises UnsupportedFormat, CorruptBatch."""
         if record_type(record) in CONSUMER_TYPES:
-            return  # of the consumer protocol: they stay in the log
+            self._replay_consumer(decode_consumer(record))
+            return
         change = decode(record)
         if isinstance(change, GroupChange):
             self._replay_group(change)
@@ -109,13 +114,29 @@ class GroupCoordinator:
     def _replay_group(self, change: GroupChange) -> None:
         group = self._groups.get(change.group_id)
         if change.stored is None:
-            if group is not None:
+            if isinstance(group, ClassicGroup):
                 group.close()
                 del self._groups[change.group_id]
             return
         if not isinstance(group, ClassicGroup):
             group = self._groups[change.group_id] = self._classic(change.group_id)
         group.replay(change.stored)
+
+    def _replay_consumer(self, change: ConsumerChange) -> None:
+        group = self._groups.get(change.group_id)
+        if not isinstance(group, ConsumerGroup):
+            if change.value is None:
+                return
+            if group is not None:
+                group.close()
+            group = self._groups[change.group_id] = self._consumer(change.group_id)
+        group.replay(change)
+        if change.kind == EPOCH and change.value is None:
+            group.close()
+            del self._groups[change.group_id]
+
+    def _consumer(self, group_id: str) -> ConsumerGroup:
+        return ConsumerGroup(group_id, self._config, self._topics, self._deadlines, self._groups)
 
     def _classic(self, group_id: str) -> ClassicGroup:
         return ClassicGroup(group_id, self._config, self._deadlines)
@@ -128,7 +149,10 @@ class GroupCoordinator:
         """Begin where the log ends: members have a session's time to be heard of, lost ones have none."""
         out = Outbox(now)
         for group in self._groups.values():
-            group.load(out, self._is_lost)
+            if isinstance(group, ClassicGroup):
+                group.load(out, self._is_lost)
+            elif isinstance(group, ConsumerGroup):
+                heartbeating.load(group, out, self._is_lost)
         self._look_again(out)
         return out.effects()
 
@@ -222,9 +246,7 @@ class GroupCoordinator:
             case DeleteGroups():
                 self._delete(message, ticket, out)
             case ConsumerGroupHeartbeat():
-                raise UnsupportedVersion(
-                    "groups of the consumer protocol are not there yet: use group_protocol classic"
-                )
+                self._consumer_heartbeat(message, session, ticket, out)
             case _:
                 raise TypeError(f"a group coordinator has no answer to {type(message).__name__}")
 
@@ -235,13 +257,31 @@ class GroupCoordinator:
         found = self._groups.get(message.group_id)
         if found is None and message.member_id:
             raise UnknownMemberId(f"there is no group {message.group_id!r}, so {message.member_id!r} is none of it")
+        if not isinstance(found, ClassicGroup) and found is not None and not found.is_empty:
+            raise InconsistentGroupProtocol(
+                f"group {message.group_id!r} has members of the consumer protocol: join with group_protocol consumer"
+            )
         group = found if isinstance(found, ClassicGroup) else self._classic(message.group_id)
         joining.join(group, message, session, ticket, out, self._new_member_id)
-        if found is None:
+        if found is not group:
             self._groups[message.group_id] = group
             group.state_ms = out.now.wall
             empty = StoredGroup("", 0, None, None, out.now.wall)
-            out.write([group_record(message.group_id, empty)])
+            before = [] if found is None else found.tombstones()
+            out.write([*before, group_record(message.group_id, empty)])
+
+    def _consumer_heartbeat(self, message: ConsumerGroupHeartbeat, session: Session, ticket: int, out: Outbox) -> None:
+        """A group changes its protocol when it is empty (Kafka: group.consumer.migration.policy=disabled)."""
+        heartbeating.check_heartbeat(message, session)
+        found = self._groups.get(message.group_id)
+        if isinstance(found, ConsumerGroup):
+            heartbeating.heartbeat(found, message, session, ticket, out, self._new_member_id)
+        elif message.member_epoch != JOIN_EPOCH or (isinstance(found, ClassicGroup) and found.has_anybody):
+            raise GroupIdNotFound(f"there is no group {message.group_id!r} of the consumer protocol: join it")
+        else:
+            group = self._consumer(message.group_id)
+            before = [] if found is None else found.tombstones()
+            heartbeating.heartbeat(group, message, session, ticket, out, self._new_member_id, before)
 
     def _member_group(self, group_id: str) -> ClassicGroup:
         _check_group_id(group_id)

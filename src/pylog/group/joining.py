@@ -5,7 +5,7 @@ again while an answer is waiting gets that by the later ticket; the earlier one 
 it any more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from pylog.effects import Answer
 from pylog.errors import (
@@ -54,6 +54,11 @@ def check_join(message: JoinGroup, session: Session, shortest_ms: int, longest_m
         raise InvalidRequest(f"rebalance_timeout_ms {message.rebalance_timeout_ms} is not within 0 and {INT_MAX}")
     texts = [message.group_id, message.member_id, message.group_instance_id or "", message.protocol_type]
     texts += [session.client_id, session.host, *(name for name, _ in message.protocols)]
+    check_texts(texts)
+
+
+def check_texts(texts: Iterable[str]) -> None:
+    """Raises InvalidRequest for a text that fits into no record: it is too long, or has half a character."""
     for text in texts:
         if len(text.encode("utf-8", "surrogatepass")) > STRING_BYTES_MAX - 64 or not _is_unicode(text):
             raise InvalidRequest(f"{text[:40]!r}... does not fit into a record: it is too long, or half a character")

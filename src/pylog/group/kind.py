@@ -1,6 +1,5 @@
 """What the offsets and the administration have to know of a group, whatever its protocol."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 from pylog.effects import LogRecord
@@ -13,9 +12,6 @@ class Group(Protocol):
     """A group of either protocol."""
 
     group_id: str
-
-    def load(self, out: Outbox, is_lost: Callable[[str], bool]) -> None:
-        """Begin where the log ends; `is_lost` says of a member's host whether it died with the last coordinator."""
 
     @property
     def is_empty(self) -> bool:

@@ -1,0 +1,316 @@
+"""What the members of a group of the consumer protocol say, and what they are told (KIP-848).
+
+A member says all in one message. The answer rests on the records of what it changed. Where there is nothing to say the
+answer may be kept back: then it comes when the member is to have something else, and it comes with that; or when its
+time is over. Whoever changes a group with such members wakes it (`wake`).
+
+Members of which nothing is heard for a session, or that do not give up in time what they have to, are fenced: they are
+out, and what they had is free.
+"""
+
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+from pylog.assignor import SERVER_ASSIGNORS
+from pylog.effects import Answer, LogRecord
+from pylog.errors import (
+    FencedMemberEpoch,
+    GroupMaxSizeReached,
+    InvalidRequest,
+    PylogError,
+    UnknownMemberId,
+    UnreleasedInstanceId,
+    UnsupportedAssignor,
+)
+from pylog.group.classic import STORE_AGAIN_MS, not_stored
+from pylog.group.consumer_group import NEW_MEMBER, ConsumerGroup
+from pylog.group.consumer_records import Current, MemberState, Slot, Subscription, by_topic_id
+from pylog.group.joining import check_texts
+from pylog.group.outbox import Outbox
+from pylog.group.step import Step
+from pylog.message import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeaten,
+    Session,
+)
+
+NOT_SAID = -1
+INT_MAX = 2**31 - 1
+
+
+# --- what a message may say ------------------------------------------------------------------------------------------
+
+
+def check_heartbeat(message: ConsumerGroupHeartbeat, session: Session) -> None:
+    """Raises InvalidRequest, UnsupportedAssignor."""
+    for name, text in (("member", message.member_id), ("group", message.group_id)):
+        if not text and not (name == "member" and message.member_epoch == JOIN_EPOCH):
+            raise InvalidRequest(f"a heartbeat needs a {name} id that is not empty")
+    if message.instance_id == "" or message.rack_id == "":
+        raise InvalidRequest("an instance id or a rack id that is empty is none: leave it out")
+    if message.member_epoch < LEAVE_STATIC_EPOCH:
+        raise InvalidRequest(f"there is no member epoch {message.member_epoch}")
+    if message.member_epoch == LEAVE_STATIC_EPOCH and message.instance_id is None:
+        raise InvalidRequest("only a member with an instance id leaves to come back: leave with epoch -1")
+    if message.member_epoch == JOIN_EPOCH:
+        _check_join(message)
+    if not NOT_SAID <= message.rebalance_timeout_ms <= INT_MAX:
+        raise InvalidRequest(f"rebalance_timeout_ms {message.rebalance_timeout_ms} is not within 0 and {INT_MAX}")
+    if message.server_assignor is not None and message.server_assignor not in SERVER_ASSIGNORS:
+        raise UnsupportedAssignor(f"there is no assignor {message.server_assignor!r}: {', '.join(SERVER_ASSIGNORS)}")
+    given = [message.instance_id, message.rack_id, message.subscribed_topic_regex]
+    texts = [message.group_id, message.member_id, session.client_id, session.host, *(text or "" for text in given)]
+    check_texts([*texts, *(message.subscribed_topic_names or ())])
+
+
+def _check_join(message: ConsumerGroupHeartbeat) -> None:
+    if message.rebalance_timeout_ms == NOT_SAID:
+        raise InvalidRequest("who joins says its rebalance_timeout_ms")
+    if message.topic_partitions is None or any(partitions for _, partitions in message.topic_partitions):
+        raise InvalidRequest("who joins has no partitions: give them up, and say so with an empty list")
+    if not message.subscribed_topic_names and not message.subscribed_topic_regex:
+        raise InvalidRequest("who joins says what it reads: subscribed_topic_names or subscribed_topic_regex")
+
+
+# --- heartbeat -------------------------------------------------------------------------------------------------------
+
+
+def heartbeat(
+    group: ConsumerGroup,
+    message: ConsumerGroupHeartbeat,
+    session: Session,
+    ticket: int,
+    out: Outbox,
+    new_member_id: Callable[[str], str],
+    records: Iterable[LogRecord] = (),
+) -> None:
+    """Hear of a member; `records` are logged before what that changes. Raises the ProtocolError that refuses it."""
+    if message.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+        _leave(group, message, ticket, out)
+        return
+    member_id = message.member_id or new_member_id(session.client_id)
+    owned = _slots(message.topic_partitions)
+    step = Step(group, out.now, records)
+    before = _admit(group, step, message, member_id, owned)
+    changed = step.subscribe(member_id, _subscription(step.subscriptions.get(member_id), message, session))
+    step.refresh(changed=changed)
+    step.assign()
+    current = step.reconcile(member_id, owned)
+    group.release(member_id, _answer(group, member_id, before), out)
+    _expect(group, member_id, out)
+    if current is not before:
+        _expect_revocation(group, member_id, current, step.subscriptions[member_id].rebalance_timeout_ms, out)
+    is_told = _is_full(message) or before.assigned.keys() != current.assigned.keys()
+    wait = min(message.max_wait_ms, group.config.group_consumer_session_timeout_ms // 2)
+    if wait > 0 and not step.records and not is_told:
+        group.held[member_id] = ticket
+        group.due(("held", member_id), wait, lambda group, out: _hold_over(group, member_id, out), out)
+    else:
+        _carry_out(group, step, [Answer(ticket, _answer(group, member_id, current, is_told=is_told))], out)
+
+
+def _slots(structs: list[tuple[UUID, list[int]]] | None) -> frozenset[Slot] | None:
+    if structs is None:
+        return None
+    return frozenset((topic_id, partition) for topic_id, partitions in structs for partition in partitions)
+
+
+def _is_full(message: ConsumerGroupHeartbeat) -> bool:
+    """Whether a member says all there is, because it joins or has missed an answer: it is told all, too."""
+    reads = message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None
+    says_all = message.rebalance_timeout_ms != NOT_SAID and reads and message.topic_partitions is not None
+    return message.member_epoch == JOIN_EPOCH or says_all
+
+
+def _answer(
+    group: ConsumerGroup, member_id: str, current: Current, *, is_told: bool = False
+) -> ConsumerGroupHeartbeaten:
+    assignment = by_topic_id(current.assigned) if is_told else None
+    interval = group.config.group_consumer_heartbeat_interval_ms
+    return ConsumerGroupHeartbeaten(None, member_id, current.epoch, interval, assignment)
+
+
+def _subscription(before: Subscription | None, message: ConsumerGroupHeartbeat, session: Session) -> Subscription:
+    """What a member says now, and has said before where it says nothing now. An empty regex takes the one before."""
+    known = before or Subscription()
+    names, regex, timeout = message.subscribed_topic_names, message.subscribed_topic_regex, message.rebalance_timeout_ms
+    return Subscription(
+        known.instance_id if message.instance_id is None else message.instance_id,
+        known.rack_id if message.rack_id is None else message.rack_id,
+        session.client_id,
+        session.host,
+        known.topics if names is None else tuple(sorted(set(names))),
+        known.regex if regex is None else regex or None,
+        known.rebalance_timeout_ms if timeout == NOT_SAID else timeout,
+        known.server_assignor if message.server_assignor is None else message.server_assignor,
+    )
+
+
+def _admit(
+    group: ConsumerGroup,
+    step: Step,
+    message: ConsumerGroupHeartbeat,
+    member_id: str,
+    owned: frozenset[Slot] | None,
+) -> Current:
+    """What the member has, which may be new here. Raises the ProtocolError that refuses it."""
+    joins = message.member_epoch == JOIN_EPOCH
+    holder = None if message.instance_id is None else group.static.get(message.instance_id)
+    if joins and holder is not None and holder != member_id:
+        if group.currents.get(holder, NEW_MEMBER).epoch != LEAVE_STATIC_EPOCH:
+            raise UnreleasedInstanceId(
+                f"{message.instance_id!r} is the instance id of member {holder!r}, which has not left: let it leave, "
+                "or wait until its session is over"
+            )
+        step.replace(holder, member_id)
+        return step.currents[member_id]
+    if joins and member_id not in group.subscriptions:
+        most = group.config.group_consumer_max_size
+        if len(group.subscriptions) >= most:
+            raise GroupMaxSizeReached(f"group {group.group_id!r} has {most} members: it is full")
+        return NEW_MEMBER
+    current = group.current(member_id, message.instance_id)
+    _check_epoch(member_id, current, message.member_epoch, owned)
+    return current
+
+
+def _check_epoch(member_id: str, current: Current, epoch: int, owned: frozenset[Slot] | None) -> None:
+    """A member is in its epoch; or in the one before, where it has missed an answer and has nothing that it must not.
+
+    Raises FencedMemberEpoch.
+    """
+    missed_one = epoch == current.previous_epoch and owned is not None and owned <= current.assigned.keys()
+    if epoch > current.epoch or (epoch < current.epoch and not missed_one):
+        raise FencedMemberEpoch(
+            f"{member_id!r} is in epoch {current.epoch}, not {epoch}: give up all partitions and join again"
+        )
+
+
+# --- what follows ----------------------------------------------------------------------------------------------------
+
+
+def _carry_out(group: ConsumerGroup, step: Step, answers: list[Answer], out: Outbox) -> None:
+    """Log the step, if there is something to log, and answer."""
+    if not step.records:
+        for answer in answers:
+            out.answer(answer.ticket, answer.message)
+        return
+
+    def failed(error: PylogError, out: Outbox) -> None:
+        for answer in answers:
+            out.answer(answer.ticket, ConsumerGroupHeartbeaten(not_stored(error), answer.message.member_id))
+
+    out.write(step.records, answers, failed)
+    if group.held:
+        group.due("wake", 0, wake, out)
+
+
+def wake(group: ConsumerGroup, out: Outbox) -> None:
+    """Tell members whose heartbeats are kept back what they are to have, where that is something else.
+
+    That they are in another epoch alone is nothing to tell: they hear of it when their time is over.
+    """
+    step = Step(group, out.now)
+    step.refresh(changed=False)
+    step.assign()
+    answers = []
+    if not step.records:
+        for member_id in list(group.held):
+            found = step.next_of(member_id)
+            if found.assigned.keys() != group.currents[member_id].assigned.keys():
+                step.give(member_id, found)
+                answers.append(_held_answer(group, member_id, found, out))
+    _carry_out(group, step, answers, out)
+
+
+def _hold_over(group: ConsumerGroup, member_id: str, out: Outbox) -> None:
+    """An answer that was kept back has to be given."""
+    step = Step(group, out.now)
+    step.refresh(changed=False)
+    step.assign()
+    current = step.reconcile(member_id)
+    _carry_out(group, step, [_held_answer(group, member_id, current, out)], out)
+
+
+def _held_answer(group: ConsumerGroup, member_id: str, current: Current, out: Outbox) -> Answer:
+    """What a member is told whose heartbeat was kept back until now."""
+    before = group.currents[member_id]
+    if current is not before:
+        _expect_revocation(group, member_id, current, group.subscriptions[member_id].rebalance_timeout_ms, out)
+    group.cancel(("held", member_id))
+    is_told = before.assigned.keys() != current.assigned.keys()
+    return Answer(group.held.pop(member_id), _answer(group, member_id, current, is_told=is_told))
+
+
+def _expect(group: ConsumerGroup, member_id: str, out: Outbox, after_ms: int | None = None) -> None:
+    """Expect to hear of a member within a session."""
+    session = group.config.group_consumer_session_timeout_ms if after_ms is None else after_ms
+    group.due(("session", member_id), session, lambda group, out: _session_over(group, member_id, out), out)
+
+
+def _expect_revocation(group: ConsumerGroup, member_id: str, current: Current, timeout_ms: int, out: Outbox) -> None:
+    """Expect a member to give up in time what it has to."""
+
+    def over(group: ConsumerGroup, out: Outbox) -> None:
+        found = group.currents.get(member_id, NEW_MEMBER)
+        if found.state is MemberState.UNREVOKED and found.epoch == current.epoch:
+            fence(group, [member_id], out)
+
+    if current.state is MemberState.UNREVOKED:
+        group.due(("revocation", member_id), timeout_ms, over, out)
+    else:
+        group.cancel(("revocation", member_id))
+
+
+def _session_over(group: ConsumerGroup, member_id: str, out: Outbox) -> None:
+    if member_id in group.subscriptions:
+        fence(group, [member_id], out)
+
+
+def fence(group: ConsumerGroup, member_ids: list[str], out: Outbox) -> None:
+    """Members are out; where that cannot be logged it is tried again."""
+    step = Step(group, out.now)
+    for member_id in member_ids:
+        step.remove(member_id)
+        gone = UnknownMemberId(f"{member_id!r} was not heard of in time, or did not give up its partitions: join again")
+        group.release(member_id, ConsumerGroupHeartbeaten(gone, member_id), out)
+    step.refresh(changed=True)
+
+    def failed(error: PylogError, out: Outbox) -> None:
+        for member_id in member_ids:
+            _expect(group, member_id, out, STORE_AGAIN_MS)
+
+    out.write(step.records, (), failed)
+    if group.held:
+        group.due("wake", 0, wake, out)
+
+
+def load(group: ConsumerGroup, out: Outbox, is_lost: Callable[[str], bool]) -> None:
+    """Begin where the log ends. Dynamic members whose process is lost are out at once: they will not be back."""
+    lost = []
+    for member_id, subscription in group.subscriptions.items():
+        _expect(group, member_id, out)
+        current = group.currents.get(member_id, NEW_MEMBER)
+        _expect_revocation(group, member_id, current, subscription.rebalance_timeout_ms, out)
+        if subscription.instance_id is None and is_lost(subscription.client_host):
+            lost.append(member_id)
+    if lost:
+        fence(group, lost, out)
+
+
+def _leave(group: ConsumerGroup, message: ConsumerGroupHeartbeat, ticket: int, out: Outbox) -> None:
+    """A member goes; a static one may say that it will be back, and keeps what it has for a session."""
+    member_id = message.member_id
+    current = group.current(member_id, message.instance_id)
+    step = Step(group, out.now)
+    if message.member_epoch == LEAVE_STATIC_EPOCH:
+        step.give(member_id, current._replace(epoch=LEAVE_STATIC_EPOCH, revoking={}))
+    else:
+        step.remove(member_id)
+        step.refresh(changed=True)
+    gone = UnknownMemberId(f"{member_id!r} has left group {group.group_id!r}")
+    group.release(member_id, ConsumerGroupHeartbeaten(gone, member_id), out)
+    _carry_out(group, step, [Answer(ticket, ConsumerGroupHeartbeaten(None, member_id, message.member_epoch))], out)
