@@ -1,0 +1,109 @@
+"""The examples do what they say."""
+
+import random
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import pylog
+from examples import bank, fan_out, outbox, work_queue
+
+
+def values(log: pylog.Log, topic: str) -> list[bytes | None]:
+    return [record.value for view in log.topic(topic) for record in view.records(isolation_level="read_committed")]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> pylog.Log:
+    return pylog.open(tmp_path / "log", flush="none")
+
+
+def test_jobs_are_done_once_tried_again_and_put_aside(log: pylog.Log) -> None:
+    failures = Counter({b"3": 1, b"5": 99})
+    with log:
+        for topic in ("jobs", "done", "jobs.dead"):
+            log.create_topic(topic)
+        with log.producer() as producer:
+            for number in range(8):
+                producer.send("jobs", b"%d" % number)
+
+        def do(job: bytes) -> bytes:
+            if failures[job] > 0:
+                failures[job] -= 1
+                raise RuntimeError("no")
+            return job
+
+        assert work_queue.work(log, do, idle_ms=200) == 8 + 1 + work_queue.ATTEMPTS - 1
+        assert sorted(values(log, "done")) == [b"0", b"1", b"2", b"3", b"4", b"6", b"7"]
+        (dead,) = log.topic("jobs.dead")[0].records(isolation_level="read_committed")
+        assert dead.value == b"5" and dict(dead.headers)["attempts"] == b"%d" % work_queue.ATTEMPTS
+
+
+def test_a_relay_that_dies_in_a_transaction_sends_nothing_twice_and_nothing_rolled_back(log: pylog.Log) -> None:
+    database = outbox.open_database(":memory:")
+    with log:
+        log.create_topic("orders")
+        for number in range(7):
+            outbox.place_order(database, "c", number)
+        with pytest.raises(ValueError, match="less than nothing"):
+            outbox.place_order(database, "c", -1)
+        dying = Dying(database, after=2)
+        with pytest.raises(RuntimeError, match="killed"):
+            outbox.relay(log, dying, most=3)  # type: ignore[arg-type]
+        assert outbox.relay(log, database, most=3) == 7 - 3
+        assert values(log, "orders") == [b"c ordered for %d cents" % number for number in range(7)]
+        assert outbox.relay(log, database) == 0
+
+
+class Dying:
+    """A database that can be asked so often."""
+
+    def __init__(self, database: sqlite3.Connection, after: int) -> None:
+        self.database = database
+        self.left = after
+
+    def execute(self, *question: object) -> sqlite3.Cursor:
+        self.left -= 1
+        if self.left <= 0:
+            raise RuntimeError("killed")
+        return self.database.execute(*question)  # type: ignore[arg-type]
+
+
+def test_a_bank_that_is_opened_again_has_the_same_balances(log: pylog.Log) -> None:
+    dice = random.Random(7)
+    with log:
+        first = bank.Bank(log)
+        for name in ("a", "b", "c"):
+            first.transfer("cash", name, 100)
+        for _ in range(30):
+            source, target = dice.sample(["a", "b", "c"], 2)
+            if first.balances[source] >= 10:
+                first.transfer(source, target, 10)
+        with pytest.raises(ValueError, match="has"):
+            first.transfer("a", "b", 10_000)
+        second = bank.Bank(log)
+        assert second.balances == first.balances == bank.replay(log)
+        assert sum(second.balances.values()) == 0
+        with pytest.raises(pylog.PylogError):
+            first.transfer("cash", "a", 1)
+        assert bank.read_balances(log) == second.balances
+        second.close()
+        log.clean("balances")
+        assert bank.read_balances(log) == second.balances
+
+
+def test_every_group_gets_everything_and_members_share(capsys: pytest.CaptureFixture[str]) -> None:
+    fan_out.main()
+    lines = capsys.readouterr().out.splitlines()
+    seen = {line.split()[0]: int(line.split()[1]) for line in lines if "/" in line}
+    assert seen["billing/a"] == 1200
+    assert sum(count for name, count in seen.items() if name.startswith("search/")) == 1200
+    assert "group billing: Empty, 0 behind" in lines
+
+
+@pytest.mark.parametrize("example", [work_queue, outbox, bank])
+def test_the_others_run_as_they_are(example: object, capsys: pytest.CaptureFixture[str]) -> None:
+    example.main()  # type: ignore[attr-defined]
+    assert capsys.readouterr().out
