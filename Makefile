@@ -121,6 +121,12 @@ bits: BUDGET = 1200000
 bits: .venv/dev.stamp ## flip every bit of a log, cut every file at every length (BUDGET=1200000: all)
 	@PYTHONPATH=src $(BIN)/python -m tests.crash.bits $(BUDGET) --jobs $(JOBS)
 
+.PHONY: exactly-once
+exactly-once: RECORDS = 1000000
+exactly-once: BUDGET = 200
+exactly-once: .venv/dev.stamp ## kill a read-process-write job (BUDGET=200 kills, RECORDS=1000000)
+	@PYTHONPATH=src $(BIN)/python -m tests.crash.exactly_once $(RECORDS) $(BUDGET)
+
 .PHONY: kill
 kill: BUDGET = 3000
 kill: .venv/dev.stamp ## kill writers at random moments, with readers beside them (BUDGET=3000 kills)

@@ -1,0 +1,12 @@
+"""The job of `make exactly-once`, small."""
+
+from pathlib import Path
+
+from .exactly_once import check, fill, run
+
+
+def test_a_job_that_is_killed_writes_every_record_once(tmp_path: Path) -> None:
+    path = str(tmp_path / "log")
+    fill(path, 20_000)
+    run(path, 20_000, kills=6, seed=1)
+    check(path, 20_000)
