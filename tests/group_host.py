@@ -58,6 +58,7 @@ class GroupHost:
         self.failures: list[PylogError] = []
         self.lost: set[str] = set()
         self.tickets = 0
+        self.unanswered: set[int] = set()
         self.ids = 0
         self.coordinator = self.fresh()
         self.shadow = self.fresh()
@@ -76,6 +77,7 @@ class GroupHost:
 
     def send(self, message: Any, client_id: str = "c", host: str = "/h") -> int:
         self.tickets += 1
+        self.unanswered.add(self.tickets)
         self.carry_out(self.coordinator.handle(message, Session(client_id, host), self.tickets, self.now))
         self.check()
         return self.tickets
@@ -94,7 +96,8 @@ class GroupHost:
                 self.append(effect)
 
     def answer(self, answer: Answer) -> None:
-        assert answer.ticket not in self.answers, f"ticket {answer.ticket} is answered twice"
+        assert answer.ticket in self.unanswered, f"ticket {answer.ticket} is answered, and was before or never asked"
+        self.unanswered.remove(answer.ticket)
         self.answers[answer.ticket] = answer.message
 
     def append(self, append: Append) -> None:
@@ -145,6 +148,7 @@ class GroupHost:
         """Another coordinator takes over from the log, of which at least what is safe is left."""
         self.log = self.log[: max(self.safe, len(self.log) if keep is None else keep)]
         self.waiting = []
+        self.unanswered.clear()
         self.safe = len(self.log)
         self.lost = set(lost)
         self.coordinator, self.shadow = self.replayed(), self.replayed()
@@ -163,11 +167,17 @@ class GroupHost:
         return coordinator
 
     def check(self) -> None:
-        """What is logged of the live state is the replay of the log, and a settled group is as it was logged."""
+        """What is logged of the live state is the replay of the log, a settled group is as it was logged, and each
+        ticket without an answer is somebody's.
+        """
         assert logged(self.coordinator) == logged(self.shadow)
+        waiting: set[int | None] = {answer.ticket for _, answer in self.waiting}
         for group in self.coordinator._groups.values():
             if isinstance(group, ClassicGroup):
                 check_group(group)
+                for member in group.roster.members.values():
+                    waiting |= {member.join, member.sync, member.heartbeat} - {None}
+        assert waiting == self.unanswered, "somebody is forgotten, or waits for what was said"
 
 
 def logged(coordinator: GroupCoordinator) -> Any:

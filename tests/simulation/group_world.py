@@ -5,6 +5,7 @@
 
 Held after every event, besides what `GroupHost.check` holds:
     one owner      an assignment that a member was given in a generation overlaps nobody else's in it
+    fencing        nobody commits for a partition that another one was given in a later generation
     commits        what a fetch shows is what the log says by a second reckoning, and never goes back, unless a
                    tombstone or a crash took what nobody was told of
     retention      no look for expired offsets takes one of an open transaction, or of a topic that members read
@@ -45,6 +46,7 @@ from pylog.message import (
     OffsetCommitPart,
     OffsetDelete,
     OffsetFetch,
+    OffsetFetchedPart,
     SyncGroup,
     TxnOffsetCommit,
 )
@@ -91,10 +93,12 @@ class World(GroupHost):
             group_initial_rebalance_delay_ms=delay,
             group_max_size=random.choice([3, 100, 100, 100]),
             offsets_retention_minutes=60,
-            offsets_retention_check_interval_ms=20_000,
+            offsets_retention_check_interval_ms=5_000,
         )
         self.floor: dict[Spot, int] = {}
         self.owners: dict[tuple[int, str, int, int], str] = {}
+        self.latest: dict[tuple[int, str, int], int] = {}  # the last generation in which somebody was given it
+        self.fetches: dict[int, tuple[str, dict[TopicPartition, int]]] = {}
         self.deleted = 0  # groups: another one of that name begins with generation 1 again
         self.counter = 0
         self.open: dict[Stamp, str] = {}
@@ -103,6 +107,8 @@ class World(GroupHost):
         self.promised: dict[int, list[tuple[Spot, int]]] = {}
         self.names = 0
         self.by_tick = False
+        self.said: list[tuple[int, OffsetCommit | TxnOffsetCommit]] = []
+        self.impatient = random.random() < 0.5
         self.trace: list[str] = []
         self.visible: dict[Spot, tuple[int, int]] = {}  # place in the log and offset, by the second reckoning
         self.staged: dict[Stamp, dict[Spot, tuple[int, int]]] = {}
@@ -115,7 +121,19 @@ class World(GroupHost):
             "time": 16,
             **{
                 fault: random.choice([0, 0, 1, 3])
-                for fault in ("refuse", "crash", "die", "birth", "pause", "jump", "end", "admin", "back")
+                for fault in (
+                    "refuse",
+                    "crash",
+                    "die",
+                    "birth",
+                    "pause",
+                    "jump",
+                    "end",
+                    "admin",
+                    "outside",
+                    "late",
+                    "back",
+                )
             },
         }
 
@@ -162,6 +180,8 @@ class World(GroupHost):
             self.failures.append(self.random.choice(REFUSALS)("refused"))
 
     def do_crash(self) -> None:
+        if self.random.random() < 0.5:
+            self.fetch(self.random.choice(self.groups))
         keep = self.random.randint(self.safe, len(self.log))
         lost = tuple(f"/h{n}" for n in range(3) if self.random.random() < 0.3)
         self.crash(keep, lost)
@@ -172,10 +192,15 @@ class World(GroupHost):
             if actor.host in lost:
                 actor.is_alive = False
         self.promised.clear()
+        self.fetches.clear()
         self.by_tick = True  # what taking over writes is nobody's wish either
         self.restart(keep=keep, lost=lost)
         self.by_tick = False
         self.recount()
+        for group in self.coordinator._groups.values():
+            assert isinstance(group, ClassicGroup)
+            for member in group.roster.members.values():
+                assert member.group_instance_id is not None or member.client_host not in lost
 
     def do_die(self) -> None:
         alive = [actor for actor in self.actors if actor.is_alive]
@@ -197,7 +222,7 @@ class World(GroupHost):
         self.random.choice(self.actors).paused_until = self.now.tick + self.random.choice([1000, 7000, 20_000])
 
     def do_jump(self) -> None:
-        self.now = Now(self.now.wall + self.random.choice([-3_600_000, 1_800_000, 4_000_000]), self.now.tick)
+        self.now = Now(self.now.wall + self.random.choice([-3_600_000, 4_000_000, 8_000_000]), self.now.tick)
 
     def do_end(self) -> None:
         if self.open:
@@ -205,10 +230,32 @@ class World(GroupHost):
             del self.open[stamp]
             self.end(stamp, committed=self.random.random() < 0.7)
 
+    def do_outside(self) -> None:
+        """Somebody who is no member commits: that counts for a group without members, and in a transaction."""
+        group_id = self.random.choice([*self.groups, "simple"])
+        self.counter += 1
+        parts = [OffsetCommitPart(TOPIC, self.random.randrange(PARTITIONS), self.counter)]
+        if self.random.random() < 0.5:
+            self.promised[self.tickets + 1] = [((group_id, TopicPartition(TOPIC, parts[0].partition)), self.counter)]
+            self.send(OffsetCommit(group_id, parts))
+        else:
+            self.send(TxnOffsetCommit("x", group_id, *self.begin(group_id), parts))
+
+    def begin(self, group_id: str) -> Stamp:
+        self.producers += 1
+        stamp = Stamp(self.producers, 0)
+        self.open[stamp] = group_id
+        return stamp
+
     def do_admin(self) -> None:
         group_id = self.random.choice(self.groups)
-        if self.random.random() < 0.5:
+        choice = self.random.random()
+        group = self.coordinator._groups.get(group_id)
+        if choice < 0.3:
             self.send(DeleteGroups([group_id]))
+        elif choice < 0.6 and isinstance(group, ClassicGroup) and group.roster.members:
+            removed = self.random.choice(list(group.roster.members))
+            self.send(LeaveGroup(group_id, [LeavingMember(removed)]))
         else:
             self.send(OffsetDelete(group_id, [TopicPartition(TOPIC, 0), TopicPartition("u", 0)]))
 
@@ -218,6 +265,8 @@ class World(GroupHost):
         if actor.ticket is not None:
             answer = self.answers.pop(actor.ticket, None)
             if answer is None:
+                if self.impatient and self.random.random() < 0.05:
+                    self.say(actor, actor.asked)  # it has had no answer, and says it again
                 return
             actor.ticket = None
             self.hear(actor, answer)
@@ -231,7 +280,30 @@ class World(GroupHost):
     def say(self, actor: Actor, message: Any) -> None:
         actor.asked = message
         self.asked[self.tickets + 1] = (self.deleted, message)
-        actor.ticket = self.send(message, actor.name, actor.host)
+        if isinstance(message, OffsetCommit | TxnOffsetCommit):
+            self.said.append((self.deleted, message))
+            actor.ticket = self.commit(message, self.deleted)
+        else:
+            actor.ticket = self.send(message, actor.name, actor.host)
+
+    def commit(self, message: OffsetCommit | TxnOffsetCommit, deleted: int) -> int:
+        length = len(self.log)
+        ticket = self.send(message)
+        for part in message.parts if len(self.log) > length else []:
+            latest = self.latest.get((deleted, message.group_id, part.partition), -1)
+            assert message.generation_id >= latest, f"{part} of {message.member_id} is committed after it was given on"
+        return ticket
+
+    def do_late(self) -> None:
+        """A member that was somewhere else for a while commits what it had then, as if nothing had happened."""
+        if self.said:
+            deleted, before = self.random.choice(self.said[-20:])
+            self.counter += 1
+            parts = [OffsetCommitPart(TOPIC, part.partition, self.counter) for part in before.parts]
+            message = OffsetCommit(
+                before.group_id, parts, before.generation_id, before.member_id, before.group_instance_id
+            )
+            self.commit(message, deleted)
 
     def ask_to_join(self, actor: Actor) -> None:
         protocols = [(name, SUBSCRIPTION) for name in actor.protocols]
@@ -262,11 +334,8 @@ class World(GroupHost):
             self.promised[self.tickets + 1] = spots
             self.say(actor, OffsetCommit(actor.group_id, parts, *said))
         elif choice < 0.8:
-            self.producers += 1
-            stamp = Stamp(self.producers, 0)
             _, parts = self.progress(actor)
-            self.open[stamp] = actor.group_id
-            self.say(actor, TxnOffsetCommit("x", actor.group_id, *stamp, parts, *said))
+            self.say(actor, TxnOffsetCommit("x", actor.group_id, *self.begin(actor.group_id), parts, *said))
         elif choice < 0.9:
             self.fetch(actor.group_id)
         elif choice < 0.95:
@@ -318,6 +387,8 @@ class World(GroupHost):
             key = (deleted, sync.group_id, sync.generation_id, partition)
             owner = self.owners.setdefault(key, who)
             assert owner == who, f"{key} is owned by {owner} and {who}"
+            told = (deleted, sync.group_id, partition)
+            self.latest[told] = max(sync.generation_id, self.latest.get(told, -1))
 
     # --- what is held ------------------------------------------------------------------------------------------------
 
@@ -374,9 +445,9 @@ class World(GroupHost):
         for place, entry in enumerate(self.log):
             self.reckon(place, entry)
         for spot, offset in floor.items():
-            if spot in self.visible:
-                assert self.visible[spot][1] >= offset, f"{spot} was {offset} and is {self.visible[spot][1]}"
-                self.floor[spot] = offset
+            found = self.visible.get(spot, (-1, -1))[1]
+            assert found >= offset, f"{spot} was {offset} and is {found} after a crash"
+            self.floor[spot] = offset
         stamps = {e.stamp for e in self.log if isinstance(e, Ended)}
         self.open = {stamp: group for stamp, group in self.open.items() if stamp not in stamps}
 
@@ -385,6 +456,10 @@ class World(GroupHost):
         deleted, asked = self.asked.pop(answer.ticket, (0, None))
         if isinstance(asked, SyncGroup) and answer.message.error is None:
             self.own(deleted, asked, answer.message.assignment)
+        if answer.ticket in self.fetches:
+            group_id, expected = self.fetches.pop(answer.ticket)
+            if answer.message.error is None:
+                self.fetched(group_id, expected, answer.message.parts)
         spots = self.promised.pop(answer.ticket, [])
         if spots and not any(answer.message.errors.values()):
             for spot, offset in spots:
@@ -392,22 +467,23 @@ class World(GroupHost):
                     self.floor[spot] = max(offset, self.floor.get(spot, -1))
 
     def fetch(self, group_id: str) -> None:
-        ticket = self.send(OffsetFetch(group_id, None))
         expected = {at: offset for (name, at), (_, offset) in self.visible.items() if name == group_id}
-        self.sync()
-        answer = self.answers.pop(ticket)
-        if answer.error is None:
-            shown = {TopicPartition(part.topic, part.partition): part.offset for part in answer.parts}
-            assert shown == expected, f"{group_id} shows {shown}, the log says {expected}"
-            for at, offset in shown.items():
-                assert offset >= self.floor.get((group_id, at), -1), f"{at} went back to {offset}"
-                self.floor[group_id, at] = offset
+        self.fetches[self.tickets + 1] = (group_id, expected)
+        self.send(OffsetFetch(group_id, None))
+
+    def fetched(self, group_id: str, expected: dict[TopicPartition, int], parts: list[OffsetFetchedPart]) -> None:
+        shown = {TopicPartition(part.topic, part.partition): part.offset for part in parts}
+        assert shown == expected, f"{group_id} shows {shown}, the log said {expected}"
+        for at, offset in shown.items():
+            if (group_id, at) in self.visible:
+                self.floor[group_id, at] = max(offset, self.floor.get((group_id, at), -1))
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def heal(self) -> None:
         """No more faults: within the time that two rebalances may take, everybody has a share."""
         self.trace.append("heal")
+        self.impatient = False
         self.failures.clear()
         self.sync_always = True
         self.sync()
@@ -425,7 +501,7 @@ class World(GroupHost):
             self.pass_time(1000 if due is None else min(max(due - self.now.tick, 1), 1000))
             self.run_due()
         assert self.is_settled(), self.picture()
-        for group_id in self.groups:
+        for group_id in [*self.groups, "simple"]:
             self.fetch(group_id)
 
     def settle(self) -> None:
@@ -445,7 +521,7 @@ class World(GroupHost):
             group = self.coordinator._groups.get(group_id)
             assert group is None or isinstance(group, ClassicGroup)
             if not alive:
-                if group is not None and group.state is not State.EMPTY:
+                if group is not None and (group.state is not State.EMPTY or (group.stored and group.stored.members)):
                     return False
                 continue
             if group is None or group.state is not State.STABLE:

@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from simulation.group_mutants import MUTANTS, Mutant
 from simulation.group_world import World
 
 EVENTS = 400
@@ -29,3 +30,10 @@ def run(seed: int, world: type[World] = World, events: int = EVENTS) -> None:
 def test_a_coordinator_under_faults_holds_its_invariants_and_heals(chunk: int) -> None:
     for seed in seeds()[chunk::CHUNKS]:
         run(seed)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.title)
+def test_a_planted_fault_is_found(mutant: Mutant) -> None:
+    with mutant.plant(), pytest.raises(AssertionError):
+        for seed in range(1000):
+            run(seed)

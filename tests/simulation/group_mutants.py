@@ -1,0 +1,119 @@
+"""Faults that are planted into the group coordinator on purpose, each of which the simulation has to find.
+
+A mutant replaces a piece of a function's source for as long as it is tried. Numbers are those of the known bugs of
+others that it stands for.
+
+Some faults nobody can see here, for another rule makes up for them in time, and only unit tests hold them: laggards
+that stay in a generation are out at its sync timeout; an id that nobody comes with delays a rebalance to its timeout at
+most; a leader that did not join loses its session; and where an assignment could not be logged, members that join again
+get the same generation and try again.
+"""
+
+import inspect
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from pylog.group import joining
+from pylog.group.classic import ClassicGroup
+from pylog.group.committing import Committing
+from pylog.group.coordinator import GroupCoordinator
+from pylog.group.offsets import Offsets
+from pylog.group.roster import Roster
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """In the function `name` of `place`, `old` becomes `new`."""
+
+    title: str
+    place: Any
+    name: str
+    old: str
+    new: str
+
+    @contextmanager
+    def plant(self) -> Iterator[None]:
+        """The code with the fault in it."""
+        before: FunctionType = getattr(self.place, self.name)
+        source = textwrap.dedent(inspect.getsource(before))
+        assert source.count(self.old) == 1, f"{self.title}: {self.old!r} is not once in {self.name}, as the code is now"
+        scope: dict[str, Any] = {}
+        exec(source.replace(self.old, self.new), before.__globals__, scope)
+        setattr(self.place, self.name, scope[self.name])
+        try:
+            yield
+        finally:
+            setattr(self.place, self.name, before)
+
+
+MUTANTS = [
+    # offsets: 73, 71, 68
+    Mutant("a marker overrides what was committed after it was staged (73)", Offsets, "replay_marker",
+           "before.place < placed.place", "True"),
+    Mutant("an aborted transaction counts", Offsets, "replay_marker", "if not committed:", "if False:"),
+    Mutant("a committed transaction does not count (68)", Offsets, "replay_marker", "if not committed:", "if True:"),
+    Mutant("a tombstone leaves what is pending", Offsets, "_remove", "list(self._open.get(group_id, ()))", "()"),
+    Mutant("an offset of an open transaction expires (73)", Committing, "_has_expired",
+           " or self._offsets.is_pending(group.group_id, at)", ""),
+    Mutant("what members read expires (71)", ClassicGroup, "is_subscribed",
+           "return self.uses_consumer_protocol if self.subscribed is None else topic in self.subscribed",
+           "return False"),
+    Mutant("staged offsets count at once", GroupCoordinator, "replay",
+           "None if stamp is None else stamp.producer_id", "None"),
+    Mutant("an old generation commits (72)", ClassicGroup, "check_commit", "self.check_generation(generation)", "pass"),
+    Mutant("a fetch shows what is not safe", Committing, "fetch",
+           "out.answer_when_safe(ticket, OffsetsFetched(None, parts), lambda error: OffsetsFetched(not_stored(error)))",
+           "out.answer(ticket, OffsetsFetched(None, parts))"),
+    Mutant("a commit is acknowledged before it is safe", Committing, "_write",
+           "out.write(records, [Answer(ticket, OffsetsCommitted(errors))], failed, stamp)",
+           "out.write(records, (), None, stamp); out.answer(ticket, OffsetsCommitted(errors))"),
+    Mutant("who commits is not told that it failed", Committing, "_write", "failed, stamp)", "None, stamp)"),
+    # generations and assignments: 72
+    Mutant("a generation has the number of the one before (72)", ClassicGroup, "complete_join",
+           "self.generation += 1", "self.generation = max(self.generation, 1)"),
+    Mutant("assignments are given before they are safe (72)", ClassicGroup, "assign",
+           "self.store(out, assignments, answers, failed)",
+           "self.store(out, assignments, [], failed); [out.answer(a.ticket, a.message) for a in answers]"),
+    Mutant("a late member is given what is not safe (72)", joining, "sync",
+           "out.answer_when_safe(ticket, answer, lambda error: SyncedGroup(not_stored(error)))",
+           "out.answer(ticket, answer)"),
+    Mutant("everybody is given the same", ClassicGroup, "assign",
+           "assigned = assignments.get(member.member_id, b\"\")", "assigned = next(iter(assignments.values()), b\"\")"),
+    Mutant("what is logged is not what was assigned", ClassicGroup, "_records",
+           "assignments.get(member.member_id, b\"\")", "member.assignment"),
+    Mutant("the logged assignment does not reach the members", ClassicGroup, "replay",
+           "found.assignment, found.sync = member.assignment, None", "found.sync = None"),
+    Mutant("a static member comes back to nothing", joining, "_join_static",
+           "member.assignment, member.is_new = old.assignment, False", "member.is_new = False"),
+    Mutant("that a static member is back is not logged", joining, "_keep_assignment",
+           "group.store(out, assignments, [Answer(ticket, answer)], failed)", "out.answer(ticket, answer)"),
+    Mutant("a static member that could not be logged stays", joining, "_keep_assignment",
+           "group.replace_static(member, old, out)", "pass"),
+    # members
+    Mutant("sessions never end", ClassicGroup, "_session_over", "elif member is not None and (", "elif False and ("),
+    Mutant("who was taken over is never expected", ClassicGroup, "load", "self.refresh(found, out)", "pass"),
+    Mutant("members of a dead process are waited for", ClassicGroup, "load",
+           "found.group_instance_id is None and is_lost(found.client_host)", "False"),
+    Mutant("who goes is not told", ClassicGroup, "drop", "self.refuse(member, out, error)", "pass"),
+    Mutant("who waits for an assignment is not told of the next rebalance", ClassicGroup, "prepare",
+           "self._reset(out, error)", "pass"),
+    Mutant("heartbeats that wait are not told of a rebalance", ClassicGroup, "prepare",
+           "self.release(member, out, error)", "pass"),
+    Mutant("of two heartbeats that wait one is forgotten", ClassicGroup, "hold",
+           "self.release(member, out, None)\n    member.heartbeat", "member.heartbeat"),
+    Mutant("nobody shares what a member had that left", ClassicGroup, "members_left",
+           "self.prepare(out)", "pass"),
+    Mutant("a leader that left leads on", Roster, "remove",
+           "self.leader = next(iter(self.members), None)", "pass"),
+    Mutant("a protocol is counted once too often", Roster, "change_protocols",
+           "self._supporters.subtract(set(member.names))", "pass"),
+    Mutant("a group with members is deleted", GroupCoordinator, "_delete", "elif not group.is_empty:", "elif False:"),
+    Mutant("that a group is empty is tried once to log", ClassicGroup, "_empty_failed",
+           "self._due(\"store\", STORE_AGAIN_MS, self._store_empty, out)", "pass"),
+    Mutant("tombstones of pending offsets are not written", GroupCoordinator, "_delete",
+           "*self._committing.all_tombstones(group_id), ", ""),
+]  # fmt: skip
