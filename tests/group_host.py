@@ -13,7 +13,8 @@ from pylog.config import NodeConfig
 from pylog.effects import Answer, Append, Effect, LogRecord, Now, Stamp, TopicInfo
 from pylog.errors import PylogError
 from pylog.group import GroupCoordinator
-from pylog.group.classic import ClassicGroup, State
+from pylog.group.classic import ClassicGroup
+from pylog.group.rebalancing import State
 from pylog.message import Session
 
 T0 = 1_700_000_000_000

@@ -74,7 +74,7 @@ MUTANTS = [
     Mutant("who commits is not told that it failed", Committing, "_write", "failed, stamp)", "None, stamp)"),
     # generations and assignments: 72
     Mutant("a generation has the number of the one before (72)", ClassicGroup, "complete_join",
-           "self.generation += 1", "self.generation = max(self.generation, 1)"),
+           "self.generation = self.generation % INT_MAX + 1", "self.generation = max(self.generation, 1)"),
     Mutant("assignments are given before they are safe (72)", ClassicGroup, "assign",
            "self.store(out, assignments, answers, failed)",
            "self.store(out, assignments, [], failed); [out.answer(a.ticket, a.message) for a in answers]"),

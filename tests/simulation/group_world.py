@@ -34,7 +34,8 @@ from pylog.errors import (
     RecordTooLarge,
     UnknownMemberId,
 )
-from pylog.group.classic import ClassicGroup, State
+from pylog.group.classic import ClassicGroup
+from pylog.group.rebalancing import State
 from pylog.group.records import OffsetChange, decode
 from pylog.message import (
     DeleteGroups,

@@ -25,7 +25,7 @@ from pylog.errors import (
     UnknownMemberId,
     UnknownServer,
 )
-from pylog.group.classic import NEW_MEMBER_JOIN_MS
+from pylog.group.rebalancing import NEW_MEMBER_JOIN_MS
 from pylog.message import (
     DescribeGroups,
     Heartbeat,
@@ -620,6 +620,13 @@ def test_a_static_follower_comes_back_as_a_follower() -> None:
         group.beat(leader)
         group.host.ask(Heartbeat("g", kept.generation_id, kept.member_id, "i"))
     assert group.state == "Stable"
+
+
+def test_after_the_last_generation_that_there_is_a_number_for_comes_the_first() -> None:
+    group = Group()
+    joined = group.alone()
+    group.host.coordinator._groups["g"].generation = 2**31 - 1  # type: ignore[attr-defined]
+    assert group.said(group.join(joined.member_id)).generation_id == 1
 
 
 # --- taking over -----------------------------------------------------------------------------------------------------

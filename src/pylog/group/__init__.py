@@ -1,7 +1,8 @@
 """Who shares the work of a group, and how far it has come: the coordinator of one partition of `__consumer_offsets`.
 
 coordinator   the machine itself: events in, effects out; which message goes where
-classic       one group of the classic protocol: its states, its rebalances, what is logged of it
+classic       one group of the classic protocol, as it is asked for
+rebalancing   the same from inside: its states, its rebalances, what is logged of it
 joining       what the members of such a group say
 roster        who the members are
 

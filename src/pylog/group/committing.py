@@ -19,10 +19,9 @@ from pylog.errors import (
     StaleMemberEpoch,
     UnstableOffsetCommit,
 )
-from pylog.group.classic import not_stored
 from pylog.group.kind import Group
 from pylog.group.offsets import Offsets
-from pylog.group.outbox import Outbox
+from pylog.group.outbox import Outbox, not_stored
 from pylog.group.records import NO_TOPIC_ID, Committed, offset_record
 from pylog.message import (
     OffsetCommit,
@@ -142,24 +141,25 @@ class Committing:
         except ProtocolError as error:
             out.answer(ticket, OffsetsFetched(error))
             return
-        known = self._of_topics_that_are(message.group_id) if group is not None else {}
-        asked = list(known) if partitions is None else partitions
-        parts = [self._fetched(message, TopicPartition(*at), known.get(TopicPartition(*at))) for at in asked]
+        if partitions is None:
+            every = self._offsets.of(message.group_id)
+            partitions = [at for at in every if group is not None and self._current(message.group_id, at) is not None]
+        parts = [self._fetched(message, TopicPartition(*at), group is not None) for at in partitions]
         out.answer_when_safe(ticket, OffsetsFetched(None, parts), lambda error: OffsetsFetched(not_stored(error)))
 
-    def _of_topics_that_are(self, group_id: str) -> dict[TopicPartition, Committed]:
-        """What the group has committed; an offset of a topic that was made anew since says nothing of this one."""
-        named = self._topics.named()
-        return {
-            at: committed
-            for at, committed in self._offsets.of(group_id).items()
-            if committed.topic_id == NO_TOPIC_ID or at.topic not in named or named[at.topic].id == committed.topic_id
-        }
+    def _current(self, group_id: str, at: TopicPartition) -> Committed | None:
+        """What is committed; an offset of a topic that was made anew since says nothing of this one."""
+        committed = self._offsets.get(group_id, at)
+        if committed is None or committed.topic_id == NO_TOPIC_ID:
+            return committed
+        topic = self._topics.named().get(at.topic)
+        return committed if topic is None or topic.id == committed.topic_id else None
 
-    def _fetched(self, message: OffsetFetch, at: TopicPartition, committed: Committed | None) -> OffsetFetchedPart:
+    def _fetched(self, message: OffsetFetch, at: TopicPartition, is_known: bool) -> OffsetFetchedPart:
         if message.require_stable and self._offsets.is_pending(message.group_id, at):
             error = UnstableOffsetCommit(f"a transaction that has an offset for {at} is open: fetch again")
             return OffsetFetchedPart(*at, error=error)
+        committed = self._current(message.group_id, at) if is_known else None
         if committed is None:
             return OffsetFetchedPart(*at)
         return OffsetFetchedPart(*at, committed.offset, committed.leader_epoch, committed.metadata)

@@ -23,14 +23,14 @@ from pylog.errors import (
     UnknownMemberId,
 )
 from pylog.group import heartbeating, joining
-from pylog.group.classic import ClassicGroup, not_stored
+from pylog.group.classic import ClassicGroup
 from pylog.group.committing import Committing
 from pylog.group.consumer_group import ConsumerGroup
 from pylog.group.consumer_records import EPOCH, ConsumerChange, decode_consumer
 from pylog.group.deadlines import Deadlines
 from pylog.group.kind import Group
 from pylog.group.offsets import Offsets
-from pylog.group.outbox import Outbox, undone
+from pylog.group.outbox import Outbox, not_stored, undone
 from pylog.group.records import CONSUMER_TYPES, GroupChange, StoredGroup, decode, group_record, record_type
 from pylog.message import (
     JOIN_EPOCH,

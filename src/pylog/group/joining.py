@@ -19,8 +19,9 @@ from pylog.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from pylog.group.classic import NEW_MEMBER_JOIN_MS, ClassicGroup, State, not_stored
-from pylog.group.outbox import Outbox
+from pylog.group.classic import ClassicGroup
+from pylog.group.outbox import Outbox, not_stored
+from pylog.group.rebalancing import INT_MAX, NEW_MEMBER_JOIN_MS, State
 from pylog.group.roster import Member
 from pylog.message import (
     Heartbeat,
@@ -38,7 +39,6 @@ from pylog.message import (
 NewMemberId = Callable[[str], str]
 
 STRING_BYTES_MAX = 0x7FFF
-INT_MAX = 0x7FFF_FFFF
 
 
 # --- join ------------------------------------------------------------------------------------------------------------

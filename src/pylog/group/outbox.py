@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pylog.effects import Answer, Append, Effect, LogRecord, Now, Stamp
-from pylog.errors import PylogError
+from pylog.errors import CoordinatorNotAvailable, NotCoordinator, PylogError, UnknownServer, for_code
 
 Undo = Callable[[PylogError, "Outbox"], None]
 """What to do when records were not logged: given why, and where to put what follows from it."""
@@ -71,3 +71,19 @@ def undone(append: Append, error: PylogError, now: Now) -> list[Effect]:
     for undo in append.context:
         undo(error, out)
     return out.effects()
+
+
+_NO_QUORUM = {3, 7, 19}
+_MOVED = {6, 56}
+_TOO_LARGE = {4, 10, 18}
+
+
+def not_stored(error: PylogError) -> PylogError:
+    """What a member is told when its group could not be logged (Kafka: appendGroupMetadataErrorToResponseError)."""
+    code = getattr(error, "code", 56)
+    text = f"the group could not be written to __consumer_offsets: {error}"
+    if code in _NO_QUORUM:
+        return CoordinatorNotAvailable(text)
+    if code in _MOVED:
+        return NotCoordinator(text)
+    return UnknownServer(text) if code in _TOO_LARGE else for_code(code)(text)
