@@ -30,7 +30,15 @@ from pylog.errors import (
     UnsupportedFormat,
 )
 from pylog.group.coordinator import TOMBSTONES_AT_ONCE, GroupCoordinator
-from pylog.group.records import Committed, OffsetChange, decode, offset_record
+from pylog.group.records import (
+    Committed,
+    OffsetChange,
+    StoredGroup,
+    StoredMember,
+    decode,
+    group_record,
+    offset_record,
+)
 from pylog.message import (
     DeleteGroups,
     DescribeGroups,
@@ -558,6 +566,16 @@ def test_records_that_are_not_known_are_named() -> None:
         coordinator.replay(LogRecord(b"", None))
     coordinator.replay(LogRecord(b"\0\2\0\1x", None))
     assert offsets.host.ask(ListGroups()).groups == []
+
+
+@pytest.mark.parametrize("change", [{"member_id": "a"}, {"group_instance_id": "i"}])
+def test_a_group_that_has_a_member_twice_is_refused(change: dict[str, str]) -> None:
+    first = StoredMember("a", "i", "c", "h", 1, 1, b"", b"")
+    second = first._replace(**{"member_id": "b", "group_instance_id": "j", **change})  # type: ignore[arg-type]
+    host = GroupHost()
+    with pytest.raises(CorruptBatch, match="twice"):
+        host.coordinator.replay(group_record("g", StoredGroup("p", 1, "q", "a", 0, (first, second))))
+    assert host.ask(ListGroups()).groups == []
 
 
 def test_a_message_for_nobody_here_is_refused() -> None:

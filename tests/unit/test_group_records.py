@@ -28,10 +28,9 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 MEMBERS = st.builds(
-    StoredMember, TEXT, st.none() | TEXT.filter(bool), TEXT, TEXT, st.integers(0, 9), INT32, st.binary(), st.binary()
+    StoredMember, TEXT, st.none() | TEXT, TEXT, TEXT, st.integers(0, 9), INT32, st.binary(), st.binary()
 )
-ROSTERS = st.lists(MEMBERS, unique_by=(lambda member: member[0], lambda member: member[1] or object())).map(tuple)
-GROUPS = st.builds(StoredGroup, TEXT, INT32, st.none() | TEXT, st.none() | TEXT, INT64, ROSTERS)
+GROUPS = st.builds(StoredGroup, TEXT, INT32, st.none() | TEXT, st.none() | TEXT, INT64, st.lists(MEMBERS).map(tuple))
 COMMITTED = st.builds(Committed, INT64, INT32, TEXT, INT64, st.just(-1), st.uuids())
 AT = TopicPartition("t", 3)
 
@@ -122,11 +121,3 @@ def subscription(version: int, **fields: Any) -> bytes:
 )
 def test_a_subscription_names_its_topics_in_every_version(metadata: bytes, topics: set[str] | None) -> None:
     assert subscribed_topics(metadata) == topics
-
-
-@pytest.mark.parametrize("change", [{"member_id": "a"}, {"group_instance_id": "i"}])
-def test_a_group_that_has_a_member_twice_is_refused(change: dict[str, str]) -> None:
-    first = StoredMember("a", "i", "c", "h", 1, 1, b"", b"")
-    second = first._replace(**{"member_id": "b", "group_instance_id": "j", **change})
-    with pytest.raises(CorruptBatch, match="twice"):
-        decode(group_record("g", StoredGroup("p", 1, "q", "a", 0, (first, second))))

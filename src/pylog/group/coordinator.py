@@ -118,9 +118,9 @@ class GroupCoordinator:
                 group.close()
                 del self._groups[change.group_id]
             return
-        if not isinstance(group, ClassicGroup):
-            group = self._groups[change.group_id] = self._classic(change.group_id)
-        group.replay(change.stored)
+        classic = group if isinstance(group, ClassicGroup) else self._classic(change.group_id)
+        classic.replay(change.stored)
+        self._groups[change.group_id] = classic
 
     def _replay_consumer(self, change: ConsumerChange) -> None:
         group = self._groups.get(change.group_id)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Hashable
 from pylog.config import NodeConfig
 from pylog.effects import Answer
 from pylog.errors import (
+    CorruptBatch,
     FencedInstanceId,
     PylogError,
     RebalanceInProgress,
@@ -75,7 +76,13 @@ class Rebalancing:
     # --- the log -----------------------------------------------------------------------------------------------------
 
     def replay(self, stored: StoredGroup) -> None:
-        """Take over what the log says. The assignment of the generation at hand ends its rebalance."""
+        """Take over what the log says. The assignment of the generation at hand ends its rebalance.
+
+        Raises CorruptBatch for what is no group.
+        """
+        static = [member.group_instance_id for member in stored.members if member.group_instance_id is not None]
+        if len({member.member_id for member in stored.members}) < len(stored.members) or len(set(static)) < len(static):
+            raise CorruptBatch(f"group {self.group_id!r} has a member twice in __consumer_offsets")
         self.stored = stored
         if self.state is State.COMPLETING and stored.members and stored.generation == self.generation:
             for member in stored.members:

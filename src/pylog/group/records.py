@@ -194,17 +194,13 @@ def _offset_change(record: LogRecord) -> OffsetChange:
 
 def _stored(data: bytes) -> StoredGroup:
     value, _ = _GROUP_VALUE.decode(_prefix(data, "value"), data, 2)
-    members = tuple(_stored_member(member) for member in value["members"] or ())
-    static = [member.group_instance_id for member in members if member.group_instance_id is not None]
-    if len({member.member_id for member in members}) < len(members) or len(set(static)) < len(static):
-        raise CorruptBatch("a group of __consumer_offsets has a member twice")
     return StoredGroup(
         value["protocolType"],
         value["generation"],
         value["protocol"],
         value["leader"],
         value.get("currentStateTimestamp", -1),
-        members,
+        tuple(_stored_member(member) for member in value["members"] or ()),
     )
 
 
