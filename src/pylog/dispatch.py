@@ -241,13 +241,11 @@ class Dispatch:
         if shipment.count:
             return
         lane = self._lanes[shipment.key]
-        for other in lane.unanswered:
+        for other in lane.unanswered[: lane.unanswered.index(shipment) + 1]:
             if not other.count:
                 other.count = close(other)
                 if self.idempotent:
                     lane.number(other)
-            if other is shipment:
-                break
 
     # --- answers ---------------------------------------------------------------------------------------------------
 
@@ -390,6 +388,10 @@ class Dispatch:
         self._expiry_ms = min(
             (shipment.deadline_ms for lane in self._busy.values() for shipment in lane.unanswered), default=None
         )
+
+    def hurry(self) -> None:
+        """Send nothing again that an error comes back for from now on: it fails with that."""
+        self._retries = 0
 
     def give_up(self, error: BaseException, *, in_flight: bool) -> None:
         """Let fail what waits to be sent again, and what is `in_flight`, if so wanted."""

@@ -329,6 +329,9 @@ class Log:
         _open_logs.discard(self)
         if isinstance(self._node, Broker):
             self._node.hurry()
+        for client in list(self._clients):
+            if isinstance(client, Producer):
+                client.hurry()
         try:
             for client in list(self._clients):
                 if isinstance(client, Consumer):

@@ -190,7 +190,7 @@ class Transacting:
             self._to_abortable(error)
 
     def _to_abortable(self, error: BaseException) -> None:
-        if self.state is not State.FATAL_ERROR:
+        if self.state not in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
             self.state, self.error = State.ABORTABLE_ERROR, error
 
     def _check(self, state: State, what: str) -> None:

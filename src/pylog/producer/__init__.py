@@ -412,6 +412,11 @@ class Producer(Shipping):
         for shipment in lost:
             self._tell(shipment, Part(shipment.load.first, error=error))
 
+    def hurry(self) -> None:
+        """Send nothing again for which an error comes back from now on: the node is about to close."""
+        with self._lock:
+            self._dispatch.hurry()
+
     def abandon(self) -> None:
         """Refuse from now on, and leave what is under way alone: it belongs to the process this one was forked from."""
         # The lock may have been held by a thread that does not exist here.
