@@ -1,7 +1,8 @@
 """How a message reaches a node. The one seam between clients and nodes, and between nodes.
 
 `send` gives a future at once: a transport never blocks its caller for an answer, and never raises what the node may
-answer. An unreachable node is a failed future with a retriable error.
+answer. An unreachable node is a failed future with a retriable error, and so is a silent one: every future is answered
+in the end, and what was sent does not reach the node after that.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,6 @@
 """A producer's dispatch between queues of batches and a node that is not to be relied on, in simulated time.
 
-    queues -> Dispatch -> requests: lost, delayed, overtaken, doubled -> Node
-              Dispatch <- answers:  lost, delayed, overtaken          <- Node
+    queues -> Dispatch -> requests: lost, late, overtaken, doubled -> Node -> answers: lost, late, overtaken -> Dispatch
 
 The node keeps a log of each partition and Kafka's rule for producers: numbers follow one another within an epoch, the
 last five batches are known again. It refuses some batches, restarts (then it may know the last batch alone), and loses

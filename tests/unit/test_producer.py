@@ -146,6 +146,8 @@ def test_an_unreachable_node_is_the_records_error(node: SlowNode) -> None:
 
 def test_what_is_sent_before_the_node_looks_at_a_batch_is_in_it(node: SlowNode) -> None:
     sending = producer(node, linger_ms=0)
+    sending.send("t", b"the first goes alone", partition=0)
+    node.answer()
     futures = [sending.send("t", b"%d" % number, partition=0) for number in range(5)]
     other = sending.send("t", b"x", partition=1)
     assert [message.parts[0].batch.count for message, _ in node.waiting] == [5, 1]

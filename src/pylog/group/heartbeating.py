@@ -22,11 +22,11 @@ from pylog.errors import (
     UnreleasedInstanceId,
     UnsupportedAssignor,
 )
-from pylog.group.classic import STORE_AGAIN_MS, not_stored
 from pylog.group.consumer_group import NEW_MEMBER, ConsumerGroup
 from pylog.group.consumer_records import Current, MemberState, Slot, Subscription, by_topic_id
 from pylog.group.joining import check_texts
-from pylog.group.outbox import Outbox
+from pylog.group.outbox import Outbox, not_stored
+from pylog.group.rebalancing import STORE_AGAIN_MS
 from pylog.group.step import Step
 from pylog.message import (
     JOIN_EPOCH,

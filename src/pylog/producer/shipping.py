@@ -164,7 +164,8 @@ class Shipping(Sender):
                 raise
             # An error is for the futures: this thread may be the producer's, or another sender's.
             return
-        if load.parts is None:
+        if load.parts is None and type(answer) is not Future:
+            # It comes by being waited for. A plain one comes by itself, or never: then the delivery has its own end.
             load.batch.delivery.carrier = answer
         answer.add_done_callback(lambda done: self._answered(shipment, done))
         if not answer.done():

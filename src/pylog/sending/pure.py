@@ -1,5 +1,6 @@
 """Sending in Python: the specification of the compiled one, and what runs where that cannot be had."""
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from operator import itemgetter
@@ -14,6 +15,8 @@ from pylog.record import RecordMetadata, TopicPartition
 
 __all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordFuture", "Route", "Sender", "StickyPartitioner"]
 
+logger = logging.getLogger("pylog")
+
 OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
 
 
@@ -22,7 +25,11 @@ def call_back(future: Future[RecordMetadata], on_delivery: OnDelivery) -> None:
 
     def tell(done: Future[RecordMetadata]) -> None:
         error = done.exception()
-        on_delivery(done.result() if error is None else None, error)
+        try:
+            on_delivery(done.result() if error is None else None, error)
+        except Exception:
+            # It may run in the call of `send`, which has not failed.
+            logger.exception("on_delivery of a record raised")
 
     future.add_done_callback(tell)
 

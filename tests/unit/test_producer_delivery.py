@@ -1,0 +1,396 @@
+"""What a producer does with configs, callbacks, errors and time, before a real node and one that is told what to do."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import mmh3
+import pytest
+
+import pylog
+from pylog import Record, RecordMetadata, errors
+from pylog.clock import SystemClock
+from pylog.config import ProducerConfig
+from pylog.errors import PylogError
+from pylog.future import Future, completed, failed
+from pylog.message import (
+    ClusterMetadata,
+    InitProducerId,
+    Message,
+    Metadata,
+    PartitionMetadata,
+    Produce,
+    Produced,
+    ProducedPart,
+    ProducerIdGiven,
+    Session,
+    TopicMetadata,
+)
+from pylog.partitioner import partition_for_key
+from pylog.producer import Producer
+from pylog.testing import SimClock
+
+NODE = 1
+SECONDS = 20
+T0 = 1_700_000_000_000
+
+
+class Node:
+    """Appends what comes, unless it is told to refuse; answers later, if it is told to wait."""
+
+    def __init__(self) -> None:
+        self.errors: list[PylogError | None] = []
+        """For the next batches, one each."""
+        self.id_answers: list[Exception] = []
+        self.ids_asked = 0
+        self.waits = False
+        self.waiting: list[tuple[Produce, Future[Produced]]] = []
+        self.batches: list[tuple[int, int, int, int]] = []
+        """(partition, epoch, sequence, records) of all that came."""
+
+    def handle(self, message: Message, session: Session) -> Future[Any]:
+        if isinstance(message, Metadata):
+            partitions = [PartitionMetadata(number, NODE, 0, [NODE], [NODE]) for number in range(4)]
+            return completed(
+                ClusterMetadata([TopicMetadata(name, partitions=partitions) for name in message.topics or []])
+            )
+        if isinstance(message, InitProducerId):
+            self.ids_asked += 1
+            if self.id_answers:
+                error = self.id_answers.pop(0)
+                if not isinstance(error, PylogError):
+                    raise error
+                return failed(error)
+            return completed(ProducerIdGiven(None, 6 + self.ids_asked, 0))
+        assert isinstance(message, Produce)
+        answer: Future[Produced] = Future()
+        self.waiting.append((message, answer))
+        if not self.waits:
+            self.answer()
+        return answer
+
+    def answer(self) -> None:
+        message, answer = self.waiting.pop(0)
+        (part,) = message.parts
+        error = self.errors.pop(0) if self.errors else None
+        try:
+            batch = part.batch
+        except PylogError as failed_before:
+            answer.set_result(Produced([ProducedPart(part.topic, part.partition, failed_before)]))
+            return
+        self.batches.append((part.partition, batch.producer_epoch, batch.base_sequence, batch.count))
+        answer.set_result(Produced([ProducedPart(part.topic, part.partition, error, 100, 100 + batch.count)]))
+
+
+@pytest.fixture
+def node() -> Node:
+    return Node()
+
+
+def producer(node: Node, clock: Any = None, **config: Any) -> Producer:
+    transport = pylog.MemoryTransport()
+    transport.attach(NODE, node.handle)
+    given = {"linger_ms": 0, "retry_backoff_ms": 0, **config}
+    return Producer(transport, NODE, ProducerConfig.from_kafka(given), clock or SystemClock())
+
+
+@pytest.fixture
+def log() -> Iterator[pylog.Log]:
+    with pylog.open(":memory:") as log:
+        log.create_topic("t", partitions=4)
+        yield log
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def test_batches_are_numbered_for_each_partition_and_sent_again_as_they_were(node: Node) -> None:
+    with producer(node) as sending:
+        sending.send("t", b"1", partition=0).result(SECONDS)
+        node.errors = [errors.NotLeaderOrFollower(""), errors.NetworkError("")]
+        assert sending.send("t", b"2", partition=0).result(SECONDS).offset == 100
+        sending.send("t", b"3", partition=1).result(SECONDS)
+        sending.send("t", b"4", partition=0).result(SECONDS)
+    assert node.ids_asked == 1
+    assert node.batches == [(0, 0, 0, 1), *[(0, 0, 1, 1)] * 3, (1, 0, 0, 1), (0, 0, 2, 1)]
+
+
+def test_without_idempotence_nobody_is_asked_for_an_id(node: Node) -> None:
+    with producer(node, enable_idempotence=False) as sending:
+        sending.send("t", b"1", partition=0).result(SECONDS)
+    assert node.ids_asked == 0 and node.batches == [(0, -1, -1, 1)]
+
+
+def test_a_batch_that_nobody_could_deliver_leaves_no_gap_to_stumble_over(node: Node) -> None:
+    with producer(node) as sending:
+        sending.send("t", b"1", partition=0).result(SECONDS)
+        sending.send("t", b"1", partition=1).result(SECONDS)
+        node.errors = [errors.InvalidRecord("no")]
+        assert isinstance(sending.send("t", b"2", partition=0).exception(SECONDS), errors.InvalidRecord)
+        sending.send("t", b"3", partition=0).result(SECONDS)
+        sending.send("t", b"4", partition=1).result(SECONDS)
+    assert node.batches[2:] == [(0, 0, 1, 1), (0, 1, 0, 1), (1, 1, 0, 1)]
+
+
+def test_a_topic_made_again_takes_what_is_sent_to_it(log: pylog.Log) -> None:
+    with log.producer(linger_ms=0) as sending:
+        sending.send("t", b"old", partition=0).result(SECONDS)
+        log.delete_topic("t")
+        log.create_topic("t")
+        assert sending.send("t", b"new", partition=0).result(SECONDS).offset == 0
+        log.delete_topic("t")
+        with pytest.raises(errors.UnknownTopicOrPartition):
+            sending.send("t", b"none", partition=0).result(SECONDS)
+        log.create_topic("t")
+        assert sending.send("t", b"again", partition=0).result(SECONDS).offset == 0
+
+
+def test_an_id_is_asked_for_until_it_is_given_and_what_waits_is_sent_then(node: Node) -> None:
+    node.id_answers = [errors.NetworkError("gone"), errors.CoordinatorNotAvailable("wait")]
+    with producer(node, retry_backoff_ms=1) as sending:
+        futures = [sending.send("t", b"x", partition=number % 2) for number in range(10)]
+        assert {future.result(SECONDS).offset for future in futures} <= set(range(100, 110))
+    assert node.ids_asked == 3
+
+
+def test_a_producer_without_an_id_says_so_at_every_call(node: Node) -> None:
+    node.id_answers = [errors.ClusterAuthorization("not you")]
+    sending = producer(node)
+    assert isinstance(sending.send("t", b"x").exception(SECONDS), errors.ClusterAuthorization)
+    with pytest.raises(
+        errors.ClusterAuthorization, match=r"can send no more \(ClusterAuthorization: not you\): close it"
+    ):
+        sending.send("t", b"y")
+    sending.close()
+
+
+def test_a_transport_that_raises_gives_no_id(node: Node) -> None:
+    node.id_answers = [ZeroDivisionError()]
+    sending = producer(node)
+    assert isinstance(sending.send("t", b"x").exception(SECONDS), ZeroDivisionError)
+    with pytest.raises(PylogError, match="can send no more"):
+        sending.send("t", b"x")
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_delivered_in_time_is_an_error(node: Node) -> None:
+    clock = SimClock(T0)
+    node.waits = True
+    sending = producer(node, clock, delivery_timeout_ms=40_000)
+    under_way = sending.send("t", b"1", partition=0)
+    behind = [sending.send("t", b"x" * 131_000, partition=0) for _ in range(2)]
+    clock.advance(39_999)
+    sending._do_due()
+    assert not under_way.done()
+    clock.advance(1)
+    sending._do_due()
+    assert "whether the node has it is not known" in str(under_way.exception(0))
+    assert {str(future.exception(0)).split("; ")[1][:22] for future in behind} == {"it waited to be sent. "}
+    node.answer()
+    later = sending.send("t", b"2", partition=0)
+    node.answer()
+    assert later.result(0).offset == 100
+    sending.close()
+
+
+def test_the_thread_gives_up_what_nobody_answers(node: Node) -> None:
+    node.waits = True
+    sending = producer(node, delivery_timeout_ms=30, request_timeout_ms=30)
+    with pytest.raises(errors.RequestTimedOut, match="delivery_timeout_ms"):
+        sending.send("t", b"x").result(SECONDS)
+    sending.close()
+
+
+def test_what_has_to_wait_is_sent_again_by_a_thread(node: Node) -> None:
+    with producer(node, retry_backoff_ms=1) as sending:
+        node.errors = [errors.NotLeaderOrFollower("")] * 3
+        assert sending.send("t", b"x").result(SECONDS).offset == 100
+
+
+def test_a_closed_log_does_not_wait_for_what_may_pass() -> None:
+    with pylog.open(":memory:", config={"replica.fetch.backoff.ms": 1}) as log:
+        log.create_topic("t")
+        log.broker.apply(pylog.Lead(topic="t", partition=0, leader_epoch=5, replicas=(1, 2)))
+        future = log.producer().send("t", b"x")
+    assert isinstance(future.exception(0), errors.RequestTimedOut)
+
+
+def test_a_close_in_no_time_lets_fail_what_was_not_answered(node: Node) -> None:
+    node.waits = True
+    sending = producer(node)
+    futures = [sending.send("t", b"x" * 131_000, partition=0) for _ in range(3)]
+    with pytest.raises(TimeoutError, match="could not close in time"):
+        sending.close(timeout=0)
+    assert {type(future.exception(0)) for future in futures} == {errors.Closed}
+    node.answer()
+
+
+# --- batches that are too large ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_a_batch_too_large_for_its_topic_is_sent_in_parts(log: pylog.Log, compression: str) -> None:
+    log.alter_config("t", {"max.message.bytes": 400})
+    values = [b"%03d" % number + bytes((number * 7 + at * at) % 251 for at in range(60)) for number in range(40)]
+    values[13] = values[13] + bytes((at * at * 31) % 253 for at in range(500))
+    with log.producer(compression_type=compression, linger_ms=1000) as sending:
+        futures = [sending.send("t", value, partition=0) for value in values]
+        sending.flush()
+        more = sending.send("t", b"more", partition=0)
+    found = list(log.topic("t")[0].records(0))
+    assert [record.value for record in found] == [*values[:13], *values[14:], b"more"]
+    assert isinstance(futures[13].exception(0), errors.RecordTooLarge)
+    good = [future for number, future in enumerate(futures) if number != 13] + [more]
+    assert [future.result(0).offset for future in good] == list(range(40))
+    assert [future.result(0).timestamp for future in good] == [record.timestamp for record in found]
+
+
+# --- callbacks --------------------------------------------------------------------------------------------------------
+
+
+def test_a_callback_gets_what_the_future_has(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    told: list[tuple[RecordMetadata | None, BaseException | None]] = []
+
+    def note(metadata: RecordMetadata | None, error: BaseException | None) -> None:
+        told.append((metadata, error))
+        raise ZeroDivisionError
+
+    with producer(node, linger_ms=1000) as sending:
+        first = sending.send("t", b"1", partition=0, on_delivery=note)
+        second = sending.send("t", b"2", partition=0, on_delivery=note)
+        sending.flush()
+        node.errors = [errors.InvalidRecord("no")]
+        third = sending.send("t", b"3", partition=0, on_delivery=note)
+    assert told == [(first.result(0), None), (second.result(0), None), (None, third.exception(0))]
+    assert caplog.text.count("on_delivery of a record raised") == 3
+
+
+# --- what a record becomes, and where it goes -------------------------------------------------------------------------
+
+
+def test_serializers_make_bytes_of_keys_and_values(log: pylog.Log) -> None:
+    with log.producer(key_serializer=str.encode, value_serializer=lambda value: json.dumps(value).encode()) as sending:
+        futures = sending.send_many("t", [{"a": 1}, [2]])
+        futures.append(sending.send("t", {"b": None}, key="user", partition=0))  # type: ignore[arg-type]
+        futures.append(sending.send("t", None, key="user"))  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="JSON serializable"):
+            sending.send("t", {1, 2})  # type: ignore[arg-type]
+    where = [future.result(0) for future in futures]
+    found = [next(iter(log.topic("t")[one.partition].records(one.offset))) for one in where]
+    assert [(record.key, record.value) for record in found] == [
+        (None, b'{"a": 1}'), (None, b"[2]"), (b"user", b'{"b": null}'), (b"user", None)
+    ]  # fmt: skip
+    assert where[3].partition == partition_for_key(b"user", 4)
+
+
+def test_a_serializer_that_gives_no_bytes_is_refused(node: Node) -> None:
+    with producer(node, value_serializer=lambda value: value) as sending, pytest.raises(TypeError, match="str"):
+        sending.send("t", "text")  # type: ignore[arg-type]
+
+
+def test_many_records_have_a_future_each(log: pylog.Log) -> None:
+    records = [Record(b"%d" % number, key=b"k", timestamp=T0 + number, headers=(("h", b"v"),)) for number in range(10)]
+    with log.producer() as sending:
+        futures = sending.send_many("t", records)
+        sending.flush()
+    assert [future.result(0).offset for future in futures] == list(range(10))
+    found = list(log.topic("t")[futures[0].result(0).partition].records(0))
+    assert [(one.value, one.key, one.timestamp, one.headers) for one in found] == [
+        (one.value, one.key, one.timestamp, one.headers) for one in records
+    ]
+
+
+KEYS = [b"%d" % number for number in range(40)]
+
+
+def partitions(log: pylog.Log, keys: list[bytes] | list[None], **config: Any) -> list[int]:
+    with log.producer(**config) as sending:
+        futures = [sending.send("t", b"x", key=key) for key in keys]
+        sending.flush()
+        return [future.result(0).partition for future in futures]
+
+
+def test_partitioners_by_name(log: pylog.Log) -> None:
+    usual = [partition_for_key(key, 4) for key in KEYS]
+    assert partitions(log, KEYS) == partitions(log, KEYS, partitioner="murmur2") == usual
+    assert partitions(log, KEYS, partitioner="murmur3") == [mmh3.hash(key, signed=False) % 4 for key in KEYS]
+    assert partitions(log, KEYS, partitioner="round_robin") == [0, 1, 2, 3] * 10
+    for sticky in (
+        {"partitioner": "sticky"}, {"partitioner_ignore_keys": True},
+        {"partitioner": "murmur3", "partitioner_ignore_keys": True},
+    ):  # fmt: skip
+        assert len(set(partitions(log, KEYS, **sticky))) == 1
+    assert len(set(partitions(log, [None] * 40, partitioner="murmur3"))) == 1
+
+
+def test_a_partitioner_of_ones_own(log: pylog.Log) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def choose(*given: object) -> Any:
+        asked.append(given)
+        return 3
+
+    with log.producer(partitioner=choose, value_serializer=str.encode) as sending:
+        assert sending.send("t", "v", key=b"k").result(SECONDS).partition == 3  # type: ignore[arg-type]
+        assert sending.send("t", "v", partition=1).result(SECONDS).partition == 1  # type: ignore[arg-type]
+    assert asked == [("t", b"k", b"v", 4)]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "error"), [(4, errors.UnknownTopicOrPartition), (-1, errors.UnknownTopicOrPartition), ("0", TypeError)]
+)
+def test_a_partitioner_has_to_choose_one_that_there_is(log: pylog.Log, chosen: Any, error: type[Exception]) -> None:
+    with log.producer(partitioner=lambda *_: chosen) as sending, pytest.raises(error):
+        sending.send("t", b"x")
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", [{}, {"max_in_flight_requests_per_connection": 1}, {"linger_ms": 0}])
+def test_threads_lose_nothing_and_keep_their_order_before_a_node_that_refuses_at_times(config: dict[str, Any]) -> None:
+    """Each batch that is refused, or has no answer, is sent again; the node is a real one."""
+    count = 300
+    with pylog.open(":memory:") as log:
+        log.create_topic("t", partitions=2)
+        transport, calls = pylog.MemoryTransport(), Counter[str]()
+
+        def handle(message: Message, session: Session) -> Future[Any]:
+            calls["all"] += isinstance(message, Produce)
+            if isinstance(message, Produce) and calls["all"] % 3 == 0:
+                return failed(errors.NetworkError("before"))
+            answer: Future[Any] = log._transport.send(log.node_id, message, session)
+            if isinstance(message, Produce) and calls["all"] % 7 == 0:
+                answer.result(SECONDS)
+                return failed(errors.NetworkError("behind"))
+            return answer
+
+        transport.attach(log.node_id, handle)
+        given = {"batch_size": 200, "retry_backoff_ms": 1, **config}
+        sending = Producer(transport, log.node_id, ProducerConfig.from_kafka(given), SystemClock())
+        futures = run(lambda me: [sending.send("t", b"%d %d" % (me, n), partition=n % 2) for n in range(count)])
+        sending.close()
+        for future in futures:
+            assert future.result(0).offset >= 0
+        found = [record for number in range(2) for record in log.topic("t")[number].records(0)]
+    assert len(found) == 3 * count
+    last: dict[tuple[int, int], int] = {}
+    for record in found:
+        me, number = map(int, (record.value or b"").split())
+        assert last.get((record.partition, me), -1) < number
+        last[record.partition, me] = number
+
+
+def run(work: Callable[[int], list[Future[Any]]]) -> list[Future[Any]]:
+    done: list[Future[Any]] = []
+    threads = [threading.Thread(target=lambda me=me: done.extend(work(me))) for me in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    return done

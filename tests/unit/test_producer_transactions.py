@@ -1,0 +1,341 @@
+"""Transactions of a producer before a real node: what is read, who is fenced, what every call says then."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pylog
+from pylog import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, errors
+from pylog.clock import SystemClock
+from pylog.config import ProducerConfig
+from pylog.future import Future, completed, failed
+from pylog.message import (
+    ClusterMetadata,
+    EndTxn,
+    InitProducerId,
+    Metadata,
+    OffsetsCommitted,
+    PartitionMetadata,
+    Produced,
+    ProducedPart,
+    ProducerIdGiven,
+    TopicMetadata,
+    TxnEnded,
+    TxnOffsetCommit,
+)
+from pylog.producer import Producer
+
+SECONDS = 20
+NODE = 1
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[pylog.Log]:
+    with pylog.open(tmp_path / "log", flush="none") as log:
+        log.create_topic("t", partitions=2)
+        yield log
+
+
+def read(log: pylog.Log, isolation: str = "read_committed") -> list[bytes | None]:
+    with log.consumer("t", auto_offset_reset="earliest", isolation_level=isolation, consumer_timeout_ms=0) as consumer:
+        return sorted((record.value for record in consumer), key=lambda value: value or b"")
+
+
+def test_what_is_committed_is_read_and_what_is_aborted_is_not(log: pylog.Log) -> None:
+    with log.producer(transactional_id="etl") as producer:
+        for number in range(4):
+            producer.begin()
+            for partition in range(2):
+                producer.send("t", b"%d-%d" % (number, partition), partition=partition)
+            if number % 2:
+                producer.flush()
+                producer.abort()
+            else:
+                producer.commit()
+    assert read(log) == [b"0-0", b"0-1", b"2-0", b"2-1"]
+    assert len(read(log, "read_uncommitted")) == 8
+
+
+def test_a_block_commits_and_one_that_raises_aborts(log: pylog.Log) -> None:
+    with log.producer(transactional_id="etl") as producer:
+        with producer.transaction():
+            producer.send("t", b"in")
+        with pytest.raises(ZeroDivisionError), producer.transaction():
+            producer.send("t", b"out")
+            producer.flush()
+            raise ZeroDivisionError
+        with producer.transaction() as same:
+            assert same is producer
+    assert read(log) == [b"in"]
+
+
+def test_what_was_not_sent_when_it_was_aborted_says_so(log: pylog.Log) -> None:
+    with log.producer(transactional_id="etl", linger_ms=60_000) as producer:
+        producer.begin()
+        future = producer.send("t", b"x")
+        producer.abort()
+        with pytest.raises(errors.TransactionAborted, match="aborted before it was sent"):
+            future.result(0)
+        with producer.transaction():
+            assert producer.send("t", b"y") is not None
+    assert read(log) == [b"y"]
+
+
+def test_a_close_aborts_what_is_open(log: pylog.Log) -> None:
+    with log.producer(transactional_id="etl") as producer:
+        producer.begin()
+        producer.send("t", b"x")
+        producer.flush()
+    with log.producer(transactional_id="etl") as producer, producer.transaction():
+        producer.send("t", b"y")
+    assert read(log) == [b"y"]
+
+
+def test_who_takes_up_an_id_fences_whoever_had_it(log: pylog.Log) -> None:
+    elder = log.producer(transactional_id="etl")
+    elder.begin()
+    elder.send("t", b"elder")
+    elder.flush()
+    with log.producer(transactional_id="etl", retry_backoff_ms=1) as younger:
+        with pytest.raises(errors.ProducerFenced, match="close this producer"):
+            elder.commit()
+        for call in (elder.begin, elder.commit, elder.abort, lambda: elder.send("t", b"more")):
+            with pytest.raises(errors.ProducerFenced):
+                call()
+        with younger.transaction():
+            younger.send("t", b"younger")
+        elder.close()
+    assert read(log) == [b"younger"]
+
+
+def test_a_fenced_block_raises_producer_fenced_whatever_it_raised(log: pylog.Log) -> None:
+    elder = log.producer(transactional_id="etl", linger_ms=0)
+    with pytest.raises(errors.ProducerFenced), elder.transaction():
+        elder.send("t", b"before").result(SECONDS)
+        log.producer(transactional_id="etl", retry_backoff_ms=1).close()
+        late = elder.send("t", b"late")
+        assert isinstance(late.exception(SECONDS), errors.InvalidProducerEpoch | errors.ProducerFenced)
+        late.result()
+    assert read(log) == []
+
+
+def test_a_record_that_fails_leaves_only_to_abort(log: pylog.Log) -> None:
+    log.alter_config("t", {"max.message.bytes": 200})
+    with log.producer(transactional_id="etl", linger_ms=0) as producer:
+        producer.begin()
+        good = producer.send("t", b"good", partition=1)
+        bad = producer.send("t", b"x" * 300, partition=0)
+        assert isinstance(bad.exception(SECONDS), errors.RecordTooLarge) and good.exception(SECONDS) is None
+        with pytest.raises(errors.TransactionAbortable, match=r"RecordTooLarge.*abort\(\) it"):
+            producer.send("t", b"after")
+        with pytest.raises(errors.TransactionAbortable):
+            producer.commit()
+        producer.abort()
+        with pytest.raises(errors.TransactionAbortable), producer.transaction():
+            producer.send("t", b"again")
+            producer.send("t", b"x" * 300)
+        with producer.transaction():
+            producer.send("t", b"last")
+    assert read(log) == [b"last"]
+
+
+def test_offsets_count_with_the_transaction(log: pylog.Log) -> None:
+    where = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    with log.producer(transactional_id="etl") as producer:
+        with producer.transaction():
+            producer.send_offsets({where[0]: 5, where[1]: OffsetAndMetadata(7, "note")}, "g")
+            producer.send_offsets({}, "g")
+        assert committed(log, "g") == {where[0]: (5, ""), where[1]: (7, "note")}
+        with pytest.raises(ZeroDivisionError), producer.transaction():
+            producer.send_offsets({where[0]: 6}, ConsumerGroupMetadata("g"))
+            raise ZeroDivisionError
+        assert committed(log, "g")[where[0]] == (5, "")
+
+
+def test_offsets_of_no_member_any_more_are_refused(log: pylog.Log) -> None:
+    with log.producer(transactional_id="etl") as producer:
+        producer.begin()
+        with pytest.raises(errors.TransactionAbortable):
+            producer.send_offsets({TopicPartition("t", 0): 1}, ConsumerGroupMetadata("g", 4, "nobody"))
+        producer.abort()
+        producer.begin()
+        with pytest.raises(TypeError, match="the offset is float, not int"):
+            producer.send_offsets({TopicPartition("t", 0): 1.5}, "g")  # type: ignore[dict-item]
+        with pytest.raises(ValueError, match="offset -1 is negative"):
+            producer.send_offsets({TopicPartition("t", 0): -1}, "g")
+        producer.commit()
+
+
+def committed(log: pylog.Log, group: str) -> dict[TopicPartition, tuple[int, str]]:
+    from pylog.message import OffsetFetch, Session
+
+    answer = log._transport.send(log.node_id, OffsetFetch(group), Session()).result(SECONDS)
+    return {TopicPartition(part.topic, part.partition): (part.offset, part.metadata) for part in answer.parts}
+
+
+def test_calls_of_transactions_need_one(log: pylog.Log) -> None:
+    with log.producer() as producer:
+        for call in (producer.begin, producer.commit, producer.abort, lambda: producer.send_offsets({}, "g")):
+            with pytest.raises(errors.InvalidTxnState, match="make the producer with transactional_id"):
+                call()
+    with log.producer(transactional_id="etl") as producer:
+        for call in (producer.commit, producer.abort, lambda: producer.send("t", b"x")):
+            with pytest.raises(errors.InvalidTxnState, match=r"begin\(\) a transaction first"):
+                call()
+    for call in (producer.begin, producer.commit, producer.abort):
+        with pytest.raises(errors.Closed):
+            call()
+
+
+def test_threads_send_in_one_transaction(log: pylog.Log) -> None:
+    def send(producer: Producer, me: int) -> None:
+        for number in range(200):
+            producer.send("t", b"%d-%03d" % (me, number), partition=number % 2)
+
+    with log.producer(transactional_id="etl", batch_size=500, linger_ms=1) as producer:
+        for _ in range(3):
+            with producer.transaction():
+                threads = [threading.Thread(target=send, args=(producer, me)) for me in range(3)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join(SECONDS)
+    values = read(log)
+    assert len(values) == 1800 and len(set(values)) == 600
+
+
+def test_a_callback_must_not_end_the_transaction(log: pylog.Log) -> None:
+    refused: list[str] = []
+    with log.producer(transactional_id="etl") as producer:
+
+        def end(_: object, error: object) -> None:
+            for call in (producer.commit, producer.abort, lambda: producer.send_offsets({}, "g")):
+                with pytest.raises(RuntimeError) as caught:
+                    call()
+                refused.append(str(caught.value).split()[0])
+
+        with producer.transaction():
+            producer.send("t", b"x", on_delivery=end)
+            producer.flush()
+    assert refused == ["commit", "abort", "send_offsets"]
+
+
+# --- before a coordinator that is slow, gone or wrong -----------------------------------------------------------------
+
+
+class Coordinator:
+    """Answers what it was told to, one after the other, and well when there is nothing left."""
+
+    def __init__(self) -> None:
+        self.answers: list[Any] = []
+        self.heard: list[Any] = []
+        self.epoch = -1
+
+    def handle(self, message: Any, session: object) -> Future[Any]:
+        if isinstance(message, Metadata):
+            partitions = [PartitionMetadata(0, NODE, 0, [NODE], [NODE])]
+            return completed(ClusterMetadata([TopicMetadata("t", partitions=partitions)]))
+        self.heard.append(message)
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, Future):
+            return answer
+        if isinstance(answer, errors.NetworkError):
+            return failed(answer)
+        if isinstance(message, InitProducerId | EndTxn):
+            kind = ProducerIdGiven if isinstance(message, InitProducerId) else TxnEnded
+            self.epoch += answer is None
+            return completed(kind(answer, 7, self.epoch))
+        if isinstance(message, TxnOffsetCommit):
+            return completed(
+                OffsetsCommitted({TopicPartition(part.topic, part.partition): answer for part in message.parts})
+            )
+        (part,) = message.parts
+        return completed(Produced([ProducedPart(part.topic, part.partition, answer, 0, part.batch.count)]))
+
+
+@pytest.fixture
+def coordinator() -> Coordinator:
+    return Coordinator()
+
+
+def producer_of(coordinator: Coordinator, **config: Any) -> Producer:
+    transport = pylog.MemoryTransport()
+    transport.attach(NODE, coordinator.handle)
+    given = {"transactional_id": "etl", "retry_backoff_ms": 0, "linger_ms": 0, **config}
+    return Producer(transport, NODE, ProducerConfig.from_kafka(given), SystemClock())
+
+
+BUSY = errors.ConcurrentTransactions("an end is under way")
+
+
+def test_the_coordinator_is_asked_until_it_answers(coordinator: Coordinator) -> None:
+    coordinator.answers = [BUSY, errors.NetworkError("gone"), None]
+    producer = producer_of(coordinator, transaction_timeout_ms=77)
+    assert coordinator.heard == [InitProducerId("etl", 77)] * 3
+    producer.begin()
+    producer.send("t", b"x").result(SECONDS)
+    coordinator.answers = [BUSY, BUSY]
+    producer.commit()
+    assert coordinator.heard[4:] == [EndTxn("etl", 7, 0, True)] * 3
+    producer.begin()
+    coordinator.answers = [BUSY, errors.NetworkError("gone"), None]
+    producer.send_offsets({TopicPartition("t", 0): 5}, "g")
+    assert [(one.producer_epoch, one.parts[0].offset) for one in coordinator.heard[7:]] == [(1, 5)] * 3
+    coordinator.answers = [errors.NetworkError("gone")]
+    producer.abort()
+    assert coordinator.heard[10:] == [EndTxn("etl", 7, 1, False)] * 2
+
+
+def test_no_coordinator_in_time_is_an_error_that_says_so(coordinator: Coordinator) -> None:
+    coordinator.answers = [BUSY] * 10
+    with pytest.raises(errors.RequestTimedOut, match=r"be initialised in time: ConcurrentTransactions.*max_block_ms"):
+        producer_of(coordinator, max_block_ms=20, retry_backoff_ms=15)
+    coordinator.answers = [Future()]
+    with pytest.raises(errors.RequestTimedOut, match="coordinator of 'etl' has not answered"):
+        producer_of(coordinator, max_block_ms=1)
+    coordinator.answers = [errors.InvalidTxnTimeout("too long")]
+    with pytest.raises(errors.InvalidTxnTimeout, match="make a new one"):
+        producer_of(coordinator)
+
+
+def test_an_end_that_was_not_answered_is_asked_for_again(coordinator: Coordinator) -> None:
+    producer = producer_of(coordinator)
+    producer.begin()
+    producer.send("t", b"x").result(SECONDS)
+    coordinator.answers = [Future()]
+    with pytest.raises(TimeoutError, match="could not end the transaction in time"):
+        producer.commit(timeout=0.01)
+    with pytest.raises(errors.InvalidTxnState, match=r"commit\(\) again to hear how it went"):
+        producer.abort()
+    producer.commit()
+    assert coordinator.heard[2:] == [EndTxn("etl", 7, 0, True)] * 2
+    producer.begin()
+
+
+def test_a_close_without_its_coordinator_leaves_the_transaction_to_it(
+    coordinator: Coordinator, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = producer_of(coordinator)
+    producer.begin()
+    producer.send("t", b"x").result(SECONDS)
+    coordinator.answers = [Future()]
+    producer.close(timeout=0.01)
+    assert "its coordinator will do that" in caplog.text
+
+
+def test_what_waits_behind_a_failed_batch_fails_with_the_transaction(coordinator: Coordinator) -> None:
+    producer = producer_of(coordinator, linger_ms=60_000, batch_size=100)
+    producer.begin()
+    answer: Future[Produced] = Future()
+    coordinator.answers = [answer]
+    first = producer.send("t", b"x" * 80)
+    waiting = [producer.send("t", b"y" * 80) for _ in range(3)]
+    answer.set_result(Produced([ProducedPart("t", 0, errors.InvalidRecord("no"))]))
+    assert {type(future.exception(SECONDS)) for future in [first, *waiting]} == {errors.InvalidRecord}
+    producer.abort()
+    with producer.transaction():
+        producer.send("t", b"z")
+    assert [one.producer_epoch for one in coordinator.heard if isinstance(one, EndTxn)] == [0, 1]
