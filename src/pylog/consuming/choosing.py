@@ -4,6 +4,7 @@ Topics are looked at now and then. A consumer without a group takes over what it
 member, which lets the group assign anew. (Kafka: KafkaConsumer, ConsumerMetadata.)
 """
 
+import itertools
 import re
 from collections.abc import Iterable
 from operator import length_hint
@@ -25,6 +26,7 @@ from pylog.record import ConsumerRecord, TopicPartition
 from pylog.transport import Transport
 
 CLOSE_MS = 30_000
+_numbers = itertools.count(1)  # a member id begins with its client's
 
 
 class Choosing(Alone):
@@ -34,7 +36,7 @@ class Choosing(Alone):
         super().__init__()
         self.config = config
         self._clock = clock
-        self._cluster = Cluster(transport, node, config.client_id)
+        self._cluster = Cluster(transport, node, config.client_id or f"consumer-{next(_numbers)}")
         self._calls = Calls(self._cluster, clock)
         self._subscription = Subscription()
         shared = (self._calls, self._cluster, self._subscription, config, clock)

@@ -40,7 +40,6 @@ from pylog.errors import (
     FencedInstanceId,
     IllegalGeneration,
     InconsistentGroupProtocol,
-    InvalidConfig,
     MemberIdRequired,
     NetworkError,
     NotCoordinator,
@@ -132,18 +131,12 @@ class Membership:
     """One member. Not thread-safe: its host lets one in at a time."""
 
     def __init__(self, config: ConsumerConfig, now_ms: int) -> None:
-        """Raises InvalidConfig for assignors that have no way in common to hand partitions over."""
         assert config.group_id is not None, "a member is a member of a group"
         self._config = config
         self._group_id = config.group_id
         self._assignors = {name: ASSIGNORS[name] for name in config.partition_assignment_strategy}
-        common = set.intersection(*(set(assignor.protocols) for assignor in self._assignors.values()))
-        if not common:
-            raise InvalidConfig(
-                f"partition.assignment.strategy={','.join(self._assignors)}: some need all members to give everything "
-                "back before a rebalance, and others need them to keep it; a group cannot do both"
-            )
-        self.is_cooperative = "cooperative" in common
+        self.is_cooperative = all("cooperative" in assignor.protocols for assignor in self._assignors.values())
+        """Every assignor can do with members that give everything back; that they keep it, all have to understand."""
         self.state = State.UNJOINED
         self.topics: frozenset[str] = frozenset()
         self.generation = NO_GENERATION
