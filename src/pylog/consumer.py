@@ -7,6 +7,7 @@
 for whatever comes first. Nothing else happens between two polls, but heartbeats. (Kafka: KafkaConsumer.)
 """
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
@@ -22,18 +23,18 @@ from pylog.consuming.committing import Commits
 from pylog.consuming.member import GroupMember
 from pylog.consuming.positions import Positions
 from pylog.errors import (
+    CommitFailed,
     ConcurrentUse,
+    FencedInstanceId,
     InvalidGroupId,
     PylogError,
+    RebalanceInProgress,
     Wakeup,
 )
-from pylog.record import (
-    ConsumerGroupMetadata,
-    ConsumerRecord,
-    OffsetAndMetadata,
-    TopicPartition,
-)
+from pylog.record import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, TopicPartition
 from pylog.transport import Transport
+
+logger = logging.getLogger("pylog")
 
 WAIT_MS_MAX = 500
 IDLE_LOOK_MS = 1000
@@ -86,8 +87,13 @@ class Consumer(Positions):
         def then(error: PylogError | None) -> None:
             if callback is not None:
                 callback(wanted, error)
+            elif error is not None:
+                logger.warning("a commit in the background has failed: %s", error)
 
-        self._commits.send(wanted, then)
+        try:
+            self._commits.send(wanted, then)
+        except (CommitFailed, RebalanceInProgress, FencedInstanceId) as error:
+            then(error)
 
     @alone
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -153,6 +159,7 @@ class Consumer(Positions):
         now = self._clock.tick_ms()
         deadline = now + timeout_ms
         asked = False
+        self._look(now, self.config.metadata_max_age_ms)
         while True:
             self._check_woken()
             self._calls.deliver()
@@ -160,7 +167,6 @@ class Consumer(Positions):
                 group.step(now)
             if group is not None:
                 group.commits.auto(now)
-            self._look(now, self.config.metadata_max_age_ms)
             records = subscription.take(count)
             if records or not (subscription.states or subscription.is_by_topic) or (asked and now >= deadline):
                 return records

@@ -449,7 +449,6 @@ def test_a_member_says_goodbye_and_a_static_one_does_not() -> None:
     assert play.note(play.machine.leave("bye")) == []
     assert play.take(LeaveGroup).members[0].reason == "bye"
     assert play.machine.state is State.LEFT and not play.machine.needs_poll and play.machine.due_ms is None
-    play.machine.owned = []
     play.machine.rejoin()
     assert play.poll() == []
     play.take(JoinGroup)

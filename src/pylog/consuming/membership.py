@@ -261,9 +261,10 @@ class Membership:
         return [Send(self._beating)]
 
     def leave(self, reason: str) -> list[Effect]:
-        """Go for good. A static member says nothing: it may be back before its session ends."""
+        """Go, with nothing in hand. A static member says nothing: it may be back before its session ends."""
         effects = self._go(reason)
         self.state = State.LEFT
+        self.owned = []
         return effects
 
     def rejoin(self) -> None:

@@ -1,0 +1,548 @@
+"""Consumers that share topics: in one thread, in several, coming, going and dying; what they commit."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import pylog
+from pylog import Consumer, OffsetAndMetadata, RebalanceListener, Record, TopicPartition, errors
+from pylog.message import LeaveGroup, LeavingMember, Session
+from pylog.testing import SimClock
+
+PARTITIONS = 6
+RECORDS = 50
+KEYS = [TopicPartition("t", number) for number in range(PARTITIONS)]
+
+
+@pytest.fixture
+def log() -> Iterator[pylog.Log]:
+    with pylog.open(":memory:") as opened:
+        fill(opened.create_topic("t", partitions=PARTITIONS))
+        yield opened
+
+
+def fill(topic: pylog.TopicView) -> None:
+    for partition in topic:
+        partition.append([Record(b"%d" % i, timestamp=1000 + i) for i in range(RECORDS)])
+
+
+def member(log: pylog.Log, *topics: str, **config: Any) -> Consumer:
+    config = {"group_id": "g", "auto_offset_reset": "earliest"} | config
+    return log.consumer(*topics or ("t",), **config)
+
+
+def until(holds: Callable[[], bool], *consumers: Consumer, seconds: float = 20) -> list[pylog.ConsumerRecord]:
+    """Poll in turn, without waiting, until that holds; gives what came."""
+    records: list[pylog.ConsumerRecord] = []
+    deadline = time.monotonic() + seconds
+    while True:
+        for consumer in consumers:
+            records += consumer.poll(0)
+        if holds():
+            return records
+        assert time.monotonic() < deadline, [consumer.assignment() for consumer in consumers]
+
+
+def shared_by(*consumers: Consumer) -> bool:
+    """Whether every partition has one owner, and nobody more than others by two."""
+    owned = Counter(key for consumer in consumers for key in consumer.assignment())
+    counts = [len(consumer.assignment()) for consumer in consumers]
+    return owned == Counter(KEYS) and max(counts) - min(counts) <= 1
+
+
+class Noting(RebalanceListener):
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, list[int]]] = []
+
+    def note(self, name: str, partitions: list[TopicPartition]) -> None:
+        self.calls.append((name, [key.partition for key in partitions]))
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        self.note("revoked", partitions)
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        self.note("assigned", partitions)
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        self.note("lost", partitions)
+
+
+# --- sharing ---------------------------------------------------------------------------------------------------------
+
+
+STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky", "range,cooperative-sticky"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_members_in_one_thread_share_and_take_over(log: pylog.Log, strategy: str) -> None:
+    """Polled in turn without waiting, they get through every rebalance; no record is lost or given twice."""
+    config = {"partition_assignment_strategy": strategy}
+    first = member(log, **config)
+    records = until(lambda: shared_by(first), first)
+    others = [member(log, **config) for _ in range(2)]
+    records += until(lambda: shared_by(first, *others), first, *others)
+    records += until(lambda: len(records) >= 0, first, *others)
+    first.close()
+    records += until(lambda: shared_by(*others), *others)
+    fill(log.topic("t"))
+    count = len(records)
+    wanted = 2 * RECORDS * PARTITIONS
+    while count < wanted:
+        more = until(lambda: True, *others)
+        records += more
+        count += len(more)
+    seen = Counter((record.partition, record.offset) for record in records)
+    assert seen == Counter((key.partition, offset) for key in KEYS for offset in range(2 * RECORDS))
+    for other in others:
+        other.close()
+
+
+def test_a_member_goes_on_where_the_last_one_has_stopped(log: pylog.Log) -> None:
+    with member(log, max_poll_records=70) as first:
+        records = until(lambda: bool(first.assignment()), first)
+    with member(log) as second:
+        records += until(lambda: sum(second.lag().values()) == 0, second)
+    assert Counter((r.partition, r.offset) for r in records) == Counter(
+        (key.partition, offset) for key in KEYS for offset in range(RECORDS)
+    )
+
+
+def test_a_waiting_poll_hears_of_a_rebalance_at_once(log: pylog.Log) -> None:
+    first = member(log)
+    until(lambda: shared_by(first), first)
+    ended: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            first.poll(60_000)
+        except errors.Wakeup as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    second = member(log)
+    began = time.monotonic()
+    until(lambda: len(second.assignment()) == PARTITIONS // 2, second)
+    assert time.monotonic() - began < 2, "nobody has waited for a heartbeat interval"
+    with pytest.raises(errors.ConcurrentUse, match="another thread"):
+        first.poll(0)
+    first.wakeup()
+    thread.join(20)
+    assert len(ended) == 1 and shared_by(first, second)
+    first.close()
+    second.close()
+
+
+def test_members_in_threads_read_everything(log: pylog.Log) -> None:
+    """Members come and go while a producer writes: every record is read at least once, and offsets only rise."""
+    seen: Counter[tuple[int, int]] = Counter()
+    lock = threading.Lock()
+    total = PARTITIONS * RECORDS * 3
+    failures: list[BaseException] = []
+
+    def run(rounds: int) -> None:
+        try:
+            for _ in range(rounds):
+                with member(log, partition_assignment_strategy="cooperative-sticky") as consumer:
+                    for _ in range(30):
+                        records = consumer.poll(20)
+                        with lock:
+                            seen.update((record.partition, record.offset) for record in records)
+                            if len(seen) >= total:
+                                return
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=run, args=(40,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(2):
+        fill(log.topic("t"))
+    for thread in threads:
+        thread.join(60)
+    assert not failures
+    assert set(seen) == {(key.partition, offset) for key in KEYS for offset in range(RECORDS * 3)}
+
+
+def test_topics_may_be_subscribed_to_by_some(log: pylog.Log) -> None:
+    log.create_topic("u", partitions=2)
+    one, both = member(log, "t"), member(log, "t", "u")
+    until(lambda: {key.topic for key in both.assignment()} >= {"u"} and len(one.assignment()) > 0, one, both)
+    assert {key.topic for key in one.assignment()} == {"t"}
+    assert one.assignment() | both.assignment() == {*KEYS, TopicPartition("u", 0), TopicPartition("u", 1)}
+    one.close()
+    both.close()
+
+
+def test_a_new_subscription_and_none(log: pylog.Log) -> None:
+    log.create_topic("u", partitions=2)
+    noting = Noting()
+    with member(log) as consumer:
+        consumer.subscribe(["t"], listener=noting)
+        until(lambda: shared_by(consumer), consumer)
+        consumer.subscribe(["u"], listener=noting)
+        until(lambda: {key.topic for key in consumer.assignment()} == {"u"}, consumer)
+        assert consumer.subscription() == {"u"}
+        consumer.unsubscribe()
+        assert consumer.assignment() == set() and consumer.poll(0) == []
+        consumer.subscribe([])
+        consumer.subscribe(["t"], listener=noting)
+        until(lambda: shared_by(consumer), consumer)
+    every = list(range(PARTITIONS))
+    assert noting.calls == [
+        ("assigned", every), ("revoked", every), ("assigned", [0, 1]), ("revoked", [0, 1]), ("assigned", every),
+        ("revoked", every),
+    ]  # fmt: skip
+
+
+def test_new_partitions_and_new_topics_are_seen(log: pylog.Log) -> None:
+    """At the next look: here at each poll."""
+    one = member(log, metadata_max_age_ms=0)
+    other = member(log, metadata_max_age_ms=0)
+    until(lambda: shared_by(one, other), one, other)
+    log.create_partitions("t", PARTITIONS + 2)
+    until(lambda: len(one.assignment() | other.assignment()) == PARTITIONS + 2, one, other)
+    for consumer in (one, other):
+        consumer.subscribe(pattern="t|new.*")
+    log.create_topic("new-1")
+    log.create_topic("other")
+    log.create_topic("__new")
+    until(lambda: TopicPartition("new-1", 0) in one.assignment() | other.assignment(), one, other)
+    assert one.subscription() == {"t", "new-1"}
+    log.delete_topic("t")
+    until(lambda: one.assignment() | other.assignment() == {TopicPartition("new-1", 0)}, one, other)
+    one.close()
+    other.close()
+
+
+# --- listeners -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_listener_hears_what_comes_and_goes(log: pylog.Log, strategy: str) -> None:
+    noting = Noting()
+    first = member(log, partition_assignment_strategy=strategy)
+    first.subscribe(["t"], listener=noting)
+    until(lambda: shared_by(first), first)
+    second = member(log, partition_assignment_strategy=strategy)
+    until(lambda: shared_by(first, second), first, second)
+    kept = sorted(key.partition for key in first.assignment())
+    gone = sorted(key.partition for key in second.assignment())
+    second.close()
+    until(lambda: shared_by(first), first)
+    first.close()
+    every = list(range(PARTITIONS))
+    if strategy == "range":
+        wanted = [
+            ("assigned", every), ("revoked", every), ("assigned", kept), ("revoked", kept), ("assigned", every),
+            ("revoked", every),
+        ]  # fmt: skip
+    else:
+        # It gives back what goes when it knows what that is, and the last round gives nothing new.
+        wanted = [
+            ("assigned", every), ("revoked", gone), ("assigned", []), ("assigned", []), ("assigned", gone),
+            ("revoked", every),
+        ]  # fmt: skip
+    assert noting.calls == wanted
+
+
+def test_a_listener_may_commit_and_seek_and_fail(log: pylog.Log) -> None:
+    class Own:
+        """Keeps positions of its own, as a listener of few words."""
+
+        def __init__(self) -> None:
+            self.fails = False
+
+        def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+            for key in partitions:
+                first.seek(key, 40)
+
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            first.commit({key: OffsetAndMetadata(first.position(key), "bye") for key in partitions})
+            with pytest.raises(errors.ConcurrentUse, match="listener"):
+                first.poll(0)
+            if self.fails:
+                raise ZeroDivisionError
+
+    own = Own()
+    first = member(log, enable_auto_commit=False)
+    first.subscribe(["t"], listener=own)
+    records = until(lambda: sum(first.lag().values()) == 0 if first.assignment() else False, first)
+    assert {record.offset for record in records} == set(range(40, RECORDS))
+    second = member(log, enable_auto_commit=False)
+    own.fails = True
+    with pytest.raises(ZeroDivisionError):
+        until(lambda: shared_by(first, second), first, second)
+    own.fails = False
+    until(lambda: shared_by(first, second), first, second)
+    assert second.committed([KEYS[0]]) == {KEYS[0]: OffsetAndMetadata(RECORDS, "bye")}
+    own.fails = True
+    with pytest.raises(ZeroDivisionError):
+        first.close()
+    with pytest.raises(errors.Closed):
+        first.poll(0)
+    until(lambda: shared_by(second), second)
+    second.close()
+
+
+def test_a_listener_needs_a_group(log: pylog.Log) -> None:
+    with log.consumer() as consumer, pytest.raises(ValueError, match="group_id"):
+        consumer.subscribe(["t"], listener=Noting())
+
+
+# --- dying -----------------------------------------------------------------------------------------------------------
+
+
+def remove(log: pylog.Log, consumer: Consumer) -> None:
+    """As the coordinator does when a session ends."""
+    leaving = LeavingMember(consumer.group_metadata().member_id)
+    log.broker.handle(LeaveGroup("g", [leaving]), Session()).result(10)
+
+
+def test_a_member_that_was_thrown_out_loses_its_partitions_and_comes_back(log: pylog.Log) -> None:
+    noting = Noting()
+    with member(log, max_poll_records=10) as consumer:
+        consumer.subscribe(["t"], listener=noting)
+        until(lambda: shared_by(consumer), consumer)
+        before = consumer.group_metadata()
+        remove(log, consumer)
+        with pytest.raises(errors.CommitFailed, match="others may read"):
+            consumer.commit()
+        until(lambda: len(noting.calls) == 3, consumer)
+        after = consumer.group_metadata()
+        assert after.member_id != before.member_id and after.generation_id > before.generation_id
+        consumer.commit()
+    every = list(range(PARTITIONS))
+    assert noting.calls == [("assigned", every), ("lost", every), ("assigned", every), ("revoked", every)]
+
+
+def test_what_is_lost_is_revoked_for_a_listener_that_knows_no_loss(log: pylog.Log) -> None:
+    class Short:
+        def __init__(self) -> None:
+            self.revoked: list[TopicPartition] = []
+
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            self.revoked += partitions
+
+    short = Short()
+    with member(log) as consumer:
+        consumer.subscribe(["t"], listener=short)
+        until(lambda: shared_by(consumer), consumer)
+        remove(log, consumer)
+        until(lambda: bool(short.revoked), consumer)
+        assert short.revoked == KEYS
+
+
+def test_a_member_that_does_not_poll_leaves(log: pylog.Log) -> None:
+    slow = member(log, max_poll_interval_ms=50)
+    quick = member(log)
+    until(lambda: len(slow.assignment()) == PARTITIONS, slow)
+    until(lambda: shared_by(quick), quick)
+    with pytest.raises(errors.CommitFailed, match="max_poll_interval_ms"):
+        slow.commit()
+    quick.close()
+    until(lambda: shared_by(slow), slow)
+    slow.close()
+
+
+def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(log: pylog.Log) -> None:
+    noting = Noting()
+    other = member(log)
+    other.subscribe(["t"], listener=noting)
+    static = member(log, group_instance_id="one")
+    until(lambda: shared_by(static, other), static, other)
+    had, calls = static.assignment(), list(noting.calls)
+    generation = other.group_metadata().generation_id
+    static.close()
+    again = member(log, group_instance_id="one")
+    until(lambda: again.assignment() == had, again, other)
+    assert noting.calls == calls and again.group_metadata().generation_id == generation
+    twin = member(log, group_instance_id="one")
+    until(lambda: twin.assignment() == had, twin)
+    with pytest.raises(errors.FencedInstanceId, match="close this one"):
+        until(lambda: False, again)
+    with pytest.raises(errors.FencedInstanceId):
+        again.commit({KEYS[0]: 1})
+    for consumer in (again, twin, other):
+        consumer.close()
+
+
+# --- committing ------------------------------------------------------------------------------------------------------
+
+
+def test_commits_are_positions_or_what_is_given(log: pylog.Log) -> None:
+    with member(log, enable_auto_commit=False) as consumer:
+        consumer.assign(KEYS[:2])
+        assert consumer.committed(KEYS[:2]) == {KEYS[0]: None, KEYS[1]: None}
+        assert consumer.committed([]) == {}
+        consumer.commit()
+        consumer.seek(KEYS[0], 7)
+        consumer.commit()
+        assert consumer.committed(KEYS[:2]) == {KEYS[0]: OffsetAndMetadata(7), KEYS[1]: None}
+        consumer.commit({KEYS[0]: 9, KEYS[1]: OffsetAndMetadata(3, "three", 0)})
+        until(lambda: sum(consumer.lag().values()) == 0, consumer)
+        consumer.commit(timeout_ms=1000)
+        found = consumer.committed(KEYS[:3])
+        assert found == {key: OffsetAndMetadata(RECORDS, "", 0) for key in KEYS[:2]} | {KEYS[2]: None}
+        for bad, kind in ((-1, ValueError), (1.5, TypeError), (True, TypeError)):
+            with pytest.raises(kind):
+                consumer.commit({KEYS[0]: bad})  # type: ignore[dict-item]
+        with pytest.raises(errors.OffsetMetadataTooLarge):
+            consumer.commit({KEYS[0]: OffsetAndMetadata(1, "x" * 10_000)})
+    with member(log) as later:
+        later.assign([KEYS[0]])
+        assert later.position(KEYS[0]) == RECORDS
+
+
+def test_without_a_group_nothing_is_committed(log: pylog.Log) -> None:
+    with log.consumer("t") as consumer:
+        for use in (consumer.commit, consumer.commit_async, consumer.group_metadata, lambda: consumer.committed(KEYS)):
+            with pytest.raises(errors.InvalidGroupId, match="group_id"):
+                use()
+
+
+def test_a_commit_in_the_background_is_told_by_a_later_call(log: pylog.Log, caplog: pytest.LogCaptureFixture) -> None:
+    told: list[tuple[dict[TopicPartition, OffsetAndMetadata], errors.PylogError | None]] = []
+    with member(log, enable_auto_commit=False) as consumer:
+        until(lambda: shared_by(consumer), consumer)
+        consumer.commit_async({KEYS[0]: 5}, lambda *what: told.append(what))
+        consumer.commit_async()
+        assert told == []
+        consumer.poll(0)
+        assert told == [({KEYS[0]: OffsetAndMetadata(5)}, None)]
+        remove(log, consumer)
+        consumer.commit_async(callback=lambda *what: told.append(what))
+        consumer.poll(0)
+        assert isinstance(told[1][1], errors.CommitFailed) and set(told[1][0]) == set(KEYS)
+        consumer.commit_async({KEYS[0]: OffsetAndMetadata(5, "x" * 10_000)})
+        consumer.poll(0)
+        assert "a commit in the background has failed" in caplog.text
+
+
+def test_in_a_loop_the_record_in_hand_is_done(log: pylog.Log) -> None:
+    with member(log, enable_auto_commit=False) as consumer:
+        consumer.assign([KEYS[0]])
+        for record in consumer:
+            consumer.commit()
+            assert consumer.committed([KEYS[0]]) == {KEYS[0]: OffsetAndMetadata(record.offset + 1, "", 0)}
+            if record.offset == 20:
+                break
+    with member(log) as consumer:
+        consumer.assign([KEYS[0]])
+        assert next(iter(consumer)).offset == 21
+
+
+def test_what_a_poll_has_given_is_committed_by_the_next_ones() -> None:
+    clock = SimClock(wall_ms=1_700_000_000_000)
+    with pylog.open(":memory:", clock=clock) as log:
+        fill(log.create_topic("t", partitions=1))
+        key = KEYS[0]
+        consumer = member(log, max_poll_records=10, auto_commit_interval_ms=5000)
+        watcher = log.consumer(group_id="g")
+        assert len(until(lambda: bool(consumer.assignment()), consumer)) == 10
+        clock.advance(4999)
+        consumer.poll(0)
+        assert watcher.committed([key]) == {key: None}
+        clock.advance(1)
+        consumer.poll(0)
+        assert watcher.committed([key]) == {key: OffsetAndMetadata(20, "", 0)}, "not what this poll has given"
+        clock.advance(4999)
+        consumer.poll(0)
+        assert watcher.committed([key]) == {key: OffsetAndMetadata(20, "", 0)}
+        consumer.close()
+        assert watcher.committed([key]) == {key: OffsetAndMetadata(40, "", 0)}
+
+
+def test_after_an_exception_what_was_worked_on_is_read_again(log: pylog.Log) -> None:
+    with pytest.raises(ZeroDivisionError), member(log) as consumer:
+        until(lambda: shared_by(consumer), consumer)
+        raise ZeroDivisionError
+    with member(log) as consumer:
+        assert {r.offset for r in until(lambda: shared_by(consumer), consumer)} == set(range(RECORDS))
+
+
+def test_members_commit_what_they_give_back(log: pylog.Log) -> None:
+    first, second = member(log, max_poll_records=7), member(log, max_poll_records=7)
+    records = until(lambda: shared_by(first), first)
+    records += until(lambda: shared_by(first, second), first, second)
+    committed = first.committed(KEYS)
+    assert any(at is not None for at in committed.values())
+    records += until(lambda: sum(first.lag().values()) + sum(second.lag().values()) == 0, first, second)
+    assert max(Counter((r.partition, r.offset) for r in records).values()) == 1
+    first.close()
+    second.close()
+
+
+def test_committed_offsets_outlive_the_log_and_deleted_records_do_not(tmp_path: Any) -> None:
+    with pylog.open(tmp_path) as log:
+        fill(log.create_topic("t", partitions=PARTITIONS))
+        with member(log, max_poll_records=20) as consumer:
+            until(lambda: shared_by(consumer), consumer)
+            consumer.seek(KEYS[0], 5)
+            consumer.commit({KEYS[0]: 5, KEYS[1]: 6})
+    with pylog.open(tmp_path) as log:
+        log.delete_records({KEYS[0]: 30})
+        with member(log) as consumer:
+            records = until(lambda: sum(consumer.lag().values()) == 0 if consumer.assignment() else False, consumer)
+            assert min(record.offset for record in records if record.partition == 0) == 30
+        with member(log, auto_offset_reset="none", group_id="new") as consumer:
+            with pytest.raises(errors.NoOffsetForPartition):
+                until(lambda: False, consumer)
+            consumer.seek_to_beginning()
+            assert until(lambda: True, consumer)
+
+
+# --- around it -------------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_has_no_groups(tmp_path: Any) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")
+    with pylog.open(tmp_path, mode="read") as log, pytest.raises(errors.ReadOnly, match="group_id='g'"):
+        log.consumer("t", group_id="g")
+
+
+def test_a_log_that_closes_takes_its_consumers_out_of_their_groups(tmp_path: Any) -> None:
+    """Whoever polled in this thread commits; what another thread has polled may be in the middle of its work."""
+    with pylog.open(tmp_path) as log:
+        fill(log.create_topic("t", partitions=PARTITIONS))
+        mine = member(log)
+        until(lambda: shared_by(mine), mine)
+        theirs = member(log, group_id="theirs")
+        until_done = threading.Thread(target=lambda: until(lambda: shared_by(theirs), theirs))
+        until_done.start()
+        until_done.join()
+    for consumer in (mine, theirs):
+        with pytest.raises(errors.Closed):
+            consumer.poll(0)
+    with pylog.open(tmp_path) as log, log.consumer(group_id="g") as one, log.consumer(group_id="theirs") as other:
+        assert set(one.committed(KEYS).values()) == {OffsetAndMetadata(RECORDS, "", 0)}
+        assert set(other.committed(KEYS).values()) == {None}
+
+
+def test_a_poll_ends_when_its_log_is_closed() -> None:
+    log = pylog.open(":memory:")
+    log.create_topic("t")
+    consumer = member(log)
+    ended: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            while True:
+                consumer.poll(60_000)
+                consumer.poll(0)
+        except errors.Closed as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not consumer._subscription.states:
+        pass
+    log.close()
+    thread.join(20)
+    assert len(ended) == 1
