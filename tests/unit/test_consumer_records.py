@@ -1,0 +1,506 @@
+"""What a consumer does about records it cannot read, about time, topics that come, and answers that come late."""
+
+import json
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pylog
+from pylog import ConsumerRecord, DeserializedRecord, Record, TopicPartition, errors
+from pylog.consuming.fetching import FetchedRecords
+from pylog.future import Future, completed, failed
+from pylog.message import Fetch, FetchedPart, ListOffsets, Metadata, OffsetCommit, OffsetFetch, OffsetsFetched, Session
+from pylog.testing import SimClock
+from pylog.transport import MemoryTransport
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.fixture
+def log() -> Iterator[pylog.Log]:
+    with pylog.open(":memory:") as opened:
+        opened.create_topic("t", partitions=2)
+        yield opened
+
+
+def append(log: pylog.Log, *values: bytes | None, partition: int = 0, **fields: Any) -> None:
+    log.topic("t")[partition].append([Record(value, **fields) for value in values])
+
+
+def read(consumer: pylog.Consumer, rounds: int = 6) -> list[Any]:
+    return [record for _ in range(rounds) for record in consumer.poll(0)]
+
+
+# --- deserializers ---------------------------------------------------------------------------------------------------
+
+
+def test_deserializers_make_keys_and_values(log: pylog.Log) -> None:
+    append(log, b'{"a": 1}', b"[2]", key=b"7", timestamp=5, headers=[("h", b"x")])
+    append(log, None, b"3", timestamp=6)
+    with log.consumer(
+        "t", auto_offset_reset="earliest", key_deserializer=int, value_deserializer=json.loads
+    ) as consumer:
+        records = read(consumer)
+        assert [(record.key, record.value) for record in records] == [(7, {"a": 1}), (7, [2]), (None, None), (None, 3)]
+        assert isinstance(records[0], DeserializedRecord)
+        assert records[0][:5] == ("t", 0, 0, 5, 0) and records[0].headers == (("h", b"x"),)
+        assert (records[0].leader_epoch, consumer.position(T0)) == (0, 4)
+        consumer.seek(T0, 0)
+        assert [record.offset for record in consumer.poll(0, max_records=3)] == [0, 1, 2] and consumer.position(T0) == 3
+
+
+def test_a_record_that_cannot_be_deserialized_is_raised_until_it_is_skipped(log: pylog.Log) -> None:
+    """Everything before it and beside it is given; nothing is skipped silently, and nothing is stuck."""
+    append(log, b"0", b"1", b"two", b"3", b"four")
+    append(log, b"10", partition=1)
+    with log.consumer("t", auto_offset_reset="earliest", value_deserializer=int) as consumer:
+        with pytest.raises(ValueError, match="nothing to skip"):
+            consumer.skip()
+        given, raised = [], []
+        for _ in range(12):
+            try:
+                given += [record.value for record in consumer.poll(0)]
+            except errors.DeserializationError as error:
+                raised.append(error)
+        assert sorted(given) == [0, 1, 10] and len(raised) > 3
+        error = raised[-1]
+        assert (error.topic, error.partition, error.offset, error.record.value) == ("t", 0, 2, b"two")
+        assert isinstance(error.record, ConsumerRecord) and isinstance(error.__cause__, ValueError)
+        assert "t-0, offset 2" in str(error) and "skip()" in str(error)
+        assert str(pickle.loads(pickle.dumps(error))) == str(error)
+        assert consumer.position(T0) == 2
+        consumer.skip()
+        assert [record.value for record in consumer.poll(0)] == [3]
+        with pytest.raises(errors.DeserializationError, match="the value cannot"):
+            read(consumer)
+        consumer.skip()
+        assert read(consumer) == [] and consumer.position(T0) == 5
+        with pytest.raises(ValueError, match="nothing to skip"):
+            consumer.skip()
+
+
+def test_a_key_may_be_what_is_wrong(log: pylog.Log) -> None:
+    append(log, b"1", key=b"x")
+    with (
+        log.consumer("t", auto_offset_reset="earliest", key_deserializer=int) as consumer,
+        pytest.raises(errors.DeserializationError, match="the key cannot"),
+    ):
+        read(consumer)
+
+
+def test_whoever_has_moved_has_nothing_to_skip(log: pylog.Log) -> None:
+    append(log, b"x", b"1")
+    with log.consumer("t", auto_offset_reset="earliest", value_deserializer=int) as consumer:
+        with pytest.raises(errors.DeserializationError):
+            read(consumer)
+        consumer.assign([T1])
+        with pytest.raises(ValueError, match="nothing to skip"):
+            consumer.skip()
+
+
+# --- damage ----------------------------------------------------------------------------------------------------------
+
+
+def damaged(tmp_path: Path, change: Callable[[bytearray, int], None]) -> tuple[Path, int]:
+    """A log of one partition and six batches of three records, with a change to the third of them."""
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")
+        for batch in range(6):
+            append(log, *(b"%d" % (3 * batch + i) for i in range(3)), timestamp=1)
+        path = Path(log.topic("t")[0].segments[0].path)
+        size = log.topic("t")[0].size // 6
+    data = bytearray(path.read_bytes())
+    change(data, 2 * size)
+    path.write_bytes(data)
+    return path, 2 * size
+
+
+def in_payload(data: bytearray, at: int) -> None:
+    data[at + 65] ^= 1
+
+
+def in_last_offset(data: bytearray, at: int) -> None:
+    data[at + 26] = 1
+
+
+def in_magic(data: bytearray, at: int) -> None:
+    data[at + 16] = 9
+
+
+@pytest.mark.parametrize("change", [in_payload, in_last_offset])
+def test_one_call_skips_a_damaged_batch(tmp_path: Path, change: Callable[[bytearray, int], None]) -> None:
+    damaged(tmp_path, change)
+    with pylog.open(tmp_path) as log, log.consumer("t", auto_offset_reset="earliest") as consumer:
+        given: list[int] = []
+        skipped = 0
+        while not given or given[-1] < 17:
+            try:
+                given += [record.offset for record in consumer.poll(0)]
+            except errors.CorruptBatch as error:
+                assert error.offset == consumer.position(T0)
+                consumer.skip()
+                skipped += 1
+                assert skipped < 4
+    assert [offset for offset in given if not 6 <= offset < 9] == [*range(6), *range(9, 18)]
+    assert skipped == 1
+
+
+def test_a_header_that_cannot_be_followed_is_passed_record_by_record(tmp_path: Path) -> None:
+    """No good record is lost for that."""
+    damaged(tmp_path, in_magic)
+    with pylog.open(tmp_path) as log, log.consumer("t", auto_offset_reset="earliest") as consumer:
+        given: list[int] = []
+        for _ in range(60):
+            try:
+                given += [record.offset for record in consumer.poll(0)]
+            except errors.CorruptBatch:
+                consumer.skip()
+    assert given == [*range(6), *range(9, 18)]
+
+
+def test_records_that_are_none_are_located() -> None:
+    """A batch with the right CRC whose records do not parse names its own end."""
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")
+        append(log, b"a", b"b")
+        append(log, b"c")
+        data = bytearray(log.topic("t")[0].read(0))
+    data[61] = 0xFF
+    part = FetchedPart("t", 0, data=memoryview(data), path="file", position=100)
+    fetched = FetchedRecords(part, 0, check_crc=False)
+    for _ in range(2):
+        with pytest.raises(errors.CorruptBatch) as caught:
+            fetched.take(10)
+        assert (caught.value.offset, caught.value.next_offset, caught.value.position) == (0, 2, 100)
+
+
+# --- time and topics -------------------------------------------------------------------------------------------------
+
+
+def test_reading_may_begin_a_while_ago() -> None:
+    clock = SimClock(wall_ms=1_700_000_000_000)
+    with pylog.open(":memory:", clock=clock) as log:
+        log.create_topic("t", partitions=2)
+        for hours in range(10):
+            append(log, b"%d" % hours, timestamp=clock.wall_ms())
+            clock.advance(3_600_000)
+        append(log, b"old", partition=1, timestamp=5)
+        with log.consumer("t", auto_offset_reset="by_duration:PT3H") as consumer:
+            assert [record.value for record in read(consumer)] == [b"7", b"8", b"9"]
+            assert consumer.position(T1) == 1, "where nothing is that young, at the end"
+
+
+def test_lag_is_what_is_left_to_read(log: pylog.Log) -> None:
+    append(log, *[b"x"] * 10)
+    with log.consumer(auto_offset_reset="earliest", max_poll_records=4) as consumer:
+        assert consumer.lag() == {}
+        consumer.assign([T0, T1])
+        assert consumer.lag() == {T0: 10, T1: 0}
+        assert len(consumer.poll(0)) == 4
+        assert consumer.lag() == {T0: 6, T1: 0}
+        for record in consumer:
+            assert consumer.lag()[T0] == 9 - record.offset
+            if record.offset == 6:
+                break
+
+
+def test_a_pattern_and_new_partitions_without_a_group() -> None:
+    clock = SimClock(wall_ms=1_700_000_000_000)
+    with pylog.open(":memory:", clock=clock) as log:
+        log.create_topic("t", partitions=1)
+        with log.consumer(auto_offset_reset="earliest", metadata_max_age_ms=5000) as consumer:
+            consumer.subscribe(pattern=r"t|a-\d")
+            append(log, b"0")
+            assert [record.value for record in read(consumer)] == [b"0"]
+            log.create_topic("a-1")
+            log.create_topic("a-x")
+            log.create_topic("ba-1")
+            log.create_partitions("t", 2)
+            assert read(consumer) == [] and consumer.assignment() == {T0}
+            clock.advance(5000)
+            read(consumer)
+            assert consumer.assignment() == {T0, T1, TopicPartition("a-1", 0)}
+            assert consumer.subscription() == {"t", "a-1"} and consumer.position(T0) == 1
+            append(log, b"1", partition=1)
+            assert [record.value for record in read(consumer)] == [b"1"]
+            consumer.subscribe(["t"])
+            assert consumer.assignment() == {T0, T1} and consumer.position(T0) == 1
+
+
+def test_a_waiting_poll_sees_a_new_topic(log: pylog.Log) -> None:
+    """Within a second, as there is nothing else to do."""
+    with log.consumer(auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(pattern="new")
+        timer = threading.Thread(target=lambda: log.create_topic("new")[0].append([Record(b"here")]))
+        timer.start()
+        assert [record.value for record in consumer.poll(20_000)] == [b"here"]
+        timer.join()
+
+
+def test_subscribing_takes_one_of_topics_and_pattern(log: pylog.Log) -> None:
+    with log.consumer() as consumer:
+        for wrong in ({}, {"topics": ["t"], "pattern": "t"}):
+            with pytest.raises(ValueError, match="either topics or a pattern"):
+                consumer.subscribe(**wrong)  # type: ignore[arg-type]
+        consumer.subscribe(pattern="nothing")
+        assert consumer.poll(0) == [] and consumer.assignment() == set()
+
+
+# --- from other threads ----------------------------------------------------------------------------------------------
+
+
+def test_wakeup_ends_a_poll_and_costs_no_record(log: pylog.Log) -> None:
+    append(log, b"x")
+    with log.consumer("t", auto_offset_reset="earliest") as consumer:
+        consumer.wakeup()
+        with pytest.raises(errors.Wakeup):
+            consumer.poll(0)
+        assert len(read(consumer)) == 1
+        caught: list[BaseException] = []
+
+        def wait() -> None:
+            try:
+                consumer.poll(60_000)
+            except errors.Wakeup as error:
+                caught.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        consumer.wakeup()
+        thread.join(20)
+        assert len(caught) == 1
+        append(log, b"y")
+        assert [record.value for record in read(consumer)] == [b"y"]
+
+
+def test_a_second_thread_is_told(log: pylog.Log) -> None:
+    with log.consumer("t") as consumer:
+        inside, go = threading.Event(), threading.Event()
+
+        def slow(_: bytes) -> None:
+            inside.set()
+            go.wait(20)
+
+        append(log, b"x")
+        other = log.consumer("t", auto_offset_reset="earliest", value_deserializer=slow)
+        thread = threading.Thread(target=read, args=(other,))
+        thread.start()
+        assert inside.wait(20)
+        for use in (other.close, other.assignment, lambda: other.poll(0), lambda: other.seek(T0, 0)):
+            with pytest.raises(errors.ConcurrentUse, match="not thread-safe"):
+                use()
+        consumer.poll(0)
+        go.set()
+        thread.join(20)
+        other.close()
+
+
+# --- answers that come late, or never --------------------------------------------------------------------------------
+
+
+class Held(MemoryTransport):
+    """Keeps answers of some kinds back until they are let go, or gives others in their place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holds: set[type] = set()
+        self.held: list[tuple[Future[Any], Future[Any]]] = []
+        self.answers: dict[type, list[Any]] = {}
+        self.sent: list[Any] = []
+
+    def send(self, node: int, message: Any, session: Session) -> Future[Any]:
+        self.sent.append(message)
+        if queue := self.answers.get(type(message)):
+            answer = queue.pop(0)
+            return failed(answer) if isinstance(answer, errors.PylogError) else completed(answer)
+        real = super().send(node, message, session)
+        if type(message) not in self.holds:
+            return real
+        self.held.append((Future(), real))
+        return self.held[-1][0]
+
+    def let_go(self) -> None:
+        self.holds.clear()
+        held, self.held = self.held, []
+        for future, real in held:
+            future.set_result(real.result(10))
+
+    def count(self, kind: type) -> int:
+        return sum(isinstance(message, kind) for message in self.sent)
+
+
+@pytest.fixture
+def way() -> Held:
+    return Held()
+
+
+@pytest.fixture
+def clock() -> SimClock:
+    return SimClock(wall_ms=1_700_000_000_000)
+
+
+@pytest.fixture
+def far(way: Held, clock: SimClock) -> Iterator[pylog.Log]:
+    with pylog.open(":memory:", transport=way, clock=clock) as opened:
+        opened.create_topic("t", partitions=2)
+        append(opened, *(b"%d" % i for i in range(10)))
+        yield opened
+        way.let_go()
+
+
+def at_zero(log: pylog.Log, **config: Any) -> pylog.Consumer:
+    consumer = log.consumer(auto_offset_reset="earliest", **config)
+    consumer.assign([T0])
+    assert consumer.position(T0) == 0
+    return consumer
+
+
+def test_a_poll_without_time_does_not_wait_and_asks_once(far: pylog.Log, way: Held) -> None:
+    consumer = at_zero(far)
+    way.holds = {Fetch}
+    for _ in range(3):
+        assert consumer.poll(0) == []
+    assert way.count(Fetch) == 1
+    way.let_go()
+    assert len(consumer.poll(0)) == 10 and way.count(Fetch) == 1
+
+
+@pytest.mark.parametrize("move", ["seek", "seek_to_end", "assign", "away and back"])
+def test_an_answer_to_what_was_asked_before_a_move_changes_nothing(far: pylog.Log, way: Held, move: str) -> None:
+    """librdkafka 2.1.1 (#4261), 2.4.0 (#4636)."""
+    consumer = at_zero(far)
+    way.holds = {Fetch}
+    consumer.poll(0)
+    if move == "seek":
+        consumer.seek(T0, 7)
+    elif move == "seek_to_end":
+        consumer.seek_to_end(T0)
+    elif move == "assign":
+        consumer.assign([T1])
+    else:
+        consumer.assign([])
+        consumer.assign([T0])
+        consumer.seek(T0, 7)
+    way.let_go()
+    given = [record.offset for record in read(consumer)]
+    assert given == ([7, 8, 9] if move in ("seek", "away and back") else [])
+
+
+def test_a_move_while_a_position_is_looked_up_counts(far: pylog.Log, way: Held) -> None:
+    consumer = far.consumer(auto_offset_reset="earliest", group_id="g")
+    consumer.assign([T0])
+    way.holds = {OffsetFetch}
+    assert consumer.poll(0) == []
+    consumer.seek(T0, 8)
+    way.let_go()
+    assert [record.offset for record in read(consumer)] == [8, 9]
+    consumer.seek_to_beginning(T0)
+    way.holds = {ListOffsets}
+    assert consumer.poll(0) == []
+    consumer.seek(T0, 9)
+    way.let_go()
+    assert [record.offset for record in read(consumer)] == [9]
+
+
+def test_an_answer_that_is_lost_is_asked_for_again(far: pylog.Log, way: Held, clock: SimClock) -> None:
+    consumer = at_zero(far)
+    way.holds = {Fetch}
+    consumer.poll(0)
+    way.holds.clear()
+    clock.advance(29_999)
+    assert consumer.poll(0) == [] and way.count(Fetch) == 1
+    clock.advance(1)
+    assert consumer.poll(0) == []
+    clock.advance(100)
+    assert len(consumer.poll(0)) == 10 and way.count(Fetch) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        (Fetch, errors.NetworkError("gone")),
+        (Fetch, errors.NotLeaderOrFollower("elsewhere")),
+        (ListOffsets, errors.NetworkError("gone")),
+        (OffsetFetch, errors.NotCoordinator("elsewhere")),
+        (OffsetFetch, OffsetsFetched(errors.CoordinatorLoadInProgress("soon"))),
+    ],
+)
+def test_what_goes_away_by_itself_is_asked_again_after_a_while(
+    far: pylog.Log, way: Held, clock: SimClock, kind: type, error: Any
+) -> None:
+    consumer = far.consumer(auto_offset_reset="earliest", group_id="g", retry_backoff_ms=100)
+    consumer.assign([T0])
+    way.answers[kind] = [error]
+    assert consumer.poll(0) == [] and consumer.poll(0) == []
+    assert way.count(kind) == 1
+    clock.advance(100)
+    assert len(read(consumer)) == 10
+
+
+@pytest.mark.parametrize("kind", [Fetch, ListOffsets, OffsetFetch])
+def test_what_does_not_go_away_is_raised(far: pylog.Log, way: Held, kind: type) -> None:
+    consumer = far.consumer(auto_offset_reset="earliest", group_id="g")
+    consumer.assign([T0])
+    way.answers[kind] = [errors.TopicAuthorization("no"), errors.TopicAuthorization("no")]
+    for _ in range(2):
+        with pytest.raises(errors.TopicAuthorization):
+            consumer.poll(0)
+    assert len(read(consumer)) == 10
+    way.answers[OffsetFetch] = [errors.GroupAuthorization("no")]
+    with pytest.raises(errors.GroupAuthorization):
+        consumer.committed([T0])
+    way.answers[ListOffsets] = [errors.TopicAuthorization("no")]
+    consumer.seek_to_end(T0)
+    with pytest.raises(errors.TopicAuthorization):
+        consumer.position(T0)
+    assert consumer.position(T0) == 10
+
+
+def test_a_position_is_waited_for_and_not_for_ever(far: pylog.Log, way: Held) -> None:
+    consumer = far.consumer(auto_offset_reset="earliest", default_api_timeout_ms=0)
+    consumer.assign([T0])
+    way.holds = {ListOffsets}
+    with pytest.raises(errors.RequestTimedOut, match="t-0"):
+        consumer.position(T0)
+    way.let_go()
+    assert consumer.position(T0) == 0
+
+
+def test_a_commit_is_tried_again_where_that_helps(far: pylog.Log, way: Held) -> None:
+    consumer = far.consumer(group_id="g", retry_backoff_ms=0)
+    consumer.assign([T0])
+    way.answers[OffsetCommit] = [errors.NotCoordinator("elsewhere"), errors.CoordinatorLoadInProgress("soon")]
+    consumer.commit({T0: 3})
+    assert way.count(OffsetCommit) == 3
+    way.answers[OffsetFetch] = [errors.NotCoordinator("elsewhere")]
+    assert consumer.committed([T0]) == {T0: pylog.OffsetAndMetadata(3)}
+    way.answers[OffsetCommit] = [errors.NotCoordinator("elsewhere")]
+    with pytest.raises(errors.NotCoordinator):
+        consumer.commit({T0: 4}, timeout_ms=0)
+    way.answers[OffsetFetch] = [errors.NotCoordinator("elsewhere")]
+    impatient = far.consumer(group_id="g", default_api_timeout_ms=0)
+    with pytest.raises(errors.NotCoordinator):
+        impatient.committed([T0])
+    way.holds = {OffsetCommit}
+    with pytest.raises(errors.RequestTimedOut, match="may have worked"):
+        consumer.commit({T0: 5}, timeout_ms=0)
+
+
+def test_a_look_at_the_topics_that_fails_changes_nothing(far: pylog.Log, way: Held) -> None:
+    with far.consumer("t", auto_offset_reset="earliest", metadata_max_age_ms=0) as consumer:
+        way.answers[Metadata] = [errors.NetworkError("gone")]
+        assert len(read(consumer)) == 10 and consumer.assignment() == {T0, T1}
+
+
+def test_other_errors_than_ours_are_not_hidden(far: pylog.Log, way: Held) -> None:
+    consumer = at_zero(far)
+    way.holds = {Fetch}
+    consumer.poll(0)
+    way.held[0][0].set_exception(ZeroDivisionError())
+    way.held.clear()
+    with pytest.raises(ZeroDivisionError):
+        consumer.poll(0)
