@@ -5,10 +5,12 @@ from typing import Any
 from uuid import UUID
 
 from group_host import GroupHost, Logged
-from pylog.effects import LogRecord, TopicInfo
+from pylog.config import NodeConfig
+from pylog.effects import Append, LogRecord, TopicInfo
 from pylog.errors import FencedInstanceId, FencedMemberEpoch, PylogError, UnknownMemberId
 from pylog.group import GroupCoordinator
 from pylog.group.consumer_group import ConsumerGroup
+from pylog.group.records import record_type
 from pylog.message import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -19,6 +21,10 @@ from pylog.message import (
 
 Slot = tuple[UUID, int]
 Structs = list[tuple[UUID, list[int]]]
+SESSION_MS = 45_000
+JOIN = ConsumerGroupHeartbeat(
+    "g", "m", JOIN_EPOCH, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
+)
 FENCED = (FencedMemberEpoch, UnknownMemberId, FencedInstanceId)
 
 
@@ -36,6 +42,11 @@ def structs(slots: Iterable[Slot]) -> Structs:
 
 class ConsumerHost(GroupHost):
     """Holds the groups of the consumer protocol against the log, too."""
+
+    def __init__(self, config: NodeConfig | None = None, *, sync_always: bool = True) -> None:
+        super().__init__(config, sync_always=sync_always)
+        self.ends = [0]
+        """Where the log has ended: a crash takes whole batches."""
 
     def group(self, group_id: str = "g") -> ConsumerGroup:
         found = self.coordinator._groups[group_id]
@@ -55,15 +66,20 @@ class ConsumerHost(GroupHost):
     def slots(self, **partitions: Sequence[int]) -> set[Slot]:
         return {(self.topics.topics[name].id, number) for name, numbers in partitions.items() for number in numbers}
 
+    def append(self, append: Append) -> None:
+        super().append(append)
+        self.ends.append(len(self.log))
+
     def append_record(self, record: LogRecord) -> None:
         """A record that somebody else has written."""
         self.log.append(Logged(record, None))
         self.safe = len(self.log)
         self.coordinator.replay(record)
+        self.shadow.replay(record)
 
     def check(self) -> None:
         super().check()
-        assert consumer_state(self.coordinator) == consumer_state(self.replayed())
+        assert consumer_state(self.coordinator) == consumer_state(self.shadow)
         for group in self.coordinator._groups.values():
             if isinstance(group, ConsumerGroup):
                 check_consumer_group(group)
@@ -124,35 +140,41 @@ class Client:
         self.owned: set[Slot] = set()
         self.is_full = True
         self.has_changed = False
+        self.has_new_topics = False
         self.tickets: list[int] = []
         self.error: PylogError | None = None
 
     def message(self, max_wait_ms: int = 0) -> ConsumerGroupHeartbeat:
-        says_all = self.is_full or self.epoch == JOIN_EPOCH
+        """What it says now. While an answer is on the way it does not say what it owns: it may be told."""
+        says_all = not self.tickets and (self.is_full or self.epoch == JOIN_EPOCH)
+        says_topics = says_all or self.has_new_topics
+        says_owned = says_all or (self.has_changed and not self.tickets)
+        if says_all:
+            self.is_full = False
+        if says_owned:
+            self.has_changed = False
+        self.has_new_topics = False
         return ConsumerGroupHeartbeat(
             self.group_id,
             self.member_id,
             self.epoch,
             self.instance_id,
             rebalance_timeout_ms=60_000 if says_all else -1,
-            subscribed_topic_names=list(self.topics) if says_all else None,
-            subscribed_topic_regex=self.regex if says_all else None,
-            topic_partitions=structs(self.owned) if says_all or self.has_changed else None,
+            subscribed_topic_names=list(self.topics) if says_topics else None,
+            subscribed_topic_regex=self.regex or "" if says_topics else None,
+            topic_partitions=structs(self.owned) if says_owned else None,
             max_wait_ms=max_wait_ms,
         )
 
     def send(self, max_wait_ms: int = 0) -> None:
-        """Say what there is to say; the answer is there, or comes."""
-        message = self.message(max_wait_ms)
-        self.is_full = self.has_changed = False
-        self.tickets.append(self.host.send(message, self.member_id, self.process))
+        """Say what there is to say, and join with nothing else on the way; the answer is there, or comes."""
+        if not self.tickets or self.epoch != JOIN_EPOCH:
+            self.tickets.append(self.host.send(self.message(max_wait_ms), self.member_id, self.process))
 
     def receive(self) -> None:
-        """Take the answers that are there."""
-        for ticket in list(self.tickets):
-            if ticket in self.host.answers:
-                self.tickets.remove(ticket)
-                self.take(self.host.answers.pop(ticket))
+        """Take the answers that are there, in the order in which it asked."""
+        while self.tickets and self.tickets[0] in self.host.answers:
+            self.take(self.host.answers.pop(self.tickets.pop(0)))
 
     def take(self, answer: ConsumerGroupHeartbeaten) -> None:
         self.error = answer.error
@@ -183,11 +205,14 @@ class Client:
         self.tickets.clear()
         self.is_full = True
 
-    def leave(self, *, for_good: bool = True) -> ConsumerGroupHeartbeaten:
+    def send_leave(self, *, for_good: bool = True) -> int:
         epoch = LEAVE_EPOCH if for_good else LEAVE_STATIC_EPOCH
         message = ConsumerGroupHeartbeat(self.group_id, self.member_id, epoch, self.instance_id)
-        found: ConsumerGroupHeartbeaten = self.host.ask(message, self.member_id, self.process)
         self.forget()
+        return self.host.send(message, self.member_id, self.process)
+
+    def leave(self, *, for_good: bool = True) -> ConsumerGroupHeartbeaten:
+        found: ConsumerGroupHeartbeaten = self.host.answers.pop(self.send_leave(for_good=for_good))
         return found
 
 
@@ -200,3 +225,21 @@ def settle(clients: Sequence[Client], rounds: int = 20) -> None:
         if before == [(client.epoch, client.owned) for client in clients] and not any(c.has_changed for c in clients):
             return
     raise AssertionError("the members never settle")
+
+
+def member(
+    host: ConsumerHost, name: str = "m", *topics: str, instance_id: str | None = None, process: str = "/h"
+) -> Client:
+    return Client(host, name, topics or ("t",), instance_id=instance_id, process=process)
+
+
+def kinds(host: ConsumerHost) -> list[int]:
+    """The types of all records in the log."""
+    return [record_type(entry.record) for entry in host.log if isinstance(entry, Logged)]
+
+
+def heartbeat(host: ConsumerHost, **fields: object) -> ConsumerGroupHeartbeaten:
+    """What member `m` of group `g` is told in epoch 1, or who else says something."""
+    values = {"group_id": "g", "member_id": "m", "member_epoch": 1, **fields}
+    found: ConsumerGroupHeartbeaten = host.ask(ConsumerGroupHeartbeat(**values))  # type: ignore[arg-type]
+    return found

@@ -43,7 +43,7 @@ from pylog.group.consumer_records import (
 )
 from pylog.group.deadlines import Deadlines
 from pylog.group.kind import Group
-from pylog.group.outbox import Outbox
+from pylog.group.outbox import Outbox, not_stored
 from pylog.group.records import Committed
 from pylog.group.targets import TopicInfos, preferred_assignor
 from pylog.message import (
@@ -155,7 +155,7 @@ class ConsumerGroup:
         ticket = self.held.pop(member_id, None)
         if ticket is not None:
             self.cancel(("held", member_id))
-            out.answer(ticket, answer)
+            out.answer_when_safe(ticket, answer, lambda error: ConsumerGroupHeartbeaten(not_stored(error), member_id))
 
     # --- who is in it ------------------------------------------------------------------------------------------------
 

@@ -193,10 +193,8 @@ def _check_epoch(member_id: str, current: Current, epoch: int, owned: frozenset[
 
 
 def _carry_out(group: ConsumerGroup, step: Step, answers: list[Answer], out: Outbox) -> None:
-    """Log the step, if there is something to log, and answer."""
-    if not step.records:
-        for answer in answers:
-            out.answer(answer.ticket, answer.message)
+    """Log the step, if there is something to log, and answer when that is safe, and all that the answers tell of."""
+    if not step.records and not answers:
         return
 
     def failed(error: PylogError, out: Outbox) -> None:
@@ -204,7 +202,7 @@ def _carry_out(group: ConsumerGroup, step: Step, answers: list[Answer], out: Out
             out.answer(answer.ticket, ConsumerGroupHeartbeaten(not_stored(error), answer.message.member_id))
 
     out.write(step.records, answers, failed)
-    if group.held:
+    if step.records and group.held:
         group.due("wake", 0, wake, out)
 
 

@@ -98,7 +98,7 @@ class Step:
         """
         if not changed and self._group.seen is self._topics:
             return
-        changed = self._resolve() or changed
+        self._resolve()
         read = {topic for found in self.subscriptions.values() for topic in self._topics_of(found)}
         found = topics_hash(read, self._topics)
         if not changed and found == self._epoch.topics_hash:
@@ -109,8 +109,8 @@ class Step:
         self._epoch = GroupEpoch(self._epoch.epoch + 1, found)
         self._write(EPOCH, "", self._epoch)
 
-    def _resolve(self) -> bool:
-        """Look anew which topics match; gives whether others do."""
+    def _resolve(self) -> None:
+        """Look anew which topics match. Where others do, others are read, and the hash of them is another one."""
         used = sorted({found.regex for found in self.subscriptions.values() if found.regex is not None})
         resolved: dict[str, Resolved] = {}
         for regex in used:
@@ -122,9 +122,7 @@ class Step:
             resolved[regex] = known
         for regex in self._resolved.keys() - resolved.keys():
             self._write(REGEX, regex, None)
-        changed = resolved != self._resolved
         self._resolved = resolved
-        return changed
 
     def _topics_of(self, subscription: Subscription) -> list[str]:
         return self._group.topics_of(subscription, self._resolved)

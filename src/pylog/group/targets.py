@@ -4,8 +4,8 @@
     range      topic by topic, neighbouring partitions to the same member
 
 Regular expressions match whole names of topics. They are Python's; what Kafka's engine (RE2) does not know is refused:
-references back, looking around, atomic groups and possessive repetition. Kafka's internal topics never match: who wants
-them names them.
+references back, looking around, atomic groups and possessive repetition. Internal topics (`__...`) never match: who
+wants them names them.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from pylog.group.consumer_records import Slot, Subscription
 from pylog.record import TopicPartition
 
 DEFAULT_ASSIGNOR = "uniform"
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+INTERNAL = "__"
 
 TopicInfos = Mapping[str, TopicInfo]
 
@@ -43,7 +43,7 @@ def compiled(regex: str) -> re.Pattern[str]:
 def matching(regex: str, topics: TopicInfos) -> tuple[str, ...]:
     """The topics whose whole names match, sorted. Raises InvalidRegularExpression."""
     pattern = compiled(regex)
-    return tuple(sorted(name for name in topics if name not in INTERNAL_TOPICS and pattern.fullmatch(name)))
+    return tuple(sorted(name for name in topics if not name.startswith(INTERNAL) and pattern.fullmatch(name)))
 
 
 def topics_hash(names: Iterable[str], topics: TopicInfos) -> int:
