@@ -98,7 +98,8 @@ class Coordinating:
         self._host = f"{PROCESS}{os.getpid()} {uuid.uuid4().hex[:8]}"
         self._topics = _Topics(node)
         self._shards: dict[TopicPartition, Shard] = {}
-        self._loading = threading.Lock()
+        # One that takes over may have markers to write at once, in this thread.
+        self._loading = threading.RLock()
         self._producer_ids: range = range(0)
         self._giving_ids = threading.Lock()
         self._is_unsettled = TRANSACTIONS in node.image.topics

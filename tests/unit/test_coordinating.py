@@ -173,6 +173,23 @@ def test_what_an_owner_has_left_open_is_ended_when_its_time_is_up(tmp_path: Path
         assert (committed(log), offset(log, stable=True)) == ([], -1)
 
 
+@pytest.mark.parametrize("committed_", [True, False])
+def test_what_an_owner_has_decided_and_not_written_everywhere_is_written(tmp_path: Path, committed_: bool) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t", partitions=2)
+        client = Client(log)
+        assert client.send(b"a") is client.send(b"b", 1) is client.commit_offset(7) is None
+        # Killed behind the decision: nothing of the markers.
+        shard = next(s for k, s in log.broker._coordinating._shards.items() if k.topic == "__transaction_state")
+        shard._write_markers = lambda *_: None
+        client.ask(EndTxn("tx", client.id, client.epoch, committed_))
+        assert committed(log) == []
+    with pylog.open(tmp_path) as log:
+        Client(log)
+        assert (committed(log), committed(log, 1)) == (([b"a"], [b"b"]) if committed_ else ([], []))
+        assert offset(log, stable=True) == (7 if committed_ else -1)
+
+
 def test_offsets_are_known_again_after_an_open(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as log:
         log.create_topic("t")
