@@ -79,31 +79,28 @@ class Verdict(enum.Enum):
 class Shipment:
     """A batch, or a part of one that was too large, from when it leaves its queue. `load` is the producer's own."""
 
-    __slots__ = (
-        "attempts", "count", "deadline_ms", "doubtful", "error", "in_flight", "key", "load", "not_before_ms",
-        "position", "producer", "untold", "was_first",
-    )  # fmt: skip
+    # Defaults of the class: most batches never need another value, and one is made for each of them.
+    count = 0
+    """How many records it has; 0 while it is not closed."""
+    producer = NOBODY
+    position = -1
+    """How many records its lane had before it since it began."""
+    attempts = 0
+    not_before_ms = 0
+    in_flight = False
+    was_first = False
+    """Whether all before it were answered when it was sent last."""
+    untold = False
+    """Whether the last answer did not say that the node has nothing of it."""
+    doubtful = False
+    """Whether any answer did not."""
+    error: BaseException | None = None
+    """Why it failed."""
 
     def __init__(self, key: TopicPartition, load: Any, deadline_ms: int) -> None:
         self.key = key
         self.load = load
         self.deadline_ms = deadline_ms
-        self.count = 0
-        """How many records it has; 0 while it is not closed."""
-        self.producer = NOBODY
-        self.position = -1
-        """How many records its lane had before it since it began."""
-        self.attempts = 0
-        self.not_before_ms = 0
-        self.in_flight = False
-        self.was_first = False
-        """Whether all before it were answered when it was sent last."""
-        self.untold = False
-        """Whether the last answer did not say that the node has nothing of it."""
-        self.doubtful = False
-        """Whether any answer did not."""
-        self.error: BaseException | None = None
-        """Why it failed."""
 
     @property
     def sequence(self) -> int:
@@ -153,6 +150,8 @@ class Dispatch:
         self._backoff = (backoff_ms, backoff_max_ms)
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._busy: dict[TopicPartition, _Lane] = {}
+        self.has_failed = False
+        """Whether `failed` has something to give."""
         self._failed: list[Shipment] = []
         self._expiry_ms: int | None = None
         self._asked = False
@@ -213,11 +212,16 @@ class Dispatch:
             self._expiry_ms = shipment.deadline_ms
         self._send(lane, shipment)
 
+    def holds(self, key: TopicPartition) -> bool:
+        """Whether a batch waits to be sent again, with nothing in flight before it."""
+        lane = self._busy.get(key)
+        return lane is not None and not lane.in_flight and bool(lane.unanswered)
+
     def next_again(self, key: TopicPartition, tick_ms: int, *, peek: bool = False) -> Shipment | None:
         """The batch that is to be sent again now, which is in flight then (not if `peek`); None: there is none."""
-        lane = self._busy.get(key)
-        if lane is None or lane.in_flight or not lane.unanswered or (self.idempotent and self.producer is None):
+        if not self.holds(key) or (self.idempotent and self.producer is None):
             return None
+        lane = self._busy[key]
         shipment = lane.unanswered[0]
         if shipment.not_before_ms > tick_ms:
             return None
@@ -241,7 +245,8 @@ class Dispatch:
         if shipment.count:
             return
         lane = self._lanes[shipment.key]
-        for other in lane.unanswered[: lane.unanswered.index(shipment) + 1]:
+        is_first = lane.unanswered[0] is shipment
+        for other in (shipment,) if is_first else lane.unanswered[: lane.unanswered.index(shipment) + 1]:
             if not other.count:
                 other.count = close(other)
                 if self.idempotent:
@@ -275,7 +280,7 @@ class Dispatch:
 
     def failed(self) -> list[Shipment]:
         """What has failed since this was asked last, each with its error: it is nobody's any more."""
-        failed, self._failed = self._failed, []
+        failed, self._failed, self.has_failed = self._failed, [], False
         return failed
 
     def _judge(self, shipment: Shipment, error: BaseException | None, tick_ms: int, *, final: bool) -> Verdict:
@@ -326,6 +331,7 @@ class Dispatch:
     def _drop(self, lane: _Lane, shipment: Shipment, error: BaseException) -> None:
         shipment.error = error
         self._failed.append(shipment)
+        self.has_failed = True
         lane.unanswered.remove(shipment)
         if self.idempotent:
             lane.leave_gap(shipment)

@@ -40,13 +40,12 @@ WAITING_MAX = 4
 class Load:
     """What a shipment has: a batch, or the records of it from number `first` on."""
 
-    __slots__ = ("batch", "first", "parts", "sealed")
+    sealed: Batch | None = None
+    first = 0
+    parts: "Parts | None" = None
 
     def __init__(self, batch: ProducerBatch) -> None:
         self.batch = batch
-        self.sealed: Batch | None = None
-        self.first = 0
-        self.parts: Parts | None = None
 
 
 class Parts:
@@ -57,6 +56,12 @@ class Parts:
     def __init__(self, records: int) -> None:
         self.records_left = records
         self.answers: list[Part] = []
+
+    def is_last(self, records: int, answer: Part) -> bool:
+        """Add an answer for so many records; gives whether there is one for all of them."""
+        self.answers.append(answer)
+        self.records_left -= records
+        return not self.records_left
 
 
 class Shipping(Sender):
@@ -123,21 +128,24 @@ class Shipping(Sender):
                 ship_lock.release()
 
     def _sendable(self, key: TopicPartition) -> int:
-        """How many batches of a partition wait, if one of them may go now."""
-        with self._lock:
-            if self._dispatch.next_again(key, self._clock.tick_ms(), peek=True) is not None:
-                return 1
-            waiting = self._accumulator.ready(key)
-            return waiting if waiting and self._dispatch.may_take(key) else 0
+        """How many batches of a partition wait, if one of them may go now. Without the lock, as whoever changes that
+        looks, too, and does so after the change.
+        """
+        if self._dispatch.holds(key):
+            with self._lock:
+                return self._dispatch.next_again(key, self._clock.tick_ms(), peek=True) is not None
+        waiting = self._accumulator.ready(key)
+        return waiting if waiting and self._dispatch.may_take(key) else 0
 
     def _take(self, key: TopicPartition) -> Shipment | None:
         with self._lock:
-            shipment = self._dispatch.next_again(key, self._clock.tick_ms())
-            if shipment is None and self._dispatch.may_take(key):
-                batch = self._accumulator.take(key)
-                if batch is not None:
-                    shipment = self._shipment(batch)
-                    self._dispatch.take(shipment)
+            if self._dispatch.holds(key):
+                return self._dispatch.next_again(key, self._clock.tick_ms())
+            batch = self._accumulator.take(key) if self._dispatch.may_take(key) else None
+            if batch is None:
+                return None
+            shipment = self._shipment(batch)
+            self._dispatch.take(shipment)
             return shipment
 
     def _shipment(self, batch: ProducerBatch) -> Shipment:
@@ -213,11 +221,12 @@ class Shipping(Sender):
             self._cluster.heard(key, error)
         # The list of topics says itself that there is none such: that is no passing trouble of a node.
         final = part is None and isinstance(error, UnknownTopicOrPartition)
+        now = self._clock.tick_ms() if error is not None else 0
         with self._lock:
             if error is not None:
                 # What refused it may not have looked at it.
                 self._accumulator.close(batch)
-            verdict = self._dispatch.answered(shipment, error, self._clock.tick_ms(), final=final)
+            verdict = self._dispatch.answered(shipment, error, now, final=final)
         if verdict is Verdict.DELIVERED:
             known = part is not None and error is None
             offset, time = (part.base_offset, part.log_append_time) if part is not None and known else (-1, None)
@@ -226,8 +235,10 @@ class Shipping(Sender):
             self._split(shipment)
         elif verdict is Verdict.AGAIN:
             batch.delivery.carrier = None
-        self._tell_failed()
-        self._ship(key, patient=False)
+        if self._dispatch.has_failed:
+            self._tell_failed()
+        if self._shippers.get(key) != threading.get_ident():
+            self._ship(key, patient=False)
         if verdict is Verdict.AGAIN:
             self._worker.wake()
 
@@ -273,14 +284,11 @@ class Shipping(Sender):
     def _tell(self, shipment: Shipment, answer: Part) -> None:
         """Answer the futures of a shipment; those of a batch in parts when it is the last of them."""
         batch, parts = shipment.load.batch, shipment.load.parts
-        with self._lock:
-            if answer.error is not None:
+        if answer.error is not None or parts is not None:
+            with self._lock:
                 # Nothing is added to what has failed.
                 self._accumulator.close(batch)
-            if parts is not None:
-                parts.answers.append(answer)
-                parts.records_left -= shipment.count
-                if parts.records_left:
+                if parts is not None and not parts.is_last(shipment.count, answer):
                     return
         outer = getattr(self._answering, "depth", 0)
         self._answering.depth = outer + 1
