@@ -265,7 +265,7 @@ def test_other_acks_are_refused(value: object) -> None:
     ("kind", "name"),
     [
         (ProducerConfig, "partitioner.availability.timeout.ms"),
-        (ConsumerConfig, "group.remote.assignor"),
+        (ConsumerConfig, "allow.auto.create.topics"),
     ],
 )
 def test_kafka_has_it_and_we_do_not(kind: type[ProducerConfig | ConsumerConfig], name: str) -> None:

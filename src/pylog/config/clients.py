@@ -196,6 +196,10 @@ class ConsumerConfig(Config):
     """The group to share topics with, and to commit offsets for."""
     group_instance_id: str | None = option(None, Words(optional=True))
     """A name that makes a static member: one that comes back in time gets its partitions back (KIP-345)."""
+    group_protocol: str = option("classic", Words("classic", "consumer"))
+    """How members agree: "classic", where a member assigns, or "consumer", where the coordinator does (KIP-848)."""
+    group_remote_assignor: str | None = option(None, Words(optional=True))
+    """With group_protocol "consumer": how to assign, "uniform" or "range"; None: as the group does."""
     heartbeat_interval_ms: int = option(3000, integer(1))
     """How often the group hears of this member, below a third of `session_timeout_ms`."""
     isolation_level: str = option("read_uncommitted", Words("read_uncommitted", "read_committed"))
@@ -238,5 +242,5 @@ class ConsumerConfig(Config):
 
     @classmethod
     def _elsewhere(cls) -> str:
-        return f"""{_ALL_CLIENTS} allow.auto.create.topics client.rack group.protocol group.remote.assignor internal.
+        return f"""{_ALL_CLIENTS} allow.auto.create.topics client.rack internal.
             request.timeout.ms share."""

@@ -190,7 +190,8 @@ class Choosing(Alone):
         subscription = self._subscription
         if self._looking is not None or not subscription.is_by_topic:
             return
-        if now_ms < self._looked_ms + age_ms and not subscription.is_stale:
+        lacks = subscription.is_stale or (self._group is not None and self._group.lacks_topics)
+        if now_ms < self._looked_ms + age_ms and not lacks:
             return
         self._looked_ms = now_ms
         subscription.is_stale = False

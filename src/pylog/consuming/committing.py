@@ -17,10 +17,12 @@ from pylog.consuming.offsets import AWAY
 from pylog.consuming.subscription import Subscription
 from pylog.errors import (
     CommitFailed,
+    FencedMemberEpoch,
     IllegalGeneration,
     PylogError,
     RebalanceInProgress,
     RequestTimedOut,
+    StaleMemberEpoch,
     UnknownMemberId,
 )
 from pylog.message import OffsetCommit, OffsetCommitPart
@@ -122,7 +124,8 @@ class Commits:
             error = outcome[0]
             if error is None:
                 return
-            if not isinstance(error, AWAY) or self._clock.tick_ms() >= deadline:
+            # An epoch that is stale has a newer one on its way here.
+            if not isinstance(error, (*AWAY, StaleMemberEpoch)) or self._clock.tick_ms() >= deadline:
                 raise error
             self._calls.wait(self._config.retry_backoff_ms)
 
@@ -151,7 +154,7 @@ class Commits:
                 logger.warning("the last positions were not committed: %s", error)
 
     def _auto_done(self, error: PylogError | None) -> None:
-        if isinstance(error, (*AWAY, RebalanceInProgress)):
+        if isinstance(error, (*AWAY, RebalanceInProgress, StaleMemberEpoch)):
             self._due_ms = min(self._due_ms, self._clock.tick_ms() + self._config.retry_backoff_ms)
         elif error is not None:
             logger.warning("positions were not committed by themselves: %s", error)
@@ -159,7 +162,7 @@ class Commits:
 
 def _explained(error: PylogError | None) -> PylogError | None:
     """The error for whoever commits."""
-    if not isinstance(error, IllegalGeneration | UnknownMemberId):
+    if not isinstance(error, IllegalGeneration | UnknownMemberId | FencedMemberEpoch):
         return error
     failed = CommitFailed(
         f"the group has moved on without this member ({error}): nothing was committed, and others may read its "

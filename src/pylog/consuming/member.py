@@ -32,10 +32,11 @@ from pylog.consuming.membership import (
     Send,
     State,
 )
+from pylog.consuming.membership_consumer import ConsumerMembership
 from pylog.consuming.subscription import Subscription
 from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.future import Future, failed
-from pylog.message import NO_ID, Heartbeat, LeaveGroup, Metadata
+from pylog.message import NO_ID, ConsumerGroupHeartbeat, Heartbeat, LeaveGroup, Metadata
 from pylog.record import ConsumerGroupMetadata
 from pylog.worker import Worker
 
@@ -66,7 +67,12 @@ class GroupMember:
         self._config = config
         self._clock = clock
         self._node = cluster.coordinator("group", config.group_id)
-        self._machine = Membership(config, clock.tick_ms())
+        now_ms = clock.tick_ms()
+        self._machine: Membership | ConsumerMembership = (
+            Membership(config, now_ms)
+            if config.group_protocol == "classic"
+            else ConsumerMembership(config, now_ms, lambda: {topic.id: topic.name for topic in cluster.known()})
+        )
         self._lock = threading.Lock()
         self._todo: deque[Effect] = deque()
         self._revocation: _Revocation | None = None
@@ -106,20 +112,33 @@ class GroupMember:
 
         Raises what the listener raises, and what makes it impossible to be a member.
         """
-        with self._lock:
-            self._todo.extend(self._machine.poll(now_ms))
         while True:
             if self._revocation is not None and not self._revoke(self._revocation, now_ms):
                 return
             if not self._todo:
-                return
+                with self._lock:
+                    self._todo.extend(self._machine.poll(now_ms))
+                if not self._todo:
+                    return
             self._carry_out(self._todo.popleft(), now_ms)
 
+    @property
+    def lacks_topics(self) -> bool:
+        """Whether it was given partitions of topics that are not known yet."""
+        machine = self._machine
+        return isinstance(machine, ConsumerMembership) and machine.lacks_names
+
     def look(self) -> None:
-        """The cluster has been asked about its topics: a leader whose assignment is of other ones has to renew it."""
+        """The cluster has been asked about its topics: an assignment of other ones is out of date."""
+        machine = self._machine
         with self._lock:
-            if self._machine.is_leader and self._counts(self._watched) != self._watched:
-                self._machine.join_again()
+            if isinstance(machine, ConsumerMembership):
+                counts = self._counts(machine.topics)
+                if counts != self._watched:
+                    self._watched = counts
+                    machine.join_again()
+            elif machine.is_leader and self._counts(self._watched) != self._watched:
+                machine.join_again()
 
     def _counts(self, topics: Iterable[str]) -> dict[str, int]:
         known = {topic.name: len(topic.partitions) for topic in self._cluster.known(topics)}
@@ -156,6 +175,7 @@ class GroupMember:
         self._watched = self._counts(wanted)
         if not effect.is_settled:
             assignment = effect.assignor.assign(self._watched, effect.members)
+            assert isinstance(self._machine, Membership), "only classic groups have leaders"
             with self._lock:
                 self._todo.extend(self._machine.elected(assignment))
 
@@ -207,7 +227,7 @@ class GroupMember:
     # --- messages ----------------------------------------------------------------------------------------------------
 
     def _send(self, message: Any) -> None:
-        if isinstance(message, Heartbeat | LeaveGroup):
+        if isinstance(message, Heartbeat | LeaveGroup | ConsumerGroupHeartbeat):
             self._send_aside(message)
         else:
             # A rebalance takes as long as the slowest member.
@@ -217,17 +237,17 @@ class GroupMember:
         with self._lock:
             self._todo.extend(self._machine.answered(message, answer, self._clock.tick_ms()))
 
-    def _send_aside(self, message: Heartbeat | LeaveGroup) -> Future[Any]:
+    def _send_aside(self, message: Any) -> Future[Any]:
         """Send what `poll` need not wait for; the answer is heard in the thread that brings it."""
         try:
             future = self._cluster.send(self._node, message)
         except PylogError as error:
             future = failed(error)
-        if isinstance(message, Heartbeat):
+        if not isinstance(message, LeaveGroup):
             future.add_done_callback(partial(self._beaten, message))
         return future
 
-    def _beaten(self, message: Heartbeat, future: Future[Any]) -> None:
+    def _beaten(self, message: Any, future: Future[Any]) -> None:
         error = future.exception(0)
         with self._lock:
             self._machine.answered(message, error or future.result(0), self._clock.tick_ms())
@@ -270,7 +290,7 @@ class GroupMember:
         with self._lock:
             effects = [] if self._machine.state is State.LEFT else self._machine.leave(reason)
         for effect in effects:
-            assert isinstance(effect, Send) and isinstance(effect.message, LeaveGroup), "leaving is a message"
+            assert isinstance(effect, Send), "leaving is a message"
             # Where that does not get there, the session ends by itself.
             _settled(self._send_aside(effect.message), timeout_ms)
 

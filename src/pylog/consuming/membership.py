@@ -49,6 +49,7 @@ from pylog.errors import (
     UnknownMemberId,
 )
 from pylog.message import (
+    ConsumerGroupHeartbeat,
     Heartbeat,
     JoinedGroup,
     JoinGroup,
@@ -61,7 +62,7 @@ from pylog.record import ConsumerGroupMetadata, TopicPartition
 
 NO_GENERATION = -1
 ANSWER_MS_SPARE = 30_000
-_AWAY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator, NetworkError, RequestTimedOut)
+AWAY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator, NetworkError, RequestTimedOut)
 
 Partitions = list[TopicPartition]
 
@@ -82,7 +83,7 @@ class State(enum.Enum):
 class Send:
     """Send this to the coordinator, and tell the answer; that to LeaveGroup is of no interest."""
 
-    message: JoinGroup | SyncGroup | Heartbeat | LeaveGroup
+    message: JoinGroup | SyncGroup | Heartbeat | LeaveGroup | ConsumerGroupHeartbeat
 
 
 @dataclass(slots=True)
@@ -178,11 +179,7 @@ class Membership:
         if self.state in (State.JOINING, State.SYNCING):
             raise RebalanceInProgress(f"group {self._group_id!r} is rebalancing: poll until that is done, then commit")
         if self.generation == NO_GENERATION:
-            raise CommitFailed(
-                f"this consumer is not a member of group {self._group_id!r} (any more): nothing was committed, and "
-                "others may read its partitions by now. Poll to join, and begin with what it gives; where the work "
-                "between two polls takes long, raise max_poll_interval_ms, or lower max_poll_records"
-            )
+            raise not_a_member(self._group_id)
         return self.identity
 
     @property
@@ -390,7 +387,7 @@ class Membership:
         if isinstance(error, MemberIdRequired) and isinstance(answer, JoinedGroup):
             self.member_id = answer.member_id
             return self._join()
-        if isinstance(error, _AWAY):
+        if isinstance(error, AWAY):
             self._retry_ms = now_ms + self._config.retry_backoff_ms
             self._must_join = True
             return []
@@ -417,10 +414,7 @@ class Membership:
             self.member_id = ""
         elif isinstance(error, FencedInstanceId):
             self._forget()
-            self.fatal = FencedInstanceId(
-                f"another consumer has taken the place of group_instance_id={self._config.group_instance_id!r} in "
-                f"group {self._group_id!r}: close this one ({error})"
-            )
+            self.fatal = replaced(self._config, error)
         else:
             # The coordinator is elsewhere or busy: it hears of this member after a while.
             self._beat_ms = now_ms + self._config.retry_backoff_ms
@@ -440,6 +434,23 @@ class Membership:
         if not member_id or self._config.group_instance_id is not None:
             return []
         return [Send(LeaveGroup(self._group_id, [LeavingMember(member_id, None, reason)]))]
+
+
+def not_a_member(group_id: str) -> CommitFailed:
+    """The error for who commits and has no membership."""
+    return CommitFailed(
+        f"this consumer is not a member of group {group_id!r} (any more): nothing was committed, and others may read "
+        "its partitions by now. Poll to join, and begin with what it gives; where the work between two polls takes "
+        "long, raise max_poll_interval_ms, or lower max_poll_records"
+    )
+
+
+def replaced(config: ConsumerConfig, error: PylogError) -> FencedInstanceId:
+    """The error for a static member whose place another one has taken."""
+    return FencedInstanceId(
+        f"another consumer has taken the place of group_instance_id={config.group_instance_id!r} in group "
+        f"{config.group_id!r}: close this one ({error})"
+    )
 
 
 def _member(member_id: str, group_instance_id: str | None, metadata: bytes) -> Member:

@@ -1,0 +1,311 @@
+"""A member of a group, by the consumer protocol (KIP-848): the coordinator assigns, and one message says everything.
+
+    UNJOINED --poll: epoch 0--> JOINING --> STABLE <--> REVOKING          target    what the member is to have
+                                                                          owned     what it has
+
+The same events and effects as those of a classic `Membership`, so that one host drives both. What differs: the answer
+to a heartbeat may bring a target, at any time; the next `poll` gives back what is not in it, takes what is new, and
+says so at once. Nobody waits for anybody: what another member has still to give back comes with a later answer. The
+generation is the member's epoch. (Kafka: ConsumerMembershipManager, AbstractHeartbeatRequestManager.)
+
+A message says all there is whenever something has changed or an answer may be lost, and is told all then; otherwise it
+says that the member lives, and the coordinator keeps the answer back while there is nothing to say.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pylog.config import ConsumerConfig
+from pylog.consuming.membership import (
+    ANSWER_MS_SPARE,
+    AWAY,
+    NO_GENERATION,
+    Assign,
+    Effect,
+    Fail,
+    Lose,
+    Partitions,
+    Revoke,
+    Send,
+    State,
+    not_a_member,
+    replaced,
+)
+from pylog.errors import (
+    FencedInstanceId,
+    FencedMemberEpoch,
+    IllegalGeneration,
+    PylogError,
+    StaleMemberEpoch,
+    UnknownMemberId,
+)
+from pylog.message import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerGroupHeartbeat
+from pylog.record import ConsumerGroupMetadata, TopicPartition
+
+_BEGIN_ANEW = (FencedMemberEpoch, UnknownMemberId, IllegalGeneration)
+Slots = list[tuple[uuid.UUID, list[int]]]
+
+
+class ConsumerMembership:
+    """One member. Not thread-safe: its host lets one in at a time.
+
+    `names` gives the topics that are known, by id; `lacks_names` says when one that it needs is not among them.
+    """
+
+    is_leader = False
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        now_ms: int,
+        names: Callable[[], Mapping[uuid.UUID, str]],
+        new_id: Callable[[], uuid.UUID] = uuid.uuid4,
+    ) -> None:
+        assert config.group_id is not None, "a member is a member of a group"
+        self._config = config
+        self._group_id = config.group_id
+        self._names = names
+        self.state = State.UNJOINED
+        self.topics: frozenset[str] = frozenset()
+        self.generation = NO_GENERATION
+        self.member_id = str(new_id())
+        self.owned: Partitions = []
+        self.fatal: PylogError | None = None
+        self.lacks_names = False
+        self._failure: PylogError | None = None
+        self._said_topics: frozenset[str] = frozenset()
+        self._target: Slots | None = None
+        """What the coordinator has said last; None: nothing new."""
+        self._following: Partitions = []
+        self._has_news = False
+        """Whether the next message has to say all."""
+        self._beating: ConsumerGroupHeartbeat | None = None
+        self._interval_ms = config.heartbeat_interval_ms
+        self._beat_ms = now_ms
+        self._given_up_ms = now_ms
+        self._polled_ms = now_ms
+
+    # --- what is asked of it -----------------------------------------------------------------------------------------
+
+    @property
+    def needs_poll(self) -> bool:
+        """Whether `poll` has something to do besides heartbeats."""
+        return self._failure is not None or self._target is not None or self.state is State.UNJOINED
+
+    @property
+    def identity(self) -> ConsumerGroupMetadata:
+        """As whom the member is known."""
+        return ConsumerGroupMetadata(self._group_id, self.generation, self.member_id, self._config.group_instance_id)
+
+    def committer(self) -> ConsumerGroupMetadata:
+        """As whom it may commit now. Raises CommitFailed, FencedInstanceId."""
+        if self.fatal is not None:
+            raise self.fatal.with_traceback(None)
+        if self.generation == NO_GENERATION:
+            raise not_a_member(self._group_id)
+        return self.identity
+
+    @property
+    def _is_in(self) -> bool:
+        return self.generation != NO_GENERATION and self.state is not State.LEFT and self.fatal is None
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the next `tick` has something to do; None while there is no membership to keep."""
+        if not self._is_in:
+            return None
+        beat = self._beat_ms if self._beating is None else self._given_up_ms
+        return min(beat, self._polled_ms + self._config.max_poll_interval_ms)
+
+    # --- events ------------------------------------------------------------------------------------------------------
+
+    def subscribe(self, topics: frozenset[str]) -> None:
+        """Want these topics from the next `poll` on."""
+        self.topics = topics
+
+    def join_again(self) -> None:
+        """Something has changed that the coordinator had better look at."""
+        self._has_news = True
+
+    def poll(self, now_ms: int) -> list[Effect]:
+        """The consumer polls: it is alive, and partitions may be taken from it and given to it now."""
+        self._polled_ms = now_ms
+        if self.fatal is not None:
+            return [*self._lose(), Fail(self.fatal)]
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            return [Fail(failure)]
+        if self.state is State.UNJOINED:
+            return [*self._lose(), *self._join(now_ms)]
+        if self.state is State.STABLE:
+            effects = self._reconcile()
+            if effects:
+                return effects
+            if self._has_news or self.topics != self._said_topics:
+                return self._say_all(now_ms)
+        return self.tick(now_ms)
+
+    def revoked(self, partitions: Partitions) -> list[Effect]:
+        """What was to be revoked is given back."""
+        gone = set(partitions)
+        self.owned = [key for key in self.owned if key not in gone]
+        if self.state is not State.REVOKING:
+            return []
+        if self.generation == NO_GENERATION:
+            self.state = State.UNJOINED
+            return []
+        return self._settle(self._following)
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Time has passed."""
+        due = self.due_ms
+        if due is None or now_ms < due:
+            return []
+        if now_ms >= self._polled_ms + self._config.max_poll_interval_ms:
+            return self._go()
+        if self._beating is not None:
+            # Its answer is lost, and with it perhaps a target.
+            return self._say_all(now_ms)
+        return self._say(ConsumerGroupHeartbeat(self._group_id, self.member_id, self.generation), now_ms)
+
+    def leave(self, reason: str) -> list[Effect]:
+        """Go, with nothing in hand. A static member says that it will be back."""
+        effects = self._go()
+        self.state = State.LEFT
+        self.owned = []
+        return effects
+
+    def rejoin(self) -> None:
+        """Take part again after `leave`."""
+        if self.state is State.LEFT:
+            self.state = State.UNJOINED
+
+    def refused(self, who: ConsumerGroupMetadata, error: PylogError, now_ms: int) -> None:
+        """What the coordinator has answered to a commit."""
+        current = (who.generation_id, who.member_id) == (self.generation, self.member_id)
+        if current and not isinstance(error, StaleMemberEpoch):
+            self._heard(error, now_ms, of_commit=True)
+
+    def answered(self, message: object, answer: Any, now_ms: int) -> list[Effect]:
+        """The answer to what was sent, or a PylogError in its place. One that comes too late changes nothing."""
+        if message is not self._beating or self._beating is None:
+            return []
+        was_full = self._beating.topic_partitions is not None
+        self._beating = None
+        error = answer if isinstance(answer, PylogError) else answer.error
+        if error is not None:
+            self._has_news = self._has_news or was_full
+            self._heard(error, now_ms)
+            return []
+        is_news = was_full or answer.member_epoch != self.generation or answer.assignment is not None
+        self.member_id = answer.member_id or self.member_id
+        self.generation = answer.member_epoch
+        self._interval_ms = answer.heartbeat_interval_ms
+        # What is under way next waits for news. A coordinator that keeps nothing back is not to be pressed.
+        self._beat_ms = now_ms if is_news else max(now_ms, self._beat_ms + self._interval_ms)
+        if self.state is State.JOINING:
+            self.state = State.STABLE
+        if answer.assignment is not None:
+            self._target = answer.assignment
+        return []
+
+    # --- what it says ------------------------------------------------------------------------------------------------
+
+    def _join(self, now_ms: int) -> list[Effect]:
+        if not self.topics or now_ms < self._beat_ms:
+            return []
+        self.state = State.JOINING
+        self._target = None
+        return self._say_all(now_ms)
+
+    def _say_all(self, now_ms: int) -> list[Effect]:
+        joins = self.state is State.JOINING
+        self._said_topics = self.topics
+        self._has_news = False
+        ids = {name: topic_id for topic_id, name in self._names().items()}
+        owned: dict[uuid.UUID, list[int]] = {}
+        for topic, partition in self.owned:
+            if topic in ids:
+                owned.setdefault(ids[topic], []).append(partition)
+        message = ConsumerGroupHeartbeat(
+            self._group_id,
+            self.member_id,
+            JOIN_EPOCH if joins else self.generation,
+            self._config.group_instance_id,
+            rebalance_timeout_ms=self._config.max_poll_interval_ms,
+            subscribed_topic_names=sorted(self.topics),
+            server_assignor=self._config.group_remote_assignor,
+            topic_partitions=list(owned.items()),
+        )
+        return self._say(message, now_ms)
+
+    def _say(self, message: ConsumerGroupHeartbeat, now_ms: int) -> list[Effect]:
+        message.max_wait_ms = self._interval_ms
+        self._beating = message
+        self._beat_ms = now_ms
+        self._given_up_ms = now_ms + message.max_wait_ms + ANSWER_MS_SPARE
+        return [Send(message)]
+
+    # --- what it has -------------------------------------------------------------------------------------------------
+
+    def _reconcile(self) -> list[Effect]:
+        if self._target is None:
+            return []
+        names = self._names()
+        self.lacks_names = any(topic_id not in names for topic_id, _ in self._target)
+        if self.lacks_names:
+            return []
+        assigned = sorted(
+            TopicPartition(names[topic_id], partition) for topic_id, numbers in self._target for partition in numbers
+        )
+        self._target = None
+        if assigned == self.owned:
+            return []
+        going = sorted(set(self.owned) - set(assigned))
+        if not going:
+            return self._settle(assigned)
+        self.state = State.REVOKING
+        self._following = assigned
+        return [Revoke(going)]
+
+    def _settle(self, assigned: Partitions) -> list[Effect]:
+        added = sorted(set(assigned) - set(self.owned))
+        self.owned = assigned
+        self.state = State.STABLE
+        self._has_news = True
+        return [Assign(assigned, added)]
+
+    def _lose(self) -> list[Effect]:
+        lost, self.owned = self.owned, []
+        return [Lose(lost)] if lost else []
+
+    # --- errors and ends ---------------------------------------------------------------------------------------------
+
+    def _heard(self, error: PylogError, now_ms: int, *, of_commit: bool = False) -> None:
+        if isinstance(error, _BEGIN_ANEW):
+            self._forget()
+        elif isinstance(error, FencedInstanceId):
+            self._forget()
+            self.fatal = replaced(self._config, error)
+        elif not of_commit:
+            self._beat_ms = now_ms + self._config.retry_backoff_ms
+            if self.state is State.JOINING:
+                self.state = State.UNJOINED
+            if not isinstance(error, AWAY):
+                self._failure = error
+
+    def _forget(self) -> None:
+        self.generation = NO_GENERATION
+        self._target = self._beating = None
+        if self.state in (State.STABLE, State.JOINING):
+            self.state = State.UNJOINED
+
+    def _go(self) -> list[Effect]:
+        was_in = self._is_in or self.state is State.JOINING
+        self._forget()
+        if not was_in:
+            return []
+        instance_id = self._config.group_instance_id
+        epoch = LEAVE_EPOCH if instance_id is None else LEAVE_STATIC_EPOCH
+        return [Send(ConsumerGroupHeartbeat(self._group_id, self.member_id, epoch, instance_id))]
