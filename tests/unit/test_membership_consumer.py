@@ -1,0 +1,263 @@
+"""A member of a group of the newer protocol as a machine: answers and time in, messages and partitions out."""
+
+import uuid
+from typing import Any
+
+import pytest
+
+from pylog.config import ConsumerConfig
+from pylog.consuming.membership import Assign, Effect, Fail, Lose, Revoke, Send, State
+from pylog.consuming.membership_consumer import ConsumerMembership
+from pylog.errors import (
+    CommitFailed,
+    CoordinatorLoadInProgress,
+    FencedInstanceId,
+    FencedMemberEpoch,
+    GroupMaxSizeReached,
+    NetworkError,
+    PylogError,
+    StaleMemberEpoch,
+    UnknownMemberId,
+)
+from pylog.message import ConsumerGroupHeartbeat, ConsumerGroupHeartbeaten
+from pylog.record import ConsumerGroupMetadata, TopicPartition
+
+T, U = uuid.UUID(int=7), uuid.UUID(int=8)
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+ME = str(uuid.UUID(int=1))
+
+
+class Play:
+    """A machine, what it has sent last, and the time."""
+
+    def __init__(self, **config: Any) -> None:
+        self.config = ConsumerConfig(group_id="g", group_protocol="consumer", **config)
+        self.now = 1000
+        self.names = {T: "t"}
+        self.machine = ConsumerMembership(self.config, self.now, lambda: self.names, lambda: uuid.UUID(int=1))
+        self.machine.subscribe(frozenset({"t"}))
+        self.sent: list[ConsumerGroupHeartbeat] = []
+
+    def note(self, effects: list[Effect]) -> list[Effect]:
+        for effect in effects:
+            if isinstance(effect, Send):
+                assert isinstance(effect.message, ConsumerGroupHeartbeat)
+                self.sent.append(effect.message)
+        return [effect for effect in effects if not isinstance(effect, Send)]
+
+    def poll(self) -> list[Effect]:
+        return self.note(self.machine.poll(self.now))
+
+    def tick(self) -> None:
+        assert self.note(self.machine.tick(self.now)) == []
+
+    def take(self) -> ConsumerGroupHeartbeat:
+        (message,) = self.sent
+        self.sent.clear()
+        return message
+
+    def answer(self, epoch: int, *assigned: int, none: bool = False) -> None:
+        assignment = None if none else [(T, list(assigned))]
+        answer = ConsumerGroupHeartbeaten(None, None, epoch, 5000, assignment)
+        assert self.machine.answered(self.take(), answer, self.now) == []
+
+    def fail(self, error: PylogError) -> None:
+        assert self.machine.answered(self.take(), ConsumerGroupHeartbeaten(error), self.now) == []
+
+    def stable(self, *assigned: int) -> "Play":
+        """With a heartbeat under way that waits."""
+        assert self.poll() == []
+        self.answer(1, *assigned)
+        keys = [TopicPartition("t", number) for number in assigned]
+        assert self.poll() == [Assign(keys, keys)]
+        assert self.poll() == []
+        self.answer(1, *assigned)
+        assert self.poll() == []
+        return self
+
+
+def test_a_member_says_everything_when_it_joins_and_when_it_has_what_it_was_given() -> None:
+    play = Play(group_remote_assignor="range", max_poll_interval_ms=70_000, heartbeat_interval_ms=3000)
+    assert play.machine.needs_poll and play.machine.due_ms is None
+    assert play.poll() == [] and play.poll() == []
+    assert play.take() == ConsumerGroupHeartbeat(
+        "g", ME, 0, None, None, 70_000, ["t"], None, "range", topic_partitions=[], max_wait_ms=3000
+    )
+    assert play.machine.state is State.JOINING
+    with pytest.raises(CommitFailed):
+        play.machine.committer()
+    play = Play().stable(0, 2)
+    assert play.machine.identity == ConsumerGroupMetadata("g", 1, ME, None) == play.machine.committer()
+    assert play.take() == ConsumerGroupHeartbeat("g", ME, 1, max_wait_ms=5000), "it says that it lives, and waits"
+    assert not play.machine.needs_poll
+
+
+def test_what_it_has_is_said_when_that_changes() -> None:
+    play = Play().stable(0, 1)
+    play.answer(2, 1, 2)
+    assert play.machine.needs_poll
+    assert play.poll() == [Revoke([T0])]
+    assert play.poll() == [] and play.machine.state is State.REVOKING
+    assert play.note(play.machine.revoked([T0])) == [Assign([T1, T2], [T2])]
+    play.sent.clear()
+    assert play.poll() == []
+    message = play.take()
+    assert (message.member_epoch, message.topic_partitions) == (2, [(T, [1, 2])])
+    assert message.subscribed_topic_names == ["t"]
+    assert play.machine.revoked([T2]) == [], "nobody has asked"
+
+
+def test_an_epoch_alone_is_news_and_an_empty_answer_is_none() -> None:
+    play = Play().stable(0)
+    play.answer(2, none=True)
+    assert play.machine.generation == 2 and play.machine.due_ms == play.now
+    play.tick()
+    play.answer(2, none=True)
+    assert play.machine.due_ms == play.now + 5000, "a coordinator that keeps nothing back is not pressed"
+    play.now += 5000
+    play.tick()
+    play.now += 5000
+    play.answer(2, none=True)
+    assert play.machine.due_ms == play.now, "this one was kept back: the next one waits at once"
+
+
+def test_topics_that_are_not_known_are_waited_for() -> None:
+    play = Play().stable(0)
+    message = play.take()
+    play.machine.answered(message, ConsumerGroupHeartbeaten(None, ME, 2, 5000, [(U, [0])]), play.now)
+    assert play.poll() == [] and play.machine.lacks_names
+    play.names[U] = "u"
+    assert play.poll() == [Revoke([T0])] and not play.machine.lacks_names
+    del play.names[U]
+    assert play.note(play.machine.revoked([T0])) == [Assign([TopicPartition("u", 0)], [TopicPartition("u", 0)])]
+    play.sent.clear()
+    play.poll()
+    assert play.take().topic_partitions == [], "a topic that is gone cannot be named"
+
+
+def test_a_new_subscription_is_said_at_once() -> None:
+    play = Play().stable(0)
+    play.sent.clear()
+    play.machine.subscribe(frozenset({"t", "u"}))
+    play.poll()
+    assert play.take().subscribed_topic_names == ["t", "u"]
+    assert play.poll() == [] and play.sent == []
+    play.machine.join_again()
+    play.poll()
+    assert play.take().topic_partitions == [(T, [0])]
+
+
+@pytest.mark.parametrize("error", [UnknownMemberId("who?"), FencedMemberEpoch("old")])
+def test_a_member_that_is_fenced_loses_everything_and_joins_again(error: PylogError) -> None:
+    play = Play().stable(0, 1)
+    play.fail(error)
+    with pytest.raises(CommitFailed):
+        play.machine.committer()
+    assert play.poll() == [Lose([T0, T1])]
+    message = play.take()
+    assert (message.member_epoch, message.topic_partitions) == (0, [])
+
+
+def test_a_member_that_is_fenced_while_it_gives_back_loses_the_rest() -> None:
+    play = Play().stable(0, 1)
+    play.answer(2, 1)
+    assert play.poll() == [Revoke([T0])]
+    play.tick()
+    play.fail(FencedMemberEpoch("old"))
+    assert play.machine.state is State.REVOKING
+    assert play.machine.revoked([T0]) == [] and play.machine.state is State.UNJOINED
+    assert play.poll() == [Lose([T1])]
+
+
+def test_a_member_that_was_replaced_says_so_for_ever() -> None:
+    play = Play(group_instance_id="one").stable(0)
+    play.fail(FencedInstanceId("another"))
+    lost, failed = play.poll()
+    assert lost == Lose([T0]) and isinstance(failed, Fail)
+    (failed,) = play.poll()
+    assert isinstance(failed, Fail) and "group_instance_id='one'" in str(failed.error)
+    with pytest.raises(FencedInstanceId):
+        play.machine.committer()
+    assert play.machine.due_ms is None
+
+
+def test_what_nobody_can_help_against_is_raised_and_tried_again() -> None:
+    play = Play(retry_backoff_ms=100)
+    play.poll()
+    full = GroupMaxSizeReached("full")
+    play.fail(full)
+    assert play.poll() == [Fail(full)]
+    assert play.poll() == [] and play.sent == []
+    play.now += 100
+    play.poll()
+    assert play.take().member_epoch == 0
+
+
+def test_a_coordinator_that_is_away_is_asked_again_and_told_all() -> None:
+    play = Play(retry_backoff_ms=100)
+    play.poll()
+    play.fail(CoordinatorLoadInProgress("soon"))
+    assert play.poll() == [] and play.sent == []
+    play.now += 100
+    play.poll()
+    play.answer(1, 0)
+    play.poll()
+    play.poll()
+    message = play.take()
+    assert message.topic_partitions == [(T, [0])]
+    assert play.machine.answered(message, NetworkError("gone"), play.now) == []
+    assert play.machine.due_ms == play.now + 100
+    play.poll()
+    assert play.take().topic_partitions == [(T, [0])], "it may not have got there"
+
+
+def test_an_answer_that_is_lost_is_asked_for_by_saying_all() -> None:
+    play = Play(max_poll_interval_ms=600_000).stable(0)
+    lost = play.take()
+    play.now += 35_000
+    play.tick()
+    assert play.take().topic_partitions == [(T, [0])]
+    assert play.machine.answered(lost, ConsumerGroupHeartbeaten(UnknownMemberId("who?")), play.now) == []
+    assert play.machine.generation == 1, "and when it comes after all, it is too late"
+
+
+def test_nobody_that_does_not_poll_stays() -> None:
+    for instance_id, epoch in ((None, -1), ("one", -2)):
+        play = Play(max_poll_interval_ms=10_000, group_instance_id=instance_id).stable(0)
+        play.sent.clear()
+        play.now += 10_000
+        play.tick()
+        message = play.take()
+        assert (message.member_epoch, message.instance_id) == (epoch, instance_id)
+        assert play.machine.due_ms is None
+        play.tick()
+        assert play.poll() == [Lose([T0])]
+        assert play.take().member_epoch == 0
+
+
+def test_leaving_and_coming_back() -> None:
+    play = Play().stable(0)
+    play.sent.clear()
+    assert play.note(play.machine.leave("bye")) == []
+    assert play.take().member_epoch == -1
+    assert play.machine.state is State.LEFT and play.machine.owned == [] and play.machine.due_ms is None
+    assert play.poll() == [] and play.sent == []
+    play.machine.rejoin()
+    play.machine.rejoin()
+    play.machine.subscribe(frozenset())
+    assert play.poll() == [] and play.sent == []
+    play.machine.subscribe(frozenset({"t"}))
+    play.poll()
+    assert play.take().member_epoch == 0
+    assert Play().machine.leave("bye") == []
+
+
+def test_what_a_commit_is_told() -> None:
+    play = Play().stable(0)
+    who = play.machine.committer()
+    play.machine.refused(who, StaleMemberEpoch("the new one is on its way"), play.now)
+    play.machine.refused(who, CoordinatorLoadInProgress("soon"), play.now)
+    play.machine.refused(who._replace(generation_id=0), UnknownMemberId("who?"), play.now)
+    assert play.machine.generation == 1 and not play.machine.needs_poll
+    play.machine.refused(who, UnknownMemberId("who?"), play.now)
+    assert play.machine.generation == -1
