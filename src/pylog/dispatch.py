@@ -186,13 +186,15 @@ class Dispatch:
 
     # --- sending ---------------------------------------------------------------------------------------------------
 
-    def may_take(self, key: TopicPartition) -> bool:
-        """Whether a batch that was never sent may go."""
+    def may_take(self, key: TopicPartition) -> bool | None:
+        """Whether a batch that was never sent may go; None: no, as one waits to be sent again."""
         if self.idempotent and self.producer is None:
             return False
         lane = self._lanes.get(key)
         if lane is None:
             return True
+        if lane.unanswered and not lane.in_flight:
+            return None
         stale = self.idempotent and lane.producer != self.producer
         if not lane.unanswered and not lane.in_flight:
             return stale or lane.gap is None
@@ -212,16 +214,11 @@ class Dispatch:
             self._expiry_ms = shipment.deadline_ms
         self._send(lane, shipment)
 
-    def holds(self, key: TopicPartition) -> bool:
-        """Whether a batch waits to be sent again, with nothing in flight before it."""
-        lane = self._busy.get(key)
-        return lane is not None and not lane.in_flight and bool(lane.unanswered)
-
     def next_again(self, key: TopicPartition, tick_ms: int, *, peek: bool = False) -> Shipment | None:
         """The batch that is to be sent again now, which is in flight then (not if `peek`); None: there is none."""
-        if not self.holds(key) or (self.idempotent and self.producer is None):
+        lane = self._busy.get(key)
+        if lane is None or lane.in_flight or not lane.unanswered or (self.idempotent and self.producer is None):
             return None
-        lane = self._busy[key]
         shipment = lane.unanswered[0]
         if shipment.not_before_ms > tick_ms:
             return None
@@ -259,6 +256,10 @@ class Dispatch:
     ) -> Verdict:  # fmt: skip
         """What an answer means; `final`: whatever error it is, sending it again would not help."""
         lane = self._lanes[shipment.key]
+        if error is None and shipment.error is None and lane.gap is None:
+            # Nearly all are: nothing is left to be judged.
+            self._delivered(lane, shipment)
+            return Verdict.DELIVERED
         verdict = self._judge(shipment, error, tick_ms, final=final)
         if verdict is Verdict.SPLIT:
             return verdict
@@ -277,6 +278,16 @@ class Dispatch:
         if not lane.unanswered and not lane.in_flight:
             self._busy.pop(shipment.key, None)
         return verdict
+
+    def _delivered(self, lane: _Lane, shipment: Shipment) -> None:
+        shipment.in_flight = False
+        lane.in_flight -= 1
+        lane.unanswered.remove(shipment)
+        end = shipment.position + shipment.count
+        if shipment.position >= 0 and end > lane.acked:
+            lane.acked = end
+        if not lane.unanswered and not lane.in_flight:
+            del self._busy[shipment.key]
 
     def failed(self) -> list[Shipment]:
         """What has failed since this was asked last, each with its error: it is nobody's any more."""

@@ -19,7 +19,7 @@ whole batch. A batch of which nothing has to change keeps its bytes, CRC include
 from collections.abc import Sequence
 from typing import NoReturn
 
-from pylog.batch import CODEC_MASK, CONTROL_BIT, TIMESTAMP_TYPE_BIT, Batch, Buffer, Origin, encode
+from pylog.batch import CODEC_MASK, CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, Batch, Buffer, Origin, encode
 from pylog.compression import Codec
 from pylog.config import TopicConfig
 from pylog.errors import (
@@ -80,8 +80,8 @@ class Admission:
         if (
             self._header_is_enough
             and batch.trusted
-            and batch.attributes <= CODEC_MASK
-            and batch.producer_id < 0
+            and batch.attributes & ~TRANSACTIONAL_BIT <= CODEC_MASK
+            and (batch.producer_id < 0 or batch.base_sequence >= 0)
             and batch.size <= self._bytes_max
             and batch.max_timestamp - now_ms <= self._after_max_ms
         ):

@@ -131,17 +131,18 @@ class Shipping(Sender):
         """How many batches of a partition wait, if one of them may go now. Without the lock, as whoever changes that
         looks, too, and does so after the change.
         """
-        if self._dispatch.holds(key):
+        may_take = self._dispatch.may_take(key)
+        if may_take is None:
             with self._lock:
                 return self._dispatch.next_again(key, self._clock.tick_ms(), peek=True) is not None
-        waiting = self._accumulator.ready(key)
-        return waiting if waiting and self._dispatch.may_take(key) else 0
+        return self._accumulator.ready(key) if may_take else 0
 
     def _take(self, key: TopicPartition) -> Shipment | None:
         with self._lock:
-            if self._dispatch.holds(key):
+            may_take = self._dispatch.may_take(key)
+            if may_take is None:
                 return self._dispatch.next_again(key, self._clock.tick_ms())
-            batch = self._accumulator.take(key) if self._dispatch.may_take(key) else None
+            batch = self._accumulator.take(key) if may_take else None
             if batch is None:
                 return None
             shipment = self._shipment(batch)
@@ -228,9 +229,10 @@ class Shipping(Sender):
                 self._accumulator.close(batch)
             verdict = self._dispatch.answered(shipment, error, now, final=final)
         if verdict is Verdict.DELIVERED:
-            known = part is not None and error is None
-            offset, time = (part.base_offset, part.log_append_time) if part is not None and known else (-1, None)
-            self._tell(shipment, Part(shipment.load.first, offset, time))
+            if part is None or error is not None:
+                self._tell(shipment, Part(shipment.load.first))
+            else:
+                self._tell(shipment, Part(shipment.load.first, part.base_offset, part.log_append_time))
         elif verdict is Verdict.SPLIT:
             self._split(shipment)
         elif verdict is Verdict.AGAIN:
