@@ -93,6 +93,9 @@ class Producers:
                 continue
             known = self._entries.get(batch.producer_id, _UNKNOWN)
             if origin is Origin.CLIENT:
+                if _is_next(known, batch) and batch.producer_id not in self._verifications:
+                    _add_data(plan, known, batch)
+                    continue
                 plan.duplicate = find_duplicate(known, batch)
                 if plan.duplicate is not None:
                     return plan
@@ -309,6 +312,19 @@ class Producers:
         """The newest snapshot file is the one at `offset`; None: there is none."""
         self._has_snapshot = offset is not None
         self.snapshot_offset = offset or 0
+
+
+def _is_next(known: ProducerEntry, batch: Stamped) -> bool:
+    """Whether a batch is what nearly all are, the next one of a producer without a transaction: all checks are passed
+    then.
+    """
+    return (
+        bool(known.batches)
+        and known.epoch == batch.producer_epoch
+        and known.current_txn_first_offset is None
+        and not batch.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT)
+        and batch.base_sequence == add_sequence(known.batches[-1].last_sequence, 1)
+    )
 
 
 def _add_data(plan: Plan, entry: ProducerEntry, batch: Stamped) -> None:

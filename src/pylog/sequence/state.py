@@ -100,7 +100,5 @@ def find_duplicate(entry: ProducerEntry, batch: Stamped) -> BatchMetadata | None
     """The batch among the last ones that this one repeats."""
     if entry.epoch != batch.producer_epoch or batch.base_sequence == NO_SEQUENCE:
         return None
-    if entry.batches and batch.base_sequence == add_sequence(entry.last_sequence, 1):
-        return None  # the next one: nearly all are
     span = sequences(batch)
     return next((known for known in entry.batches if (known.first_sequence, known.last_sequence) == span), None)

@@ -44,6 +44,9 @@ class Verifications:
             found.lowest_sequence = min(found.lowest_sequence, sequence)
         return found
 
+    def __contains__(self, producer_id: int) -> bool:
+        return producer_id in self._open
+
     def holds(self, producer_id: int, guard: Verification | None) -> bool:
         """Whether `guard` is the one of the producer's open question."""
         return guard is not None and self._open.get(producer_id) is guard
