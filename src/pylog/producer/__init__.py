@@ -419,7 +419,8 @@ class Producer(Shipping):
 
     def abandon(self) -> None:
         """Refuse from now on, and leave what is under way alone: it belongs to the process this one was forked from."""
-        # The lock may have been held by a thread that does not exist here.
+        # The locks may have been held by threads that do not exist here.
+        self._ending = threading.Lock()
         self._lock = threading.Lock()
         self._freed = threading.Condition(self._lock)
         self._refuse()

@@ -332,6 +332,8 @@ cdef class Sender:
                 timestamp = -1
             if timestamp >= 0 and not overflows:
                 future = self.joined(topic, <bytes>value, <bytes>key, partition, timestamp)
+        if future is not None and on_delivery is None:
+            return future
         if future is None:
             future = self._send_any(topic, value, key, partition, timestamp_ms, headers)
         if on_delivery is not None:
