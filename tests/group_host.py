@@ -14,6 +14,7 @@ from pylog.effects import Answer, Append, Effect, LogRecord, Now, Stamp, TopicIn
 from pylog.errors import PylogError
 from pylog.group import GroupCoordinator
 from pylog.group.classic import ClassicGroup
+from pylog.group.consumer_group import ConsumerGroup
 from pylog.group.rebalancing import State
 from pylog.message import Session
 
@@ -178,6 +179,8 @@ class GroupHost:
                 check_group(group)
                 for member in group.roster.members.values():
                     waiting |= {member.join, member.sync, member.heartbeat} - {None}
+            elif isinstance(group, ConsumerGroup):
+                waiting |= {*group.held.values()}
         assert waiting == self.unanswered, "somebody is forgotten, or waits for what was said"
 
 
