@@ -152,9 +152,12 @@ class Consumer(Positions):
             raise ValueError(f"max_records={count}: at least 1")
         if timeout_ms != timeout_ms:
             raise ValueError("timeout_ms is not a number")
-        subscription, group = self._subscription, self._group
-        if group is not None and group.is_calling:
+        if self._group is not None and self._group.is_calling:
             raise ConcurrentUse("a listener must not poll: what is going on in its consumer is not at an end")
+        return self._poll(timeout_ms, count)
+
+    def _poll(self, timeout_ms: float, count: int) -> list[ConsumerRecord]:
+        subscription, group = self._subscription, self._group
         subscription.stuck = None
         now = self._clock.tick_ms()
         deadline = now + timeout_ms
@@ -170,6 +173,7 @@ class Consumer(Positions):
             records = subscription.take(count)
             if records or not (subscription.states or subscription.is_by_topic) or (asked and now >= deadline):
                 return records
+            self._look(now, max(1, min(IDLE_LOOK_MS, self.config.metadata_max_age_ms)))
             self._begin_made_again()
             self._offsets.ask(now)
             left_ms = max(0, int(min(deadline - now, self.config.fetch_max_wait_ms)))
@@ -177,7 +181,6 @@ class Consumer(Positions):
             if not self._calls.deliver():
                 if now >= deadline:
                     return subscription.take(count)  # nothing, but it raises what asking has come to
-                self._look(now, min(IDLE_LOOK_MS, self.config.metadata_max_age_ms))
                 self._calls.wait(min(deadline - now, WAIT_MS_MAX))
             now = self._clock.tick_ms()
 

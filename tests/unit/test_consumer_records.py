@@ -11,9 +11,25 @@ import pytest
 
 import pylog
 from pylog import ConsumerRecord, DeserializedRecord, Record, TopicPartition, errors
+from pylog.consuming import skipping
 from pylog.consuming.fetching import FetchedRecords
 from pylog.future import Future, completed, failed
-from pylog.message import Fetch, FetchedPart, ListOffsets, Metadata, OffsetCommit, OffsetFetch, OffsetsFetched, Session
+from pylog.message import (
+    ConsumerGroupHeartbeat,
+    Fetch,
+    FetchedPart,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListOffsets,
+    Metadata,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetsCommitted,
+    OffsetsFetched,
+    Session,
+    SyncGroup,
+)
 from pylog.testing import SimClock
 from pylog.transport import MemoryTransport
 
@@ -160,6 +176,47 @@ def test_a_header_that_cannot_be_followed_is_passed_record_by_record(tmp_path: P
             except errors.CorruptBatch:
                 consumer.skip()
     assert given == [*range(6), *range(9, 18)]
+
+
+class Broken(MemoryTransport):
+    """A node that cannot read the offsets from 6 to 8, and cannot say where one could go on."""
+
+    error: errors.PylogError | None = None
+
+    def send(self, node: int, message: Any, session: Session) -> Future[Any]:
+        answer = super().send(node, message, session)
+        if isinstance(message, Fetch) and message.parts[0].offset < 9:
+            offset, part = message.parts[0].offset, answer.result(10).parts[0]
+            if offset >= 6 and self.error is not None:
+                part.error, part.data = self.error, memoryview(b"")
+            elif offset >= 6:
+                part.data = memoryview(bytes(16) + b"\7" + bytes(60))
+            else:
+                part.data = part.data[: len(part.data) // 6 * 2]
+        return answer
+
+
+@pytest.mark.parametrize("error", [errors.CorruptBatch("odd"), errors.CorruptRecord("odd"), None])
+def test_where_nothing_says_how_to_go_on_one_offset_after_the_other_is_tried(
+    monkeypatch: pytest.MonkeyPatch, error: errors.PylogError | None
+) -> None:
+    way = Broken()
+    way.error = error
+    with pylog.open(":memory:", transport=way) as log:
+        log.create_topic("t")
+        for batch in range(6):
+            append(log, *(b"%d" % (3 * batch + i) for i in range(3)), timestamp=1)
+        for probes, stops in ((10_000, [9]), (2, [8, 9])):
+            monkeypatch.setattr(skipping, "PROBES_MAX", probes)
+            with log.consumer("t", auto_offset_reset="earliest") as consumer:
+                assert [record.offset for record in consumer.poll(0)] == [*range(6)]
+                for stop in stops:
+                    with pytest.raises((errors.CorruptBatch, errors.CorruptRecord)):
+                        read(consumer)
+                    assert consumer.position(T0) >= 6
+                    consumer.skip()
+                    assert consumer.position(T0) == stop
+                assert [record.offset for record in read(consumer)] == [*range(9, 18)]
 
 
 def test_records_that_are_none_are_located() -> None:
@@ -488,6 +545,134 @@ def test_a_commit_is_tried_again_where_that_helps(far: pylog.Log, way: Held) -> 
     way.holds = {OffsetCommit}
     with pytest.raises(errors.RequestTimedOut, match="may have worked"):
         consumer.commit({T0: 5}, timeout_ms=0)
+
+
+def test_what_is_committed_by_itself_is_tried_again_and_complained_about(
+    far: pylog.Log, way: Held, clock: SimClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = far.consumer(group_id="g", auto_offset_reset="earliest", retry_backoff_ms=100, max_poll_records=4)
+    consumer.assign([T0])
+    read(consumer, 2)
+    way.answers[OffsetCommit] = [errors.NotCoordinator("elsewhere"), errors.GroupAuthorization("no")]
+    clock.advance(5000)
+    read(consumer, 2)
+    assert way.count(OffsetCommit) == 1 and not caplog.text
+    clock.advance(100)
+    read(consumer, 2)
+    assert way.count(OffsetCommit) == 2 and "not committed by themselves" in caplog.text
+    way.answers[OffsetCommit] = [errors.GroupAuthorization("no")]
+    consumer.close()
+    assert "the last positions were not committed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (errors.IllegalGeneration("old"), errors.CommitFailed),
+        (errors.UnknownMemberId("who?"), errors.CommitFailed),
+        (errors.RebalanceInProgress("come"), errors.RebalanceInProgress),
+        (errors.FencedInstanceId("another"), errors.FencedInstanceId),
+    ],
+)
+def test_a_commit_that_the_group_refuses_says_what_to_do(
+    far: pylog.Log, way: Held, error: errors.PylogError, raised: type[errors.PylogError]
+) -> None:
+    with far.consumer("t", group_id="g", auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
+        read(consumer)
+        way.answers[OffsetCommit] = [OffsetsCommitted({T0: error, T1: error})]
+        with pytest.raises(raised) as caught:
+            consumer.commit()
+        if raised is errors.CommitFailed:
+            assert "Poll to join again" in str(caught.value) and caught.value.__cause__ is error
+        if isinstance(error, errors.IllegalGeneration | errors.RebalanceInProgress):
+            assert len(read(consumer)) == 10, "it has joined again, and nothing was committed"
+
+
+def test_members_hear_of_a_topic_that_was_made_again(far: pylog.Log, clock: SimClock) -> None:
+    with far.consumer("t", group_id="g", auto_offset_reset="earliest") as consumer:
+        assert len(read(consumer)) == 10
+        consumer.pause(T0)
+        consumer.commit()
+        far.delete_topic("t")
+        assert read(consumer) == []
+        far.create_topic("t", partitions=2)
+        append(far, b"new", partition=1)
+        given = []
+        for _ in range(5):
+            clock.advance(500)
+            given += read(consumer)
+        assert [record.value for record in given] == [b"new"]
+
+
+def test_a_partition_by_hand_that_is_made_again_begins_anew(far: pylog.Log) -> None:
+    with far.consumer(auto_offset_reset="earliest") as consumer:
+        consumer.assign([T0, T1])
+        assert len(read(consumer)) == 10
+        consumer.pause(T1)
+        far.delete_topic("t")
+        far.create_topic("t", partitions=2)
+        append(far, b"new")
+        append(far, b"paused", partition=1)
+        assert [record.value for record in read(consumer)] == [b"new"] and consumer.paused() == {T1}
+
+
+def test_what_members_give_back_waits_for_its_commit_and_not_for_ever(
+    far: pylog.Log, way: Held, clock: SimClock
+) -> None:
+    consumer = far.consumer("t", group_id="g", auto_offset_reset="earliest", default_api_timeout_ms=1000)
+    assert len(read(consumer)) == 10
+    far.create_topic("u")
+    consumer.subscribe(["t", "u"])
+    way.holds = {OffsetCommit}
+    assert read(consumer) == [] and consumer.assignment() == {T0, T1}
+    append(far, b"not given any more")
+    assert read(consumer) == []
+    clock.advance(1000)
+    way.holds.clear()
+    assert [record.value for record in read(consumer)][-1] == b"not given any more"
+    assert len(consumer.assignment()) == 3
+    consumer.subscribe(["t"])
+    way.answers[OffsetCommit] = [errors.GroupAuthorization("no")]
+    append(far, b"read again")
+    assert b"read again" in [record.value for record in read(consumer)] and consumer.assignment() == {T0, T1}
+    consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_coordinator_that_is_away_costs_a_member_nothing(
+    far: pylog.Log, way: Held, clock: SimClock, protocol: str
+) -> None:
+    with far.consumer("t", group_id="g", auto_offset_reset="earliest", group_protocol=protocol) as consumer:
+        for kind in (JoinGroup, SyncGroup, ConsumerGroupHeartbeat):
+            way.answers[kind] = [errors.NotCoordinator("elsewhere")]
+        given = []
+        for _ in range(10):
+            given += read(consumer)
+            clock.advance(100)
+        assert len(given) == 10
+        way.answers[Heartbeat] = [errors.NotCoordinator("elsewhere")]
+        generation = consumer.group_metadata().generation_id
+        for _ in range(10):
+            read(consumer)
+            clock.advance(1000)
+        assert consumer.group_metadata().generation_id == generation
+        consumer.commit()
+
+
+def test_without_news_of_topics_a_leader_assigns_what_it_knows(far: pylog.Log, way: Held) -> None:
+    with far.consumer("t", group_id="g", auto_offset_reset="earliest") as consumer:
+        way.answers[Metadata] = [errors.NetworkError("gone")]
+        assert len(read(consumer)) == 10
+
+
+def test_a_group_that_cannot_be_joined_is_an_error_of_poll(far: pylog.Log, way: Held) -> None:
+    consumer = far.consumer("t", group_id="g")
+    way.answers[JoinGroup] = [errors.GroupAuthorization("no")]
+    with pytest.raises(errors.GroupAuthorization):
+        consumer.poll(0)
+    assert consumer.poll(0) == []
+    way.holds = {LeaveGroup}
+    consumer.close(timeout_ms=0)
 
 
 def test_a_look_at_the_topics_that_fails_changes_nothing(far: pylog.Log, way: Held) -> None:

@@ -77,9 +77,12 @@ class Choosing(Alone):
         for name in names:
             self._cluster.topic(name)
         self._unread()
+        self._follow(names, compiled, listener)
+
+    def _follow(self, names: frozenset[str], pattern: re.Pattern[str] | None, listener: object | None) -> None:
         subscription = self._subscription
-        subscription.pattern, subscription.listener = compiled, listener
-        if compiled is not None:
+        subscription.pattern, subscription.listener = pattern, listener
+        if pattern is not None:
             self._cluster.refresh()
             names = self._matching()
         if self._group is None:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from pylog.consuming.alone import alone
 from pylog.consuming.choosing import Choosing
-from pylog.consuming.skipping import past
-from pylog.errors import CorruptBatch, DeserializationError, RequestTimedOut
+from pylog.consuming.skipping import Unreadable, past
+from pylog.errors import RequestTimedOut
 from pylog.message import EARLIEST, LATEST
 from pylog.record import OffsetAndTimestamp, TopicPartition
 
@@ -56,7 +56,7 @@ class Positions(Choosing):
         self._check_open()
         key, error = self._subscription.stuck or (None, None)
         state = None if key is None else self._subscription.states.get(key)
-        if key is None or state is None or not isinstance(error, CorruptBatch | DeserializationError):
+        if key is None or state is None or not isinstance(error, Unreadable):
             raise ValueError("there is nothing to skip: the last poll has not raised for a record it cannot read")
         self._unread()
         self._subscription.move(key, past(error, state, key, self._cluster, self.config))

@@ -4,30 +4,29 @@ from pylog.batch import split
 from pylog.cluster import Cluster
 from pylog.config import ConsumerConfig
 from pylog.consuming.subscription import PartitionState
-from pylog.errors import CorruptBatch, DeserializationError
+from pylog.errors import CorruptBatch, CorruptRecord, DeserializationError
 from pylog.message import Fetch, Fetched, FetchPart
 from pylog.record import TopicPartition
 
 PROBES_MAX = 10_000
 
 
+Unreadable = CorruptBatch | CorruptRecord | DeserializationError
+
+
 def past(
-    error: CorruptBatch | DeserializationError,
-    state: PartitionState,
-    key: TopicPartition,
-    cluster: Cluster,
-    config: ConsumerConfig,
+    error: Unreadable, state: PartitionState, key: TopicPartition, cluster: Cluster, config: ConsumerConfig
 ) -> int:
-    """The first offset behind what `error` speaks of that can be read.
+    """The first offset behind the position that can be read, where `error` says why it cannot.
 
     A record is one offset, a batch says where it ends. Where even that is damaged, one offset after the other is tried,
-    for each of those that cannot be read is one that is not given; after many of them the last one tried is the answer.
+    for each of those that cannot be read is one that is not given; after many of them the next one is the answer.
     """
-    assert state.position is not None or error.offset is not None, "there was something to read"
-    at = max(state.position or 0, error.offset or 0)
+    at = state.position
+    assert at is not None, "there was something to read"
     if isinstance(error, DeserializationError):
         return at + 1
-    if error.next_offset is not None and error.next_offset > at:
+    if isinstance(error, CorruptBatch) and error.next_offset is not None and error.next_offset > at:
         return error.next_offset
     for offset in range(at + 1, at + PROBES_MAX):
         if _is_readable(key, offset, state, cluster, config):
@@ -43,7 +42,7 @@ def _is_readable(
     answer: Fetched = sent.result(config.default_api_timeout_ms / 1000)
     (part,) = answer.parts
     if part.error is not None:
-        return not isinstance(part.error, CorruptBatch)
+        return not isinstance(part.error, CorruptBatch | CorruptRecord)
     try:
         next(split(part.data, check_crc=config.check_crcs), None)
     except CorruptBatch:
