@@ -179,8 +179,9 @@ class GroupHost:
                 check_group(group)
                 for member in group.roster.members.values():
                     waiting |= {member.join, member.sync, member.heartbeat} - {None}
-            elif isinstance(group, ConsumerGroup):
-                waiting |= {*group.held.values()}
+            else:
+                assert isinstance(group, ConsumerGroup)
+                waiting |= set(group.held.values())
         assert waiting == self.unanswered, "somebody is forgotten, or waits for what was said"
 
 
