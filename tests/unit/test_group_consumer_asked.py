@@ -21,6 +21,7 @@ from pylog.group.consumer_records import (
     EPOCH,
     PARTITION_METADATA,
     Current,
+    GroupEpoch,
     MemberState,
     consumer_record,
     decode_consumer,
@@ -74,6 +75,14 @@ def test_a_consumer_group_with_members_stays_one(host: ConsumerHost) -> None:
     assert host.coordinator._groups["g"].listed().type == "Classic"
     host.restart()
     assert host.coordinator._groups["g"].listed().type == "Classic"
+
+
+def test_what_a_log_says_last_of_a_group_says_its_protocol(host: ConsumerHost) -> None:
+    """Of a group that changed its protocol a compacted log may have lost the tombstone in between."""
+    host.ask(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]))
+    host.append_record(consumer_record(EPOCH, "g", "", GroupEpoch(3)))
+    assert host.ask(ListGroups()).groups == [("g", "consumer", "Empty", "Consumer")]
+    assert host.ask(OffsetFetch("g", [TopicPartition("t", 0)])).parts[0].offset == 5
 
 
 def test_tombstones_of_the_other_protocol_delete_nothing(host: ConsumerHost) -> None:

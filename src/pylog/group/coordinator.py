@@ -151,7 +151,8 @@ class GroupCoordinator:
         for group in self._groups.values():
             if isinstance(group, ClassicGroup):
                 group.load(out, self._is_lost)
-            elif isinstance(group, ConsumerGroup):
+            else:
+                assert isinstance(group, ConsumerGroup), "there are two protocols"
                 heartbeating.load(group, out, self._is_lost)
         self._look_again(out)
         return out.effects()
