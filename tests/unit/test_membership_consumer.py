@@ -132,7 +132,7 @@ def test_topics_that_are_not_known_are_waited_for() -> None:
     assert play.note(play.machine.revoked([T0])) == [Assign([TopicPartition("u", 0)], [TopicPartition("u", 0)])]
     play.sent.clear()
     play.poll()
-    assert play.take().topic_partitions == [], "a topic that is gone cannot be named"
+    assert play.take().topic_partitions == [(U, [0])], "what it has, it says, whatever it knows of topics by now"
 
 
 def test_a_new_subscription_is_said_at_once() -> None:
@@ -261,3 +261,41 @@ def test_what_a_commit_is_told() -> None:
     assert play.machine.generation == 1 and not play.machine.needs_poll
     play.machine.refused(who, UnknownMemberId("who?"), play.now)
     assert play.machine.generation == -1
+
+
+def test_what_it_was_told_before_it_said_all_counts_no_more() -> None:
+    """The coordinator has heard that it has none of that, and may have given it to others: it tells all again."""
+    play = Play().stable(0)
+    message = play.take()
+    play.machine.answered(message, ConsumerGroupHeartbeaten(None, ME, 2, 5000, [(U, [0])]), play.now)
+    assert play.poll() == [] and play.machine.lacks_names
+    play.machine.subscribe(frozenset({"t", "u"}))
+    play.sent.clear()
+    assert play.poll() == []
+    assert play.take().topic_partitions == [(T, [0])]
+    play.names[U] = "u"
+    assert play.poll() == []
+
+
+def test_a_topic_that_was_made_again_is_another_one() -> None:
+    play = Play().stable(0)
+    message = play.take()
+    play.names = {U: "t"}
+    play.machine.answered(message, ConsumerGroupHeartbeaten(None, ME, 2, 5000, [(U, [0])]), play.now)
+    assert play.poll() == [Revoke([T0])]
+    assert play.note(play.machine.revoked([T0])) == [Assign([T0], [T0])]
+    play.sent.clear()
+    play.poll()
+    assert play.take().topic_partitions == [(U, [0])]
+
+
+def test_a_join_without_an_answer_is_repeated() -> None:
+    play = Play()
+    assert play.poll() == []
+    late = play.take()
+    play.now += 60_000
+    assert play.poll() == []
+    play.machine.answered(late, ConsumerGroupHeartbeaten(None, ME, 1, 5000, [(T, [0])]), play.now)
+    assert play.machine.state is State.JOINING, "it comes too late"
+    play.answer(1, 0)
+    assert play.poll() == [Assign([T0], [T0])]

@@ -77,7 +77,9 @@ class ConsumerMembership:
         self._said_topics: frozenset[str] = frozenset()
         self._target: Slots | None = None
         """What the coordinator has said last; None: nothing new."""
-        self._following: Partitions = []
+        self._ids: dict[TopicPartition, uuid.UUID] = {}
+        """The topic of each partition that it has. Names are looked up when it gets one: they may be forgotten then."""
+        self._following: dict[TopicPartition, uuid.UUID] = {}
         self._has_news = False
         """Whether the next message has to say all."""
         self._beating: ConsumerGroupHeartbeat | None = None
@@ -138,6 +140,8 @@ class ConsumerMembership:
             return [Fail(failure)]
         if self.state is State.UNJOINED:
             return [*self._lose(), *self._join(now_ms)]
+        if self.state is State.JOINING and now_ms >= self._given_up_ms:
+            return self._say_all(now_ms)
         if self.state is State.STABLE:
             effects = self._reconcile()
             if effects:
@@ -216,18 +220,17 @@ class ConsumerMembership:
         if not self.topics or now_ms < self._beat_ms:
             return []
         self.state = State.JOINING
-        self._target = None
         return self._say_all(now_ms)
 
     def _say_all(self, now_ms: int) -> list[Effect]:
         joins = self.state is State.JOINING
         self._said_topics = self.topics
         self._has_news = False
-        ids = {name: topic_id for topic_id, name in self._names().items()}
+        # A target that it was told and has not followed yet counts no more: the coordinator hears that it has it not.
+        self._target = None
         owned: dict[uuid.UUID, list[int]] = {}
-        for topic, partition in self.owned:
-            if topic in ids:
-                owned.setdefault(ids[topic], []).append(partition)
+        for key in self.owned:
+            owned.setdefault(self._ids[key], []).append(key.partition)
         message = ConsumerGroupHeartbeat(
             self._group_id,
             self.member_id,
@@ -256,25 +259,28 @@ class ConsumerMembership:
         self.lacks_names = any(topic_id not in names for topic_id, _ in self._target)
         if self.lacks_names:
             return []
-        assigned = sorted(
-            TopicPartition(names[topic_id], partition) for topic_id, numbers in self._target for partition in numbers
-        )
+        assigned = {
+            TopicPartition(names[topic_id], partition): topic_id
+            for topic_id, numbers in self._target
+            for partition in numbers
+        }
         self._target = None
-        if assigned == self.owned:
+        held = {key: self._ids[key] for key in self.owned}
+        if assigned == held:
             return []
-        going = sorted(set(self.owned) - set(assigned))
+        going = sorted(key for key, topic_id in held.items() if assigned.get(key) != topic_id)
         if not going:
             return self._settle(assigned)
         self.state = State.REVOKING
         self._following = assigned
         return [Revoke(going)]
 
-    def _settle(self, assigned: Partitions) -> list[Effect]:
-        added = sorted(set(assigned) - set(self.owned))
-        self.owned = assigned
+    def _settle(self, assigned: dict[TopicPartition, uuid.UUID]) -> list[Effect]:
+        added = sorted(assigned.keys() - set(self.owned))
+        self.owned, self._ids = sorted(assigned), assigned
         self.state = State.STABLE
         self._has_news = True
-        return [Assign(assigned, added)]
+        return [Assign(self.owned, added)]
 
     def _lose(self) -> list[Effect]:
         lost, self.owned = self.owned, []
