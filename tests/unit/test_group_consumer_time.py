@@ -240,9 +240,25 @@ def test_who_waits_and_has_nothing_new_goes_on_waiting(host: ConsumerHost) -> No
     member(host, "b", "u").beat()
     host.advance(0)
     assert list(host.group().held) == ["a"]
-    host.advance(20_000)
+    host.advance(99)
     first.receive()
-    assert first.epoch == 2
+    assert first.epoch == 1
+    host.advance(1)
+    first.receive()
+    assert first.epoch == 2, "it has the same, and the group has settled"
+    assert host.group().state == "Stable"
+
+
+def test_who_is_in_the_epoch_already_is_told_nothing(host: ConsumerHost) -> None:
+    clients = [member(host, "a"), member(host, "b")]
+    settle(clients)
+    clients[1].send(max_wait_ms=20_000)
+    member(host, "c", "u").beat()
+    clients[0].beat().send(max_wait_ms=20_000)
+    host.advance(100)
+    assert list(host.group().held) == ["a"]
+    clients[1].receive()
+    assert clients[1].epoch == clients[0].epoch == 3
 
 
 def test_the_session_of_one_that_left_is_over_for_nobody(host: ConsumerHost) -> None:

@@ -37,6 +37,7 @@ from pylog.message import (
     Session,
 )
 
+EPOCHS_AFTER_MS = 100
 NOT_SAID = -1
 INT_MAX = 2**31 - 1
 
@@ -209,7 +210,8 @@ def _carry_out(group: ConsumerGroup, step: Step, answers: list[Answer], out: Out
 def wake(group: ConsumerGroup, out: Outbox) -> None:
     """Tell members whose heartbeats are kept back what they are to have, where that is something else.
 
-    That they are in another epoch alone is nothing to tell: they hear of it when their time is over.
+    Of those that are in another epoch now and nothing else all hear together, when no more has happened for a moment:
+    otherwise each that joins would have everybody say something.
     """
     step = Step(group, out.now)
     step.refresh(changed=False)
@@ -221,6 +223,18 @@ def wake(group: ConsumerGroup, out: Outbox) -> None:
             if found.assigned.keys() != group.currents[member_id].assigned.keys():
                 step.give(member_id, found)
                 answers.append(_held_answer(group, member_id, found, out))
+    if any(group.currents[member_id].epoch != group.target_epoch.epoch for member_id in group.held):
+        group.due("epochs", EPOCHS_AFTER_MS, _tell_epochs, out)
+    _carry_out(group, step, answers, out)
+
+
+def _tell_epochs(group: ConsumerGroup, out: Outbox) -> None:
+    step = Step(group, out.now)
+    answers = []
+    for member_id in list(group.held):
+        found = step.reconcile(member_id)
+        if found is not group.currents[member_id]:
+            answers.append(_held_answer(group, member_id, found, out))
     _carry_out(group, step, answers, out)
 
 
