@@ -38,10 +38,12 @@ class Desk:
         self.log = [record_of(name, transaction) for name, transaction in known]
         self.appends: list[Append] = []
         self.markers: list[WriteMarkers] = []
-        self.machine = TransactionCoordinator(3, CONFIG, new_producer_id=self.new_producer_id, epoch=epoch)
+        self.machine = TransactionCoordinator(3, CONFIG, new_producer_id=self.new_producer_id, epoch=lambda: epoch)
         for record in self.log:
             self.machine.replay(record)
         self.carry_out(self.machine.take_over(self.now))
+        # The first look for what takes too long is due now.
+        self.tick_ms += CONFIG.transaction_abort_timed_out_transaction_cleanup_interval_ms
 
     @property
     def now(self) -> Now:

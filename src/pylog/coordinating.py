@@ -142,21 +142,27 @@ class Coordinating:
             if shard is not None:
                 shard.abandon(NotCoordinator(f"node {self._node.id} has begun anew with {topic}-{number}: try again"))
             try:
-                leader = self._node.writer(topic, number)
+                leader = self._node.leader(topic, number)
             except NotLeaderOrFollower as error:
                 raise NotCoordinator(str(error)) from error
             shard = self._shards[key] = Shard(
-                leader, self._machine(key, leader), self._clock, self._producing, self._write_markers
+                leader, self._machine(key), self._clock, self._producing, self._write_markers, lambda: self._epoch(key)
             )
         self._note_due(shard)
         return shard
 
-    def _machine(self, key: TopicPartition, leader: Leader) -> Coordinator:
+    def _machine(self, key: TopicPartition) -> Coordinator:
         if key.topic == GROUPS:
             return GroupCoordinator(key.partition, self._config, self._topics, is_lost=self._is_lost)
-        epoch = leader.epoch
+        return TransactionCoordinator(
+            key.partition, self._config, new_producer_id=self._new_producer_id, epoch=lambda: self._epoch(key)
+        )
+
+    def _epoch(self, key: TopicPartition) -> int:
+        """The leader epoch of a coordinator's partition: taken when it first writes, as any leader's."""
+        epoch = self._node.writer(*key).epoch
         assert epoch is not None, "a writer has an epoch"
-        return TransactionCoordinator(key.partition, self._config, new_producer_id=self._new_producer_id, epoch=epoch)
+        return epoch
 
     def _is_lost(self, host: str) -> bool:
         """Whether a member lived in a process that owned this log before: it is gone with it."""

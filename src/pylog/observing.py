@@ -109,8 +109,8 @@ class Observing:
     def _machine(self, key: TopicPartition) -> Coordinator:
         if key.topic == GROUPS:
             return GroupCoordinator(key.partition, self._config, self, is_lost=lambda _: False)
-        return TransactionCoordinator(key.partition, self._config, new_producer_id=_nobody, epoch=-1)
+        return TransactionCoordinator(key.partition, self._config, new_producer_id=_nobody, epoch=lambda: -1)
 
 
 def _nobody() -> int:
-    raise AssertionError("who only looks gives no producer ids")
+    raise AssertionError("who only looks decides nothing")

@@ -37,13 +37,13 @@ LAZY_MS = 1000
 class Shard:
     """One coordinator and its partition. Thread-safe.
 
-    `producing` makes appends safe, `write_markers` ends transactions in their partitions. Raises at construction, which
-    replays the log: CorruptBatch, StorageError.
+    `producing` makes appends safe, `write_markers` ends transactions in their partitions, `take_epoch` lets the leader
+    append. Raises at construction, which replays the log: CorruptBatch, StorageError.
     """
 
     def __init__(
         self, leader: Leader, machine: Coordinator, clock: Clock, producing: Producing,
-        write_markers: Callable[["Shard", WriteMarkers, BaseException | None], None],
+        write_markers: Callable[["Shard", WriteMarkers, BaseException | None], None], take_epoch: Callable[[], object],
     ) -> None:  # fmt: skip
         self.leader = leader
         self.machine = machine
@@ -52,6 +52,7 @@ class Shard:
         self._clock = clock
         self._producing = producing
         self._write_markers = write_markers
+        self._take_epoch = take_epoch
         self._safe_due: int | None = None
         self._lock = threading.RLock()
         self._tickets = count()
@@ -83,6 +84,7 @@ class Shard:
     def append_marker(self, markers: TxnMarkers) -> Appended:
         """End a transaction in this partition. Raises what the append does."""
         with self._lock:
+            self._take_epoch()
             appended = append_marker(self.leader, markers, self._clock.wall_ms())
             self.machine.replay_marker(Stamp(markers.producer_id, markers.producer_epoch), committed=markers.committed)
             return appended
@@ -144,6 +146,7 @@ class Shard:
         else:
             batch = encode(rows, now_ms=now, producer_id=stamp.producer_id, producer_epoch=stamp.producer_epoch,
                            transactional=True)  # fmt: skip
+        self._take_epoch()
         self.leader.append(batch, now, origin=Origin.COORDINATOR, guard=guard)
 
     def _send(self, outgoing: Sequence[Answer | WriteMarkers], safe: Future[Produced]) -> None:

@@ -185,7 +185,8 @@ class World:
 
     def fresh(self) -> TransactionCoordinator:
         self.lives += 1
-        return TransactionCoordinator(0, CONFIG, new_producer_id=self.new_producer_id, epoch=self.lives)
+        epoch = self.lives
+        return TransactionCoordinator(0, CONFIG, new_producer_id=self.new_producer_id, epoch=lambda: epoch)
 
     def new_producer_id(self) -> int:
         if self.fails(self.rates.no_id):

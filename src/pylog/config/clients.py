@@ -196,7 +196,7 @@ class ConsumerConfig(Config):
     """The group to share topics with, and to commit offsets for."""
     group_instance_id: str | None = option(None, Words(optional=True))
     """A name that makes a static member: one that comes back in time gets its partitions back (KIP-345)."""
-    group_protocol: str = option("classic", Words("classic", "consumer"))
+    group_protocol: str = option("classic", Words("classic", "consumer", any_case=True))
     """How members agree: "classic", where a member assigns, or "consumer", where the coordinator does (KIP-848)."""
     group_remote_assignor: str | None = option(None, Words(optional=True))
     """With group_protocol "consumer": how to assign, "uniform" or "range"; None: as the group does."""

@@ -32,13 +32,13 @@ class NodeConfig(Config):
     """How many members a group of the consumer protocol may have."""
     group_consumer_session_timeout_ms: int = option(45_000, integer(1))
     """After how long without a word such a member is gone."""
-    group_initial_rebalance_delay_ms: int = option(0, integer(0))
+    group_initial_rebalance_delay_ms: int = option(0, integer())
     """How long an empty group waits for more members before its first rebalance (Kafka: 3000)."""
-    group_max_session_timeout_ms: int = option(1_800_000, integer(0))
+    group_max_session_timeout_ms: int = option(1_800_000, integer())
     """The longest session timeout that a member may ask for."""
     group_max_size: int = option(INT_MAX, integer(1))
     """How many members a group may have."""
-    group_min_session_timeout_ms: int = option(6000, integer(0))
+    group_min_session_timeout_ms: int = option(6000, integer())
     """The shortest session timeout that a member may ask for."""
     log_cleaner_backoff_ms: int = option(15_000, long(0))
     """How long the cleaner rests when nothing is worth cleaning."""
@@ -54,7 +54,7 @@ class NodeConfig(Config):
     """How often it is looked for segments that nobody has to keep."""
     max_open_files: int = option(256, integer(1))
     """How many file descriptors the log keeps open. Not Kafka's."""
-    offset_metadata_max_bytes: int = option(4096, integer(0))
+    offset_metadata_max_bytes: int = option(4096, integer())
     """How long the text may be that is committed with an offset."""
     offsets_retention_check_interval_ms: int = option(600_000, long(1))
     """How often it is looked for committed offsets that nobody has to keep."""

@@ -116,10 +116,11 @@ class Switch:
 
 
 class Words:
-    """Any text, or one of some words; None where `optional`, and then no empty text."""
+    """Any text, or one of some words, in `any_case` if so; None where `optional`, and then no empty text."""
 
-    def __init__(self, *words: str, optional: bool = False) -> None:
+    def __init__(self, *words: str, optional: bool = False, any_case: bool = False) -> None:
         self._words = words
+        self._any_case = any_case
         self._optional = optional
         self.allowed = f"one of {', '.join(words)}" if words else "a text"
         if optional:
@@ -130,9 +131,10 @@ class Words:
             return None
         if not isinstance(value, str) or (self._optional and not value.strip()):
             raise ValueError(value)
-        if self._words and value.strip() not in self._words:
+        word = value.strip().lower() if self._any_case else value.strip()
+        if self._words and word not in self._words:
             raise ValueError(value)
-        return value.strip()
+        return word
 
     def text(self, value: str) -> str:
         return value

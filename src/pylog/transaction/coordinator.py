@@ -19,7 +19,7 @@ An answer without an Append tells of what was replayed: the host holds it back u
 Sources: Kafka's TransactionCoordinator, TransactionStateManager, TransactionMarkerChannelManager.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -88,15 +88,17 @@ class Ending:
 
 
 class TransactionCoordinator:
-    """An `effects.Coordinator` for one partition; `epoch` is that of its leader, and stands in the markers.
+    """An `effects.Coordinator` for one partition; `epoch` gives that of its leader, which stands in the markers.
 
     The host has checked that partitions which join exist, gives each Append back by `replay` or `append_failed`, and
     each WriteMarkers by `markers_written`.
     """
 
-    def __init__(self, partition: int, config: NodeConfig, *, new_producer_id: NewProducerId, epoch: int) -> None:
+    def __init__(
+        self, partition: int, config: NodeConfig, *, new_producer_id: NewProducerId, epoch: Callable[[], int]
+    ) -> None:
         self.partition = partition
-        self.epoch = epoch
+        self._epoch = epoch
         self._config = config
         self._new_producer_id = new_producer_id
         self._logged: dict[str, Transaction] = {}
@@ -138,7 +140,8 @@ class TransactionCoordinator:
 
     def take_over(self, now: Now) -> list[Effect]:
         """From now on it answers. Whatever is decided is driven to its end; timeouts go on from the logged start."""
-        self._timeouts_tick = now.tick
+        # Not at once, as in Kafka: who has opened a log to look at it is gone by then.
+        self._timeouts_tick = now.tick + self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
         self._expiry_tick = now.tick + self._config.transaction_remove_expired_transaction_cleanup_interval_ms
         self._retries = dict.fromkeys((name for name, ending in self._endings.items() if not ending.left), now.tick)
         return [self._markers(name, self._logged[name]) for name, ending in self._endings.items() if ending.left]
@@ -253,7 +256,7 @@ class TransactionCoordinator:
             decided.producer_id,
             decided.producer_epoch,
             decided.state is State.PREPARE_COMMIT,
-            self.epoch,
+            self._epoch(),
             decided.partitions if left is None else tuple(sorted(left)),
             decided.client_version,
         )
