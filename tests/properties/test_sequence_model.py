@@ -218,7 +218,8 @@ class Histories(RuleBasedStateMachine):
         self.log.aborted = aborted
         self.high_watermark = min(self.high_watermark, end)
         self.log.producers.advance(self.high_watermark)
-        self.closed = {first: last for first, last in self.closed.items() if last < end}
+        # A snapshot does not say which transactions were decided above the high watermark (as Kafka's does not).
+        self.closed = {first: last for first, last in self.closed.items() if begin <= last < end}
 
     # --- what always holds ---------------------------------------------------------------------------------------
 
