@@ -63,13 +63,17 @@ class Damage(NamedTuple):
 # --- the directory ----------------------------------------------------------------------------------------------------
 
 
+UNVERIFIED = {"transaction.partition.verification.enable": False}
+"""Transactions are written here without a coordinator."""
+
+
 def make(path: Path, *, clean: bool = True) -> None:
     """A log of about 64 KiB with files of every kind; closed, or left as if its process had been killed."""
-    with pylog.open(path, clock=SimClock(NOW_MS)) as log:
+    with pylog.open(path, clock=SimClock(NOW_MS), config=UNVERIFIED) as log:
         for name in TOPICS:
             log.create_topic(name)
         fill(log, range(12))
-    log = pylog.open(path, clock=SimClock(NOW_MS))
+    log = pylog.open(path, clock=SimClock(NOW_MS), config=UNVERIFIED)
     fill(log, range(12, 24))
     log.delete_records({pylog.TopicPartition("plain", 0): 5})
     if clean:
