@@ -170,6 +170,24 @@ def test_a_hanging_transaction_is_shown_and_aborted(clicks: Run, tmp_path: Path)
     assert clicks("txn", "hanging").out == ""
 
 
+def test_offsets_are_listed_by_their_time(clicks: Run) -> None:
+    assert [line.split()[2] for line in clicks("topic", "offsets", "clicks").lines[1:]] == ["10", "10", "10"]
+    assert clicks("topic", "offsets", "clicks:1", "--at", "earliest").lines[1].split() == ["clicks", "1", "0", "-"]
+    at = json.loads(clicks("topic", "offsets", "clicks:0", "--at", str(NOW + 4), "--json").out)
+    assert (at["offset"], at["timestamp"]) == (4, NOW + 4)
+    assert clicks("topic", "offsets", "clicks:0", "--at", "1m").lines[1].split()[2:] == ["-", "-"]
+    assert json.loads(clicks("topic", "offsets", "clicks:0", "--read-committed", "--json").out)["offset"] == 10
+    assert clicks("topic", "offsets", "clicks", "--at", "yesterdayish").code == 2
+    failed(clicks("topic", "offsets", "clicks:7"), "7")
+
+
+def test_directories_show_what_lies_in_them(clicks: Run, tmp_path: Path) -> None:
+    shown = [line.split()[:2] for line in clicks("topic", "dirs").lines[1:]]
+    assert [str(tmp_path / "data"), "clicks-0"] in shown
+    facts = json.loads(clicks("topic", "dirs", "--json").out)
+    assert all(part["bytes"] > 0 for part in facts["partitions"] if part["topic"] == "clicks")
+
+
 def test_configs_are_shown(clicks: Run) -> None:
     assert "max.open.files" in clicks("config", "describe").out
     assert json.loads(clicks("config", "describe", "--json").out)["log.segment.bytes"] == "1073741824"

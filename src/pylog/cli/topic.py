@@ -9,7 +9,7 @@ import argparse
 from typing import Any
 
 import pylog
-from pylog.cli import change
+from pylog.cli import change, places
 from pylog.cli.arguments import Parser, add_log, config_pair, count, examples, log_paths
 from pylog.cli.output import (
     Column,
@@ -54,6 +54,7 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     _add_list(verbs)
     _add_describe(verbs)
     change.add(verbs)
+    places.add(verbs)
 
 
 def _add_create(verbs: "argparse._SubParsersAction[Parser]") -> None:
