@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -40,17 +41,19 @@ def became(value: bytes) -> bytes:
     return b"%d" % (int(value) ** 2)
 
 
-def job(path: str) -> None:
-    """Work until nothing is left; several workers share the input as members of a group."""
+def job(path: str, say: Connection) -> None:
+    """Work until nothing is left; several workers share the input as members of a group. `say` is told of each
+    transaction.
+    """
     with pylog.open(path) as log:
-        threads = [threading.Thread(target=work, args=(log, number), daemon=True) for number in range(WORKERS)]
+        threads = [threading.Thread(target=work, args=(log, number, say), daemon=True) for number in range(WORKERS)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
 
-def work(log: pylog.Log, number: int) -> None:
+def work(log: pylog.Log, number: int, say: Connection) -> None:
     with (
         log.consumer(
             "in", group_id="job", auto_offset_reset="earliest", enable_auto_commit=False,
@@ -71,6 +74,7 @@ def work(log: pylog.Log, number: int) -> None:
                         target.send("out", became(record.value), key=record.key)
                     after = {TopicPartition(one.topic, one.partition): one.offset + 1 for one in records}
                     target.send_offsets(after, source.group_metadata())
+                say.send(None)
             except (pylog.errors.IllegalGeneration, pylog.errors.RebalanceInProgress, pylog.errors.CommitFailed,
                     pylog.errors.UnknownMemberId, pylog.errors.TransactionAbortable):  # fmt: skip
                 # The group has moved on: the transaction was aborted, and its records are read again by whom they
@@ -94,27 +98,37 @@ def done(path: str) -> int:
         return sum(known.offset for known in log.admin.committed("job").values())
 
 
-def start(path: str) -> BaseProcess:
-    process = multiprocessing.get_context("forkserver").Process(target=job, args=(path,))
+def start(path: str) -> tuple[BaseProcess, Connection]:
+    """A job, and where it says that a transaction was committed."""
+    heard, say = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("forkserver").Process(target=job, args=(path, say))
     process.start()
-    return process
+    say.close()
+    return process, heard
 
 
-def run(path: str, records: int, kills: int, seed: int) -> None:
-    """Kill the job so often, at moments that let each of them do its share, then let it end."""
-    dice, pause = random.Random(seed), 0.3
+def run(path: str, records: int, kills: int, seed: int) -> int:
+    """Kill the job so often, at moments that let each of them do its share, then let it end; gives how many of the
+    killed ones had done something.
+    """
+    dice, pause, at_work = random.Random(seed), 0.01, 0
     for number in range(kills):
         before = done(path)
-        process = start(path)
+        process, heard = start(path)
+        if dice.random() > 0.1:  # else it is killed while it opens, recovers and joins
+            heard.poll(30)
         process.join(dice.uniform(0, 2 * pause))
         assert process.exitcode in (None, 0), f"the job ended with {process.exitcode}"
         process.kill()
         process.join()
         share = (records - before) / (kills - number)
-        pause = min(max(pause * (1.05 if done(path) - before < share else 0.95), 0.05), 3.0)
-    process = start(path)
+        ended = done(path) - before
+        at_work += ended > 0
+        pause = min(max(pause * (1.1 if ended < share else 0.9), 0.001), 3.0)
+    process, _ = start(path)
     process.join()
     assert process.exitcode == 0, f"the last job ended with {process.exitcode}"
+    return at_work
 
 
 def check(path: str, records: int) -> None:
@@ -141,11 +155,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "log")
         fill(path, arguments.records)
-        run(path, arguments.records, arguments.kills, arguments.seed)
+        at_work = run(path, arguments.records, arguments.kills, arguments.seed)
         check(path, arguments.records)
-    print(
-        f"{arguments.records} records, {arguments.kills} kills, {time.monotonic() - began:.0f} s: each once, in order"
-    )
+    killed = f"{arguments.kills} kills, {at_work} of them of a job that had done something"
+    print(f"{arguments.records} records, {killed}, {time.monotonic() - began:.0f} s: each once, in order")
     return 0
 
 
