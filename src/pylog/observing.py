@@ -109,8 +109,4 @@ class Observing:
     def _machine(self, key: TopicPartition) -> Coordinator:
         if key.topic == GROUPS:
             return GroupCoordinator(key.partition, self._config, self, is_lost=lambda _: False)
-        return TransactionCoordinator(key.partition, self._config, new_producer_id=_nobody, epoch=lambda: -1)
-
-
-def _nobody() -> int:
-    raise AssertionError("who only looks decides nothing")
+        return TransactionCoordinator(key.partition, self._config, new_producer_id=lambda: -1, epoch=lambda: -1)

@@ -18,7 +18,7 @@ from pylog.batch import Batch, Origin, encode, encode_marker, split
 from pylog.clock import Clock
 from pylog.effects import Answer, Append, Coordinator, Effect, LogRecord, Now, Stamp, WriteMarkers
 from pylog.errors import CorruptBatch, PylogError, UnsupportedFormat
-from pylog.future import Future
+from pylog.future import Future, failed
 from pylog.message import Produced, Session, TxnMarkers
 from pylog.partition import Appended
 from pylog.producing import Producing
@@ -54,6 +54,7 @@ class Shard:
         self._write_markers = write_markers
         self._take_epoch = take_epoch
         self._safe_due: int | None = None
+        self._gone: PylogError | None = None
         self._lock = threading.RLock()
         self._tickets = count()
         self._waiting: dict[int, Future[Any]] = {}
@@ -66,7 +67,10 @@ class Shard:
         future: Future[Any] = Future()
         ticket = next(self._tickets)
         self._waiting[ticket] = future
-        self._step(lambda now: self.machine.handle(message, session, ticket, now), guard)
+        if not self._step(lambda now: self.machine.handle(message, session, ticket, now), guard):
+            self._waiting.pop(ticket, None)
+            assert self._gone is not None, "only who is gone lets nothing in"
+            return failed(self._gone)
         return future
 
     def tick(self) -> None:
@@ -92,13 +96,17 @@ class Shard:
     def abandon(self, error: PylogError) -> None:
         """This node does not coordinate here any more: whoever waits hears of it."""
         with self._lock:
+            self._gone = error
             waiting, self._waiting = self._waiting, {}
             self.due_ms = None
         for future in waiting.values():
             future.set_exception(error)
 
-    def _step(self, event: Callable[[Now], list[Effect]], guard: Verification | None = None) -> None:
+    def _step(self, event: Callable[[Now], list[Effect]], guard: Verification | None = None) -> bool:
+        """Let an event in; False where this node does not coordinate here any more."""
         with self._lock:
+            if self._gone is not None:
+                return False
             start = self.leader.partition.next_offset
             now = self._now()
             outgoing = self._carry_out(event(now), guard)
@@ -109,8 +117,12 @@ class Shard:
                 self._safe_due = now.tick + LAZY_MS
             self.due_ms = min((due for due in (self.machine.due_ms, self._safe_due) if due is not None), default=None)
         if outgoing:
-            safe = self._producing.make_safe(self.leader, start, end)
+            try:
+                safe = self._producing.make_safe(self.leader, start, end)
+            except PylogError as error:
+                safe = failed(error)
             safe.add_done_callback(lambda done: self._send(outgoing, done))
+        return True
 
     def _now(self) -> Now:
         return Now(self._clock.wall_ms(), self._clock.tick_ms())
@@ -176,10 +188,7 @@ def append_marker(leader: Leader, markers: TxnMarkers, now_ms: int) -> Appended:
 
 def replay_log(partition: ReadablePartition, machine: Coordinator, position: int, upto: int) -> int:
     """Let a machine have what its log says in [position, upto); gives where it stopped. Raises CorruptBatch."""
-    while position < upto:
-        found = partition.read(position, READ_BYTES, upto=upto)
-        if found is None:
-            break
+    while position < upto and (found := partition.read(position, READ_BYTES, upto=upto)) is not None:
         for batch in split(found.data, check_crc=True):
             _replay_batch(batch, partition, machine, position)
             position = batch.next_offset

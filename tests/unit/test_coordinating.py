@@ -1,5 +1,6 @@
 """Coordinators inside a node: their messages, what they write, and how they come back after an owner has gone."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,26 +9,39 @@ import pytest
 
 import pylog
 from pylog import TopicPartition, errors
-from pylog.batch import encode
+from pylog.batch import Origin, encode
+from pylog.broker import Broker
+from pylog.config import NodeConfig
+from pylog.coordinating import _all
+from pylog.effects import Answer
+from pylog.files import MemoryFiles
+from pylog.future import completed, failed
 from pylog.message import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
+    CreateTopics,
+    DescribeGroups,
     DescribeProducers,
     DescribeTransactions,
     EndTxn,
     InitProducerId,
+    JoinGroup,
     ListTransactions,
+    NewTopic,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
     Produce,
+    Produced,
+    ProducedPart,
     ProducePart,
     Session,
+    SyncGroup,
     TxnMarkers,
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
-from pylog.testing import SimClock
+from pylog.testing import FaultFiles, SimClock
 
 SESSION = Session("tester")
 NOW = 1_700_000_000_000
@@ -204,6 +218,8 @@ def test_offsets_are_known_again_after_an_open(tmp_path: Path) -> None:
 def test_who_reads_sees_what_its_owner_commits(log: pylog.Log) -> None:
     with pylog.open(log.path, mode="read") as reader:
         assert reader.admin.list_transactions() == reader.admin.list_groups() == []
+        with pytest.raises(errors.GroupIdNotFound):
+            reader.admin.describe_group("g")
         client = Client(log)
         assert client.send(b"a") is client.commit_offset(1) is None
         assert [one.state for one in reader.admin.list_transactions()] == ["Ongoing"]
@@ -265,3 +281,216 @@ def test_a_node_that_does_not_lead_does_not_coordinate(log: pylog.Log) -> None:
     assert isinstance(answer.exception(), errors.NotCoordinator)
     described = log.broker.handle(DescribeTransactions(["tx"]), SESSION)
     assert isinstance(described.exception(), errors.NotCoordinator)
+
+
+def test_an_elder_is_refused_where_it_has_not_been_yet(log: pylog.Log) -> None:
+    elder = Client(log)
+    assert elder.send(b"a") is elder.end(committed=True) is None
+    Client(log)
+    assert isinstance(elder.send(b"b", 1), errors.ProducerFenced)
+
+
+def test_a_coordinator_is_made_anew_where_its_partition_went(tmp_path: Path) -> None:
+    places = [tmp_path / "a", tmp_path / "b"]
+    with pylog.open(places) as log:
+        log.create_topic("t")
+        client = Client(log)
+        assert client.send(b"a") is None
+        waiting = log.broker.handle(JoinGroup("g", "missing"), SESSION)
+        assert isinstance(waiting.result(10).error, errors.UnknownMemberId)
+        dirs = log.admin.describe_log_dirs()
+        home = next((one.path, key) for one in dirs for key in one.partitions if key.topic == "__transaction_state")
+        log.move_partition(*home[1], next(str(place) for place in places if str(place) != home[0]))
+        assert client.end(committed=True) is None
+        assert committed(log) == [b"a"]
+
+
+def test_damage_in_the_log_of_transactions_is_told_to_who_asks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")
+        assert Client(log).send(b"a") is None
+    (path,) = [one for one in tmp_path.glob("__transaction_state-*/*.log") if one.stat().st_size]
+    data = bytearray(path.read_bytes())
+    data[80] ^= 1
+    path.write_bytes(data)
+    with pylog.open(tmp_path, clock=SimClock(NOW, 0)) as log:
+        with pytest.raises(errors.CorruptBatch):
+            log.admin.list_transactions()
+        log.broker._coordinating._is_unsettled = True
+        log.broker.work()
+        assert "transactions that were left open cannot be ended" in caplog.text
+
+
+class Node:
+    """A node over files that fail when they are told to."""
+
+    def __init__(self, flush: str = "sync") -> None:
+        self.files = FaultFiles(MemoryFiles(), error=errno.ENOSPC, once=False)
+        self.clock = SimClock(NOW, 0)
+        self.broker = Broker(
+            self.files, ["log"], config=NodeConfig(), clock=self.clock, transport=pylog.MemoryTransport(), node_id=None,
+            flush=flush,
+        )  # fmt: skip
+
+    def ask(self, message: Any) -> Any:
+        return self.broker.handle(message, SESSION).result(10)
+
+
+def test_what_a_full_disk_refuses_has_not_happened_and_works_again_later() -> None:
+    node = Node()
+    given = node.ask(InitProducerId("tx"))
+    shard = next(iter(node.broker._coordinating._shards.values()))
+
+    def full(*_: object, **how: object) -> Any:
+        raise errors.DiskFull("no room")
+
+    shard.leader.append = full  # type: ignore[method-assign]
+    refused = node.ask(InitProducerId("tx"))
+    assert isinstance(refused.error, errors.PylogError) and refused.error.retriable
+    del shard.leader.append
+    assert node.ask(InitProducerId("tx")).producer_epoch == given.producer_epoch + 1
+    # Not even the refusal can be told to readers: whoever asked hears of it, and nobody waits for ever.
+    node.files.faults.fail_at = len(node.files.sites) + 1
+    assert isinstance(node.broker.handle(InitProducerId("tx"), SESSION).exception(), errors.DiskFull)
+    assert not shard._waiting
+    node.files.heal()
+    assert node.ask(InitProducerId("tx")).producer_epoch == given.producer_epoch + 2
+    node.broker.close()
+
+
+def test_what_could_not_be_made_durable_is_not_answered_as_if_it_were() -> None:
+    node = Node()
+    given = node.ask(InitProducerId("tx"))
+    shard = next(iter(node.broker._coordinating._shards.values()))
+    partition = shard.leader.partition
+
+    def broken() -> None:
+        raise errors.DurabilityUnknown("the disk said no")
+
+    partition.sync = broken  # type: ignore[method-assign]
+    ended = node.broker.handle(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, []), SESSION)
+    del partition.sync
+    assert ended.done()
+    node.ask(CreateTopics([NewTopic("t")]))
+    added = node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
+    assert added.errors == {TopicPartition("t", 0): None}
+    partition.sync = broken  # type: ignore[method-assign]
+    decided = node.broker.handle(EndTxn("tx", given.producer_id, given.producer_epoch, True), SESSION)
+    assert isinstance(decided.exception(), errors.DurabilityUnknown)
+    del partition.sync
+    assert node.broker.partition("t", 0).next_offset == 0  # no marker before the decision is durable
+    node.clock.advance(500)
+    node.broker.work()
+    assert node.broker.partition("t", 0).next_offset == 1
+    node.broker.close()
+
+
+def test_what_nobody_waits_for_is_durable_a_second_later() -> None:
+    node = Node()
+    given = node.ask(InitProducerId("tx"))
+    node.ask(CreateTopics([NewTopic("t")]))
+    node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
+    assert node.ask(EndTxn("tx", given.producer_id, given.producer_epoch, True)).error is None
+    partition = next(iter(node.broker._coordinating._shards.values())).leader.partition
+    assert partition.high_watermark == partition.durable_offset == partition.next_offset - 1
+    node.clock.advance(1000)
+    node.broker.work()
+    assert partition.high_watermark == partition.durable_offset == partition.next_offset
+    node.broker.close()
+
+
+def test_records_that_nobody_understands_are_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")
+        log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION).result(10)
+        view = next(view for view in log.topic("__consumer_offsets") if view.next_offset)
+        view.append([pylog.Record(b"?", key=b"\0\x63newer")])
+        unknown = encode(
+            [(b"", b"\0\0\0\x09", NOW, ())],
+            now_ms=NOW,
+            producer_id=5,
+            producer_epoch=0,
+            transactional=True,
+            control=True,
+        )
+        leader = log.broker.node.writer("__consumer_offsets", view.partition)
+        leader.append(unknown, NOW, origin=Origin.COORDINATOR)
+    with pylog.open(tmp_path) as log:
+        assert offset(log) == 5
+    assert "is passed over" in caplog.text
+
+
+def test_one_coordinator_that_cannot_answer_is_the_answer_for_all(log: pylog.Log) -> None:
+    log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION).result(10)
+    shard = next(iter(log.broker._coordinating._shards.values()))
+    asked = shard.handle(JoinGroup("h", protocols=[("range", b"")]), SESSION)
+    assert asked.result(10).error is None
+    described = log.broker.handle(DescribeGroups(["g", "h"]), SESSION).result(10)
+    assert [group.group_id for group in described.groups] == ["g", "h"]
+
+
+def test_members_that_lived_in_the_owner_before_are_gone_at_once_and_others_are_not(tmp_path: Path) -> None:
+    far = Session("far", "/192.0.2.1")
+    with pylog.open(tmp_path) as log:
+        for name, session in (("here", SESSION), ("there", far)):
+            joined = log.broker.handle(JoinGroup(name, protocols=[("range", b"")]), session).result(10)
+            synced = log.broker.handle(SyncGroup(name, 1, joined.member_id), session).result(10)
+            assert joined.error is synced.error is None
+        assert log.admin.describe_group("there").members[0].host == "/192.0.2.1"
+        assert log.admin.describe_group("here").members[0].host.startswith("process ")
+    with pylog.open(tmp_path) as log:
+        assert [(one.group_id, one.state) for one in log.admin.list_groups()] == [
+            ("here", "Empty"),
+            ("there", "Stable"),
+        ]
+        assert [one.group_id for one in log.admin.list_groups(states=["stable"])] == ["there"]
+
+
+def test_a_group_and_its_offsets_are_forgotten(log: pylog.Log) -> None:
+    log.admin.alter_offsets("g", {TopicPartition("t", 0): 1, TopicPartition("t", 1): pylog.OffsetAndMetadata(2, "m")})
+    log.admin.delete_offsets("g", [TopicPartition("t", 0)])
+    assert log.admin.committed("g", [TopicPartition("t", 1)]) == {TopicPartition("t", 1): (2, "m", -1)}
+    log.admin.delete_groups(["g"])
+    assert log.admin.list_groups() == []
+    with pytest.raises(errors.GroupIdNotFound):
+        log.admin.delete_groups(["g"])
+    with pytest.raises(errors.GroupIdNotFound):
+        log.admin.describe_group("g")
+
+
+def test_who_joins_hears_when_this_node_stops_coordinating(log: pylog.Log) -> None:
+    first = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION).result(10)
+    waiting = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION)
+    assert first.error is None and not waiting.done()
+    (shard,) = log.broker._coordinating._shards.values()
+    state = log.topic("__consumer_offsets")
+    for view in state:
+        log.broker.apply(
+            pylog.Follow(
+                topic=state.name, topic_id=state.id, partition=view.partition, partitions=len(state), leader=9,
+                leader_epoch=5,
+            )
+        )  # fmt: skip
+    assert isinstance(waiting.exception(), errors.NotCoordinator)
+    # Who was on the way to it when that happened changes nothing any more, and what it had to say is said.
+    assert isinstance(shard.handle(JoinGroup("g"), SESSION).exception(), errors.NotCoordinator)
+    shard._send([Answer(0, None)], completed(Produced([ProducedPart("t", 0)])))
+    described = log.broker.handle(DescribeGroups(["g"]), SESSION)
+    assert isinstance(described.exception(), errors.NotCoordinator)
+
+
+def test_offsets_of_partitions_that_are_not_there_are_refused(log: pylog.Log) -> None:
+    missing, there = TopicPartition("nowhere", 0), TopicPartition("t", 0)
+    parts = [OffsetCommitPart(*missing, 1), OffsetCommitPart(*there, 1)]
+    both = log.broker.handle(OffsetCommit("g", parts), SESSION).result(10).errors
+    assert isinstance(both[missing], errors.UnknownTopicOrPartition) and both[there] is None
+    (error,) = log.broker.handle(OffsetCommit("g", parts[:1]), SESSION).result(10).errors.values()
+    assert isinstance(error, errors.UnknownTopicOrPartition)
+
+
+def test_the_first_error_of_several_coordinators_is_the_answer() -> None:
+    answered = _all([completed(1), failed(errors.NotCoordinator("no")), completed(2)], sum)
+    assert isinstance(answered.exception(), errors.NotCoordinator)
+    assert _all([completed(1), completed(2)], sum).result() == 3

@@ -224,9 +224,13 @@ class GroupAdmin:
             message = ListOffsets([ListOffsetsPart(*key, timestamp) for key in mine], Isolation.READ_UNCOMMITTED)
             answer: ListedOffsets = self._cluster.send(node, message).result(ANSWER_SECONDS_MAX)
             for part in answer.parts:
+                key = TopicPartition(part.topic, part.partition)
+                gone = isinstance(part.error, UnknownTopicOrPartition)
                 if part.error is not None:
-                    raise part.error
-                found[TopicPartition(part.topic, part.partition)] = part.offset
+                    self._cluster.heard(key, part.error)
+                    if not gone:
+                        raise part.error
+                found[key] = 0 if gone else part.offset
         return {key: found[key] for key in keys}
 
 

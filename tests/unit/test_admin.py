@@ -1,0 +1,166 @@
+"""Administration through `log.admin`: what it tells, and what it refuses."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pylog
+from pylog import TopicPartition, errors
+from pylog.batch import encode
+from pylog.message import InitProducerId, JoinGroup, Produce, ProducePart, Session, SyncGroup
+
+NOW = 1_700_000_000_000
+SESSION = Session("me")
+FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[pylog.Log]:
+    with pylog.open(tmp_path / "log", flush="none") as log:
+        for view in log.create_topic("t", partitions=2):
+            view.append([pylog.Record(b"%d" % number, timestamp=NOW + number) for number in range(10)])
+        yield log
+
+
+def ask(log: pylog.Log, message: Any) -> Any:
+    return log.broker.handle(message, SESSION).result(10)
+
+
+def send(log: pylog.Log, name: str | None, producer_id: int, epoch: int, key: TopicPartition) -> Any:
+    batch = encode(
+        [(b"x", None, NOW, ())], now_ms=NOW, producer_id=producer_id, producer_epoch=epoch, base_sequence=0,
+        transactional=True,
+    )  # fmt: skip
+    return ask(log, Produce([ProducePart(*key, batch)], transactional_id=name)).parts[0].error
+
+
+def test_a_group_of_the_newer_protocol_is_described(log: pylog.Log) -> None:
+    with log.consumer("t", group_id="g", group_protocol="consumer", auto_offset_reset="earliest") as consumer:
+        deadline = time.monotonic() + 10
+        while len(consumer.assignment()) < 2 and time.monotonic() < deadline:
+            consumer.poll(timeout_ms=20)
+        group = log.admin.describe_group("g")
+        assert (group.type, group.state, group.assignor) == ("Consumer", "Stable", "uniform")
+        assert group.members[0].assignment == (FIRST, SECOND)
+        assert [lag.member_id for lag in log.admin.lag("g").values()] == [group.members[0].member_id] * 2
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "assignment"), [("connect", b"\0\0"), ("consumer", b"odd"), ("consumer", b"")]
+)
+def test_what_members_have_in_their_own_words_is_theirs(log: pylog.Log, protocol_type: str, assignment: bytes) -> None:
+    joined = ask(log, JoinGroup("g", protocol_type=protocol_type, protocols=[("range", b"\0\0")]))
+    sync = SyncGroup("g", 1, joined.member_id, assignments=[(joined.member_id, assignment)])
+    assert ask(log, sync).error is None
+    assert log.admin.describe_group("g").members[0].assignment == ()
+
+
+def test_offsets_of_a_topic_that_is_gone_are_behind_nothing(log: pylog.Log) -> None:
+    log.create_topic("gone")
+    log.admin.alter_offsets("g", {FIRST: 4, TopicPartition("gone", 0): 0})
+    log.delete_topic("gone")
+    assert {key: lag.lag for key, lag in log.admin.lag("g").items() if key.topic == "t"} == {FIRST: 6}
+    # One who has not looked at the topic since it went hears of it from the node.
+    log.create_topic("gone")
+    log.admin.alter_offsets("other", {TopicPartition("gone", 0): 0})
+    log.broker.node.delete_topic("gone")
+    assert log.admin._offsets([TopicPartition("gone", 0)], -1) == log.admin._offsets([TopicPartition("gone", 0)], -1)
+    with pytest.raises(errors.UnknownTopicOrPartition):
+        log.admin.alter_offsets("g", {TopicPartition("gone", 0): 1})
+
+
+def test_a_group_that_is_read_by_is_not_sent_elsewhere(log: pylog.Log) -> None:
+    with log.consumer("t", group_id="g", auto_offset_reset="earliest") as consumer:
+        assert consumer.poll(timeout_ms=5000)
+        (member,) = log.admin.describe_group("g").members
+        assert member.assignment == (FIRST, SECOND)
+        with pytest.raises(errors.GroupNotEmpty):
+            log.admin.reset_offsets("g", "earliest", partitions=[FIRST])
+        with pytest.raises(errors.GroupSubscribedToTopic):
+            log.admin.delete_offsets("g", [FIRST])
+    assert log.admin.reset_offsets("g", shift=-3, partitions=[FIRST], dry_run=True) == {FIRST: (10, 7)}
+    assert log.admin.reset_offsets("g", "latest") == log.admin.reset_offsets("g", shift=0)
+
+
+def test_a_reset_has_one_way_and_stays_in_the_log(log: pylog.Log) -> None:
+    for ways in ({}, {"to": "latest", "offset": 3}, {"shift": 1, "time_ms": 2}):
+        with pytest.raises(ValueError, match="give one of"):
+            log.admin.reset_offsets("g", **ways, partitions=[FIRST])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="nothing in t-0"):
+        log.admin.reset_offsets("g", shift=1, partitions=[FIRST])
+    assert log.admin.reset_offsets("g", offset=99, partitions=[FIRST]) == {FIRST: (None, 10)}
+    assert log.admin.reset_offsets("g", time_ms=NOW + 3) == {FIRST: (10, 3)}
+    assert log.admin.reset_offsets("g", time_ms=NOW + 99) == {FIRST: (3, 10)}
+    assert log.admin.reset_offsets("nobody", "latest") == {}
+
+
+def test_offsets_are_listed_by_what_is_asked(log: pylog.Log) -> None:
+    found = log.admin.list_offsets({FIRST: "max_timestamp", SECOND: NOW + 5})
+    assert (found[FIRST].offset, found[SECOND].offset) == (9, 5)
+    assert log.admin.list_offsets({FIRST: "latest"}, isolation_level="read_committed")[FIRST].offset == 10
+    with pytest.raises(ValueError, match="none of earliest"):
+        log.admin.list_offsets({FIRST: "soon"})
+    with pytest.raises(ValueError, match="no time in ms"):
+        log.admin.list_offsets({FIRST: -1})
+    with pytest.raises(errors.UnknownTopicOrPartition):
+        log.admin.list_offsets({TopicPartition("nowhere", 0): "latest"})
+
+
+def test_the_node_says_what_it_goes_by_and_where_it_lies(log: pylog.Log, tmp_path: Path) -> None:
+    assert log.admin.describe_node_config()["max.open.files"] == "256"
+    (directory,) = log.admin.describe_log_dirs()
+    assert (directory.path, directory.error) == (str(tmp_path / "log"), None)
+    assert directory.partitions[FIRST] == log.topic("t")[0].size
+
+
+def test_a_directory_that_is_offline_says_why(tmp_path: Path) -> None:
+    with pylog.open([tmp_path / "a", tmp_path / "b"]) as log:
+        log.create_topic("t", partitions=2)
+        log.broker.node.directories.fail(list(log.broker.node.directories)[1], errors.StorageError("gone"))
+        first, second = log.admin.describe_log_dirs()
+    assert first.error is None and str(second.error) == "gone" and second.partitions == {}
+
+
+def test_a_transaction_that_its_coordinator_knows_does_not_hang(log: pylog.Log) -> None:
+    given = ask(log, InitProducerId("tx"))
+    assert send(log, "tx", given.producer_id, given.producer_epoch, FIRST) is None
+    assert log.admin.find_hanging_transactions() == log.admin.find_hanging_transactions([SECOND]) == []
+    (known,) = log.admin.describe_producers([FIRST])[FIRST]
+    hanging = pylog.admin.HangingTransaction(*FIRST, known.producer_id, -5, 0, 0, 0)
+    with pytest.raises(errors.PylogError):
+        log.admin.abort_transaction(hanging)
+    with pytest.raises(errors.UnknownTopicOrPartition):
+        log.admin.describe_producers([TopicPartition("nowhere", 0)])
+    with pytest.raises(errors.TransactionalIdNotFound):
+        log.admin.describe_transaction("nobody")
+
+
+def test_an_error_of_a_node_is_the_answer(log: pylog.Log) -> None:
+    topic = log.topic("t")
+    log.broker.apply(
+        pylog.Follow(topic="t", topic_id=topic.id, partition=0, partitions=2, leader=log.node_id, leader_epoch=9)
+    )
+    # It is said to lead, and says that it does not.
+    for question in (
+        lambda: log.admin.list_offsets({FIRST: "latest"}),
+        lambda: log.admin.describe_producers([FIRST]),
+        lambda: log.admin.reset_offsets("g", "latest", partitions=[FIRST]),
+    ):
+        with pytest.raises(errors.NotLeaderOrFollower):
+            question()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda admin: admin.create_topic(3, 1, {}), lambda admin: admin.create_topic("x", "1", {}),
+        lambda admin: admin.create_topic("x", 1, ["a"]), lambda admin: admin.alter_config("t", {}, "segment.bytes"),
+        lambda admin: admin.delete_records([FIRST]), lambda admin: admin.delete_records({FIRST: "1"}),
+    ],
+)  # fmt: skip
+def test_what_is_of_another_type_is_refused(log: pylog.Log, call: Any) -> None:
+    with pytest.raises(TypeError):
+        call(log.admin)
