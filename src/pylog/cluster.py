@@ -15,6 +15,12 @@ from pylog.transport import Transport
 ANSWER_SECONDS_MAX = 60.0
 
 
+def refuse_text(what: str, names: Iterable[str]) -> None:
+    """Raises TypeError for one name in place of several: it would be taken letter by letter."""
+    if isinstance(names, str):
+        raise TypeError(f"{what} is a list of names, not a str")
+
+
 class Cluster:
     """The client's view of the nodes behind `transport`; `node` is the one that is asked about topics."""
 

@@ -83,6 +83,23 @@ def test_altered_configs_survive_a_reopen(tmp_path: Path) -> None:
         assert log.topic("t").config.cleanup_policy == {"compact", "delete"}
 
 
+def test_one_name_is_no_list_of_names() -> None:
+    """Taken letter by letter it would delete groups that nobody has named."""
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")
+        for group in ("a", "b"):
+            log.admin.alter_offsets(group, {TopicPartition("t", 0): 0})
+        for call in (
+            lambda: log.admin.delete_groups("ab"),
+            lambda: log.admin.list_groups(states="Empty"),
+            lambda: log.admin.list_groups(types="Classic"),
+            lambda: log.admin.list_transactions(states="Ongoing"),
+        ):
+            with pytest.raises(TypeError, match="list of names, not a str"):
+                call()
+        assert [group.group_id for group in log.admin.list_groups()] == ["a", "b"]
+
+
 # --- partitions -------------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from pylog.assignor import decode_assignment
-from pylog.cluster import ANSWER_SECONDS_MAX, Cluster
+from pylog.cluster import ANSWER_SECONDS_MAX, Cluster, refuse_text
 from pylog.errors import CorruptBatch, GroupNotEmpty, PylogError, UnknownMemberId, UnknownTopicOrPartition
 from pylog.isolation import Isolation
 from pylog.message import (
@@ -82,6 +82,8 @@ class GroupAdmin:
 
     def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
         """All groups, or those in one of these states or of one of these types, by name (Kafka: listGroups)."""
+        refuse_text("states", states)
+        refuse_text("types", types)
         answer: ListedGroups = self._cluster.ask(ListGroups(list(states), list(types)))
         return sorted(answer.groups)
 
@@ -207,6 +209,7 @@ class GroupAdmin:
         """Forget groups that have no members, with all they have committed. Raises GroupNotEmpty, GroupIdNotFound,
         after all were tried.
         """
+        refuse_text("group_ids", group_ids)
         answer: GroupsDeleted = self._cluster.ask(DeleteGroups(list(group_ids)))
         _raise_first(answer.errors)
 

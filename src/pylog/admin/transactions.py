@@ -7,7 +7,7 @@ readers of committed records wait for it. (Kafka: kafka-transactions.sh, KIP-664
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pylog.cluster import Cluster
+from pylog.cluster import Cluster, refuse_text
 from pylog.errors import PylogError
 from pylog.message import (
     ActiveProducer,
@@ -51,6 +51,7 @@ class TransactionAdmin:
         """The transactional ids that are known, by name: all, or those in one of these states, of one of these producer
         ids, or open longer than `duration_ms`.
         """
+        refuse_text("states", states)
         message = ListTransactions(list(states), list(producer_ids), duration_ms)
         answer: ListedTransactions = self._cluster.ask(message)
         return sorted(answer.transactions)
