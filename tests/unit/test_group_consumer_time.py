@@ -7,6 +7,7 @@ from pylog.errors import (
     CoordinatorNotAvailable,
     NotEnoughReplicas,
     UnknownMemberId,
+    UnreleasedInstanceId,
 )
 from pylog.group.consumer_records import (
     PARTITION_METADATA,
@@ -206,6 +207,26 @@ def test_members_of_a_lost_process_are_out_at_once(host: ConsumerHost) -> None:
     assert set(host.group().subscriptions) == {"b", "c"}
     settle([other])
     assert len(other.owned) > 2
+
+
+def test_a_static_member_of_a_lost_process_may_come_back_at_once(host: ConsumerHost) -> None:
+    """Nobody is there who could still have its instance id: it is as if it had left to come back."""
+    static, living = member(host, "a", process="/dead", instance_id="i"), member(host, "b", instance_id="j")
+    settle([static, living])
+    had = set(static.owned)
+    host.restart(lost=("/dead",))
+    back = member(host, "n", instance_id="i").beat()
+    assert back.owned == had
+    assert isinstance(member(host, "m", instance_id="j").beat().error, UnreleasedInstanceId)
+
+
+def test_a_static_member_of_a_lost_process_is_out_after_a_session_if_it_does_not_come_back(host: ConsumerHost) -> None:
+    settle([member(host, "a", process="/dead", instance_id="i")])
+    host.restart(lost=("/dead",))
+    host.restart(lost=("/dead",))
+    assert set(host.group().subscriptions) == {"a"}
+    host.advance(SESSION_MS)
+    assert host.group().is_empty
 
 
 def test_a_successor_fences_who_does_not_let_go(host: ConsumerHost) -> None:

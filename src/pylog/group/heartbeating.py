@@ -301,16 +301,32 @@ def fence(group: ConsumerGroup, member_ids: list[str], out: Outbox) -> None:
 
 
 def load(group: ConsumerGroup, out: Outbox, is_lost: Callable[[str], bool]) -> None:
-    """Begin where the log ends. Dynamic members whose process is lost are out at once: they will not be back."""
+    """Begin where the log ends. Dynamic members whose process is lost are out at once: they will not be back.
+
+    Static ones may be. As if they had left to come back they keep what they have for a session, and let go of their
+    instance ids: nobody is there who could still use them.
+    """
     lost = []
+    step = Step(group, out.now)
     for member_id, subscription in group.subscriptions.items():
         _expect(group, member_id, out)
         current = group.currents.get(member_id, NEW_MEMBER)
         _expect_revocation(group, member_id, current, subscription.rebalance_timeout_ms, out)
-        if subscription.instance_id is None and is_lost(subscription.client_host):
+        if not is_lost(subscription.client_host):
+            continue
+        if subscription.instance_id is None:
             lost.append(member_id)
+        elif current.epoch != LEAVE_STATIC_EPOCH:
+            step.give(member_id, _away(current))
+    if step.records:
+        out.write(step.records)
     if lost:
         fence(group, lost, out)
+
+
+def _away(current: Current) -> Current:
+    """What a static member has that may be back."""
+    return current._replace(epoch=LEAVE_STATIC_EPOCH, revoking={})
 
 
 def _leave(group: ConsumerGroup, message: ConsumerGroupHeartbeat, ticket: int, out: Outbox) -> None:
@@ -319,7 +335,7 @@ def _leave(group: ConsumerGroup, message: ConsumerGroupHeartbeat, ticket: int, o
     current = group.current(member_id, message.instance_id)
     step = Step(group, out.now)
     if message.member_epoch == LEAVE_STATIC_EPOCH:
-        step.give(member_id, current._replace(epoch=LEAVE_STATIC_EPOCH, revoking={}))
+        step.give(member_id, _away(current))
     else:
         step.remove(member_id)
         step.refresh(changed=True)
