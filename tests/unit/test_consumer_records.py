@@ -69,6 +69,26 @@ def test_deserializers_make_keys_and_values(log: pylog.Log) -> None:
         assert [record.offset for record in consumer.poll(0, max_records=3)] == [0, 1, 2] and consumer.position(T0) == 3
 
 
+def test_what_a_poll_had_read_before_ctrl_c_is_read_again(log: pylog.Log) -> None:
+    append(log, b"0", b"1")
+    append(log, b"2", b"3", partition=1)
+    interrupts = [b"1", b"3"]
+
+    def interrupted(data: bytes) -> int:
+        if data in interrupts:
+            interrupts.remove(data)
+            raise KeyboardInterrupt
+        return int(data)
+
+    with log.consumer("t", group_id="g", auto_offset_reset="earliest", value_deserializer=interrupted) as consumer:
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll(1000)
+            consumer.commit()
+            assert {at.offset for at in log.admin.committed("g").values()} == {0}
+        assert sorted(record.value for record in read(consumer)) == [0, 1, 2, 3]
+
+
 def test_a_record_that_cannot_be_deserialized_is_raised_until_it_is_skipped(log: pylog.Log) -> None:
     """Everything before it and beside it is given; nothing is skipped silently, and nothing is stuck."""
     append(log, b"0", b"1", b"two", b"3", b"four")

@@ -109,6 +109,7 @@ class FetchedRecords:
 
     def _take_deserialized(self, count: int, deserialize: Deserialize) -> list[DeserializedRecord]:
         taken: list[DeserializedRecord] = []
+        begin = self._given
         try:
             for record in self._records[self._given : self._given + count]:
                 taken.append(deserialize(record))
@@ -117,6 +118,10 @@ class FetchedRecords:
             # What stands before it goes out first.
             if not taken:
                 raise
+        except BaseException:
+            # Ctrl-C: nobody gets what stands before it.
+            self._given = begin
+            raise
         finally:
             whole = self._given == len(self._records)
             self.next_offset = self._after if whole else self._records[self._given].offset

@@ -191,8 +191,16 @@ class Subscription:
                     self.ready[key] = state
                 state.error = None
                 raise
+            except BaseException:
+                self._take_back(records)
+                raise
             if len(records) >= count:
                 break
             state.fetched = None
             del self.ready[key]
         return records
+
+    def _take_back(self, records: list[Any]) -> None:
+        """Nobody gets these, as with Ctrl-C in a deserializer: they are read again."""
+        for record in reversed(records):
+            self.move(TopicPartition(record.topic, record.partition), record.offset)
