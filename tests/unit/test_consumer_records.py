@@ -69,6 +69,18 @@ def test_deserializers_make_keys_and_values(log: pylog.Log) -> None:
         assert [record.offset for record in consumer.poll(0, max_records=3)] == [0, 1, 2] and consumer.position(T0) == 3
 
 
+def test_a_deserializer_must_not_poll(log: pylog.Log) -> None:
+    append(log, b"0")
+
+    def polling(data: bytes) -> object:
+        return consumer.poll(0)
+
+    with log.consumer("t", auto_offset_reset="earliest", value_deserializer=polling) as consumer:
+        for _ in range(2):
+            with pytest.raises(errors.DeserializationError, match="a deserializer must not poll its consumer"):
+                consumer.poll(1000)
+
+
 def test_what_a_poll_had_read_before_ctrl_c_is_read_again(log: pylog.Log) -> None:
     append(log, b"0", b"1")
     append(log, b"2", b"3", partition=1)

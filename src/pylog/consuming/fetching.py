@@ -17,6 +17,7 @@ from pylog.config import ConsumerConfig
 from pylog.consuming.calls import Call, Calls
 from pylog.consuming.subscription import PartitionState, Subscription
 from pylog.errors import (
+    ConcurrentUse,
     CorruptBatch,
     DeserializationError,
     FencedLeaderEpoch,
@@ -249,9 +250,15 @@ def deserializing(config: ConsumerConfig) -> Deserialize | None:
     of_key, of_value = config.key_deserializer, config.value_deserializer
     if of_key is None and of_value is None:
         return None
+    is_calling = False
 
     def deserialize(record: ConsumerRecord) -> DeserializedRecord:
+        nonlocal is_calling
+        if is_calling:
+            # It would be asked for the same record again, and again in there.
+            raise ConcurrentUse("a deserializer must not poll its consumer")
         part, key, value = "key", record.key, record.value
+        is_calling = True
         try:
             if of_key is not None and key is not None:
                 key = of_key(key)
@@ -260,6 +267,8 @@ def deserializing(config: ConsumerConfig) -> Deserialize | None:
                 value = of_value(value)
         except Exception as error:
             raise DeserializationError(f"the {part} cannot be deserialized: {error!r}", record) from error
+        finally:
+            is_calling = False
         return DeserializedRecord(
             record.topic, record.partition, record.offset, record.timestamp, record.timestamp_type, key, value,
             record.headers, record.leader_epoch,
