@@ -31,7 +31,13 @@ from pylog.errors import (
     RebalanceInProgress,
     Wakeup,
 )
-from pylog.record import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, TopicPartition
+from pylog.record import (
+    ConsumerGroupMetadata,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    TopicPartition,
+    checked_position,
+)
 from pylog.transport import Transport
 
 logger = logging.getLogger("pylog")
@@ -125,7 +131,7 @@ class Consumer(Positions):
         self._check_open()
         commits = self._commits
         if offsets is not None:
-            return {TopicPartition(*key): _checked_offset(key, at) for key, at in offsets.items()}
+            return {(key := TopicPartition(*one)): checked_position(key, at) for one, at in offsets.items()}
         positions = commits.positions()
         for key, offset in self._first_unseen().items():
             if key in positions:
@@ -269,12 +275,3 @@ class Consumer(Positions):
     @alone
     def _end_after_error(self) -> None:
         self._end("it was closed after an error", CLOSE_MS, commit=False)
-
-
-def _checked_offset(key: TopicPartition, at: int | OffsetAndMetadata) -> OffsetAndMetadata:
-    given = at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)
-    if type(given.offset) is not int:
-        raise TypeError(f"the offset for {key} is {type(given.offset).__name__}, not int or OffsetAndMetadata")
-    if given.offset < 0:
-        raise ValueError(f"the offset {given.offset} for {key} is negative")
-    return given

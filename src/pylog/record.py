@@ -14,6 +14,7 @@ __all__ = [
     "Record",
     "RecordMetadata",
     "TopicPartition",
+    "checked_position",
 ]
 
 
@@ -39,6 +40,22 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     metadata: str = ""
     leader_epoch: int = -1
+
+
+def checked_position(key: TopicPartition, given: int | OffsetAndMetadata) -> OffsetAndMetadata:
+    """A position that somebody gave for a partition. Raises TypeError, ValueError."""
+    at = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+    for what, value, kind in (
+        ("offset", at.offset, int), ("metadata", at.metadata, str), ("leader epoch", at.leader_epoch, int)
+    ):  # fmt: skip
+        if type(value) is not kind:
+            raise TypeError(
+                f"{key.topic}-{key.partition}: the {what} is {type(value).__name__}, not {kind.__name__}"
+                + (" or OffsetAndMetadata" if what == "offset" else "")
+            )
+    if at.offset < 0:
+        raise ValueError(f"{key.topic}-{key.partition}: offset {at.offset} is negative")
+    return at
 
 
 class ConsumerGroupMetadata(NamedTuple):

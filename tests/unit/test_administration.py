@@ -3,11 +3,12 @@
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import pylog
-from pylog import Record, TopicPartition, errors
+from pylog import OffsetAndMetadata, Record, TopicPartition, errors
 from pylog.housekeeping import CleaningState
 from pylog.message import AlterConfigs, ConfigChange, Fetch, FetchPart, Session, TopicChange
 from pylog.partitioner import partition_for_key
@@ -98,6 +99,52 @@ def test_one_name_is_no_list_of_names() -> None:
             with pytest.raises(TypeError, match="list of names, not a str"):
                 call()
         assert [group.group_id for group in log.admin.list_groups()] == ["a", "b"]
+
+
+# --- offsets of groups ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind", "reason"),
+    [
+        (-1, ValueError, "t-0: offset -1 is negative"),
+        (True, TypeError, "t-0: the offset is bool, not int"),
+        ("3", TypeError, "t-0: the offset is str, not int"),
+        (OffsetAndMetadata(3, None), TypeError, "t-0: the metadata is NoneType, not str"),  # type: ignore[arg-type]
+        (OffsetAndMetadata(3, "", None), TypeError, "t-0: the leader epoch is NoneType, not int"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_position_that_is_none_changes_nothing(bad: Any, kind: type[Exception], reason: str) -> None:
+    key = TopicPartition("t", 0)
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")
+        log.admin.alter_offsets("g", {key: 5})
+        with log.consumer(group_id="g") as consumer, log.producer(transactional_id="x") as producer:
+            producer.begin()
+            for call in (
+                lambda: log.admin.alter_offsets("g", {key: bad}),
+                lambda: consumer.commit({key: bad}),
+                lambda: producer.send_offsets({key: bad}, "g"),
+            ):
+                with pytest.raises(kind, match=reason):
+                    call()
+            producer.send_offsets({("t", 0): 6}, "h")  # type: ignore[dict-item]
+            producer.commit()
+        assert log.admin.committed("g")[key].offset == 5
+        assert log.admin.committed("h")[key].offset == 6
+
+
+def test_a_group_is_sent_to_a_place_that_there_is() -> None:
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")
+        log.admin.alter_offsets("g", {TopicPartition("t", 0): 0})
+        bad: list[dict[str, Any]] = [{}, {"to": "first"}, {"to": "latest", "offset": 1}, {"time_ms": -1}]
+        for way in bad:
+            with pytest.raises(ValueError):
+                log.admin.reset_offsets("g", **way)
+        for name in ("offset", "time_ms", "shift"):
+            with pytest.raises(TypeError, match=f"{name} is str, not int"):
+                log.admin.reset_offsets("g", **{name: "3"})  # type: ignore[arg-type]
 
 
 # --- partitions -------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from pylog.message import (
     OffsetsCommitted,
     OffsetsFetched,
 )
-from pylog.record import OffsetAndMetadata, TopicPartition
+from pylog.record import OffsetAndMetadata, TopicPartition, checked_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +150,13 @@ class GroupAdmin:
     def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
         """Commit for a group that has no members.
 
-        Raises GroupNotEmpty, UnknownTopicOrPartition (Kafka: alterConsumerGroupOffsets).
+        Raises GroupNotEmpty, UnknownTopicOrPartition, TypeError, ValueError (Kafka: alterConsumerGroupOffsets).
         """
         parts = []
-        for key, given in offsets.items():
-            wanted = OffsetAndMetadata(given) if isinstance(given, int) else given
-            self._cluster.leader(TopicPartition(*key))
+        for one, given in offsets.items():
+            key = TopicPartition(*one)
+            wanted = checked_position(key, given)
+            self._cluster.leader(key)
             parts.append(OffsetCommitPart(*key, wanted.offset, wanted.leader_epoch, wanted.metadata))
         answer: OffsetsCommitted = self._cluster.ask(OffsetCommit(group_id, parts))
         _raise_first([_in_use(group_id, error) for error in (answer.error, *answer.errors.values())])
@@ -169,11 +170,9 @@ class GroupAdmin:
         so many records further on (or back). In `partitions`, or in all that it has committed.
 
         Where that is outside of the log, at the nearest end. With `dry_run` nothing is changed. Raises GroupNotEmpty,
-        UnknownTopicOrPartition, ValueError (none or several of them were given).
+        UnknownTopicOrPartition, TypeError, ValueError (none or several of them were given).
         """
-        ways = [to, offset, time_ms, shift]
-        if sum(way is not None for way in ways) != 1:
-            raise ValueError('give one of to="earliest", to="latest", offset=, time_ms= and shift=')
+        _check_ways(to, offset=offset, time_ms=time_ms, shift=shift)
         committed = self.committed(group_id)
         keys = list(committed) if partitions is None else [TopicPartition(*key) for key in partitions]
         earliest, latest = self._offsets(keys, EARLIEST), self._offsets(keys, LATEST)
@@ -235,6 +234,18 @@ class GroupAdmin:
                         raise part.error
                 found[key] = 0 if gone else part.offset
         return {key: found[key] for key in keys}
+
+
+def _check_ways(to: str | None, **ways: int | None) -> None:
+    """Raises TypeError, ValueError where this is not one way to send a group elsewhere."""
+    given = {name: value for name, value in ways.items() if value is not None}
+    if len(given) + (to is not None) != 1 or to not in (None, "earliest", "latest"):
+        raise ValueError('give one of to="earliest", to="latest", offset=, time_ms= and shift=')
+    for name, value in given.items():
+        if type(value) is not int:
+            raise TypeError(f"{name} is {type(value).__name__}, not int")
+        if name == "time_ms" and value < 0:
+            raise ValueError(f"{value} is no time in ms")
 
 
 def _in_use(group_id: str, error: PylogError | None) -> PylogError | None:
