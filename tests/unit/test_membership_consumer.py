@@ -221,6 +221,17 @@ def test_an_answer_that_is_lost_is_asked_for_by_saying_all() -> None:
     assert play.machine.generation == 1, "and when it comes after all, it is too late"
 
 
+def test_a_target_may_be_lost_with_any_answer() -> None:
+    """The coordinator has said it, and would not say it again to a member that does not say what it has."""
+    play = Play().stable(0)
+    message = play.take()
+    assert message.topic_partitions is None
+    assert play.machine.answered(message, NetworkError("no answer has come"), play.now) == []
+    play.now += play.config.retry_backoff_ms
+    assert play.poll() == []
+    assert play.take().topic_partitions == [(T, [0])]
+
+
 def test_nobody_that_does_not_poll_stays() -> None:
     for instance_id, epoch in ((None, -1), ("one", -2)):
         play = Play(max_poll_interval_ms=10_000, group_instance_id=instance_id).stable(0)

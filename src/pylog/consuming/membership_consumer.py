@@ -199,7 +199,9 @@ class ConsumerMembership:
         self._beating = None
         error = answer if isinstance(answer, PylogError) else answer.error
         if error is not None:
-            self._has_news = self._has_news or was_full
+            # What was said may not have been heard, and the answer that is lost may have had a target (Kafka:
+            # HeartbeatState.reset).
+            self._has_news = True
             self._heard(error, now_ms)
             return []
         is_news = was_full or answer.member_epoch != self.generation or answer.assignment is not None
