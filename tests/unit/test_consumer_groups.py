@@ -341,6 +341,21 @@ def test_a_member_that_was_thrown_out_loses_its_partitions_and_comes_back(log: p
 
 
 @BOTH
+def test_what_a_member_that_was_thrown_out_commits_in_a_transaction_is_refused(log: pylog.Log, protocol: str) -> None:
+    """Also where it has heard of that since it has polled: it must not pass for nobody in particular."""
+    with member(log, group_protocol=protocol) as consumer, log.producer(transactional_id="job") as producer:
+        until(lambda: shared_by(consumer), consumer)
+        remove(log, consumer)
+        with pytest.raises(errors.CommitFailed):
+            consumer.commit()
+        producer.begin()
+        with pytest.raises(errors.TransactionAbortable):
+            producer.send_offsets({KEYS[0]: RECORDS}, consumer.group_metadata())
+        producer.abort()
+        assert consumer.committed(KEYS[:1]) == {KEYS[0]: None}
+
+
+@BOTH
 def test_what_is_lost_is_revoked_for_a_listener_that_knows_no_loss(log: pylog.Log, protocol: str) -> None:
     class Short:
         def __init__(self) -> None:

@@ -73,6 +73,7 @@ class GroupMember:
             if config.group_protocol == "classic"
             else ConsumerMembership(config, now_ms, lambda: {topic.id: topic.name for topic in cluster.known()})
         )
+        self._identity = self._machine.identity
         self._lock = threading.Lock()
         self._todo: deque[Effect] = deque()
         self._revocation: _Revocation | None = None
@@ -84,9 +85,14 @@ class GroupMember:
 
     @property
     def identity(self) -> ConsumerGroupMetadata:
-        """As whom the consumer is known to its group now."""
-        with self._lock:
-            return self._machine.identity
+        """As whom the consumer was last known to its group.
+
+        One that was thrown out keeps it until it has joined again, so that what it commits in a transaction is refused,
+        and not taken for a commit of nobody in particular (Kafka: ConsumerCoordinator.groupMetadata).
+        """
+        if not self._subscription.is_shared:
+            return ConsumerGroupMetadata(self._identity.group_id)
+        return self._identity
 
     def _committer(self) -> ConsumerGroupMetadata:
         if not self._subscription.is_shared:
@@ -236,6 +242,12 @@ class GroupMember:
     def _answered(self, message: Any, call: Call, answer: Any) -> None:
         with self._lock:
             self._todo.extend(self._machine.answered(message, answer, self._clock.tick_ms()))
+            self._note_identity()
+
+    def _note_identity(self) -> None:
+        identity = self._machine.identity
+        if identity.generation_id != NO_GENERATION:
+            self._identity = identity
 
     def _send_aside(self, message: Any) -> Future[Any]:
         """Send what `poll` need not wait for; the answer is heard in the thread that brings it."""
@@ -251,6 +263,7 @@ class GroupMember:
         error = future.exception(0)
         with self._lock:
             self._machine.answered(message, error or future.result(0), self._clock.tick_ms())
+            self._note_identity()
         self._calls.ring()
         self._worker.wake()
 
