@@ -19,7 +19,7 @@ from pylog.message import (
     SyncedGroup,
     SyncGroup,
 )
-from tests.unit.test_cli import Run, failed, run
+from tests.unit.test_cli import Run, failed, misused, run
 
 __all__ = ["run"]
 
@@ -63,6 +63,21 @@ def test_groups_are_listed_and_described(billing: Run) -> None:
     facts = json.loads(billing("group", "describe", "billing", "--json").out)
     assert [one["committed"] for one in facts["partitions"]] == [3, 2] and facts["members"] == []
     assert facts["lag"] == sum(one["end_offset"] - one["committed"] for one in facts["partitions"])
+
+
+def test_a_name_does_not_move_the_cursor_or_make_a_line(clicks: Run, tmp_path: Path) -> None:
+    """A group may have any text for a name, and a table is read by people on a terminal."""
+    with pylog.open(tmp_path / "data") as log:
+        log.admin.alter_offsets("a\x1b[31m\nb\u202ec", {TopicPartition("clicks", 0): 3})
+    assert clicks("group", "list").lines[1:] == [r"a\x1b[31m\nb\u202ec  Empty  Classic  -"]
+    assert json.loads(clicks("group", "list", "--json").out)["group_id"] == "a\x1b[31m\nb\u202ec"
+
+
+def test_no_group_in_a_state_is_not_no_group_at_all(billing: Run) -> None:
+    assert billing("group", "list", "--state", "stable").err == "pylog: there are no such groups\n"
+    assert billing("txn", "list", "--state", "Ongoing").err == "pylog: there are no such transactions\n"
+    misused(billing("group", "list", "--state", "stabel"), "invalid choice: 'stabel'")
+    misused(billing("txn", "list", "--state", "Open"), "invalid choice: 'Open'")
 
 
 def test_members_are_shown_while_their_owner_lives(clicks: Run, tmp_path: Path) -> None:

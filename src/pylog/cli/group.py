@@ -22,6 +22,7 @@ LAG_COLUMNS = (
     Column("topic"), Column("partition", True), Column("committed", True), Column("end", True), Column("lag", True),
     Column("member"),
 )  # fmt: skip
+STATES = ("empty", "preparingrebalance", "completingrebalance", "assigning", "reconciling", "stable", "dead")
 CHANGE_COLUMNS = (Column("topic"), Column("partition", True), Column("before", True), Column("after", True))
 
 
@@ -45,7 +46,10 @@ def _add_list(verbs: "argparse._SubParsersAction[Parser]") -> None:
         description="All groups: name, state, type.",
         epilog=examples(("pylog group list", "pylog group list --state empty --json")),
     )
-    parser.add_argument("--state", action="append", default=[], help="only groups in this state; may be repeated")
+    parser.add_argument(
+        "--state", action="append", default=[], type=str.lower, choices=STATES, metavar="STATE",
+        help="only groups in this state; may be repeated",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON object a line and group")
     add_log(parser)
     parser.set_defaults(run=list_groups, parser=parser)
@@ -131,6 +135,8 @@ def list_groups(args: argparse.Namespace) -> int:
     elif groups:
         rows = [(one.group_id, one.state, one.type, one.protocol_type or "-") for one in groups]
         print_table((Column("group"), Column("state"), Column("type"), Column("protocol")), rows)
+    elif args.state:
+        say("there are no such groups")
     else:
         say("there are no groups: `log.consumer(..., group_id=NAME)` makes one")
     return 0

@@ -176,6 +176,7 @@ class Column:
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, indent: int = 0) -> None:
     """Rows under names, aligned with spaces; on a terminal the names are bold. Nothing is ever cut to a width."""
     names = [column.name for column in columns]
+    rows = [[_printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [names, *rows]) for i in range(len(columns))]
     console = Console(soft_wrap=True) if is_terminal(sys.stdout) else None
     for row in [names, *rows]:
@@ -188,6 +189,11 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, ind
             console.print(Text(line, style="bold"))
         else:
             print_line(line)
+
+
+def _printable(text: str) -> str:
+    """Text of others as it may stand on a terminal: what would move the cursor or begin a line is escaped."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 class _RateColumn(ProgressColumn):

@@ -15,6 +15,8 @@ from pylog.record import TopicPartition
 
 __all__ = ["add"]
 
+STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
+
 
 def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     """Add `txn` and its subcommands."""
@@ -24,7 +26,10 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     add_log(group)
     verbs = group.add_subparsers(title="commands", dest="verb", metavar="COMMAND", required=True)
     parser = _verb(verbs, "list", "all transactional ids and their states", list_transactions)
-    parser.add_argument("--state", action="append", default=[], help="only in this state (Ongoing...); may be repeated")
+    parser.add_argument(
+        "--state", action="append", default=[], choices=STATES, metavar="STATE",
+        help="only in this state (Ongoing...); may be repeated",
+    )  # fmt: skip
     parser = _verb(verbs, "describe", "the transaction of a transactional id", describe)
     parser.add_argument("name", metavar="ID", help="the transactional id")
     parser = _verb(verbs, "producers", "the producers that are known in a topic", producers)
@@ -67,6 +72,8 @@ def list_transactions(args: argparse.Namespace) -> int:
     elif found:
         rows = [(one.transactional_id, str(one.producer_id), one.state) for one in found]
         print_table((Column("transactional id"), Column("producer id", True), Column("state")), rows)
+    elif args.state:
+        say("there are no such transactions")
     else:
         say("there are no transactions: `log.producer(transactional_id=NAME)` begins them")
     return 0
