@@ -332,16 +332,13 @@ class Log:
         for client in list(self._clients):
             if isinstance(client, Producer):
                 client.hurry()
-        try:
-            for client in list(self._clients):
-                if isinstance(client, Consumer):
-                    client.log_closes()
-                else:
-                    client.close()
-        finally:
+        with ExitStack() as closing:
+            # Last in, first out: each is closed, whatever another one raises.
+            closing.callback(self._node.close)
             if isinstance(self._node, Reader):
-                self._transport.detach(self.node_id)
-            self._node.close()
+                closing.callback(self._transport.detach, self.node_id)
+            for client in list(self._clients):
+                closing.callback(client.log_closes if isinstance(client, Consumer) else client.close)
 
     def _abandon(self) -> None:
         self._closed = True

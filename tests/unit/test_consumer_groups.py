@@ -669,3 +669,20 @@ def test_a_crowd_reads_everything(log: pylog.Log, seed: int, config: dict[str, A
         crowd.step()
         crowd.check()
     crowd.finish()
+
+
+def test_a_log_closes_all_clients_whatever_one_of_them_raises() -> None:
+    class Raising:
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            raise ZeroDivisionError
+
+    log = pylog.open(":memory:")
+    log.create_topic("t", 3)
+    raising = [log.consumer(group_id=f"g{number}") for number in range(4)]
+    for consumer in raising:
+        consumer.subscribe(["t"], listener=Raising())
+        until(lambda consumer=consumer: len(consumer.assignment()) == 3, consumer)
+    futures = [log.producer(linger_ms=60_000).send("t", b"x", partition=0) for _ in range(8)]
+    with pytest.raises(ZeroDivisionError):
+        log.close()
+    assert sorted(future.result(0).offset for future in futures) == list(range(8))
