@@ -81,7 +81,8 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() 
     assert desk.join(50, 4, P0) is not None
     desk.marked()
     assert desk.join(50, 4, P0) is ProducerFenced
-    assert isinstance(desk.end(50, 4, committed=True).error, InvalidTxnState)
+    error = desk.end(50, 4, committed=True).error
+    assert isinstance(error, InvalidTxnState) and "longer than transaction.timeout.ms=" in str(error)
     assert desk.end(50, 4, committed=False).producer_epoch == 5
 
 

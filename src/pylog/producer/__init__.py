@@ -68,6 +68,9 @@ class Producer(Shipping):
                 self._converse(self._transacting, self._deadline(None), "be initialised")
             except TimeoutError as error:
                 raise RequestTimedOut(f"{error} (max_block_ms)") from error
+            except PylogError as error:
+                # There is no producer yet that could be closed.
+                raise self._transacting.error or error from None
 
     # --- sending ---------------------------------------------------------------------------------------------------
 
@@ -198,8 +201,8 @@ class Producer(Shipping):
         """Send what waits, and end the transaction well: all of it is to be read then, and the offsets sent count.
 
         Raises TransactionAbortable (something of it was not delivered: `abort` it), ProducerFenced (another producer
-        took up the id, or the transaction was too slow), InvalidTxnState, TimeoutError after `timeout` seconds (None:
-        `max_block_ms`): how it ends is open then, and `commit` again tells.
+        took up the id), InvalidTxnState (there is none, or it was too slow and was aborted: make a new producer),
+        TimeoutError after `timeout` seconds (None: `max_block_ms`): how it ends is open then, and `commit` again tells.
         """
         self._end(timeout, is_commit=True)
 

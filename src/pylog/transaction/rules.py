@@ -167,4 +167,9 @@ def _fenced(name: str | None, epoch: int, known: Transaction) -> ProtocolError:
 
 def _ends_otherwise(message: EndTxn, known: Transaction) -> ProtocolError:
     asked = "committed" if message.committed else "aborted"
+    if message.committed and known.state in (State.PREPARE_ABORT, State.COMPLETE_ABORT):
+        return InvalidTxnState(
+            f"{message.transactional_id}: the transaction cannot be committed: it was aborted, as it took longer than "
+            f"transaction.timeout.ms={known.timeout_ms}, or as somebody has asked for that"
+        )
     return InvalidTxnState(f"{message.transactional_id}: a transaction in {known.state.title} cannot be {asked}")
