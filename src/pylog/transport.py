@@ -46,5 +46,5 @@ class MemoryTransport:
     def send(self, node: int, message: Message, session: Session) -> Future[Any]:
         handle = self._handles.get(node)
         if handle is None:
-            return failed(NetworkError(f"node {node} is not attached to this transport"))
+            return failed(NetworkError(f"node {node} is not attached to this transport: its log is closed"))
         return handle(message, session)

@@ -61,7 +61,8 @@ def test_an_empty_classic_group_becomes_one_of_the_consumer_protocol(host: Consu
 
 def test_a_classic_group_with_members_stays_one(host: ConsumerHost) -> None:
     host.send(JoinGroup("g", protocols=[("range", b"")]))
-    assert isinstance(member(host).beat().error, GroupIdNotFound)
+    error = member(host).beat().error
+    assert isinstance(error, GroupIdNotFound) and "has members of the classic protocol" in str(error)
     assert isinstance(heartbeat(host).error, GroupIdNotFound)
 
 

@@ -277,7 +277,11 @@ class GroupCoordinator:
         found = self._groups.get(message.group_id)
         if isinstance(found, ConsumerGroup):
             heartbeating.heartbeat(found, message, session, ticket, out, self._new_member_id)
-        elif message.member_epoch != JOIN_EPOCH or (isinstance(found, ClassicGroup) and found.has_anybody):
+        elif isinstance(found, ClassicGroup) and found.has_anybody:
+            raise GroupIdNotFound(
+                f"group {message.group_id!r} has members of the classic protocol: join with group_protocol classic"
+            )
+        elif message.member_epoch != JOIN_EPOCH:
             raise GroupIdNotFound(f"there is no group {message.group_id!r} of the consumer protocol: join it")
         else:
             group = self._consumer(message.group_id)
