@@ -1,9 +1,15 @@
 """Time, as everything else gets it: two ints in milliseconds.
 
 `wall_ms` is what is written down (record times, retention); it can jump. `tick_ms` is for deadlines and only rises.
+
+Where the clock is a `SteppedClock`, waiting is its business, too: then no thread is started, and whoever has to wait
+lets everything else go on meanwhile, in its own thread. So a simulation runs clients and nodes as they are.
 """
 
+import threading
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -25,3 +31,52 @@ class SystemClock:
 
     def tick_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+
+class SteppedClock(ABC):
+    """The clock of a world in one thread, in which time passes only where somebody waits.
+
+    What the clients' own calls wait for is waited for here. A future that is waited for blocks its thread, unless it is
+    one of a transport that does as this clock does: `flush`, then look at the futures.
+    """
+
+    @abstractmethod
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970 UTC."""
+
+    @abstractmethod
+    def tick_ms(self) -> int:
+        """Milliseconds since some moment in the past; never goes back."""
+
+    @abstractmethod
+    def call_at(self, tick_ms: int, call: Callable[[], object]) -> None:
+        """Call it when that moment has come, while somebody waits: what a thread would do that sleeps until then."""
+
+    @abstractmethod
+    def wait(self, is_over: Callable[[], bool], timeout_ms: float | None) -> bool:
+        """Let the world go on until `is_over()`, or for so long; gives `is_over()`. What happens meanwhile may wait
+        in its turn.
+        """
+
+
+def condition(clock: Clock | SteppedClock, lock: threading.Lock) -> threading.Condition:
+    """A condition on which one waits as `clock` has it."""
+    return _SteppedCondition(clock, lock) if isinstance(clock, SteppedClock) else threading.Condition(lock)
+
+
+class _SteppedCondition(threading.Condition):
+    def __init__(self, clock: SteppedClock, lock: threading.Lock) -> None:
+        super().__init__(lock)
+        self._clock = clock
+        self._told = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        told = self._told
+        self.release()
+        try:
+            return self._clock.wait(lambda: self._told != told, None if timeout is None else timeout * 1000)
+        finally:
+            self.acquire()
+
+    def notify(self, n: int = 1) -> None:
+        self._told += 1

@@ -13,7 +13,7 @@ from contextlib import suppress
 from weakref import WeakKeyDictionary
 
 from pylog.batch import TRANSACTIONAL_BIT, Batch
-from pylog.clock import Clock
+from pylog.clock import Clock, SteppedClock
 from pylog.commit import Commit, CommitThread, Gate
 from pylog.errors import (
     DurabilityUnknown,
@@ -60,6 +60,7 @@ class Producing:
         self._gates: WeakKeyDictionary[Partition, Gate] = WeakKeyDictionary()
         self._making_gate = threading.Lock()
         self._commits = CommitThread()
+        self._call = Gate.take_call if isinstance(clock, SteppedClock) else self._commits.call
         self._room = threading.Condition()
         self._room_until = TICK_MAX
         self._closed = False
@@ -217,7 +218,7 @@ class Producing:
         gate = self._gates.get(leader.partition)
         if gate is None:
             with self._making_gate:
-                gate = self._gates.setdefault(leader.partition, Gate(self._settle, self._answer, self._commits.call))
+                gate = self._gates.setdefault(leader.partition, Gate(self._settle, self._answer, self._call))
         return gate
 
     def _commit(self, gate: Gate, message: Produce) -> Commit:

@@ -1,12 +1,14 @@
 """A thread that does a node's work when it is due, and sleeps in between without costing anything.
 
 It holds nothing whose loss matters: it is a daemon, and a process that ends without `close` is an ordinary crash.
+Under a `SteppedClock` there is no thread: the clock calls.
 """
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
-from pylog.clock import Clock
+from pylog.clock import Clock, SteppedClock
 
 
 class Worker:
@@ -35,6 +37,10 @@ class Worker:
         """Something is due then. Cheap when the thread is awake by that time anyway."""
         if self._closed or (self._sleeps_until is not None and self._sleeps_until <= due):
             return
+        if isinstance(self._clock, SteppedClock):
+            self._sleeps_until = due
+            self._clock.call_at(due, partial(self._called, due))
+            return
         with self._changed:
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -48,6 +54,16 @@ class Worker:
             self._changed.notify()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+
+    def _called(self, due: int) -> None:
+        """What the thread would do on waking up at `due`, unless it was woken earlier, and sleeps again."""
+        if self._closed or self._sleeps_until != due:
+            return
+        self._sleeps_until = None
+        now_due = self._due()
+        if now_due is not None and now_due <= self._clock.tick_ms():
+            self._work()
+        self.wake()
 
     def _run(self) -> None:
         while True:

@@ -1,11 +1,14 @@
 """The machine's clock rises, and the simulated one does exactly what it is told."""
 
+import threading
 import time
 
 import pytest
 
-from pylog.clock import Clock, SystemClock
+import pylog
+from pylog.clock import Clock, SystemClock, condition
 from pylog.testing import SimClock
+from stepping import Steps
 
 CLOCKS: list[Clock] = [SystemClock(), SimClock()]
 
@@ -47,3 +50,46 @@ def test_sim_clock_does_not_go_back() -> None:
     with pytest.raises(ValueError, match="go back"):
         clock.advance(-1)
     assert clock.wall_ms() == 10
+
+
+# --- a clock that is waited for in one thread ------------------------------------------------------------------------
+
+
+def test_who_waits_on_a_condition_lets_the_world_go_on() -> None:
+    clock = Steps()
+    lock = threading.Lock()
+    told = condition(clock, lock)
+
+    def tell() -> None:
+        with lock:
+            told.notify_all()
+
+    clock.call_at(10, tell)
+    with lock:
+        assert told.wait(0.5)
+        assert clock.tick_ms() == 10
+        assert not told.wait(0.5)
+        assert clock.tick_ms() == 510
+
+
+def test_a_log_and_its_clients_need_no_thread() -> None:
+    clock = Steps()
+    threads = threading.active_count()
+    with pylog.open(":memory:", clock=clock, flush="sync") as log:
+        log.create_topic("t")
+        with log.producer(transactional_id="x", linger_ms=20) as producer:
+            producer.begin()
+            producer.send("t", b"1")
+            producer.commit()
+        assert clock.tick_ms() <= 20
+        other = log.producer(acks=0)
+        future = other.send("t", b"2")
+        other.flush(1)
+        assert future.done()
+        with log.consumer("t", group_id="g", auto_offset_reset="earliest") as consumer:
+            assert [record.value for record in consumer.poll(100)] == [b"1", b"2"]
+            before = clock.tick_ms()
+            assert consumer.poll(300) == []
+            assert clock.tick_ms() == before + 300
+            consumer.commit()
+    assert threading.active_count() == threads

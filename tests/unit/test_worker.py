@@ -4,6 +4,7 @@ import threading
 
 from pylog.clock import SystemClock
 from pylog.worker import Worker
+from stepping import Steps
 
 SECONDS = 20
 
@@ -49,3 +50,28 @@ def test_an_earlier_deadline_wakes_it_up() -> None:
 
 def test_closing_before_anything_was_due_is_fine() -> None:
     Worker("test", SystemClock(), lambda: None, lambda: None).close()
+
+
+def test_under_a_stepped_clock_the_clock_calls_and_there_is_no_thread() -> None:
+    clock = Steps()
+    due: list[int] = []
+    done: list[int] = []
+
+    def work() -> None:
+        done.append(clock.tick_ms())
+        due[:] = [clock.tick_ms() + 50] if len(done) < 3 else []
+
+    worker = Worker("test", clock, lambda: due[0] if due else None, work)
+    worker.wake()
+    due.append(100)
+    worker.wake()
+    due[0] = 20
+    worker.wake()
+    assert not clock.wait(lambda: False, 1000)
+    assert done == [20, 70, 120]
+    assert worker._thread is None
+    due.append(2000)
+    worker.wake()
+    worker.close()
+    clock.wait(lambda: False, 2000)
+    assert done == [20, 70, 120]

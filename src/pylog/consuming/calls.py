@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from pylog.clock import Clock
+from pylog.clock import Clock, SteppedClock
 from pylog.cluster import Cluster
 from pylog.errors import PylogError, RequestTimedOut
 from pylog.future import Future
@@ -83,8 +83,12 @@ class Calls:
 
     def wait(self, timeout_ms: float) -> None:
         """Sleep until an answer is there or somebody has rung since the last wait, or for `timeout_ms`."""
+        left_ms = max(timeout_ms, 0)
+        if isinstance(self._clock, SteppedClock):
+            self._clock.wait(lambda: not self._bell.empty(), left_ms)
+            left_ms = 0
         try:
-            self._bell.get(timeout=max(timeout_ms, 0) / 1000)
+            self._bell.get(timeout=left_ms / 1000)
             while True:
                 self._bell.get_nowait()
         except Empty:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from pylog.clock import Clock
+from pylog.clock import Clock, condition
 from pylog.config import ProducerConfig
 from pylog.dispatch import ProducerEpoch
 from pylog.errors import (
@@ -425,7 +425,7 @@ class Producer(Shipping):
         # The locks may have been held by threads that do not exist here.
         self._ending = threading.Lock()
         self._lock = threading.Lock()
-        self._freed = threading.Condition(self._lock)
+        self._freed = condition(self._clock, self._lock)
         self._refuse()
 
     def _refuse(self) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from pylog.accumulator import Accumulator
 from pylog.batch import Batch, encode, seal
-from pylog.clock import Clock
+from pylog.clock import Clock, condition
 from pylog.cluster import Cluster
 from pylog.compression import Codec
 from pylog.config import ProducerConfig
@@ -92,7 +92,7 @@ class Shipping(Sender):
             backoff_max_ms=config.retry_backoff_max_ms,
         )
         self._lock = threading.Lock()
-        self._freed = threading.Condition(self._lock)
+        self._freed = condition(clock, self._lock)
         self._ship_locks: dict[TopicPartition, threading.Lock] = {}
         self._shippers: dict[TopicPartition, int] = {}
         self._answering = threading.local()
