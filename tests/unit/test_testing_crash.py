@@ -1,6 +1,7 @@
 """What `CrashFiles` says that a crash leaves: by hand, for operations whose outcomes one can count."""
 
 import errno
+import random
 
 import pytest
 
@@ -128,6 +129,28 @@ def test_a_state_is_where_the_next_files_begin() -> None:
     again.open("d/f").write(3, b"d")
     assert b"abc" in contents(list(again.power_cuts()), "d/f")
     assert MemoryFiles(tree=state.tree).tree() == state.tree
+
+
+def test_one_power_cut_leaves_what_was_synced_and_any_part_of_the_rest() -> None:
+    files = CrashFiles()
+    durable_file(files, b"abc")
+    before = len(files.operations)
+    file = files.open("d/f")
+    file.write(3, b"d")
+    file.write(4, b"ef")
+    file.truncate(5)
+    file.write(5, b"gh")
+    files.note("end")
+    files.open("d/g", create=True)
+    trees = [files.power_cut(random.Random(seed)) for seed in range(300)]
+    found = {tree["d/f"] for tree in trees}
+    assert {b"abc", b"abcdegh", b"abcd\0", b"abc\0\0gh", b"abcdeg"} <= found
+    assert all(content is not None and content.startswith(b"abc") for content in found)
+    assert {tree.get("d/g") for tree in trees} == {None, b""}
+    assert files.power_cut(random.Random(0), before) == {"d": None, "d/f": b"abc"}
+    file.sync()
+    files.sync_dir("d")
+    assert files.power_cut(random.Random(0)) == {"d": None, "d/f": b"abcdegh", "d/g": b""}
 
 
 # --- FaultFiles -------------------------------------------------------------------------------------------------------

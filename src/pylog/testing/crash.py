@@ -19,6 +19,7 @@ What may be left after a prefix of the operations is told by `cuts`.
 """
 
 import posixpath
+import random
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ from pylog.testing.cuts import (
     Synced,
     Written,
     kills,
+    power_cut,
     power_cuts,
 )
 
@@ -139,6 +141,12 @@ class CrashFiles:
             self._initial, self._contents, list(self.operations), weak=weak, samples=samples, seed=seed
         )  # fmt: skip
 
+    def power_cut(self, chance: random.Random, upto: int | None = None) -> dict[str, bytes | None]:
+        """What one power cut leaves, after the first `upto` operations (None: all): `chance` says what the disk had of
+        what was not synced. A tree, as `MemoryFiles` and `CrashFiles` take it.
+        """
+        return power_cut(self._initial, self._contents, self.operations[:upto], chance)
+
     def kills(self) -> Iterator[CrashState]:
         """What killing the process could leave, after each operation and within a write: see `cuts.kills`."""
         return kills(self._initial, self._contents, list(self.operations))
@@ -199,7 +207,8 @@ class CrashFiles:
         self._files.rename(source, target)
         inode = self._inodes[source]
         self.operations.append(Named((self._entry(source, None), self._entry(target, inode))))
-        for path in [path for path in self._inodes if path == source or path.startswith(source + "/")]:
+        moved = [path for path in self._inodes if path.startswith(source + "/")] if inode.is_dir else []
+        for path in (source, *moved):
             self._inodes[target + path[len(source) :]] = self._inodes.pop(path)
 
     def remove(self, path: str) -> None:

@@ -149,14 +149,18 @@ def _subsets(durable: bytes, changes: Sequence[_Change]) -> list[bytes]:
 def _applied(content: bytes, changes: Iterable[_Change]) -> bytes:
     data = bytearray(content)
     for change in changes:
-        if isinstance(change, Written):
-            _put(data, change.position, b"".join(change.buffers))
-        elif isinstance(change, Cut):
-            del data[change.size :]
-            data += bytes(change.size - len(data))
-        else:
-            data += bytes(max(0, change.size - len(data)))
+        _apply(data, change)
     return bytes(data)
+
+
+def _apply(data: bytearray, change: _Change) -> None:
+    if isinstance(change, Written):
+        _put(data, change.position, b"".join(change.buffers))
+    elif isinstance(change, Cut):
+        del data[change.size :]
+        data += bytes(change.size - len(data))
+    else:
+        data += bytes(max(0, change.size - len(data)))
 
 
 def _put(data: bytearray, position: int, new: bytes) -> None:
@@ -399,3 +403,38 @@ def _parts(change: _Change) -> Iterator[_Change]:
     for at in sorted(ends):
         if 0 < at < len(new):
             yield Written(change.inode, change.position, (new[:at],))
+
+
+def power_cut(
+    entries: Iterable[Entry], contents: Mapping[int, bytes], operations: Iterable[Operation], chance: random.Random
+) -> dict[str, bytes | None]:
+    """One tree that a power cut could leave after all of `operations`, for long runs: it costs no more than they do.
+
+    Of each file there may be anything of what was not synced, the last write also in part; of the names, too.
+    """
+    names = _Directories(entries, weak=True)
+    durable = {inode: bytearray(content) for inode, content in contents.items()}
+    pending: dict[int, list[_Change]] = {}
+    for operation in operations:
+        if isinstance(operation, Named):
+            names.add(operation)
+        elif isinstance(operation, NamesSynced):
+            names.sync(operation.directory)
+        elif isinstance(operation, Synced):
+            for change in pending.pop(operation.inode, ()):
+                _apply(durable.setdefault(operation.inode, bytearray()), change)
+        elif not isinstance(operation, Noted):
+            pending.setdefault(operation.inode, []).append(operation)
+    tree: dict[str, bytes | None] = {}
+    for path, inode in _paths(chance.choice(names.possible)):
+        tree[path] = None if inode is None else _left(durable.get(inode, bytearray()), pending.get(inode, []), chance)
+    return tree
+
+
+def _left(durable: bytearray, changes: Sequence[_Change], chance: random.Random) -> bytes:
+    share = chance.choice((0.0, 0.5, 1.0))
+    content = _applied(bytes(durable), [change for change in changes if chance.random() < share])
+    if changes and chance.random() < 0.25:
+        torn = [*_torn(changes[-1], [content])]
+        content = chance.choice(torn) if torn else content
+    return content
