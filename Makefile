@@ -143,6 +143,15 @@ RUNS ?= 2000
 model: .venv/dev.stamp ## hold a partition against its model (RUNS=2000 histories)
 	@PYLOG_MODEL_RUNS=$(RUNS) $(PYTEST) -q --timeout 7200 tests/properties/test_partition_model.py
 
+# How many seeds each of the machines alone, and the whole log, are played with; or which: STACK=17-17.
+SEEDS ?= 2000
+STACK ?= 100
+
+.PHONY: simulate
+simulate: .venv/dev.stamp ## play coordinators, producers and the whole log under faults (SEEDS=2000 STACK=100)
+	@SEEDS=$(SEEDS) STACK=$(STACK) $(PYTEST) -q -n $(JOBS) --timeout 14400 tests/simulation
+	@echo "nothing was found in $(SEEDS) seeds of each machine alone and $(STACK) of the whole log; every planted fault was"
+
 .PHONY: coverage
 coverage: .venv/dev.stamp ## the core suite on the pure kernel; branch coverage of the storage half, all of it
 	@PYLOG_PURE=1 $(PYTEST) -q -n $(JOBS) --dist loadgroup --cov --cov-report=term-missing:skip-covered tests/unit tests/bugs \
