@@ -31,6 +31,7 @@ from pylog.message import (
 from pylog.partitioner import partition_for_key
 from pylog.producer import Producer
 from pylog.testing import SimClock
+from stepping import Steps
 
 NODE = 1
 SECONDS = 20
@@ -209,6 +210,25 @@ def test_what_has_to_wait_is_sent_again_by_a_thread(node: Node) -> None:
     with producer(node, retry_backoff_ms=1) as sending:
         node.errors = [errors.NotLeaderOrFollower("")] * 3
         assert sending.send("t", b"x").result(SECONDS).offset == 100
+
+
+def test_what_waits_longer_than_the_one_before_it_is_sent_again_in_its_time(node: Node) -> None:
+    """Its wait begins later where its answer did, and is not over when the one before it is delivered."""
+    clock = Steps()
+    sending = producer(node, clock, batch_size=1, retry_backoff_ms=100)
+    sending.send("t", b"0", partition=0)
+    node.waits = True
+    futures = [sending.send("t", value, partition=0) for value in (b"1", b"2")]
+    node.errors = [errors.NetworkError("gone"), errors.NetworkError("gone")]
+    node.answer()
+    clock.wait(lambda: False, 50)
+    node.answer()
+    clock.wait(lambda: bool(node.waiting), 60)
+    node.answer()
+    assert futures[0].done() and clock.tick_ms() < 150 and not node.waiting
+    assert clock.wait(lambda: bool(node.waiting), 100)
+    node.answer()
+    assert futures[1].done()
 
 
 def test_a_closed_log_does_not_wait_for_what_may_pass() -> None:

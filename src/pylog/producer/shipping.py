@@ -241,7 +241,8 @@ class Shipping(Sender):
             self._tell_failed()
         if self._shippers.get(key) != threading.get_ident():
             self._ship(key, patient=False)
-        if verdict is Verdict.AGAIN:
+        if verdict is Verdict.AGAIN or self._dispatch.may_take(key) is None:
+            # What comes next may have to wait still, when the one before it is there.
             self._worker.wake()
 
     def _split(self, shipment: Shipment) -> None:
