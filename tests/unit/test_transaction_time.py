@@ -99,6 +99,27 @@ def test_a_step_of_the_wall_clock_counts() -> None:
     assert desk.state is State.PREPARE_ABORT
 
 
+def test_a_wall_clock_that_was_set_back_keeps_no_transaction_open() -> None:
+    """Who reads behind it would wait for as long: from the first look on the time that goes by counts, too."""
+    desk = Desk(known(State.ONGOING, start_ms=T0 + 3_600_000))
+    desk.tick(0)
+    desk.tick(60_000)
+    assert desk.state is State.ONGOING
+    desk.tick(SCAN_MS)
+    assert desk.state is State.PREPARE_ABORT
+
+
+def test_the_time_that_goes_by_counts_for_each_transaction_anew() -> None:
+    desk = Desk(known(State.ONGOING, start_ms=T0 + 3_600_000))
+    desk.tick(0)
+    desk.end(50, 4, committed=True)
+    desk.marked()
+    desk.join(50, 5, P0)
+    desk.wall_ms -= 3_600_000
+    desk.tick(60_000 + SCAN_MS)
+    assert desk.state is State.ONGOING
+
+
 def test_a_time_out_at_the_last_epoch_takes_another_producer_id() -> None:
     desk = Desk(known(State.ONGOING, EPOCH_LAST, timeout_ms=1))
     desk.no_ids = KafkaStorage("no ids")

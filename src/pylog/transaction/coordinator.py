@@ -108,6 +108,8 @@ class TransactionCoordinator:
         self._retries: dict[str, int] = {}  # when the markers, or the completion, of an ending are tried again
         self._timeouts_tick: int | None = None
         self._expiry_tick: int | None = None
+        self._seen: dict[tuple[str, int, int], int] = {}
+        """When an open transaction was first looked at, in ticks: by name, epoch and start."""
 
     @property
     def transactions(self) -> Mapping[str, Transaction]:
@@ -324,15 +326,30 @@ class TransactionCoordinator:
             self._expiry_tick = now.tick + self._config.transaction_remove_expired_transaction_cleanup_interval_ms
 
     def _timed_out(self, now: Now) -> Iterator[Change]:
-        for name, known in self._logged.items():
-            late = known.state is State.ONGOING and known.start_ms + known.timeout_ms < now.wall
-            if not late or name in self._changes:
+        for name in self._late(now):
+            known = self._logged[name]
+            if name in self._changes:
                 continue
             try:
                 step = rules.fence(known, self._new_producer_id, now.wall)
             except PylogError:  # there is no producer id to go on with: the next time
                 continue
             yield self._change(name, step)
+
+    def _late(self, now: Now) -> list[str]:
+        """The open transactions that take too long: by the wall clock, as it stands in the log, or, where that was set
+        back, by the time that went by since they were first looked at here. (Kafka would wait as long.)
+        """
+        before, self._seen = self._seen, {}
+        late = []
+        for name, known in self._logged.items():
+            if known.state is not State.ONGOING:
+                continue
+            key = (name, known.producer_epoch, known.start_ms)
+            since = self._seen[key] = before.get(key, now.tick)
+            if known.timeout_ms < max(now.wall - known.start_ms, now.tick - since):
+                late.append(name)
+        return late
 
     def _expired(self, now: Now) -> Iterator[Change]:
         for name, known in self._logged.items():
