@@ -155,6 +155,20 @@ def test_offsets_count_with_the_transaction(log: pylog.Log) -> None:
         assert committed(log, "g")[where[0]] == (5, "")
 
 
+def test_offsets_of_which_some_were_taken_in_time_are_not_committed(log: pylog.Log) -> None:
+    with log.producer(transactional_id="etl", retry_backoff_ms=1) as producer:
+        producer.begin()
+        with pytest.raises(TimeoutError):
+            producer.send_offsets({TopicPartition("t", 0): 3, TopicPartition("nowhere", 0): 1}, "g", timeout=0.05)
+        with pytest.raises(errors.TransactionAbortable):
+            producer.commit()
+        producer.abort()
+        assert log.admin.committed("g") == {}
+        with producer.transaction():
+            producer.send_offsets({TopicPartition("t", 0): 4}, "g")
+    assert log.admin.committed("g")[TopicPartition("t", 0)].offset == 4
+
+
 def test_offsets_of_no_member_any_more_are_refused(log: pylog.Log) -> None:
     with log.producer(transactional_id="etl") as producer:
         producer.begin()

@@ -29,7 +29,7 @@ from pylog.errors import (
 )
 from pylog.future import Future
 from pylog.kernel import Record, check_fields, checked_headers, record_size_bound
-from pylog.message import OffsetCommitPart, OffsetsCommitted, ProducerIdGiven, TxnEnded
+from pylog.message import OffsetCommitPart, OffsetsCommitted, ProducerIdGiven, TxnEnded, TxnOffsetCommit
 from pylog.partitioner import RoundRobin, murmur3_partition, partition_for_key
 from pylog.producer.shipping import WAITING_MAX, Shipping, logger
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition, checked_position
@@ -240,7 +240,7 @@ class Producer(Shipping):
 
         `group` is what the consumer's `group_metadata` gives, so that a member which is none any more is refused; a
         mere group id is not checked. Raises TransactionAbortable (refused: `abort` the transaction), ProducerFenced,
-        InvalidTxnState, TimeoutError.
+        InvalidTxnState, TimeoutError (`abort` the transaction: some of them may have been taken).
         """
         parts = [as_part(key, position) for key, position in offsets.items()]
         whose = ConsumerGroupMetadata(group) if isinstance(group, str) else group
@@ -251,17 +251,26 @@ class Producer(Shipping):
                 self._check_usable()
                 transacting = self._transactions("send_offsets()")
                 message = transacting.offsets(parts, whose) if parts else None
-            attempts = 0
-            while message is not None:
-                answer = self._ask("group", whose.group_id, message, deadline, "have offsets taken")
-                if isinstance(answer, PylogError):
-                    answer = OffsetsCommitted({TopicPartition(p.topic, p.partition): answer for p in message.parts})
+            try:
+                self._send_offsets(transacting, message, deadline)
+            except BaseException as error:
+                # Some of them may be taken: with these alone the transaction would be another one than was meant.
                 with self._lock:
-                    message = transacting.offsets_answered(message, answer)
-                    transacting.check()
-                if message is not None:
-                    attempts += 1
-                    self._pause(attempts, deadline, "have offsets taken", next(filter(None, answer.errors.values())))
+                    transacting.batch_failed(error)
+                raise
+
+    def _send_offsets(self, transacting: Transacting, message: TxnOffsetCommit | None, deadline: int) -> None:
+        attempts = 0
+        while message is not None:
+            answer = self._ask("group", message.group_id, message, deadline, "have offsets taken")
+            if isinstance(answer, PylogError):
+                answer = OffsetsCommitted({TopicPartition(p.topic, p.partition): answer for p in message.parts})
+            with self._lock:
+                message = transacting.offsets_answered(message, answer)
+                transacting.check()
+            if message is not None:
+                attempts += 1
+                self._pause(attempts, deadline, "have offsets taken", next(filter(None, answer.errors.values())))
 
     def _transactions(self, call: str) -> Transacting:
         if self._transacting is None:
