@@ -36,6 +36,7 @@ from pylog.record import (
     ConsumerRecord,
     OffsetAndMetadata,
     TopicPartition,
+    checked_partition,
     checked_position,
 )
 from pylog.transport import Transport
@@ -131,7 +132,9 @@ class Consumer(Positions):
         self._check_open()
         commits = self._commits
         if offsets is not None:
-            return {(key := TopicPartition(*one)): checked_position(key, at) for one, at in offsets.items()}
+            if not isinstance(offsets, Mapping):
+                raise TypeError(f"offsets is a dict of partitions and offsets, not {type(offsets).__name__}")
+            return {(key := checked_partition(one)): checked_position(key, at) for one, at in offsets.items()}
         positions = commits.positions()
         for key, offset in self._first_unseen().items():
             if key in positions:

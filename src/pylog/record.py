@@ -42,6 +42,14 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = -1
 
 
+def checked_partition(given: object) -> TopicPartition:
+    """A partition that somebody named, perhaps by a plain pair. Raises TypeError."""
+    match given:
+        case (str(topic), partition) if type(partition) is int:
+            return TopicPartition(topic, partition)
+    raise TypeError(f"{given!r} is not a partition: give TopicPartition(topic, number), several of them in a list")
+
+
 def checked_position(key: TopicPartition, given: int | OffsetAndMetadata) -> OffsetAndMetadata:
     """A position that somebody gave for a partition. Raises TypeError, ValueError."""
     at = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)

@@ -164,3 +164,16 @@ def test_an_error_of_a_node_is_the_answer(log: pylog.Log) -> None:
 def test_what_is_of_another_type_is_refused(log: pylog.Log, call: Any) -> None:
     with pytest.raises(TypeError):
         call(log.admin)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda consumer: consumer.assign(FIRST), lambda consumer: consumer.assign([("t", "0")]),
+        lambda consumer: consumer.pause([FIRST]), lambda consumer: consumer.committed(FIRST),
+        lambda consumer: consumer.commit([FIRST]), lambda consumer: consumer.end_offsets(["t"]),
+    ],
+)  # fmt: skip
+def test_one_partition_where_several_are_asked_for_is_refused_in_words(log: pylog.Log, call: Any) -> None:
+    with log.consumer(group_id="g") as consumer, pytest.raises(TypeError, match=r"in a list|not list"):
+        call(consumer)

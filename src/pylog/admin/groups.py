@@ -30,7 +30,7 @@ from pylog.message import (
     OffsetsCommitted,
     OffsetsFetched,
 )
-from pylog.record import OffsetAndMetadata, TopicPartition, checked_position
+from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition, checked_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class GroupAdmin:
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a group has committed, everywhere or in these partitions (Kafka: listConsumerGroupOffsets)."""
-        wanted = None if partitions is None else [TopicPartition(*key) for key in partitions]
+        wanted = None if partitions is None else [checked_partition(key) for key in partitions]
         answer: OffsetsFetched = self._cluster.ask(OffsetFetch(group_id, wanted))
         _raise_first([answer.error, *(part.error for part in answer.parts)])
         return {
@@ -154,7 +154,7 @@ class GroupAdmin:
         """
         parts = []
         for one, given in offsets.items():
-            key = TopicPartition(*one)
+            key = checked_partition(one)
             wanted = checked_position(key, given)
             self._cluster.leader(key)
             parts.append(OffsetCommitPart(*key, wanted.offset, wanted.leader_epoch, wanted.metadata))
@@ -174,7 +174,7 @@ class GroupAdmin:
         """
         _check_ways(to, offset=offset, time_ms=time_ms, shift=shift)
         committed = self.committed(group_id)
-        keys = list(committed) if partitions is None else [TopicPartition(*key) for key in partitions]
+        keys = list(committed) if partitions is None else [checked_partition(key) for key in partitions]
         earliest, latest = self._offsets(keys, EARLIEST), self._offsets(keys, LATEST)
         timed = self._offsets(keys, time_ms) if time_ms is not None else {}
         changes = {}
@@ -200,7 +200,7 @@ class GroupAdmin:
 
         Raises GroupIdNotFound, GroupSubscribedToTopic.
         """
-        wanted = [TopicPartition(*key) for key in partitions]
+        wanted = [checked_partition(key) for key in partitions]
         answer: OffsetsCommitted = self._cluster.ask(OffsetDelete(group_id, wanted))
         _raise_first([answer.error, *answer.errors.values()])
 

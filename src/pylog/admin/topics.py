@@ -34,7 +34,7 @@ from pylog.message import (
     TopicMetadata,
     TopicsChanged,
 )
-from pylog.record import TopicPartition
+from pylog.record import TopicPartition, checked_partition
 
 SPECS = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
 
@@ -81,7 +81,7 @@ class TopicAdmin:
         """
         if not isinstance(offsets, Mapping):
             raise TypeError(f"offsets is a dict of partitions and offsets, not {type(offsets).__name__}")
-        offsets = {TopicPartition(*key): offset for key, offset in offsets.items()}
+        offsets = {checked_partition(key): offset for key, offset in offsets.items()}
         for key, offset in offsets.items():
             if type(offset) is not int:
                 raise TypeError(f"the offset for {key} is {type(offset).__name__}, not int")
@@ -106,7 +106,7 @@ class TopicAdmin:
 
         Raises UnknownTopicOrPartition, ValueError.
         """
-        times = {TopicPartition(*key): _timestamp(spec) for key, spec in wanted.items()}
+        times = {checked_partition(key): _timestamp(spec) for key, spec in wanted.items()}
         isolation = Isolation.named(isolation_level)
         found: dict[TopicPartition, ListedPart] = {}
         for node, keys in self._cluster.by_leader(list(times)).items():

@@ -23,7 +23,7 @@ from pylog.message import (
     TxnMarkersWritten,
     WriteTxnMarkers,
 )
-from pylog.record import TopicPartition
+from pylog.record import TopicPartition, checked_partition
 
 ANY_VERSION = -1
 
@@ -67,7 +67,7 @@ class TransactionAdmin:
     def describe_producers(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer]]:
         """The producers that are known in partitions. Raises UnknownTopicOrPartition, NotLeaderOrFollower."""
         found: dict[TopicPartition, list[ActiveProducer]] = {}
-        for node, keys in self._cluster.by_leader([TopicPartition(*key) for key in partitions]).items():
+        for node, keys in self._cluster.by_leader([checked_partition(key) for key in partitions]).items():
             answer: DescribedProducers = self._cluster.send(node, DescribeProducers(keys)).result()
             for key, producers in answer.producers.items():
                 if isinstance(producers, PylogError):

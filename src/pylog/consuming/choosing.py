@@ -22,7 +22,7 @@ from pylog.consuming.offsets import Offsets
 from pylog.consuming.subscription import PartitionState, Subscription
 from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.message import Metadata
-from pylog.record import ConsumerRecord, TopicPartition
+from pylog.record import ConsumerRecord, TopicPartition, checked_partition
 from pylog.transport import Transport
 
 CLOSE_MS = 30_000
@@ -102,10 +102,8 @@ class Choosing(Alone):
         Positions of partitions that stay are kept. Raises UnknownTopicOrPartition; nothing changes then.
         """
         self._check_open()
-        keys = list(dict.fromkeys(TopicPartition(*key) for key in partitions))
+        keys = list(dict.fromkeys(checked_partition(key) for key in partitions))
         for key in keys:
-            if type(key.partition) is not int:
-                raise TypeError(f"{key}: the partition is {type(key.partition).__name__}, not int")
             self._cluster.leader(key)
         self._unread()
         self._leave("it was assigned partitions by hand", CLOSE_MS)
@@ -178,7 +176,7 @@ class Choosing(Alone):
         self._check_open()
         found = {}
         for partition in partitions:
-            key = TopicPartition(*partition)
+            key = checked_partition(partition)
             if key not in self._subscription.states:
                 raise ValueError(
                     f"{key.topic}-{key.partition} is not assigned to this consumer: assign or subscribe first"

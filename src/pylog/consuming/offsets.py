@@ -41,7 +41,7 @@ from pylog.message import (
     OffsetFetchedPart,
     OffsetsFetched,
 )
-from pylog.record import OffsetAndMetadata, TopicPartition
+from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition
 
 AWAY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator, NetworkError, RequestTimedOut)
 """What says that a coordinator will be there soon: asked again, after a while."""
@@ -171,7 +171,7 @@ class Offsets:
 
     def listed(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedPart]:
         """What ListOffsets says of these times. Raises UnknownTopicOrPartition."""
-        times = {TopicPartition(*key): timestamp for key, timestamp in wanted.items()}
+        times = {checked_partition(key): timestamp for key, timestamp in wanted.items()}
         found: dict[TopicPartition, ListedPart] = {}
         for node, keys in self._cluster.by_leader(list(times)).items():
             message = ListOffsets([ListOffsetsPart(*key, times[key]) for key in keys], self._isolation)
@@ -189,7 +189,7 @@ class Offsets:
 
         Raises what the coordinator answers; UnstableOffsetCommit when a transaction stays open for too long.
         """
-        keys = [TopicPartition(*key) for key in partitions]
+        keys = [checked_partition(key) for key in partitions]
         if not keys:
             return {}
         deadline = self._clock.tick_ms() + self._config.default_api_timeout_ms
