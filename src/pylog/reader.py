@@ -102,7 +102,10 @@ class Reader:
         if self._closed:
             raise Closed("this log is closed")
         if type(message) not in self._routes:
-            raise ReadOnly(f'{self._paths[0]} was opened with mode="read": open it with mode="own" to change it')
+            raise ReadOnly(
+                f'{self._paths[0]} was opened with mode="read", where nothing is changed, and where its owner\'s '
+                'secrets (producers, configs) are not known: open it with mode="own"'
+            )
         if type(message) in (Fetch, ListOffsets, Metadata):
             return completed(self._routes[type(message)](message))
         with self._lock:
