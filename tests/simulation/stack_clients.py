@@ -99,8 +99,8 @@ def producer_config(random: Any, **more: Any) -> ProducerConfig:
     return ProducerConfig.from_kafka({
         "linger_ms": random.choice((0, 0, 5, 30)),
         "batch_size": random.choice((100, 300, 16_384)),
-        "delivery_timeout_ms": random.choice((2_000, 6_000, 30_000)),
-        "request_timeout_ms": 1_500,
+        "delivery_timeout_ms": random.choice((400, 2_000, 30_000)),
+        "request_timeout_ms": 300,
         "max_block_ms": 3_000,
         "retry_backoff_ms": 20,
         "retry_backoff_max_ms": 300,
@@ -356,7 +356,7 @@ class Member(Client):
         if not self.subscribe():
             return []
         try:
-            records = self.consumer.poll(self.random.choice((0, 0, 20, 200)))
+            records = self.consumer.poll(self.random.choice((0, 20, 200)))
         except PylogError as error:
             self.stack.troubles.append((self.world.now_ms, self.me.name, repr(error)))
             require(not isinstance(error, Closed), f"{error!r}")
@@ -376,12 +376,25 @@ class Member(Client):
         self.stack.seen.setdefault(self.group.name, set()).update((of(one), one.offset) for one in records)
         if self.group.commits == "sync" and self.random.random() < 0.4:
             self.commit()
+        if self.group.commits == "auto" and self.world.fails(0.03):
+            self.seek()
         if self.world.is_faulty and self.random.random() < 0.01:
             self.leave()
 
+    def seek(self) -> None:
+        """Go back a little, whatever is under way."""
+        for key, position in self.positions_now.items():
+            if position:
+                self.consumer.seek(key, self.random.randint(max(0, position - 5), position))
+                self.moved([key])
+
+    @property
+    def positions_now(self) -> dict[TopicPartition, int | None]:
+        return {key: state.position for key, state in self.consumer._subscription.states.items()}
+
     def commit(self) -> None:
         consumer = self.consumer
-        positions = {key: state.position for key, state in consumer._subscription.states.items()}
+        positions = self.positions_now
         try:
             consumer.commit()
         except (CommitFailed, RebalanceInProgress):
@@ -404,7 +417,7 @@ class Member(Client):
     @property
     def positions(self) -> dict[TopicPartition, int | None]:
         alive = self.process is not None and self.process.alive and not self.is_in_turn
-        return {key: state.position for key, state in self.consumer._subscription.states.items()} if alive else {}
+        return self.positions_now if alive else {}
 
     @property
     def is_done(self) -> bool:
@@ -434,6 +447,9 @@ class Job(Member, Transactor):
             self.rewind(records)
 
     def work(self, producer: Producer, writing: Writing, records: list[ConsumerRecord]) -> bool:
+        if self.world.fails(0.05):
+            # Perhaps for so long that others have its partitions by now.
+            self.me.wait(lambda: False, self.random.randint(100, 5_000))
         for record in records:
             # Every attempt writes another value: the checker knows a writer by it.
             self.sent += 1

@@ -7,9 +7,12 @@ import os
 
 import pytest
 
+from .stack_mutants import MUTANTS
 from .stack_world import play
+from .transaction_mutants import Mutant
 
 CHUNKS = 10
+MUTANT_SEEDS = 25
 
 
 def seeds() -> range:
@@ -29,3 +32,11 @@ def test_whatever_happens_nothing_is_lost_or_doubled_and_everything_ends(chunk: 
 def test_a_seed_says_everything() -> None:
     first, second = play(7), play(7)
     assert (first.counts, first.history) == (second.counts, second.history)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.number}: {mutant.name}")
+def test_the_simulation_finds(mutant: Mutant) -> None:
+    """One of the first seeds fails; without the fault, none of them does."""
+    with mutant.plant(), pytest.raises((AssertionError, LookupError, TypeError, ValueError)):
+        for seed in range(MUTANT_SEEDS):
+            play(seed)

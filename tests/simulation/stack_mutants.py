@@ -1,0 +1,51 @@
+"""Faults planted in the whole log, each of which its simulation has to find: else it proves nothing.
+
+The numbers are those of the bugs that others had, in the order of the project's list; 0: not on it. Those that take a
+rare meeting of events are not here. 60 (a fetch that has waited knows of no abort) is found by one seed in a hundred or
+so; 63 and 64 (numbers of a producer) by many, and sooner by the simulation of a dispatch alone, as is 70, for which a
+batch has to be in doubt behind one that failed. 74 (an old answer counts after a move) is for the tests of a consumer:
+who seeks back was given before what it would skip then, so nobody misses it.
+"""
+
+from typing import Any
+
+from pylog.consuming.member import GroupMember
+from pylog.group.committing import Committing
+from pylog.isolation import Delivery
+from pylog.producing import Producing
+from pylog.shard import Shard, append_marker
+from pylog.transacting import Transacting
+
+from .transaction_mutants import Mutant
+
+_gives = Delivery.gives
+
+
+def _gives_nothing_after_an_abort(delivery: Delivery, batch: Any) -> bool:
+    aborting = set(delivery._aborting)
+    gives = _gives(delivery, batch)
+    delivery._aborting |= aborting
+    return gives and not (batch.is_transactional and batch.producer_id in delivery._aborting)
+
+
+def _marker_unheard(shard: Any, markers: Any) -> Any:
+    with shard._lock:
+        shard._take_epoch()
+        return append_marker(shard.leader, markers, shard._clock.wall_ms())
+
+
+def _not_durable(producing: Any, partition: Any, part: Any) -> bool:
+    producing._note_append(partition)
+    return False
+
+
+_identity = property(lambda member: member._machine.identity)
+
+MUTANTS = [
+    Mutant(65, "a transaction is committed without what has failed", Transacting, "batch_failed", lambda *_: None),
+    Mutant(66, "an abort goes on behind its marker", Delivery, "gives", _gives_nothing_after_an_abort),
+    Mutant(68, "a marker is written, and the offsets are not there", Shard, "append_marker", _marker_unheard),
+    Mutant(72, "anybody commits for a group", Committing, "_checked", lambda committing, message: None),
+    Mutant(72, "who was thrown out passes for nobody", GroupMember, "identity", _identity),
+    Mutant(0, "what coordinators say is not durable", Producing, "_owes_sync", _not_durable),
+]  # fmt: skip
