@@ -48,6 +48,7 @@ LAYERS = [
         housekeeping parking commit
         producing
         shard
+        shards
         coordinating
         observing
         broker reader producer consumer admin
@@ -66,7 +67,7 @@ STORAGE = set(
     files checkpoint validate metadata published index epoch extent logfile seal sequence segment_files segment segments
     trash retention listing compaction integrity local_log readable recovery written shared appending partition cleaner
     directory directories topic catalogue damage repair inspect replica answers node scrubber housekeeping parking
-    commit producing fetcher broker reader effects group transaction shard coordinating observing
+    commit producing fetcher broker reader effects group transaction shard shards coordinating observing
 """.split()
 )
 
@@ -77,6 +78,7 @@ WAITING = {
     "commit",
     "producing",
     "shard",
+    "shards",
     "coordinating",
     "node",
     "scrubber",

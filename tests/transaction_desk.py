@@ -29,7 +29,7 @@ CONFIG = NodeConfig(transactional_id_expiration_ms=100_000)
 class Desk:
     """Producer ids count up from 1001; `refuses` is what the log answers, `markers` are those not reported yet."""
 
-    def __init__(self, *known: tuple[str, Transaction], epoch: int = 7) -> None:
+    def __init__(self, *known: tuple[str, Transaction]) -> None:
         self.tick_ms = 0
         self.wall_ms = T0
         self.ids = 1000
@@ -38,7 +38,7 @@ class Desk:
         self.log = [record_of(name, transaction) for name, transaction in known]
         self.appends: list[Append] = []
         self.markers: list[WriteMarkers] = []
-        self.machine = TransactionCoordinator(3, CONFIG, new_producer_id=self.new_producer_id, epoch=lambda: epoch)
+        self.machine = TransactionCoordinator(3, CONFIG, new_producer_id=self.new_producer_id)
         for record in self.log:
             self.machine.replay(record)
         self.carry_out(self.machine.take_over(self.now))

@@ -105,7 +105,7 @@ class Broker:
         self.housekeeping = Housekeeping(self.node, config, clock)
         self._parking = Parking(self.node, clock, self._read, self._worker.wake)
         self._producing = Producing(self.node, self._parking, clock, self._note_append, flush=flush)
-        self._coordinating = Coordinating(self.node, self._producing, config, clock, self._worker.wake)
+        self._coordinating = Coordinating(self.node, self._producing, config, clock, self._worker.wake_by)
         self._producing.enroll = self._coordinating.enroll
         self._routes: dict[type, Callable[[Any], Future[Any]]] = {
             Produce: self._producing.produce,

@@ -1,21 +1,14 @@
-"""The coordinators of a node: which of them a message is for, and what they want of the rest of the node.
-
-    groups         one `GroupCoordinator` for each partition of `__consumer_offsets`, by the hash of the group id
-    transactions   one `TransactionCoordinator` for each of `__transaction_state`, by that of the transactional id
-
-A coordinator is made of its partition's log at its first use; the topics are made at theirs. Transactions that an
-earlier owner has left open are seen to in the background after the open.
+"""What is said to coordinators: which of them it is for, and what that wants of the rest of the node.
 
 A partition joins a transaction by being written to: before the first append, its coordinator writes that down
-(`enroll`), while the partition holds a guard that ends with the transaction (KIP-890).
+(`enroll`), while the partition holds a guard that ends with the transaction (KIP-890). A transaction ends by markers in
+its partitions, behind the record that decides it; that it is complete is written when all of them are safe.
 """
 
 import logging
 import os
-import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -23,18 +16,14 @@ from pylog.answers import unknown_partition
 from pylog.batch import Batch
 from pylog.clock import Clock
 from pylog.config import NodeConfig
-from pylog.effects import Coordinator, TopicInfo, WriteMarkers
+from pylog.effects import WriteMarkers
 from pylog.errors import (
     InvalidTxnState,
     KafkaStorage,
-    NotCoordinator,
-    NotLeaderOrFollower,
     OperationNotAttempted,
     PylogError,
-    TopicAlreadyExists,
 )
-from pylog.future import Future, completed, failed
-from pylog.group import GroupCoordinator
+from pylog.future import Future, completed, failed, gathered
 from pylog.message import (
     ActiveProducer,
     AddOffsetsToTxn,
@@ -53,11 +42,11 @@ from pylog.message import (
     ListedTransactions,
     ListGroups,
     ListTransactions,
-    NewTopic,
     OffsetCommit,
     OffsetsAdded,
     OffsetsCommitted,
     PartitionsAdded,
+    Produced,
     ProducerIdGiven,
     Session,
     TxnMarkers,
@@ -66,43 +55,35 @@ from pylog.message import (
     WriteTxnMarkers,
 )
 from pylog.node import Node
-from pylog.partitioner import partition_for
+from pylog.partition import Appended
 from pylog.producing import Producing
 from pylog.record import TopicPartition
 from pylog.replica import Leader
 from pylog.sequence import Verification
 from pylog.shard import Shard, append_marker
+from pylog.shards import GROUPS, TRANSACTIONS, Shards
 from pylog.transaction import TransactionCoordinator
 
 logger = logging.getLogger("pylog")
 
-GROUPS = "__consumer_offsets"
-TRANSACTIONS = "__transaction_state"
 ANSWER_SECONDS_MAX = 60.0
 PROCESS = "process "
 
 
 class Coordinating:
-    """Answers what is said to coordinators, for one node. Thread-safe. `wake` is called when `due_ms` may have become
-    earlier.
-    """
+    """Answers what is said to coordinators, for one node. Thread-safe. `wake` is told when something is due."""
 
     def __init__(
-        self, node: Node, producing: Producing, config: NodeConfig, clock: Clock, wake: Callable[[], None]
+        self, node: Node, producing: Producing, config: NodeConfig, clock: Clock, wake: Callable[[int], None]
     ) -> None:  # fmt: skip
         self._node = node
         self._producing = producing
         self._config = config
         self._clock = clock
-        self._wake = wake
         self._host = f"{PROCESS}{os.getpid()} {uuid.uuid4().hex[:8]}"
-        self._topics = _Topics(node)
-        self._shards: dict[TopicPartition, Shard] = {}
-        # One that takes over may have markers to write at once, in this thread.
-        self._loading = threading.RLock()
-        self._producer_ids: range = range(0)
-        self._giving_ids = threading.Lock()
-        self._is_unsettled = TRANSACTIONS in node.image.topics
+        self._shards = Shards(
+            node, producing, config, clock, is_lost=self._is_lost, write_markers=self._write_markers, wake=wake
+        )
         self._routes: dict[type, Callable[[Any, Session], Future[Any]]] = {
             OffsetCommit: self._commit_offsets,
             TxnOffsetCommit: self._commit_offsets,
@@ -128,127 +109,38 @@ class Coordinating:
         except PylogError as error:
             return failed(error)
 
-    # --- the coordinators --------------------------------------------------------------------------------------------
+    @property
+    def due_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        return self._shards.due_ms
 
-    def _shard(self, topic: str, number: int) -> Shard:
-        key = TopicPartition(topic, number)
-        shard = self._shards.get(key)
-        if shard is not None and self._node.held(topic, number) is shard.leader:
-            return shard
-        with self._loading:
-            shard = self._shards.get(key)
-            if shard is not None and self._node.held(topic, number) is shard.leader:
-                return shard
-            if shard is not None:
-                shard.abandon(NotCoordinator(f"node {self._node.id} has begun anew with {topic}-{number}: try again"))
-            try:
-                leader = self._node.leader(topic, number)
-            except NotLeaderOrFollower as error:
-                raise NotCoordinator(str(error)) from error
-            shard = self._shards[key] = Shard(
-                leader, self._machine(key), self._clock, self._producing, self._write_markers, lambda: self._epoch(key)
-            )
-        self._note_due(shard)
-        return shard
+    def tick(self, now_ms: int) -> None:
+        """Do what is due."""
+        self._shards.tick(now_ms)
 
-    def _machine(self, key: TopicPartition) -> Coordinator:
-        if key.topic == GROUPS:
-            return GroupCoordinator(key.partition, self._config, self._topics, is_lost=self._is_lost)
-        return TransactionCoordinator(
-            key.partition, self._config, new_producer_id=self._new_producer_id, epoch=lambda: self._epoch(key)
-        )
+    def forget(self, key: TopicPartition) -> None:
+        """This node has another role for a partition now."""
+        self._shards.forget(key)
 
-    def _epoch(self, key: TopicPartition) -> int:
-        """The leader epoch of a coordinator's partition: taken when it first writes, as any leader's."""
-        epoch = self._node.writer(*key).epoch
-        assert epoch is not None, "a writer has an epoch"
-        return epoch
+    def close(self, error: PylogError) -> None:
+        """Answer whoever waits with `error`."""
+        self._shards.close(error)
 
     def _is_lost(self, host: str) -> bool:
         """Whether a member lived in a process that owned this log before: it is gone with it."""
         return host.startswith(PROCESS) and host != self._host
 
-    def _partitions(self, topic: str) -> int:
-        """How many partitions an internal topic has; it is made where it is not there."""
-        image = self._node.image.topics.get(topic)
-        if image is None:
-            config = self._config
-            made = {
-                GROUPS: (config.offsets_topic_num_partitions, config.offsets_topic_segment_bytes),
-                TRANSACTIONS: (
-                    config.transaction_state_log_num_partitions,
-                    config.transaction_state_log_segment_bytes,
-                ),
-            }
-            partitions, segment_bytes = made[topic]
-            configs = {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)}
-            with suppress(TopicAlreadyExists):
-                self._node.create_topic(NewTopic(topic, partitions, configs))
-            image = self._node.image.topics[topic]
-        return len(image.partitions)
-
-    def _of(self, topic: str, key: str) -> Shard:
-        return self._shard(topic, partition_for(key, self._partitions(topic)))
-
-    def _kept(self, topic: str) -> list[Shard]:
-        """Every coordinator that has ever written anything here."""
-        if topic not in self._node.image.topics:
-            return []
-        kept = []
-        for number in sorted(self._node.image.topics[topic].partitions):
-            key = TopicPartition(topic, number)
-            if self._node.directories.has_folder(self._node.home(key), key):
-                kept.append(self._shard(topic, number))
-        return kept
-
-    def forget(self, key: TopicPartition) -> None:
-        """This node has another role for a partition now."""
-        with self._loading:
-            shard = self._shards.pop(key, None)
-        if shard is not None:
-            shard.abandon(NotCoordinator(f"node {self._node.id} does not lead {key.topic}-{key.partition} any more"))
-
-    def close(self, error: PylogError) -> None:
-        """Answer whoever waits with `error`."""
-        for shard in list(self._shards.values()):
-            shard.abandon(error)
-
-    # --- time --------------------------------------------------------------------------------------------------------
-
-    @property
-    def due_ms(self) -> int | None:
-        """When `tick` has something to do."""
-        if self._is_unsettled:
-            return self._clock.tick_ms()
-        return min((shard.due_ms for shard in list(self._shards.values()) if shard.due_ms is not None), default=None)
-
-    def tick(self, now_ms: int) -> None:
-        """Do what is due."""
-        if self._is_unsettled:
-            self._is_unsettled = False
-            try:
-                self._kept(TRANSACTIONS)
-            except PylogError as error:
-                logger.error("transactions that were left open cannot be ended: %s", error)
-        for shard in list(self._shards.values()):
-            if shard.due_ms is not None and shard.due_ms <= now_ms:
-                shard.tick()
-
     def _handled(
         self, shard: Shard, message: object, session: Session, guard: Verification | None = None
     ) -> Future[Any]:
         answer = shard.handle(message, session, guard)
-        self._note_due(shard)
+        self._shards.note_due(shard)
         return answer
-
-    def _note_due(self, shard: Shard) -> None:
-        if shard.due_ms is not None:
-            self._wake()
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
     def _to_group(self, message: Any, session: Session) -> Future[Any]:
-        return self._handled(self._of(GROUPS, message.group_id), message, session)
+        return self._handled(self._shards.of(GROUPS, message.group_id), message, session)
 
     def _commit_offsets(self, message: OffsetCommit | TxnOffsetCommit, session: Session) -> Future[OffsetsCommitted]:
         """Commit where there is something to commit for (Kafka: KafkaApis.handleOffsetCommitRequest)."""
@@ -256,13 +148,13 @@ class Coordinating:
         kept = [part for part in message.parts if (part.topic, part.partition) not in errors]
         if not kept:
             return completed(OffsetsCommitted(dict(errors)))
-        shard, guard = self._of(GROUPS, message.group_id), None
+        shard, guard = self._shards.of(GROUPS, message.group_id), None
         if isinstance(message, TxnOffsetCommit):
             guard = self._enroll(
                 shard.leader, message.transactional_id, message.producer_id, message.producer_epoch, sequence=-1
             )
         answer = self._handled(shard, replace(message, parts=kept), session, guard)
-        return _all([answer], lambda parts: OffsetsCommitted({**errors, **parts[0].errors}, parts[0].error))
+        return gathered([answer], lambda parts: OffsetsCommitted({**errors, **parts[0].errors}, parts[0].error))
 
     def _missing(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PylogError]:
         missing: dict[TopicPartition, PylogError] = {}
@@ -273,34 +165,30 @@ class Coordinating:
         return missing
 
     def _list_groups(self, message: ListGroups, session: Session) -> Future[ListedGroups]:
-        answers = [self._handled(shard, message, session) for shard in self._kept(GROUPS)]
-        return _all(answers, lambda parts: ListedGroups([group for part in parts for group in part.groups]))
+        answers = [self._handled(shard, message, session) for shard in self._shards.kept(GROUPS)]
+        return gathered(answers, lambda parts: ListedGroups([group for part in parts for group in part.groups]))
 
     def _describe_groups(self, message: DescribeGroups, session: Session) -> Future[DescribedGroups]:
-        answers = [self._handled(self._of(GROUPS, one), DescribeGroups([one]), session) for one in message.group_ids]
-        return _all(answers, lambda parts: DescribedGroups([group for part in parts for group in part.groups]))
+        answers = [
+            self._handled(self._shards.of(GROUPS, one), DescribeGroups([one]), session) for one in message.group_ids
+        ]
+        return gathered(answers, lambda parts: DescribedGroups([group for part in parts for group in part.groups]))
 
     def _delete_groups(self, message: DeleteGroups, session: Session) -> Future[GroupsDeleted]:
-        answers = [self._handled(self._of(GROUPS, one), DeleteGroups([one]), session) for one in message.group_ids]
-        return _all(answers, lambda parts: GroupsDeleted([error for part in parts for error in part.errors]))
+        answers = [
+            self._handled(self._shards.of(GROUPS, one), DeleteGroups([one]), session) for one in message.group_ids
+        ]
+        return gathered(answers, lambda parts: GroupsDeleted([error for part in parts for error in part.errors]))
 
     # --- transactions ------------------------------------------------------------------------------------------------
 
     def _init_producer_id(self, message: InitProducerId, session: Session) -> Future[ProducerIdGiven]:
         if message.transactional_id is not None:
             return self._to_transaction(message, session)
-        return completed(ProducerIdGiven(None, self._new_producer_id(), 0))
-
-    def _new_producer_id(self) -> int:
-        with self._giving_ids:
-            if not self._producer_ids:
-                self._producer_ids = self._node.allocate_producer_ids()
-            first = self._producer_ids[0]
-            self._producer_ids = self._producer_ids[1:]
-            return first
+        return completed(ProducerIdGiven(None, self._shards.new_producer_id(), 0))
 
     def _to_transaction(self, message: Any, session: Session) -> Future[Any]:
-        return self._handled(self._of(TRANSACTIONS, message.transactional_id), message, session)
+        return self._handled(self._shards.of(TRANSACTIONS, message.transactional_id), message, session)
 
     def _add_partitions(self, message: AddPartitionsToTxn, session: Session) -> Future[PartitionsAdded]:
         errors = self._missing(message.partitions)
@@ -310,11 +198,11 @@ class Coordinating:
         return completed(PartitionsAdded({key: errors.get(key, untried) for key in message.partitions}))
 
     def _add_offsets(self, message: AddOffsetsToTxn, session: Session) -> Future[OffsetsAdded]:
-        key = TopicPartition(GROUPS, partition_for(message.group_id, self._partitions(GROUPS)))
+        key = self._shards.partition(GROUPS, message.group_id)
         added = self._to_transaction(
             AddPartitionsToTxn(message.transactional_id, message.producer_id, message.producer_epoch, [key]), session
         )
-        return _all([added], lambda parts: OffsetsAdded(parts[0].errors[key]))
+        return gathered([added], lambda parts: OffsetsAdded(parts[0].errors[key]))
 
     def enroll(self, leader: Leader, batch: Batch, transactional_id: str | None) -> Verification | None:
         """Let a partition join a transaction before a batch of it is appended; gives the guard for that append.
@@ -357,60 +245,64 @@ class Coordinating:
         def hear(errors: Mapping[TopicPartition, PylogError | None]) -> None:
             name, epoch = effect.transactional_id, markers.producer_epoch
             shard.hear(lambda now: machine.markers_written(name, epoch, errors, now))
+            self._shards.note_due(shard)
 
-        if unsafe is not None:
-            error = KafkaStorage(f"the decision is not durable: {unsafe}")
+        try:
+            if unsafe is not None:
+                raise KafkaStorage(f"the decision is not durable: {unsafe}")
+            written = self._markers_written(markers._replace(coordinator_epoch=shard.epoch()))
+        except PylogError as error:
             hear(dict.fromkeys(markers.partitions, error))
         else:
-            self._markers_written(markers).add_done_callback(lambda done: hear(done.result()))
+            written.add_done_callback(lambda done: hear(done.result()))
 
     def _markers_written(self, markers: TxnMarkers) -> Future[Mapping[TopicPartition, PylogError | None]]:
         errors: dict[TopicPartition, PylogError | None] = {}
         safe = []
         for key in markers.partitions:
             try:
-                leader, base_offset, next_offset = self._write_marker(key, markers)
-                safe.append(self._producing.make_safe(leader, base_offset, next_offset))
+                leader, appended = self._write_marker(key, markers)
+                safe.append(self._producing.make_safe(leader, appended.base_offset, appended.next_offset))
             except PylogError as error:
                 errors[key] = error
 
-        def gathered(parts: list[Any]) -> Mapping[TopicPartition, PylogError | None]:
-            found = {TopicPartition(part.topic, part.partition): part.error for all_ in parts for part in all_.parts}
-            return errors | found
+        def told(produced: list[Produced]) -> Mapping[TopicPartition, PylogError | None]:
+            parts = [part for one in produced for part in one.parts]
+            return errors | {TopicPartition(part.topic, part.partition): part.error for part in parts}
 
-        return _all(safe, gathered)
+        return gathered(safe, told)
 
-    def _write_marker(self, key: TopicPartition, markers: TxnMarkers) -> tuple[Leader, int, int]:
-        with self._loading:
-            shard = self._shards.get(key)
-            if shard is None:
-                leader = self._node.writer(*key)
-                appended = append_marker(leader, markers, self._clock.wall_ms())
-                return leader, appended.base_offset, appended.next_offset
-        appended = shard.append_marker(markers)
-        return shard.leader, appended.base_offset, appended.next_offset
+    def _write_marker(self, key: TopicPartition, markers: TxnMarkers) -> tuple[Leader, Appended]:
+        if key.topic == GROUPS:
+            # The offsets of the transaction count from now on, or never did.
+            shard = self._shards.at(key)
+            return shard.leader, shard.append_marker(markers)
+        leader = self._node.writer(*key)
+        return leader, append_marker(leader, markers, self._clock.wall_ms())
 
     def _write_txn_markers(self, message: WriteTxnMarkers, session: Session) -> Future[TxnMarkersWritten]:
-        return _all(
+        return gathered(
             [self._markers_written(markers) for markers in message.markers],
             lambda parts: TxnMarkersWritten([dict(part) for part in parts]),
         )
 
     def _list_transactions(self, message: ListTransactions, session: Session) -> Future[ListedTransactions]:
-        answers = [self._handled(shard, message, session) for shard in self._kept(TRANSACTIONS)]
+        answers = [self._handled(shard, message, session) for shard in self._shards.kept(TRANSACTIONS)]
 
         def listed(parts: list[ListedTransactions]) -> ListedTransactions:
             errors = [part.error for part in parts if part.error is not None]
             return ListedTransactions([one for part in parts for one in part.transactions], *errors[:1])
 
-        return _all(answers, listed)
+        return gathered(answers, listed)
 
     def _describe_transactions(self, message: DescribeTransactions, session: Session) -> Future[DescribedTransactions]:
         answers = [
-            self._handled(self._of(TRANSACTIONS, one), DescribeTransactions([one]), session)
+            self._handled(self._shards.of(TRANSACTIONS, one), DescribeTransactions([one]), session)
             for one in message.transactional_ids
         ]
-        return _all(answers, lambda parts: DescribedTransactions([one for part in parts for one in part.transactions]))
+        return gathered(
+            answers, lambda parts: DescribedTransactions([one for part in parts for one in part.transactions])
+        )
 
     def _describe_producers(self, message: DescribeProducers, session: Session) -> Future[DescribedProducers]:
         found: dict[TopicPartition, list[ActiveProducer] | PylogError] = {}
@@ -428,48 +320,3 @@ class Coordinating:
                 for producer_id, entry in sorted(dict(entries).items())
             ]  # fmt: skip
         return completed(DescribedProducers(found))
-
-
-class _Topics:
-    """The topics of a node's catalogue, as coordinators see them."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._seen = -1
-        self._named: dict[str, TopicInfo] = {}
-
-    def named(self) -> Mapping[str, TopicInfo]:
-        image = self._node.image
-        if image.changes != self._seen:
-            seen = image.changes
-            topics = list(image.topics.values())
-            self._named = {topic.name: TopicInfo(topic.id, len(topic.partitions)) for topic in topics}
-            self._seen = seen
-        return self._named
-
-
-def _all(futures: Iterable[Future[Any]], combine: Callable[[list[Any]], Any]) -> Future[Any]:
-    """What `combine` makes of all the answers, when the last one is there; or the first error."""
-    waited = list(futures)
-    combined: Future[Any] = Future()
-    left = len(waited)
-    lock = threading.Lock()
-
-    def one(_: Future[Any]) -> None:
-        nonlocal left
-        with lock:
-            left -= 1
-            last = left <= 0
-        if not last:
-            return
-        error = next((done.exception() for done in waited if done.exception() is not None), None)
-        if error is not None:
-            combined.set_exception(error)
-        else:
-            combined.set_result(combine([done.result() for done in waited]))
-
-    if not waited:
-        return completed(combine([]))
-    for future in waited:
-        future.add_done_callback(one)
-    return combined

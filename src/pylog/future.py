@@ -11,13 +11,13 @@ atomic.
 
 from abc import ABCMeta
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from threading import Lock
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Future", "completed", "failed"]
+__all__ = ["Future", "completed", "failed", "gathered"]
 
 T = TypeVar("T")
 
@@ -167,6 +167,30 @@ def completed(value: T) -> Future[T]:
     future._value = value
     future._done = True
     return future
+
+
+def gathered(futures: Iterable[Future[Any]], combine: Callable[[list[Any]], T]) -> Future[T]:
+    """What `combine` makes of all the answers, when the last one is there; or the first error among them."""
+    waited = list(futures)
+    if not waited:
+        return completed(combine([]))
+    whole: Future[T] = Future()
+    # Whoever takes the last one is the last: taking is one step.
+    left = deque(waited[1:])
+
+    def answered(_: Future[Any]) -> None:
+        try:
+            left.pop()
+        except IndexError:
+            error = next((done.exception() for done in waited if done.exception() is not None), None)
+            if error is not None:
+                whole.set_exception(error)
+            else:
+                whole.set_result(combine([done.result() for done in waited]))
+
+    for future in waited:
+        future.add_done_callback(answered)
+    return whole
 
 
 def failed(error: BaseException) -> Future[Any]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from pylog.clock import Clock
 from pylog.config import NodeConfig
-from pylog.coordinating import GROUPS, TRANSACTIONS
 from pylog.effects import Answer, Append, Coordinator, Now, TopicInfo
 from pylog.group import GroupCoordinator
 from pylog.message import (
@@ -30,6 +29,7 @@ from pylog.partitioner import partition_for
 from pylog.readable import ReadablePartition
 from pylog.record import TopicPartition
 from pylog.shard import replay_log
+from pylog.shards import GROUPS, TRANSACTIONS
 from pylog.transaction import TransactionCoordinator
 
 
@@ -109,4 +109,4 @@ class Observing:
     def _machine(self, key: TopicPartition) -> Coordinator:
         if key.topic == GROUPS:
             return GroupCoordinator(key.partition, self._config, self, is_lost=lambda _: False)
-        return TransactionCoordinator(key.partition, self._config, new_producer_id=lambda: -1, epoch=lambda: -1)
+        return TransactionCoordinator(key.partition, self._config, new_producer_id=lambda: -1)

@@ -37,13 +37,13 @@ LAZY_MS = 1000
 class Shard:
     """One coordinator and its partition. Thread-safe.
 
-    `producing` makes appends safe, `write_markers` ends transactions in their partitions, `take_epoch` lets the leader
+    `producing` makes appends safe, `write_markers` ends transactions in their partitions, `writer` lets the leader
     append. Raises at construction, which replays the log: CorruptBatch, StorageError.
     """
 
     def __init__(
         self, leader: Leader, machine: Coordinator, clock: Clock, producing: Producing,
-        write_markers: Callable[["Shard", WriteMarkers, BaseException | None], None], take_epoch: Callable[[], object],
+        write_markers: Callable[["Shard", WriteMarkers, BaseException | None], None], writer: Callable[[], Leader],
     ) -> None:  # fmt: skip
         self.leader = leader
         self.machine = machine
@@ -52,7 +52,7 @@ class Shard:
         self._clock = clock
         self._producing = producing
         self._write_markers = write_markers
-        self._take_epoch = take_epoch
+        self._writer = writer
         self._safe_due: int | None = None
         self._gone: PylogError | None = None
         self._lock = threading.RLock()
@@ -74,12 +74,21 @@ class Shard:
         return future
 
     def tick(self) -> None:
-        """Let the machine do what is due."""
-        if self._safe_due is not None and self._safe_due <= self._clock.tick_ms():
-            self._safe_due = None
+        """Let the machine do what is due. Raises PylogError where what it did could not be made safe."""
+        now_ms = self._clock.tick_ms()
+        if self._safe_due is not None and self._safe_due <= now_ms:
+            # Again after a while, where it fails.
+            self._safe_due = self.due_ms = now_ms + LAZY_MS
             end = self.leader.partition.next_offset
             self._producing.make_safe(self.leader, end, end)
+            self._safe_due = None
         self._step(self.machine.tick)
+
+    def epoch(self) -> int:
+        """The epoch in which this coordinator writes. Raises what taking one does: DiskFull, NotLeaderOrFollower..."""
+        epoch = self._writer().epoch
+        assert epoch is not None, "a writer has an epoch"
+        return epoch
 
     def hear(self, event: Callable[[Now], list[Effect]]) -> None:
         """Let the machine have another event."""
@@ -88,7 +97,9 @@ class Shard:
     def append_marker(self, markers: TxnMarkers) -> Appended:
         """End a transaction in this partition. Raises what the append does."""
         with self._lock:
-            self._take_epoch()
+            if self._gone is not None:
+                raise self._gone.with_traceback(None)
+            self._writer()
             appended = append_marker(self.leader, markers, self._clock.wall_ms())
             self.machine.replay_marker(Stamp(markers.producer_id, markers.producer_epoch), committed=markers.committed)
             return appended
@@ -158,7 +169,7 @@ class Shard:
         else:
             batch = encode(rows, now_ms=now, producer_id=stamp.producer_id, producer_epoch=stamp.producer_epoch,
                            transactional=True)  # fmt: skip
-        self._take_epoch()
+        self._writer()
         self.leader.append(batch, now, origin=Origin.COORDINATOR, guard=guard)
 
     def _send(self, outgoing: Sequence[Answer | WriteMarkers], safe: Future[Produced]) -> None:

@@ -86,7 +86,7 @@ def test_replaying_kafkas_partitions_gives_its_last_states(fixtures: Path) -> No
         pytest.skip("this set has no __transaction_state")
     seen = set()
     for path in lists:
-        machine = TransactionCoordinator(0, NodeConfig(), new_producer_id=lambda: 1, epoch=lambda: 0)
+        machine = TransactionCoordinator(0, NodeConfig(), new_producer_id=lambda: 1)
         last: dict[str, bytes | None] = {}
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in lines:

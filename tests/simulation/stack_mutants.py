@@ -30,7 +30,7 @@ def _gives_nothing_after_an_abort(delivery: Delivery, batch: Any) -> bool:
 
 def _marker_unheard(shard: Any, markers: Any) -> Any:
     with shard._lock:
-        shard._take_epoch()
+        shard._writer()
         return append_marker(shard.leader, markers, shard._clock.wall_ms())
 
 

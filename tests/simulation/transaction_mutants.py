@@ -107,7 +107,7 @@ def _late_commit(known: Transaction | None, message: EndTxn, *more: Any) -> Any:
 
 def _markers_turned(machine: TransactionCoordinator, name: str, decided: Transaction, *left: Any) -> Any:
     effect = _markers(machine, name, decided, *left)
-    turned = machine._epoch() > 1 and not machine._changes  # what a predecessor decided
+    turned = not machine._changes and machine._timeouts_tick is not None  # what a predecessor decided, at take-over
     return replace(effect, markers=effect.markers._replace(committed=False)) if turned else effect
 
 

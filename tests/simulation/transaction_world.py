@@ -185,8 +185,7 @@ class World:
 
     def fresh(self) -> TransactionCoordinator:
         self.lives += 1
-        epoch = self.lives
-        return TransactionCoordinator(0, CONFIG, new_producer_id=self.new_producer_id, epoch=lambda: epoch)
+        return TransactionCoordinator(0, CONFIG, new_producer_id=self.new_producer_id)
 
     def new_producer_id(self) -> int:
         if self.fails(self.rates.no_id):
@@ -272,7 +271,7 @@ class World:
 
     def write_markers(self, effect: WriteMarkers, life: int) -> None:
         """Also for a coordinator that is dead by now. What is not done may be said to be, not the other way round."""
-        markers = effect.markers
+        markers = effect.markers._replace(coordinator_epoch=life)
         key = (markers.producer_id, markers.producer_epoch)
         require(self.decided.get(key) is markers.committed, f"markers of {key} without a decision that is in the log")
         require(bool(markers.partitions), "markers for no partition")

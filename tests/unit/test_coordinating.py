@@ -12,10 +12,9 @@ from pylog import TopicPartition, errors
 from pylog.batch import Origin, encode
 from pylog.broker import Broker
 from pylog.config import NodeConfig
-from pylog.coordinating import _all
 from pylog.effects import Answer
 from pylog.files import MemoryFiles
-from pylog.future import completed, failed
+from pylog.future import completed
 from pylog.message import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
@@ -194,7 +193,7 @@ def test_what_an_owner_has_decided_and_not_written_everywhere_is_written(tmp_pat
         client = Client(log)
         assert client.send(b"a") is client.send(b"b", 1) is client.commit_offset(7) is None
         # Killed behind the decision: nothing of the markers.
-        shard = next(s for k, s in log.broker._coordinating._shards.items() if k.topic == "__transaction_state")
+        shard = next(s for k, s in log.broker._coordinating._shards._shards.items() if k.topic == "__transaction_state")
         shard._write_markers = lambda *_: None
         client.ask(EndTxn("tx", client.id, client.epoch, committed_))
         assert committed(log) == []
@@ -318,7 +317,7 @@ def test_damage_in_the_log_of_transactions_is_told_to_who_asks(
     with pylog.open(tmp_path, clock=SimClock(NOW, 0)) as log:
         with pytest.raises(errors.CorruptBatch):
             log.admin.list_transactions()
-        log.broker._coordinating._is_unsettled = True
+        log.broker._coordinating._shards._is_unsettled = True
         log.broker.work()
         assert "transactions that were left open cannot be ended" in caplog.text
 
@@ -341,7 +340,7 @@ class Node:
 def test_what_a_full_disk_refuses_has_not_happened_and_works_again_later() -> None:
     node = Node()
     given = node.ask(InitProducerId("tx"))
-    shard = next(iter(node.broker._coordinating._shards.values()))
+    shard = next(iter(node.broker._coordinating._shards._shards.values()))
 
     def full(*_: object, **how: object) -> Any:
         raise errors.DiskFull("no room")
@@ -363,7 +362,7 @@ def test_what_a_full_disk_refuses_has_not_happened_and_works_again_later() -> No
 def test_what_could_not_be_made_durable_is_not_answered_as_if_it_were() -> None:
     node = Node()
     given = node.ask(InitProducerId("tx"))
-    shard = next(iter(node.broker._coordinating._shards.values()))
+    shard = next(iter(node.broker._coordinating._shards._shards.values()))
     partition = shard.leader.partition
 
     def broken() -> None:
@@ -387,14 +386,24 @@ def test_what_could_not_be_made_durable_is_not_answered_as_if_it_were() -> None:
     node.broker.close()
 
 
-def test_what_nobody_waits_for_is_durable_a_second_later() -> None:
+def test_what_nobody_waits_for_is_durable_a_second_later(caplog: pytest.LogCaptureFixture) -> None:
     node = Node()
     given = node.ask(InitProducerId("tx"))
     node.ask(CreateTopics([NewTopic("t")]))
     node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
     assert node.ask(EndTxn("tx", given.producer_id, given.producer_epoch, True)).error is None
-    partition = next(iter(node.broker._coordinating._shards.values())).leader.partition
+    leader = next(iter(node.broker._coordinating._shards._shards.values())).leader
+    partition = leader.partition
     assert partition.high_watermark == partition.durable_offset == partition.next_offset - 1
+
+    def full() -> bool:
+        raise errors.DiskFull("no room")
+
+    node.clock.advance(1000)
+    leader.advance = full  # type: ignore[method-assign]
+    node.broker.work()
+    assert "what was due in __transaction_state" in caplog.text  # and whoever works for the node goes on
+    del leader.advance
     node.clock.advance(1000)
     node.broker.work()
     assert partition.high_watermark == partition.durable_offset == partition.next_offset
@@ -424,7 +433,7 @@ def test_records_that_nobody_understands_are_passed_over(tmp_path: Path, caplog:
 
 def test_one_coordinator_that_cannot_answer_is_the_answer_for_all(log: pylog.Log) -> None:
     log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION).result(10)
-    shard = next(iter(log.broker._coordinating._shards.values()))
+    shard = next(iter(log.broker._coordinating._shards._shards.values()))
     asked = shard.handle(JoinGroup("h", protocols=[("range", b"")]), SESSION)
     assert asked.result(10).error is None
     described = log.broker.handle(DescribeGroups(["g", "h"]), SESSION).result(10)
@@ -464,7 +473,7 @@ def test_who_joins_hears_when_this_node_stops_coordinating(log: pylog.Log) -> No
     first = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION).result(10)
     waiting = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION)
     assert first.error is None and not waiting.done()
-    (shard,) = log.broker._coordinating._shards.values()
+    (shard,) = log.broker._coordinating._shards._shards.values()
     state = log.topic("__consumer_offsets")
     for view in state:
         log.broker.apply(
@@ -476,6 +485,8 @@ def test_who_joins_hears_when_this_node_stops_coordinating(log: pylog.Log) -> No
     assert isinstance(waiting.exception(), errors.NotCoordinator)
     # Who was on the way to it when that happened changes nothing any more, and what it had to say is said.
     assert isinstance(shard.handle(JoinGroup("g"), SESSION).exception(), errors.NotCoordinator)
+    with pytest.raises(errors.NotCoordinator):
+        shard.append_marker(TxnMarkers(1, 0, True, 0, ()))
     shard._send([Answer(0, None)], completed(Produced([ProducedPart("t", 0)])))
     described = log.broker.handle(DescribeGroups(["g"]), SESSION)
     assert isinstance(described.exception(), errors.NotCoordinator)
@@ -488,9 +499,3 @@ def test_offsets_of_partitions_that_are_not_there_are_refused(log: pylog.Log) ->
     assert isinstance(both[missing], errors.UnknownTopicOrPartition) and both[there] is None
     (error,) = log.broker.handle(OffsetCommit("g", parts[:1]), SESSION).result(10).errors.values()
     assert isinstance(error, errors.UnknownTopicOrPartition)
-
-
-def test_the_first_error_of_several_coordinators_is_the_answer() -> None:
-    answered = _all([completed(1), failed(errors.NotCoordinator("no")), completed(2)], sum)
-    assert isinstance(answered.exception(), errors.NotCoordinator)
-    assert _all([completed(1), completed(2)], sum).result() == 3

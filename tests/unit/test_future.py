@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pylog.errors import NotLeaderOrFollower
-from pylog.future import Future, completed, failed
+from pylog.future import Future, completed, failed, gathered
 from pylog.record import RecordMetadata
 from pylog.sending import pure
 
@@ -360,3 +360,15 @@ def test_a_wait_for_what_brings_a_batch_ends_in_time(make_delivery: MakeDelivery
     delivery.carrier = Future[None]()
     with pytest.raises(TimeoutError, match="no answer within 0 seconds"):
         delivery.future(0, 5).result(0)
+
+
+def test_several_answers_are_one_when_the_last_is_there_and_the_first_error_among_them() -> None:
+    first, second = Future[int](), Future[int]()
+    both = gathered([first, completed(2), second], sum)
+    second.set_result(4)
+    assert not both.done()
+    first.set_result(1)
+    assert both.result() == 7
+    assert gathered([], sum).result() == 0
+    broken = gathered([completed(1), failed(KeyError("a")), failed(ValueError("b"))], sum)
+    assert isinstance(broken.exception(), KeyError)

@@ -15,6 +15,7 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.message import EndTxn, Session, TxnEnded, TxnMarkers
+from pylog.transaction.coordinator import GIVEN_BY_HOST
 from pylog.transaction.state import EPOCH_LAST, EPOCH_MAX, NO_PRODUCER_ID, State
 from transaction_desk import P0, P1, T0, UNAVAILABLE, Desk, known
 
@@ -35,7 +36,7 @@ def test_an_end_is_decided_in_the_log_then_marked_then_complete(committed: bool)
     assert desk.carry_out([append, markers]) == {1: TxnEnded(None, 50, 5)}
     assert desk.state is (State.PREPARE_COMMIT if committed else State.PREPARE_ABORT)
     assert (desk.x.producer_epoch, desk.x.partitions, desk.x.start_ms) == (5, (P0, P1), T0)
-    assert desk.marked() == TxnMarkers(50, 5, committed, 7, (P0, P1), 2)
+    assert desk.marked() == TxnMarkers(50, 5, committed, GIVEN_BY_HOST, (P0, P1), 2)
     assert (desk.state, desk.x.producer_epoch, desk.x.partitions) == (complete(committed), 5, ())
 
 

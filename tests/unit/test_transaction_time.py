@@ -19,11 +19,10 @@ def some(count: int, **more: object) -> list[tuple[str, Transaction]]:
 # --- taking over -----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_decided_is_driven_to_its_end_under_the_new_epoch() -> None:
-    desk = Desk(known(State.PREPARE_COMMIT), ("y", known(State.PREPARE_ABORT)[1]), epoch=9)
+def test_what_is_decided_is_driven_to_its_end() -> None:
+    desk = Desk(known(State.PREPARE_COMMIT), ("y", known(State.PREPARE_ABORT)[1]))
     first, second = desk.marked(), desk.marked()
-    assert (first.committed, first.coordinator_epoch, first.producer_epoch) == (True, 9, 4)
-    assert (second.committed, second.coordinator_epoch) == (False, 9)
+    assert (first.committed, first.producer_epoch, second.committed) == (True, 4, False)
     assert desk.state is State.COMPLETE_COMMIT
     assert desk.machine.transactions["y"].state is State.COMPLETE_ABORT
 
@@ -47,7 +46,7 @@ def test_an_open_transaction_without_partitions_ends_at_once() -> None:
 
 
 def test_before_it_takes_over_nothing_is_due() -> None:
-    machine = TransactionCoordinator(0, CONFIG, new_producer_id=lambda: 1, epoch=lambda: 0)
+    machine = TransactionCoordinator(0, CONFIG, new_producer_id=lambda: 1)
     assert machine.due_ms is None
     for record in Desk(known(State.ONGOING)).log:
         machine.replay(record)

@@ -19,7 +19,7 @@ An answer without an Append tells of what was replayed: the host holds it back u
 Sources: Kafka's TransactionCoordinator, TransactionStateManager, TransactionMarkerChannelManager.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -56,6 +56,8 @@ from pylog.transaction.records import key_of, read, record_of
 from pylog.transaction.rules import Step
 from pylog.transaction.state import NO_EPOCH, State, Transaction
 
+GIVEN_BY_HOST = -1
+"""The coordinator epoch of the markers: that of whoever leads the partition when they are written."""
 RETRY_MS = 100
 RETRY_MAX_MS = 10_000
 APPEND_BYTES = 256 << 10
@@ -88,17 +90,14 @@ class Ending:
 
 
 class TransactionCoordinator:
-    """An `effects.Coordinator` for one partition; `epoch` gives that of its leader, which stands in the markers.
+    """An `effects.Coordinator` for one partition.
 
     The host has checked that partitions which join exist, gives each Append back by `replay` or `append_failed`, and
     each WriteMarkers by `markers_written`.
     """
 
-    def __init__(
-        self, partition: int, config: NodeConfig, *, new_producer_id: NewProducerId, epoch: Callable[[], int]
-    ) -> None:
+    def __init__(self, partition: int, config: NodeConfig, *, new_producer_id: NewProducerId) -> None:
         self.partition = partition
-        self._epoch = epoch
         self._config = config
         self._new_producer_id = new_producer_id
         self._logged: dict[str, Transaction] = {}
@@ -258,7 +257,7 @@ class TransactionCoordinator:
             decided.producer_id,
             decided.producer_epoch,
             decided.state is State.PREPARE_COMMIT,
-            self._epoch(),
+            GIVEN_BY_HOST,
             decided.partitions if left is None else tuple(sorted(left)),
             decided.client_version,
         )
