@@ -180,8 +180,10 @@ class Catalogue:
         self._partition.append(batch, epoch=self.epoch, now_ms=now, origin=Origin.RAFT_LEADER)
         self._partition.sync()
         self._partition.advance_high_watermark(self._partition.next_offset)
+        image = self.image.successor()
         for value in records:
-            self.image.apply(metadata.decode_record(value))
+            image.apply(metadata.decode_record(value))
+        self.image = image
 
     def _take_epoch(self) -> None:
         now = self._now_ms()

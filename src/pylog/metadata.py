@@ -126,7 +126,11 @@ class MetadataRecord:
 
 
 class MetadataImage:
-    """What the records applied so far say about topics and nodes."""
+    """What the records applied so far say about topics and nodes.
+
+    Whoever has made one, or a `successor` of one, may `apply` records to it before others see it. What others see stays
+    as it is, and has each change as a whole (Kafka: MetadataDelta).
+    """
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicImage] = {}
@@ -136,11 +140,20 @@ class MetadataImage:
         self._by_id: dict[UUID, TopicImage] = {}
         self.next_producer_id = 0
         """Producer ids from here on were never given to anybody."""
-        self.changes = 0
-        """How many records were replayed: what is derived of the image is as good as long as that stays."""
         self.removed: set[UUID] = set()
         """The ids of topics that there were: a folder that bears one of them is left over."""
         self._open_transaction: list[MetadataRecord] | None = None
+        self._own: set[UUID] = set()
+        """The topics that no other image has."""
+
+    def successor(self) -> "MetadataImage":
+        """The image that more records will give. This one stays as it is."""
+        image = MetadataImage()
+        image.topics, image._by_id = dict(self.topics), dict(self._by_id)
+        image.nodes, image.features = dict(self.nodes), dict(self.features)
+        image.next_producer_id, image.removed = self.next_producer_id, set(self.removed)
+        image._open_transaction = None if self._open_transaction is None else list(self._open_transaction)
+        return image
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
         """The topic with this id, if it is there."""
@@ -167,7 +180,6 @@ class MetadataImage:
         replay = _REPLAYS.get(record.name or "")
         if replay is not None:
             replay(self, record.value)
-            self.changes += 1
 
     def _topic(self, value: Mapping[str, Any]) -> TopicImage:
         topic = self._by_id.get(value["topicId"])
@@ -175,11 +187,23 @@ class MetadataImage:
             raise CorruptBatch(f"a metadata record speaks of topic id {value['topicId']}, which no earlier record made")
         return topic
 
+    def _changing(self, topic: TopicImage) -> TopicImage:
+        """The topic, to be changed: a copy, if another image may have it, too."""
+        if topic.id in self._own:
+            return topic
+        own = replace(topic, partitions=dict(topic.partitions), config=dict(topic.config))
+        self._own.add(topic.id)
+        self._by_id[topic.id] = own
+        if self.topics.get(topic.name) is topic:
+            self.topics[topic.name] = own
+        return own
+
     def _add_topic(self, value: Mapping[str, Any]) -> None:
         if not is_topic_name(value["name"]):
             # Names become paths.
             raise CorruptBatch(f"a metadata record makes a topic with the impossible name {value['name']!r}")
         topic = TopicImage(value["name"], value["topicId"])
+        self._own.add(topic.id)
         self.topics[topic.name] = self._by_id[topic.id] = topic
 
     def _remove_topic(self, value: Mapping[str, Any]) -> None:
@@ -196,6 +220,7 @@ class MetadataImage:
         if topic is None:
             name = value["resourceName"]
             raise CorruptBatch(f"a metadata record configures topic {name!r}, which no earlier record made")
+        topic = self._changing(topic)
         if value["value"] is None:
             topic.config.pop(value["name"], None)
         else:
@@ -204,7 +229,7 @@ class MetadataImage:
     def _add_partition(self, value: Mapping[str, Any]) -> None:
         if value["partitionId"] < 0:
             raise CorruptBatch(f"a metadata record makes a partition with the number {value['partitionId']}")
-        self._topic(value).partitions[value["partitionId"]] = PartitionImage(
+        self._changing(self._topic(value)).partitions[value["partitionId"]] = PartitionImage(
             leader=value["leader"], leader_epoch=value["leaderEpoch"], partition_epoch=value["partitionEpoch"],
             replicas=value["replicas"], isr=value["isr"], directories=value.get("directories", []),
         )  # fmt: skip
@@ -219,7 +244,8 @@ class MetadataImage:
         changes: dict[str, Any] = {name: change for name, change in given.items() if change is not None}
         if value["leader"] != NO_LEADER_CHANGE:
             changes |= {"leader": value["leader"], "leader_epoch": before.leader_epoch + 1}
-        topic.partitions[number] = replace(before, partition_epoch=before.partition_epoch + 1, **changes)
+        changed = replace(before, partition_epoch=before.partition_epoch + 1, **changes)
+        self._changing(topic).partitions[number] = changed
 
     def _set_feature(self, value: Mapping[str, Any]) -> None:
         self.features[value["name"]] = value["featureLevel"]

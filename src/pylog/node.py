@@ -263,7 +263,7 @@ class Node:
             if steps > EPOCH_STEPS_MAX:
                 raise FencedLeaderEpoch(f"{topic}-{partition}: its log is in epoch {known}, far beyond the catalogue's")
             self._catalogue.commit(take_leadership(image.id, partition, self.id) * max(steps, 1))
-        return image.partitions[partition].leader_epoch
+        return self.image.topics[topic].partitions[partition].leader_epoch
 
     def lead(self, effect: Lead) -> None:
         """Become the leader of a partition in a given epoch.
@@ -362,7 +362,7 @@ class Node:
             changes |= {name: text for name, text in wanted.items() if image.config.get(name) != text}
             if changes:
                 self._catalogue.commit(change_config(change.topic, changes))
-                self._topic(change.topic).reconfigure(self.topic_config(image.config))
+                self._topic(change.topic).reconfigure(self.topic_config(wanted))
 
     def allocate_producer_ids(self) -> range:
         """Producer ids that nobody ever had: written down before they are used. Raises DiskFull, DurabilityUnknown."""

@@ -149,13 +149,10 @@ class Reader:
                 self.image, self._replayed = MetadataImage(), 0
             log = self._log
             log.refresh()
-            try:
-                self._replayed = replay(log, self.image, max(self._replayed, log.start_offset), log.high_watermark)
-            except PylogError:
-                # Half of it may be applied: the next look begins from the start.
-                self._log = None
-                log.close()
-                raise
+            if self._replayed < log.high_watermark:
+                image = self.image.successor()
+                self._replayed = replay(log, image, max(self._replayed, log.start_offset), log.high_watermark)
+                self.image = image
 
     def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
         """What cleaning a partition has come to, as its owner has shown it; None where nothing was."""

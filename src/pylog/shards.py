@@ -18,6 +18,7 @@ from pylog.effects import Coordinator, TopicInfo, WriteMarkers
 from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError, TopicAlreadyExists
 from pylog.group import GroupCoordinator
 from pylog.message import NewTopic
+from pylog.metadata import MetadataImage
 from pylog.node import Node
 from pylog.partitioner import partition_for
 from pylog.producing import Producing
@@ -175,14 +176,13 @@ class _Topics:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._seen = -1
+        self._seen: MetadataImage | None = None
         self._named: dict[str, TopicInfo] = {}
 
     def named(self) -> Mapping[str, TopicInfo]:
         image = self._node.image
-        if image.changes != self._seen:
-            seen = image.changes
-            topics = list(image.topics.values())
+        if image is not self._seen:
+            topics = image.topics.values()
             self._named = {topic.name: TopicInfo(topic.id, len(topic.partitions)) for topic in topics}
-            self._seen = seen
+            self._seen = image
         return self._named

@@ -40,6 +40,14 @@ def test_a_new_log_begins_with_the_features_of_a_new_cluster() -> None:
     close(again)
 
 
+def test_what_was_seen_of_the_catalogue_stays_as_it_was() -> None:
+    catalogue = opened(MemoryFiles())
+    before = catalogue.image
+    add_topic(catalogue, "t")
+    assert (dict(before.topics), sorted(catalogue.image.topics["t"].partitions)) == ({}, [0])
+    close(catalogue)
+
+
 def test_a_log_that_an_older_pylog_began_gets_its_features_with_the_next_change() -> None:
     files = MemoryFiles()
     older = opened(files)

@@ -15,11 +15,15 @@ from pylog.metadata import (
     MetadataImage,
     MetadataRecord,
     PartitionImage,
+    add_partitions,
+    allocate_producer_ids,
+    change_config,
     create_topic,
     decode_record,
     encode_record,
     register_node,
     remove_topic,
+    set_features,
     take_leadership,
     validate_topic_name,
 )
@@ -44,6 +48,36 @@ def image() -> MetadataImage:
     """One topic of two partitions, both on node 1."""
     made = create_topic("clicks", TOPIC_ID, {0: ONE, 1: ONE}, leader=1, config={"retention.ms": "5"})
     return apply(MetadataImage(), made)
+
+
+# --- images -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        create_topic("more", OTHER_ID, {0: ONE}, leader=1),
+        add_partitions(TOPIC_ID, {2: ONE}, leader=1),
+        change_config("clicks", {"retention.ms": None, "segment.ms": "7"}),
+        take_leadership(TOPIC_ID, 0, 1),
+        remove_topic(TOPIC_ID),
+        register_node(3, incarnation=OTHER_ID, directories=[DIRECTORY]),
+        allocate_producer_ids(1, 0, 1000),
+        set_features({"metadata.version": 29}),
+        [encode_record("BeginTransactionRecord", {"name": "more to come"})],
+    ],
+    ids=lambda records: decode_record(records[0]).name,
+)
+def test_an_image_that_others_see_stays_as_it_is(image: MetadataImage, records: list[bytes]) -> None:
+    before, topic = facts(image), image.topics["clicks"]
+    known = repr(topic)
+    after = apply(image.successor(), records)
+    assert (facts(image), repr(topic), image.topics["clicks"]) == (before, known, topic)
+    assert facts(after) == facts(apply(image, records)) != before
+
+
+def facts(image: MetadataImage) -> str:
+    return repr({name: value for name, value in vars(image).items() if name != "_own"})
 
 
 # --- topics -----------------------------------------------------------------------------------------------------------
