@@ -10,7 +10,7 @@ import pytest
 
 from .bits import Damage, Subject, damages, kind_of, make, tree_of
 
-EACH = 12
+EACH = 6
 """How many damages of each kind are tried in each kind of file."""
 
 

@@ -13,8 +13,11 @@ from .mutants import MUTANTS, Mutant
 from .workloads import WORKLOADS
 
 STRIDE = 2
-STRIDES = {"compaction": 6, "compaction_in_groups": 6, "compaction_twice": 40, "retention_by_size": 4, "topic_move": 8}
-"""Of how many states one is recovered: some 40,000 are left, the second crashes counted."""
+STRIDES = {
+    "compaction": 12, "compaction_in_groups": 15, "compaction_twice": 60, "leader_change": 5, "retention_by_size": 4,
+    "topic_create": 4, "topic_delete": 5, "topic_move": 12,
+}  # fmt: skip
+"""Of how many states one is recovered: some 25,000 are left, the second crashes counted."""
 
 
 @pytest.fixture(autouse=True)

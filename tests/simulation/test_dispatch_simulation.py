@@ -12,7 +12,7 @@ from pylog.dispatch import Dispatch, Shipment, _Lane
 
 from .dispatch_world import World
 
-SEEDS = int(os.environ.get("SEEDS", "600"))
+SEEDS = int(os.environ.get("SEEDS", "300"))
 FIRST = int(os.environ.get("SEED", "0"))
 PORTIONS = 4
 MUTANT_SEEDS = 200
