@@ -353,6 +353,10 @@ class ShareSessionLimitReached(ProtocolError, code=133, retriable=True):
 # fmt: on
 
 
+COORDINATOR_AWAY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator, NetworkError, RequestTimedOut)
+"""What says that a coordinator will be there soon: a client asks again, after a while."""
+
+
 class BufferExhausted(RequestTimedOut):
     """The producer's buffer stayed full for `max_block_ms` (Kafka: BufferExhaustedException)."""
 

@@ -6,7 +6,8 @@ import pytest
 
 from pylog.assignor import Subscription, decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from pylog.config import ConsumerConfig
-from pylog.consuming.membership import Assign, Effect, Elect, Fail, Lose, Membership, Revoke, Send, State
+from pylog.consuming.membership import Assign, Effect, Elect, Fail, Lose, Revoke, Send, State
+from pylog.consuming.membership_classic import ClassicMembership
 from pylog.errors import (
     CommitFailed,
     CoordinatorLoadInProgress,
@@ -46,7 +47,7 @@ class Play:
         config = {"group_id": "g", "partition_assignment_strategy": strategy} | config
         self.config = ConsumerConfig(**config)
         self.now = 1000
-        self.machine = Membership(self.config, self.now)
+        self.machine = ClassicMembership(self.config, self.now)
         self.machine.subscribe(frozenset({"t"}))
         self.sent: list[Any] = []
 

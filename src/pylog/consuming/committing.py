@@ -13,9 +13,9 @@ from pylog.clock import Clock
 from pylog.cluster import Cluster
 from pylog.config import ConsumerConfig
 from pylog.consuming.calls import Call, Calls
-from pylog.consuming.offsets import AWAY
 from pylog.consuming.subscription import Subscription
 from pylog.errors import (
+    COORDINATOR_AWAY,
     CommitFailed,
     FencedMemberEpoch,
     IllegalGeneration,
@@ -125,7 +125,7 @@ class Commits:
             if error is None:
                 return
             # An epoch that is stale has a newer one on its way here.
-            if not isinstance(error, (*AWAY, StaleMemberEpoch)) or self._clock.tick_ms() >= deadline:
+            if not isinstance(error, (*COORDINATOR_AWAY, StaleMemberEpoch)) or self._clock.tick_ms() >= deadline:
                 raise error
             self._calls.wait(self._config.retry_backoff_ms)
 
@@ -154,7 +154,7 @@ class Commits:
                 logger.warning("the last positions were not committed: %s", error)
 
     def _auto_done(self, error: PylogError | None) -> None:
-        if isinstance(error, (*AWAY, RebalanceInProgress, StaleMemberEpoch)):
+        if isinstance(error, (*COORDINATOR_AWAY, RebalanceInProgress, StaleMemberEpoch)):
             self._due_ms = min(self._due_ms, self._clock.tick_ms() + self._config.retry_backoff_ms)
         elif error is not None:
             logger.warning("positions were not committed by themselves: %s", error)

@@ -32,6 +32,7 @@ from pylog.consuming.membership import (
     Send,
     State,
 )
+from pylog.consuming.membership_classic import ClassicMembership
 from pylog.consuming.membership_consumer import ConsumerMembership
 from pylog.consuming.subscription import Subscription
 from pylog.errors import PylogError, UnknownTopicOrPartition
@@ -68,8 +69,8 @@ class GroupMember:
         self._clock = clock
         self._node = cluster.coordinator("group", config.group_id)
         now_ms = clock.tick_ms()
-        self._machine: Membership | ConsumerMembership = (
-            Membership(config, now_ms)
+        self._machine: Membership = (
+            ClassicMembership(config, now_ms)
             if config.group_protocol == "classic"
             else ConsumerMembership(config, now_ms, lambda: {topic.id: topic.name for topic in cluster.known()})
         )
@@ -181,7 +182,7 @@ class GroupMember:
         self._watched = self._counts(wanted)
         if not effect.is_settled:
             assignment = effect.assignor.assign(self._watched, effect.members)
-            assert isinstance(self._machine, Membership), "only classic groups have leaders"
+            assert isinstance(self._machine, ClassicMembership), "only classic groups have leaders"
             with self._lock:
                 self._todo.extend(self._machine.elected(assignment))
 

@@ -3,10 +3,10 @@
     UNJOINED --poll: epoch 0--> JOINING --> STABLE <--> REVOKING          target    what the member is to have
                                                                           owned     what it has
 
-The same events and effects as those of a classic `Membership`, so that one host drives both. What differs: the answer
-to a heartbeat may bring a target, at any time; the next `poll` gives back what is not in it, takes what is new, and
-says so at once. Nobody waits for anybody: what another member has still to give back comes with a later answer. The
-generation is the member's epoch. (Kafka: ConsumerMembershipManager, AbstractHeartbeatRequestManager.)
+What differs from the classic protocol: the answer to a heartbeat may bring a target, at any time; the next `poll` gives
+back what is not in it, takes what is new, and says so at once. Nobody waits for anybody: what another member has still
+to give back comes with a later answer. The generation is the member's epoch. (Kafka: ConsumerMembershipManager,
+AbstractHeartbeatRequestManager.)
 
 A message says all there is whenever something has changed or an answer may be lost, and is told all then; otherwise it
 says that the member lives, and the coordinator keeps the answer back while there is nothing to say.
@@ -19,20 +19,17 @@ from typing import Any
 from pylog.config import ConsumerConfig
 from pylog.consuming.membership import (
     ANSWER_MS_SPARE,
-    AWAY,
     NO_GENERATION,
     Assign,
     Effect,
     Fail,
-    Lose,
-    Partitions,
+    Membership,
     Revoke,
     Send,
     State,
-    not_a_member,
-    replaced,
 )
 from pylog.errors import (
+    COORDINATOR_AWAY,
     FencedInstanceId,
     FencedMemberEpoch,
     IllegalGeneration,
@@ -47,13 +44,11 @@ _BEGIN_ANEW = (FencedMemberEpoch, UnknownMemberId, IllegalGeneration)
 Slots = list[tuple[uuid.UUID, list[int]]]
 
 
-class ConsumerMembership:
+class ConsumerMembership(Membership):
     """One member. Not thread-safe: its host lets one in at a time.
 
     `names` gives the topics that are known, by id; `lacks_names` says when one that it needs is not among them.
     """
-
-    is_leader = False
 
     def __init__(
         self,
@@ -62,16 +57,8 @@ class ConsumerMembership:
         names: Callable[[], Mapping[uuid.UUID, str]],
         new_id: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
-        assert config.group_id is not None, "a member is a member of a group"
-        self._config = config
-        self._group_id = config.group_id
+        super().__init__(config, now_ms, str(new_id()))
         self._names = names
-        self.state = State.UNJOINED
-        self.topics: frozenset[str] = frozenset()
-        self.generation = NO_GENERATION
-        self.member_id = str(new_id())
-        self.owned: Partitions = []
-        self.fatal: PylogError | None = None
         self.lacks_names = False
         self._failure: PylogError | None = None
         self._said_topics: frozenset[str] = frozenset()
@@ -86,27 +73,12 @@ class ConsumerMembership:
         self._interval_ms = config.heartbeat_interval_ms
         self._beat_ms = now_ms
         self._given_up_ms = now_ms
-        self._polled_ms = now_ms
 
     # --- what is asked of it -----------------------------------------------------------------------------------------
 
     @property
     def needs_poll(self) -> bool:
-        """Whether `poll` has something to do besides heartbeats."""
         return self._failure is not None or self._target is not None or self.state is State.UNJOINED
-
-    @property
-    def identity(self) -> ConsumerGroupMetadata:
-        """As whom the member is known."""
-        return ConsumerGroupMetadata(self._group_id, self.generation, self.member_id, self._config.group_instance_id)
-
-    def committer(self) -> ConsumerGroupMetadata:
-        """As whom it may commit now. Raises CommitFailed, FencedInstanceId."""
-        if self.fatal is not None:
-            raise self.fatal.with_traceback(None)
-        if self.generation == NO_GENERATION:
-            raise not_a_member(self._group_id)
-        return self.identity
 
     @property
     def _is_in(self) -> bool:
@@ -114,7 +86,6 @@ class ConsumerMembership:
 
     @property
     def due_ms(self) -> int | None:
-        """When the next `tick` has something to do; None while there is no membership to keep."""
         if not self._is_in:
             return None
         beat = self._beat_ms if self._beating is None else self._given_up_ms
@@ -122,19 +93,10 @@ class ConsumerMembership:
 
     # --- events ------------------------------------------------------------------------------------------------------
 
-    def subscribe(self, topics: frozenset[str]) -> None:
-        """Want these topics from the next `poll` on."""
-        self.topics = topics
-
     def join_again(self) -> None:
-        """Something has changed that the coordinator had better look at."""
         self._has_news = True
 
-    def poll(self, now_ms: int) -> list[Effect]:
-        """The consumer polls: it is alive, and partitions may be taken from it and given to it now."""
-        self._polled_ms = now_ms
-        if self.fatal is not None:
-            return [*self._lose(), Fail(self.fatal)]
+    def _poll(self, now_ms: int) -> list[Effect]:
         failure, self._failure = self._failure, None
         if failure is not None:
             return [Fail(failure)]
@@ -150,49 +112,22 @@ class ConsumerMembership:
                 return self._say_all(now_ms)
         return self.tick(now_ms)
 
-    def revoked(self, partitions: Partitions) -> list[Effect]:
-        """What was to be revoked is given back."""
-        gone = set(partitions)
-        self.owned = [key for key in self.owned if key not in gone]
-        if self.state is not State.REVOKING:
-            return []
-        if self.generation == NO_GENERATION:
-            self.state = State.UNJOINED
-            return []
-        return self._settle(self._following)
-
     def tick(self, now_ms: int) -> list[Effect]:
-        """Time has passed."""
         due = self.due_ms
         if due is None or now_ms < due:
             return []
         if now_ms >= self._polled_ms + self._config.max_poll_interval_ms:
-            return self._go()
+            return self._go("no poll")
         if self._beating is not None:
             # Its answer is lost, and with it perhaps a target.
             return self._say_all(now_ms)
         return self._say(ConsumerGroupHeartbeat(self._group_id, self.member_id, self.generation), now_ms)
 
-    def leave(self, reason: str) -> list[Effect]:
-        """Go, with nothing in hand. A static member says that it will be back."""
-        effects = self._go()
-        self.state = State.LEFT
-        self.owned = []
-        return effects
-
-    def rejoin(self) -> None:
-        """Take part again after `leave`."""
-        if self.state is State.LEFT:
-            self.state = State.UNJOINED
-
     def refused(self, who: ConsumerGroupMetadata, error: PylogError, now_ms: int) -> None:
-        """What the coordinator has answered to a commit."""
-        current = (who.generation_id, who.member_id) == (self.generation, self.member_id)
-        if current and not isinstance(error, StaleMemberEpoch):
+        if self._is_now(who) and not isinstance(error, StaleMemberEpoch):
             self._heard(error, now_ms, of_commit=True)
 
     def answered(self, message: object, answer: Any, now_ms: int) -> list[Effect]:
-        """The answer to what was sent, or a PylogError in its place. One that comes too late changes nothing."""
         if message is not self._beating or self._beating is None:
             return []
         was_full = self._beating.topic_partitions is not None
@@ -277,16 +212,15 @@ class ConsumerMembership:
         self._following = assigned
         return [Revoke(going)]
 
+    def _go_on(self) -> list[Effect]:
+        return self._settle(self._following)
+
     def _settle(self, assigned: dict[TopicPartition, uuid.UUID]) -> list[Effect]:
         added = sorted(assigned.keys() - set(self.owned))
         self.owned, self._ids = sorted(assigned), assigned
         self.state = State.STABLE
         self._has_news = True
         return [Assign(self.owned, added)]
-
-    def _lose(self) -> list[Effect]:
-        lost, self.owned = self.owned, []
-        return [Lose(lost)] if lost else []
 
     # --- errors and ends ---------------------------------------------------------------------------------------------
 
@@ -295,12 +229,12 @@ class ConsumerMembership:
             self._forget()
         elif isinstance(error, FencedInstanceId):
             self._forget()
-            self.fatal = replaced(self._config, error)
+            self.fatal = self._replaced(error)
         elif not of_commit:
             self._beat_ms = now_ms + self._config.retry_backoff_ms
             if self.state is State.JOINING:
                 self.state = State.UNJOINED
-            if not isinstance(error, AWAY):
+            if not isinstance(error, COORDINATOR_AWAY):
                 self._failure = error
 
     def _forget(self) -> None:
@@ -309,7 +243,8 @@ class ConsumerMembership:
         if self.state in (State.STABLE, State.JOINING):
             self.state = State.UNJOINED
 
-    def _go(self) -> list[Effect]:
+    def _go(self, reason: str) -> list[Effect]:
+        # There is no room for a reason in what it says; a static member says that it will be back.
         was_in = self._is_in or self.state is State.JOINING
         self._forget()
         if not was_in:

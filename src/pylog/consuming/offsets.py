@@ -20,13 +20,9 @@ from pylog.consuming.calls import Call, Calls
 from pylog.consuming.fetching import QUIET
 from pylog.consuming.subscription import PartitionState, Subscription
 from pylog.errors import (
-    CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
-    NetworkError,
+    COORDINATOR_AWAY,
     NoOffsetForPartition,
-    NotCoordinator,
     PylogError,
-    RequestTimedOut,
     UnstableOffsetCommit,
 )
 from pylog.isolation import Isolation
@@ -42,9 +38,6 @@ from pylog.message import (
     OffsetsFetched,
 )
 from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition
-
-AWAY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator, NetworkError, RequestTimedOut)
-"""What says that a coordinator will be there soon: asked again, after a while."""
 
 States = dict[TopicPartition, PartitionState]
 
@@ -162,7 +155,7 @@ class Offsets:
 
     def _failed(self, key: TopicPartition, state: PartitionState, error: PylogError) -> None:
         self._cluster.heard(key, error)
-        if isinstance(error, (*AWAY, *QUIET, UnstableOffsetCommit)):
+        if isinstance(error, (*COORDINATOR_AWAY, *QUIET, UnstableOffsetCommit)):
             state.retry_ms = self._clock.tick_ms() + self._config.retry_backoff_ms
         else:
             self._subscription.fail(key, error)
@@ -200,7 +193,7 @@ class Offsets:
                     key: OffsetAndMetadata(part.offset, part.metadata, part.leader_epoch) if part.offset >= 0 else None
                     for key, part in parts.items()
                 }
-            except (*AWAY, UnstableOffsetCommit):
+            except (*COORDINATOR_AWAY, UnstableOffsetCommit):
                 if self._clock.tick_ms() >= deadline:
                     raise
                 self._calls.wait(self._config.retry_backoff_ms)
