@@ -104,9 +104,13 @@ class Broker:
         self.node = Node(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
         self.housekeeping = Housekeeping(self.node, config, clock)
         self._parking = Parking(self.node, clock, self._read, self._worker.wake)
-        self._producing = Producing(self.node, self._parking, clock, self._note_append, flush=flush)
+        # The two need each other: what is produced joins transactions, and what coordinators write is made safe.
+        self._producing = Producing(
+            self.node, self._parking, clock, self._note_append,
+            lambda *batch: self._coordinating.enroll(*batch),  # noqa: PLW0108 (it is made in the next line)
+            flush=flush,
+        )  # fmt: skip
         self._coordinating = Coordinating(self.node, self._producing, config, clock, self._worker.wake_by)
-        self._producing.enroll = self._coordinating.enroll
         self._routes: dict[type, Callable[[Any], Future[Any]]] = {
             Produce: self._producing.produce,
             Fetch: self._fetch,

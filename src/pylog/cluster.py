@@ -3,12 +3,23 @@
 The knowledge is refreshed when a topic is not in it and when a node says that it is not the leader any more.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.future import Future
-from pylog.message import ClusterMetadata, Message, Metadata, Session, TopicMetadata
+from pylog.isolation import Isolation
+from pylog.message import (
+    ClusterMetadata,
+    ListedOffsets,
+    ListedPart,
+    ListOffsets,
+    ListOffsetsPart,
+    Message,
+    Metadata,
+    Session,
+    TopicMetadata,
+)
 from pylog.record import TopicPartition
 from pylog.transport import Transport
 
@@ -108,6 +119,26 @@ class Cluster:
         for key in keys:
             grouped.setdefault(self.leader(key), []).append(key)
         return grouped
+
+    def list_offsets(
+        self, times: Mapping[TopicPartition, int], isolation: Isolation, timeout: float = ANSWER_SECONDS_MAX
+    ) -> dict[TopicPartition, ListedPart]:
+        """What ListOffsets says of each partition and its time; what is wrong with one is in its part."""
+        found: dict[TopicPartition, ListedPart] = {}
+        asked: dict[int, list[ListOffsetsPart]] = {}
+        for key, timestamp in times.items():
+            try:
+                asked.setdefault(self.leader(key), []).append(ListOffsetsPart(*key, timestamp))
+            except UnknownTopicOrPartition as error:
+                found[key] = ListedPart(*key, error)
+        for node, parts in asked.items():
+            answer: ListedOffsets = self.send(node, ListOffsets(parts, isolation)).result(timeout)
+            for part in answer.parts:
+                key = TopicPartition(part.topic, part.partition)
+                found[key] = part
+                if part.error is not None:
+                    self.heard(key, part.error)
+        return {key: found[key] for key in times}
 
     def heard(self, key: TopicPartition, error: PylogError) -> None:
         """A node answered with an error: what is known of the topic may be out of date."""

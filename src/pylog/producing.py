@@ -17,7 +17,6 @@ from pylog.clock import Clock, SteppedClock
 from pylog.commit import Commit, CommitThread, Gate
 from pylog.errors import (
     DurabilityUnknown,
-    InvalidTxnState,
     NotLeaderOrFollower,
     PartitionFailed,
     PartitionFull,
@@ -40,23 +39,23 @@ ROOM_POLL_MS = 50
 Enroll = Callable[[Leader, Batch, str | None], Verification | None]
 
 
-def _refuse(leader: Leader, batch: Batch, transactional_id: str | None) -> Verification | None:
-    raise InvalidTxnState("transactions need a coordinator, and this node has none")
-
-
 class Producing:
-    """Answers Produce for one node. Thread-safe. `note_append` is told of each partition that was appended to."""
+    """Answers Produce for one node. Thread-safe.
+
+    `note_append` is told of each partition that was appended to; `enroll` lets a partition join a transaction before
+    the first batch of it is appended.
+    """
 
     def __init__(
-        self, node: Node, parking: Parking, clock: Clock, note_append: Callable[[Partition], None], *, flush: str
-    ) -> None:
+        self, node: Node, parking: Parking, clock: Clock, note_append: Callable[[Partition], None],
+        enroll: Enroll, *, flush: str,
+    ) -> None:  # fmt: skip
         self._node = node
         self._parking = parking
         self._clock = clock
         self._note_append = note_append
         self._flush = flush
-        self.enroll: Enroll = _refuse
-        """Lets a partition join a transaction before the first batch of it is appended."""
+        self._enroll = enroll
         self._gates: WeakKeyDictionary[Partition, Gate] = WeakKeyDictionary()
         self._making_gate = threading.Lock()
         self._commits = CommitThread()
@@ -109,7 +108,7 @@ class Producing:
         try:
             self._node.check_topic_id(topic, part.topic_id)
             leader, batch = self._node.writer(topic, number), part.batch
-            guard = self.enroll(leader, batch, transactional_id) if batch.attributes & TRANSACTIONAL_BIT else None
+            guard = self._enroll(leader, batch, transactional_id) if batch.attributes & TRANSACTIONAL_BIT else None
             try:
                 appended = leader.append(batch, self._clock.wall_ms(), guard=guard)
             except PartitionFull as full:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from select import POLLIN, poll
 from typing import Any
 from uuid import UUID
@@ -94,7 +95,8 @@ class Reader:
             Metadata: self._metadata,
         }
         self._routes[DescribeLogDirs] = lambda _: describe_log_dirs(files, self._paths, {})
-        self._routes |= Observing(self._find, lambda: self.image, config, clock).routes
+        observing = Observing(self._find, lambda: self.image, config, clock)
+        self._routes |= {kind: partial(self._observe, answer) for kind, answer in observing.routes.items()}
         self._refresh_image()
 
     def handle(self, message: Message, session: Session) -> Future[Any]:
@@ -106,12 +108,13 @@ class Reader:
                 f'{self._paths[0]} was opened with mode="read", where nothing is changed, and where its owner\'s '
                 'secrets (producers, configs) are not known: open it with mode="own"'
             )
-        if type(message) in (Fetch, ListOffsets, Metadata):
-            return completed(self._routes[type(message)](message))
+        return completed(self._routes[type(message)](message))
+
+    def _observe(self, answer: Callable[[Message], Any], message: Message) -> Any:
         with self._lock:
             # A topic of the coordinators' may be new.
             self._refresh_image()
-            return completed(self._routes[type(message)](message))
+            return answer(message)
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         """The effective config of a topic with these overrides."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from pylog.assignor import decode_assignment
-from pylog.cluster import ANSWER_SECONDS_MAX, Cluster, refuse_text
+from pylog.cluster import Cluster, refuse_text
 from pylog.errors import CorruptBatch, GroupNotEmpty, PylogError, UnknownMemberId, UnknownTopicOrPartition
 from pylog.isolation import Isolation
 from pylog.message import (
@@ -19,10 +19,7 @@ from pylog.message import (
     GroupsDeleted,
     ListedGroup,
     ListedGroups,
-    ListedOffsets,
     ListGroups,
-    ListOffsets,
-    ListOffsetsPart,
     OffsetCommit,
     OffsetCommitPart,
     OffsetDelete,
@@ -213,27 +210,11 @@ class GroupAdmin:
         _raise_first(answer.errors)
 
     def _offsets(self, keys: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        found: dict[TopicPartition, int] = {}
-        known = []
-        for key in keys:
-            try:
-                self._cluster.leader(key)
-                known.append(key)
-            except UnknownTopicOrPartition:
-                # The topic was deleted after the group had committed.
-                found[key] = 0
-        for node, mine in self._cluster.by_leader(known).items():
-            message = ListOffsets([ListOffsetsPart(*key, timestamp) for key in mine], Isolation.READ_UNCOMMITTED)
-            answer: ListedOffsets = self._cluster.send(node, message).result(ANSWER_SECONDS_MAX)
-            for part in answer.parts:
-                key = TopicPartition(part.topic, part.partition)
-                gone = isinstance(part.error, UnknownTopicOrPartition)
-                if part.error is not None:
-                    self._cluster.heard(key, part.error)
-                    if not gone:
-                        raise part.error
-                found[key] = 0 if gone else part.offset
-        return {key: found[key] for key in keys}
+        parts = self._cluster.list_offsets(dict.fromkeys(keys, timestamp), Isolation.READ_UNCOMMITTED)
+        # A topic may have been deleted after the group had committed: it ends at 0.
+        gone = {key for key, part in parts.items() if isinstance(part.error, UnknownTopicOrPartition)}
+        _raise_first([part.error for key, part in parts.items() if key not in gone])
+        return {key: 0 if key in gone else part.offset for key, part in parts.items()}
 
 
 def _check_ways(to: str | None, **ways: int | None) -> None:

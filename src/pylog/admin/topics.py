@@ -22,10 +22,7 @@ from pylog.message import (
     DescribedNodeConfig,
     DescribeLogDirs,
     DescribeNodeConfig,
-    ListedOffsets,
     ListedPart,
-    ListOffsets,
-    ListOffsetsPart,
     NewPartitions,
     NewTopic,
     RecordsDeleted,
@@ -107,16 +104,11 @@ class TopicAdmin:
         Raises UnknownTopicOrPartition, ValueError.
         """
         times = {checked_partition(key): _timestamp(spec) for key, spec in wanted.items()}
-        isolation = Isolation.named(isolation_level)
-        found: dict[TopicPartition, ListedPart] = {}
-        for node, keys in self._cluster.by_leader(list(times)).items():
-            parts = [ListOffsetsPart(*key, times[key]) for key in keys]
-            answer: ListedOffsets = self._cluster.send(node, ListOffsets(parts, isolation)).result(ANSWER_SECONDS_MAX)
-            for part in answer.parts:
-                if part.error is not None:
-                    raise part.error
-                found[TopicPartition(part.topic, part.partition)] = part
-        return {key: found[key] for key in times}
+        found = self._cluster.list_offsets(times, Isolation.named(isolation_level))
+        for part in found.values():
+            if part.error is not None:
+                raise part.error
+        return found
 
     def describe_log_dirs(self) -> list[DescribedLogDir]:
         """The log directories of the node, and how many bytes each partition takes there."""

@@ -165,17 +165,11 @@ class Offsets:
     def listed(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedPart]:
         """What ListOffsets says of these times. Raises UnknownTopicOrPartition."""
         times = {checked_partition(key): timestamp for key, timestamp in wanted.items()}
-        found: dict[TopicPartition, ListedPart] = {}
-        for node, keys in self._cluster.by_leader(list(times)).items():
-            message = ListOffsets([ListOffsetsPart(*key, times[key]) for key in keys], self._isolation)
-            answer: ListedOffsets = self._cluster.send(node, message).result(self._config.default_api_timeout_ms / 1000)
-            for part in answer.parts:
-                key = TopicPartition(part.topic, part.partition)
-                if part.error is not None:
-                    self._cluster.heard(key, part.error)
-                    raise part.error
-                found[key] = part
-        return {key: found[key] for key in times}
+        found = self._cluster.list_offsets(times, self._isolation, self._config.default_api_timeout_ms / 1000)
+        for part in found.values():
+            if part.error is not None:
+                raise part.error
+        return found
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
         """What the group has committed; None where that is nothing. Waits for transactions that have not ended.

@@ -32,7 +32,14 @@ from pylog.kernel import Record, check_fields, checked_headers, record_size_boun
 from pylog.message import OffsetCommitPart, OffsetsCommitted, ProducerIdGiven, TxnEnded, TxnOffsetCommit
 from pylog.partitioner import RoundRobin, murmur3_partition, partition_for_key
 from pylog.producer.shipping import WAITING_MAX, Shipping, logger
-from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition, checked_position
+from pylog.record import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    RecordMetadata,
+    TopicPartition,
+    checked_partition,
+    checked_position,
+)
 from pylog.sending import Part, Route
 from pylog.transacting import State, Transacting, named, unusable
 from pylog.transport import Transport
@@ -458,6 +465,6 @@ def serialized(serializer: Callable[[Any], bytes] | None, given: Any) -> Any:
 
 def as_part(key: TopicPartition, position: int | OffsetAndMetadata) -> OffsetCommitPart:
     """A position that somebody gave, as it is sent. Raises TypeError, ValueError."""
-    key = TopicPartition(*key)
+    key = checked_partition(key)
     offset, metadata, leader_epoch = checked_position(key, position)
     return OffsetCommitPart(key.topic, key.partition, offset, leader_epoch, metadata)
