@@ -1,0 +1,238 @@
+"""The calls of a producer that wait until a coordinator has answered: transactions, from `begin` to `commit`.
+
+`transacting` says which call is allowed, what is said and what an answer means; it is asked under the producer's lock.
+Here the messages go out, in the caller's thread, again and again until one is answered or the time is up.
+(Kafka: KafkaProducer, TransactionManager.)
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self
+
+from pylog.clock import Clock
+from pylog.config import ProducerConfig
+from pylog.dispatch import ProducerEpoch
+from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
+from pylog.message import OffsetCommitPart, OffsetsCommitted, ProducerIdGiven, TxnEnded, TxnOffsetCommit
+from pylog.producer.shipping import Shipping, logger
+from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, checked_partition, checked_position
+from pylog.transacting import State, Transacting, named, unusable
+from pylog.transport import Transport
+
+
+class Transactional(Shipping):
+    """A producer's transactions, and what they need of the rest of it."""
+
+    def __init__(self, transport: Transport, node: int, config: ProducerConfig, clock: Clock, *, direct: bool) -> None:
+        super().__init__(transport, node, config, clock, direct=direct)
+        self._closed = False
+        self._ending = threading.Lock()
+        """Held by the one call that waits for a coordinator."""
+
+    def begin(self) -> None:
+        """Begin a transaction: what is sent from now on is read by `read_committed` readers when it is committed.
+
+        Raises InvalidTxnState (one is open; this producer has no transactional_id), ProducerFenced, Closed.
+        """
+        with self._lock:
+            self._check_usable()
+            self._transactions("begin()").begin()
+
+    def commit(self, timeout: float | None = None) -> None:
+        """Send what waits, and end the transaction well: all of it is to be read then, and the offsets sent count.
+
+        Raises TransactionAbortable (something of it was not delivered: `abort` it), ProducerFenced (another producer
+        took up the id), InvalidTxnState (there is none, or it was too slow and was aborted: make a new producer),
+        TimeoutError after `timeout` seconds (None: `max_block_ms`): how it ends is open then, and `commit` again tells.
+        """
+        self._end(timeout, is_commit=True)
+
+    def abort(self, timeout: float | None = None) -> None:
+        """End the transaction as if it had not been. What was not sent yet fails with TransactionAborted.
+
+        Raises ProducerFenced, InvalidTxnState, TimeoutError as `commit` does; then `abort` again.
+        """
+        self._end(timeout, is_commit=False)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """`begin`, and `commit` at the end of the block, or `abort` where it raises, or cannot be committed.
+
+        Raises what they do; a producer that was fenced raises ProducerFenced, whatever the block raised.
+        """
+        self.begin()
+        try:
+            yield self
+            self.commit()
+        except BaseException:
+            with self._lock:
+                undone = self._transacting is not None and self._transacting.state in (
+                    State.IN_TRANSACTION, State.ABORTABLE_ERROR
+                )  # fmt: skip
+            if undone:
+                self.abort()
+            raise
+
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: ConsumerGroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:  # fmt: skip
+        """Let these positions of a group be committed with the transaction: the offsets of the next records to read.
+
+        `group` is what the consumer's `group_metadata` gives, so that a member which is none any more is refused; a
+        mere group id is not checked. Raises TransactionAbortable (refused: `abort` the transaction), ProducerFenced,
+        InvalidTxnState, TimeoutError (`abort` the transaction: some of them may have been taken).
+        """
+        parts = [as_part(key, position) for key, position in offsets.items()]
+        whose = ConsumerGroupMetadata(group) if isinstance(group, str) else group
+        self._refuse_in_callback("send_offsets")
+        deadline = self._deadline(timeout)
+        with self._ending:
+            with self._lock:
+                self._check_usable()
+                transacting = self._transactions("send_offsets()")
+                message = transacting.offsets(parts, whose) if parts else None
+            try:
+                self._send_offsets(transacting, message, deadline)
+            except BaseException as error:
+                # Some of them may be taken: with these alone the transaction would be another one than was meant.
+                with self._lock:
+                    transacting.batch_failed(error)
+                raise
+
+    def _send_offsets(self, transacting: Transacting, message: TxnOffsetCommit | None, deadline: int) -> None:
+        attempts = 0
+        while message is not None:
+            answer = self._ask("group", message.group_id, message, deadline, "have offsets taken")
+            if isinstance(answer, PylogError):
+                answer = OffsetsCommitted({TopicPartition(p.topic, p.partition): answer for p in message.parts})
+            with self._lock:
+                message = transacting.offsets_answered(message, answer)
+                transacting.check()
+            if message is not None:
+                attempts += 1
+                self._pause(attempts, deadline, "have offsets taken", next(filter(None, answer.errors.values())))
+
+    def _transactions(self, call: str) -> Transacting:
+        if self._transacting is None:
+            raise InvalidTxnState(f"{call} needs transactions: make the producer with transactional_id=...")
+        return self._transacting
+
+    def _end(self, timeout: float | None, *, is_commit: bool) -> None:
+        what = "commit" if is_commit else "abort"
+        self._refuse_in_callback(what)
+        deadline = self._deadline(timeout)
+        with self._ending:
+            with self._lock:
+                self._check_usable()
+                transacting = self._transactions(f"{what}()")
+            self._end_begun(transacting, deadline, is_commit=is_commit)
+
+    def _end_begun(self, transacting: Transacting, deadline: int, *, is_commit: bool) -> None:
+        with self._lock:
+            # Nothing joins an open batch from here on.
+            self._accumulator.hide()
+            lost = []
+            if is_commit:
+                transacting.commit()
+            else:
+                error = transacting.error or TransactionAborted("its transaction was aborted before it was sent")
+                transacting.abort()
+                lost = self._give_up(error)
+        self._tell_failed(lost)
+        self._flush(deadline, "end the transaction")
+        with self._lock:
+            transacting.check()
+        self._converse(transacting, deadline, "end the transaction")
+
+    def _converse(self, transacting: Transacting, deadline: int, what: str) -> None:
+        """Say to the coordinator what there is to say, until it has answered."""
+        attempts = 0
+        while True:
+            with self._lock:
+                message = transacting.request()
+                if message is None:
+                    self._dispatch.identify(ProducerEpoch(transacting.producer_id, transacting.epoch))
+                    return
+            answer = self._ask("transaction", transacting.transactional_id, message, deadline, what)
+            if isinstance(answer, PylogError):
+                answer = TxnEnded(answer) if transacting.state is not State.UNINITIALIZED else ProducerIdGiven(answer)
+            with self._lock:
+                again = transacting.answered(answer)
+                transacting.check()
+            if again:
+                attempts += 1
+                self._pause(attempts, deadline, what, answer.error)
+
+    def _ask(self, kind: Any, key: str, message: Any, deadline: int, what: str) -> Any:
+        """The coordinator's answer, or the error that came in its place. Raises TimeoutError."""
+        left = (deadline - self._clock.tick_ms()) / 1000
+        try:
+            return self._cluster.send(self._cluster.coordinator(kind, key), message).result(max(left, 0))
+        except TimeoutError:
+            raise TimeoutError(f"could not {what} in time: the coordinator of {key!r} has not answered") from None
+        except PylogError as error:
+            return error
+
+    def _pause(self, attempts: int, deadline: int, what: str, error: BaseException | None) -> None:
+        """Wait before something is asked again. Raises TimeoutError."""
+        until = self._clock.tick_ms() + self._dispatch.backoff_ms(attempts)
+        if until > deadline:
+            raise TimeoutError(f"could not {what} in time: {named(error)}") from error
+        with self._lock:
+            while (left_ms := until - self._clock.tick_ms()) > 0:
+                self._freed.wait(left_ms / 1000)
+
+    def _abort_open(self, timeout: float | None) -> None:
+        transacting = self._transacting
+        if transacting is None or transacting.state not in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+            return
+        try:
+            with self._ending:
+                self._end_begun(transacting, self._deadline(timeout), is_commit=False)
+        except (PylogError, TimeoutError) as error:
+            logger.warning(
+                "transactional id %r: the open transaction was not aborted, its coordinator will do that (%s)",
+                transacting.transactional_id, error,
+            )  # fmt: skip
+
+    # --- what such a call needs -------------------------------------------------------------------------------------
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise Closed("this producer is closed")
+        if self._fatal is not None:
+            raise unusable(self._fatal) from self._fatal
+
+    def _refuse_in_callback(self, what: str) -> None:
+        if getattr(self._answering, "depth", 0):
+            raise RuntimeError(f"{what} in a callback of a record would wait for that callback to end: do it outside")
+
+    def _deadline(self, timeout: float | None) -> int:
+        return self._clock.tick_ms() + (self.config.max_block_ms if timeout is None else round(timeout * 1000))
+
+    def _flush(self, deadline: int | None, what: str) -> None:
+        start = self._clock.tick_ms()
+        unanswered = self._accumulator.unanswered
+        with self._lock:
+            ready = self._accumulator.close_due()
+            waiting = set(unanswered)
+        for key in ready:
+            self._ship(key)
+        with self._lock:
+            while waiting := waiting & unanswered:
+                left = None if deadline is None else (deadline - self._clock.tick_ms()) / 1000
+                if deadline is not None and left is not None and left <= 0:
+                    raise TimeoutError(
+                        f"could not {what} in time: {len(waiting)} batches were not answered within "
+                        f"{(deadline - start) / 1000:g} s"
+                    )
+                self._freed.wait(left)
+
+
+def as_part(key: TopicPartition, position: int | OffsetAndMetadata) -> OffsetCommitPart:
+    """A position that somebody gave, as it is sent. Raises TypeError, ValueError."""
+    key = checked_partition(key)
+    offset, metadata, leader_epoch = checked_position(key, position)
+    return OffsetCommitPart(key.topic, key.partition, offset, leader_epoch, metadata)
