@@ -14,7 +14,9 @@ target be given to nobody. (Kafka's connections double nothing.)
 
 import heapq
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -127,7 +129,9 @@ class Process(SteppedClock):
 
     def enter(self, call: Callable[[], object]) -> None:
         if self.alive:
-            call()
+            # Below it another process may be waiting, which lives on.
+            with suppress(KilledError):
+                call()
 
     def wait(self, is_over: Callable[[], bool], timeout_ms: float | None) -> bool:
         self.check()
@@ -241,12 +245,10 @@ class Network:
 
     def deliver(self, sent: Sent, value: Any, error: BaseException | None) -> None:
         self.open.pop(sent, None)
-        if sent.future.done() or not sent.future.process.alive:
+        if sent.future.done():
             return
-        if error is None:
-            sent.future.set_result(value)
-        else:
-            sent.future.set_exception(error)
+        settle = partial(sent.future.set_exception, error) if error else partial(sent.future.set_result, value)
+        sent.future.process.enter(settle)
 
     def node_died(self) -> None:
         """What it had, and has not answered, is never answered."""
