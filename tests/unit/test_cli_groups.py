@@ -166,6 +166,27 @@ def test_transactions_and_their_producers_are_shown(clicks: Run, tmp_path: Path)
     assert str(given.producer_id) in clicks("txn", "producers", "clicks").out
 
 
+def test_an_open_transaction_is_aborted_by_its_id(clicks: Run, tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "data") as log:
+        end = log.topic("clicks")[0].next_offset
+        given = log.broker.handle(InitProducerId("tx", 50_000), SESSION).result(10)
+        batch = encode(
+            [(b"v", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id, producer_epoch=0, base_sequence=0,
+            transactional=True,
+        )  # fmt: skip
+        part = log.broker.handle(Produce([ProducePart("clicks", 0, batch)], transactional_id="tx"), SESSION).result(10)
+        assert part.parts[0].error is None
+    for odd in ((), ("tx", "--topic", "clicks:0"), ("--topic", "clicks:0"), ("tx", "--start-offset", "1")):
+        assert clicks("txn", "abort", *odd, "--yes").code == 2
+    failed(clicks("txn", "abort", "nobody", "--yes"), "nobody")
+    failed(clicks("txn", "abort", "tx"), "--yes")
+    assert json.loads(clicks("topic", "offsets", "clicks:0", "--read-committed", "--json").out)["offset"] == end
+    assert clicks("txn", "abort", "tx", "--yes").out == "aborted the transaction of tx, in clicks:0\n"
+    failed(clicks("txn", "abort", "tx", "--yes"), "no transaction open")
+    assert json.loads(clicks("topic", "offsets", "clicks:0", "--read-committed", "--json").out)["offset"] == end + 2
+    assert json.loads(clicks("txn", "describe", "tx", "--json").out)["timeout_ms"] == 50_000
+
+
 def test_a_hanging_transaction_is_shown_and_aborted(clicks: Run, tmp_path: Path) -> None:
     with pylog.open(tmp_path / "data", config={"transaction.partition.verification.enable": False}) as log:
         end = log.topic("clicks")[0].next_offset

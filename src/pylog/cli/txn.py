@@ -52,10 +52,14 @@ def _verb(
 
 
 def _add_abort(verbs: "argparse._SubParsersAction[Parser]") -> None:
-    parser = _verb(verbs, "abort", "end a transaction that hangs", abort, json=False)
-    parser.epilog = examples(("pylog txn hanging", "pylog txn abort --topic orders:3 --start-offset 1234 --yes"))
-    parser.add_argument("--topic", type=topic_partition, metavar="TOPIC:P", required=True, help="the partition")
-    parser.add_argument("--start-offset", type=natural, metavar="O", required=True, help="where it begins there")
+    parser = _verb(verbs, "abort", "end the transaction of an ID, or one that hangs in a partition", abort, json=False)
+    parser.epilog = examples((
+        "pylog txn list --state Ongoing", "pylog txn abort billing",
+        "pylog txn hanging", "pylog txn abort --topic orders:3 --start-offset 1234 --yes",
+    ))  # fmt: skip
+    parser.add_argument("name", metavar="ID", nargs="?", help="the transactional id; whoever writes with it is fenced")
+    parser.add_argument("--topic", type=topic_partition, metavar="TOPIC:P", help="the partition in which one hangs")
+    parser.add_argument("--start-offset", type=natural, metavar="O", help="where that begins there")
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
 
 
@@ -155,6 +159,28 @@ def hanging(args: argparse.Namespace) -> int:
 
 def abort(args: argparse.Namespace) -> int:
     """Run `txn abort`."""
+    if (args.name is None) == (args.topic is None) or (args.topic is None) != (args.start_offset is None):
+        args.parser.error("give either an ID, or --topic and --start-offset")
+    return _abort_open(args) if args.name is not None else _abort_hanging(args)
+
+
+def _abort_open(args: argparse.Namespace) -> int:
+    with pylog.open(log_paths(args), mode="own") as log:
+        found = log.admin.describe_transaction(args.name)
+        if found.state != "Ongoing":
+            say(f"transactional id {args.name} has no transaction open: {found.state}")
+            return 1
+        places = ", ".join(map(_name, sorted(found.partitions)))
+        what = f"the transaction of {args.name}, in {places}"
+        if not args.yes and not agreed(f"aborting {what}", f"Abort {what}", "yes"):
+            return 1
+        # Who takes up an id fences whoever had it, and ends what that one had begun.
+        log.producer(transactional_id=args.name, transaction_timeout_ms=found.timeout_ms).close()
+    print_line(f"aborted {what}")
+    return 0
+
+
+def _abort_hanging(args: argparse.Namespace) -> int:
     if args.topic[1] is None:
         args.parser.error("--topic: give the partition, too, as in orders:3")
     with pylog.open(log_paths(args), mode="own") as log:
