@@ -150,9 +150,9 @@ class Consumer(Positions):
         At most `max_records` (default `max_poll_records`). Empty when there was nothing in time. What polls have given
         before counts as done: it may be committed by itself (`enable_auto_commit`). With deserializers the records are
         `DeserializedRecord`s. Raises: CorruptBatch (names file, position and offset) and DeserializationError, again
-        and again until you `skip` or seek; OffsetOutOfRange and NoOffsetForPartition (with auto_offset_reset="none");
-        Wakeup; what a listener raises; FencedInstanceId, InconsistentGroupProtocol, GroupMaxSizeReached and others that
-        make it impossible to be a member; Closed.
+        and again until you `skip` or seek; OffsetOutOfRange, LogTruncation and NoOffsetForPartition (with
+        auto_offset_reset="none"); Wakeup; what a listener raises; FencedInstanceId, InconsistentGroupProtocol,
+        GroupMaxSizeReached and others that make it impossible to be a member; Closed.
         """
         self._check_open()
         self._unread()

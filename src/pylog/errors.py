@@ -365,6 +365,20 @@ class TransactionAborted(ProtocolError):
     """The record was not sent: its transaction was aborted before (Kafka: TransactionAbortedException)."""
 
 
+class LogTruncation(OffsetOutOfRange):
+    """What a consumer has read last is not in the log any more, and `auto_offset_reset` is none: the log was cut, as by
+    a power cut where nothing was synced, and may have got other records since (Kafka: LogTruncationException, KIP-320).
+    `offset` is the first one that is not known to be what was read: `seek` there.
+    """
+
+    def __init__(self, message: str, offset: int = -1) -> None:
+        self.offset = offset
+        super().__init__(message, offset)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class NoOffsetForPartition(ProtocolError):
     """A consumer has no position and `auto_offset_reset` is none (Kafka: NoOffsetForPartitionException)."""
 

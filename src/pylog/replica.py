@@ -90,7 +90,10 @@ class Leader:
         """
         self._check_epoch(part.current_leader_epoch)
         follower = replica_id != CONSUMER
-        diverging = self._diverging(part) if follower else None
+        diverging = self._diverging(part)
+        if diverging == UNDEFINED and not follower:
+            # Its position may be as good as any; outside the log it is not.
+            diverging = None
         if diverging is not None:
             return self._answer(part, diverging=diverging)
         if follower and replica_id in self._follower_ends and part.offset <= self.partition.next_offset:
@@ -108,7 +111,7 @@ class Leader:
         raise UnknownLeaderEpoch(f"{name}: epoch {believed} is newer than the leader's {self.epoch}")
 
     def _diverging(self, part: FetchPart) -> tuple[int, int] | None:
-        """Where the follower's log parts from this one, if its last epoch says that it does."""
+        """Where what the asker has parts from this log, if its last epoch says that it does."""
         if part.last_fetched_epoch == NO_EPOCH:
             return None
         epoch, end = self.partition.epochs.end_offset_for(part.last_fetched_epoch, self.partition.next_offset)

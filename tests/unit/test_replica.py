@@ -9,7 +9,7 @@ from pylog.config import TopicConfig
 from pylog.errors import DurabilityUnknown, FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch
 from pylog.files import MemoryFiles, join
 from pylog.kernel import Record
-from pylog.message import EARLIEST, LATEST, FetchedPart, FetchPart, ListOffsetsPart
+from pylog.message import CONSUMER, EARLIEST, LATEST, FetchedPart, FetchPart, ListOffsetsPart
 from pylog.partition import Checkpoint, Partition
 from pylog.replica import Follower, Leader, bounds_part, list_offset
 
@@ -217,6 +217,22 @@ def test_what_the_old_leader_alone_had_is_cut(common: int, ours: list[str], thei
     assert values(follower.partition) == [f"common {i}" for i in range(common)] + theirs
     assert segment_files(follower.partition) == segment_files(leader.partition)
     assert leader.partition.high_watermark == follower.partition.high_watermark == common + len(theirs)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "offset", "diverging"),
+    [(0, 3, None), (0, 4, (0, 3)), (1, 4, None), (1, 5, (1, 4)), (-1, 3, None), (2, 3, None)],
+)
+def test_a_consumer_hears_where_the_log_was_cut(epoch: int, offset: int, diverging: tuple[int, int] | None) -> None:
+    """KIP-320. Of an epoch that the log has never heard of it can say nothing."""
+    leader, follower = parted(3, ["a", "b"], ["x"])
+    catch_up(leader, follower)
+    part = FetchPart("t", 0, offset, 1000, last_fetched_epoch=epoch)
+    if diverging is None:
+        assert leader.fetch(part, replica_id=CONSUMER, max_bytes=1000).diverging is None
+    else:
+        answer = leader.fetch(part, replica_id=CONSUMER, max_bytes=1000)
+        assert (answer.diverging, len(answer.data)) == (diverging, 0)
 
 
 def test_a_leader_that_has_written_nothing_says_where_older_epochs_ended() -> None:

@@ -6,6 +6,7 @@ stepped over, and with read_committed the batches of aborted transactions. An an
 the position, or taken the partition away, since it was asked. (Kafka: AbstractFetch, FetchCollector, CompletedFetch.)
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -22,6 +23,7 @@ from pylog.errors import (
     DeserializationError,
     FencedLeaderEpoch,
     LeaderNotAvailable,
+    LogTruncation,
     NetworkError,
     NotLeaderOrFollower,
     OffsetNotAvailable,
@@ -38,9 +40,12 @@ from pylog.kernel import HEADER, HEADER_BYTES, LOG_OVERHEAD
 from pylog.message import Fetch, Fetched, FetchedPart, FetchPart
 from pylog.record import ConsumerRecord, DeserializedRecord, TopicPartition
 
+logger = logging.getLogger("pylog")
+
 QUIET = (
     NotLeaderOrFollower,
     LeaderNotAvailable,
+    LogTruncation,
     ReplicaNotAvailable,
     FencedLeaderEpoch,
     UnknownLeaderEpoch,
@@ -202,7 +207,10 @@ class Fetching:
 
     def _part(self, key: TopicPartition, state: PartitionState) -> FetchPart:
         assert state.position is not None
-        return FetchPart(*key, state.position, self._config.max_partition_fetch_bytes, topic_id=state.topic_id)
+        return FetchPart(
+            *key, state.position, self._config.max_partition_fetch_bytes, last_fetched_epoch=state.leader_epoch,
+            topic_id=state.topic_id,
+        )  # fmt: skip
 
     def _answered(
         self, states: dict[TopicPartition, PartitionState], reset: int | None, call: Call, answer: Any
@@ -226,12 +234,30 @@ class Fetching:
             self._subscription.move(key, None, reset)
         elif isinstance(part.error, PylogError):
             self._failed(key, state, part.error)
+        elif part.diverging is not None:
+            self._parted(key, state, part.diverging, may_move=reset is not None)
         elif len(part.data):
             assert state.position is not None
             state.fetched = FetchedRecords(
                 part, state.position, check_crc=self._config.check_crcs, deserialize=self._deserialize
             )
             self._subscription.ready[key] = state
+
+    def _parted(
+        self, key: TopicPartition, state: PartitionState, diverging: tuple[int, int], *, may_move: bool
+    ) -> None:
+        """The log was cut below the position (KIP-320): go back to where it was, or let the user say so."""
+        epoch, end = diverging
+        what = (
+            f"{key.topic}-{key.partition} was cut at offset {end}, and the position was {state.position}: records that "
+            "were given are not in the log any more"
+        )
+        if may_move:
+            logger.warning("%s; going on at %d", what, end)
+            self._subscription.move(key, end)
+            state.leader_epoch = epoch
+        else:
+            self._subscription.fail(key, LogTruncation(f"{what}; seek to where to go on", end))
 
     def _failed(self, key: TopicPartition, state: PartitionState, error: PylogError) -> None:
         self._cluster.heard(key, error)

@@ -82,7 +82,9 @@ class FetchPart:
     max_bytes: int = 1 << 20
     current_leader_epoch: int = NO_EPOCH
     last_fetched_epoch: int = NO_EPOCH
-    """The epoch of the last batch a follower has: the leader finds by it whether their logs have parted (KIP-595)."""
+    """The epoch of the last batch that the asker has: the leader finds by it whether the log was cut below `offset`,
+    and has other records now (KIP-595; for consumers KIP-320).
+    """
     high_watermark: int = -1
     """The high watermark a follower knows: the leader answers at once when it has a newer one (KIP-1166)."""
     topic_id: uuid.UUID = NO_ID
@@ -140,7 +142,7 @@ class FetchedPart:
     aborted: list[tuple[int, int]] = field(default_factory=list)
     """(producer id, first offset) of the aborted transactions with records in `data`, if committed ones were asked."""
     diverging: tuple[int, int] | None = None
-    """(epoch, end offset): the follower's log parts from the leader's there and must be cut."""
+    """(epoch, end offset): what the asker has parts from the leader's log there. A follower has to be cut."""
     path: str | None = None
     """Where the data was read, for error messages: the file, and the position in it."""
     position: int = 0
