@@ -1,9 +1,8 @@
-"""Many seeds of a producer's dispatch before a node that forgets, refuses and is silent: SEEDS from SEED on.
+"""Many seeds of a producer's dispatch before a node that forgets, refuses and is silent. `SEEDS` says which.
 
-A failure names its seed: SEED=n SEEDS=1 runs it again. The last test shows that the seeds see enough.
+The last test shows that the seeds see enough.
 """
 
-import os
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ import pytest
 from pylog.dispatch import Dispatch, Shipment, _Lane
 
 from .dispatch_world import World
+from .seeds import playing, seeds
 
-SEEDS = int(os.environ.get("SEEDS", "300"))
-FIRST = int(os.environ.get("SEED", "0"))
 PORTIONS = 4
 MUTANT_SEEDS = 200
 
@@ -22,12 +20,9 @@ _delivered, _parts, _may_take = Dispatch._delivered, Dispatch._parts, Dispatch.m
 
 @pytest.mark.parametrize("portion", range(PORTIONS))
 def test_what_is_delivered_is_there_once_and_in_order(portion: int) -> None:
-    for seed in range(FIRST + portion, FIRST + SEEDS, PORTIONS):
-        try:
+    for seed in seeds(300)[portion::PORTIONS]:
+        with playing(seed):
             World(seed).run()
-        except Exception as error:
-            error.add_note(f"SEED={seed} SEEDS=1 runs it again")
-            raise
 
 
 def _forgetting(dispatch: Dispatch, lane: _Lane, shipment: Shipment) -> None:

@@ -1,12 +1,8 @@
-"""Many seeds of a whole log, node and clients, in one thread: see stack_world.py.
-
-`STACK` says how many seeds are tried, or which, as `SEEDS` does in test_group_simulation.
-"""
-
-import os
+"""Many seeds of a whole log, node and clients, in one thread: see stack_world.py. `STACK` says which."""
 
 import pytest
 
+from .seeds import playing, seeds
 from .stack_mutants import MUTANTS
 from .stack_world import play
 from .transaction_mutants import Mutant
@@ -15,18 +11,11 @@ CHUNKS = 10
 MUTANT_SEEDS = 25
 
 
-def seeds() -> range:
-    first, _, last = os.environ.get("STACK", "100").rpartition("-")
-    return range(int(first), int(last) + 1) if first else range(int(last))
-
-
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_whatever_happens_nothing_is_lost_or_doubled_and_everything_ends(chunk: int) -> None:
-    for seed in seeds()[chunk::CHUNKS]:
-        try:
+    for seed in seeds(100, "STACK")[chunk::CHUNKS]:
+        with playing(seed, "STACK"):
             play(seed)
-        except Exception as error:
-            raise AssertionError(f"seed {seed}: STACK={seed}-{seed} runs it again: {error!r}") from error
 
 
 def test_a_seed_says_everything() -> None:
