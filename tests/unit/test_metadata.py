@@ -327,3 +327,11 @@ def test_removing_a_topic_leaves_another_of_its_name(image: MetadataImage) -> No
     apply(image, remove_topic(TOPIC_ID))
     assert image.topics["clicks"].id == OTHER_ID
     assert (image.topic_by_id(TOPIC_ID), image.removed) == (None, {TOPIC_ID})
+
+
+def test_changing_a_topic_leaves_another_of_its_name(image: MetadataImage) -> None:
+    apply(image, create_topic("clicks", OTHER_ID, {0: ONE}, leader=1))
+    after = apply(image.successor(), add_partitions(TOPIC_ID, {2: ONE}, leader=1))
+    assert (after.topics["clicks"].id, sorted(after.topics["clicks"].partitions)) == (OTHER_ID, [0])
+    older = after.topic_by_id(TOPIC_ID)
+    assert older is not None and sorted(older.partitions) == [0, 1, 2]
