@@ -20,7 +20,7 @@ LAYERS = [
     for line in """
         errors
         kernel
-        record clock config partitioner
+        record clock config partitioner interrupts
         future compression files schema
         batch checkpoint sending assignor
         isolation
@@ -74,6 +74,7 @@ STORAGE = set(
 # Who waits: broker (with node, fetcher and worker, which stand beside it), the clients, and the clock that they ask.
 WAITING = {
     "clock",
+    "interrupts",
     "broker",
     "commit",
     "producing",

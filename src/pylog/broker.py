@@ -34,6 +34,7 @@ from pylog.fetcher import Fetcher
 from pylog.files import Files
 from pylog.future import Future, completed
 from pylog.housekeeping import Housekeeping
+from pylog.interrupts import WHOLE
 from pylog.message import (
     CONSUMER,
     AlterConfigs,
@@ -111,11 +112,13 @@ class Broker:
             flush=flush,
         )  # fmt: skip
         self._coordinating = Coordinating(self.node, self._producing, config, clock, self._worker.wake_by)
-        self._routes: dict[type, Callable[[Any], Future[Any]]] = {
-            Produce: self._producing.produce,
+        self._reads: dict[type, Callable[[Any], Future[Any]]] = {
             Fetch: self._fetch,
             ListOffsets: self._list_offsets,
             Metadata: self._metadata,
+        }
+        self._routes: dict[type, Callable[[Any], Future[Any]]] = {
+            Produce: self._producing.produce,
             CreateTopics: lambda message: self._change(self.node.create_topic, message.topics),
             DeleteTopics: lambda message: self._change(self._delete_topic, message.names),
             CreatePartitions: lambda message: self._change(self.node.create_partitions, message.topics),
@@ -172,8 +175,12 @@ class Broker:
         A Produce whose records have to be durable becomes so when somebody waits for its answer, or has it call back.
         """
         self._check_usable()
+        read = self._reads.get(type(message))
+        if read is not None:
+            return read(message)
         route = self._routes.get(type(message))
-        return self._coordinating.handle(message, session) if route is None else route(message)
+        with WHOLE:
+            return self._coordinating.handle(message, session) if route is None else route(message)
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -375,7 +382,8 @@ class Broker:
             self.housekeeping.close()
             self._parking.close()
         finally:
-            self.node.close()
+            with WHOLE:
+                self.node.close()
 
 
 def _forked() -> None:

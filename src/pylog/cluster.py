@@ -95,8 +95,12 @@ class Cluster:
         return [topics[name] for name in sorted(topics if names is None else names) if name in topics]
 
     def leader(self, key: TopicPartition) -> int:
-        """The node that leads a partition. Raises UnknownTopicOrPartition."""
+        """The node that leads a partition; asked anew where it is not known. Raises UnknownTopicOrPartition."""
         partitions = self.topic(key.topic).partitions
+        if key.partition >= len(partitions):
+            # The topic may have got more.
+            self.refresh([key.topic])
+            partitions = self.topic(key.topic).partitions
         for state in partitions:
             if state.partition == key.partition:
                 return state.leader

@@ -25,6 +25,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 
 from pylog.future import Future
+from pylog.interrupts import WHOLE
 from pylog.message import Produced, ProducedPart, ProducePart
 from pylog.replica import Leader
 
@@ -127,6 +128,10 @@ class Gate:
 
     def lead(self) -> None:
         """Make durable and answer what has joined, unless somebody is at it."""
+        with WHOLE:
+            self._lead()
+
+    def _lead(self) -> None:
         if not self._leading.acquire(blocking=False):
             return
         group: list[Commit] = []
@@ -173,8 +178,9 @@ class Gate:
     def call_thread(self) -> None:
         """Let the thread lead: there is an answer that nobody may be waiting for."""
         if not self._called:
-            self._called = True
-            self._call(self)
+            with WHOLE:
+                self._called = True
+                self._call(self)
 
     def take_call(self) -> None:
         """The thread has come."""
@@ -194,17 +200,18 @@ class CommitThread:
         """Let the thread lead at `gate`."""
         self._calls.put(gate)
         if self._thread is None:
-            with self._starting:
+            with WHOLE, self._starting:
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name="pylog-commit", daemon=True)
-                    self._thread.start()
+                    thread = threading.Thread(target=self._run, name="pylog-commit", daemon=True)
+                    thread.start()
+                    self._thread = thread
 
     def _run(self) -> None:
         while (gate := self._calls.get()) is not None:
             try:
                 gate.take_call()
-            except Exception:
-                # A callback of the user's; there is no caller to tell.
+            except BaseException:
+                # A callback of the user's; there is no caller to tell, and others wait for this thread.
                 logger.exception("a callback of an append raised")
 
     def close(self) -> None:

@@ -4,11 +4,17 @@ It holds nothing whose loss matters: it is a daemon, and a process that ends wit
 Under a `SteppedClock` there is no thread: the clock calls.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from functools import partial
 
 from pylog.clock import Clock, SteppedClock
+from pylog.interrupts import WHOLE
+
+logger = logging.getLogger("pylog")
+
+RETRY_SECONDS = 1.0
 
 
 class Worker:
@@ -22,7 +28,9 @@ class Worker:
         self._clock = clock
         self._due = due
         self._work = work
-        self._changed = threading.Condition()
+        # To enter a condition itself is a call that a signal may end, and then it stays locked.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._sleeps_until: int | None = None
         self._closed = False
@@ -41,19 +49,20 @@ class Worker:
             self._sleeps_until = due
             self._clock.call_at(due, partial(self._called, due))
             return
-        with self._changed:
+        with WHOLE, self._lock:
             if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                thread.start()
+                self._thread = thread
             self._changed.notify()
 
-    def close(self) -> None:
-        """Stop the thread and wait for it, unless it is the caller."""
-        with self._changed:
+    def close(self, timeout: float | None = None) -> None:
+        """Stop the thread and wait for it, `timeout` seconds at most, unless it is the caller."""
+        with self._lock:
             self._closed = True
             self._changed.notify()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(timeout)
 
     def _called(self, due: int) -> None:
         """What the thread would do on waking up at `due`, unless it was woken earlier, and sleeps again."""
@@ -67,7 +76,7 @@ class Worker:
 
     def _run(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 if self._closed:
                     return
                 due = self._due()
@@ -77,4 +86,11 @@ class Worker:
                     self._changed.wait(None if due is None else min((due - now) / 1000, threading.TIMEOUT_MAX))
                     self._sleeps_until = None
                     continue
-            self._work()
+            try:
+                self._work()
+            except BaseException:
+                # Nobody else would do it: what is due stays due.
+                logger.exception("the work of thread %s failed, and is tried again", self._name)
+                with self._lock:
+                    if not self._closed:
+                        self._changed.wait(RETRY_SECONDS)

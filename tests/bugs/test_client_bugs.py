@@ -1,6 +1,7 @@
 """Bugs that clients of others had, played against ours."""
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -53,3 +54,38 @@ def test_75_who_wants_to_know_hears_where_the_log_was_cut(tmp_path: Path) -> Non
                     assert consumer.poll(1000) == []
         consumer.seek(T0, caught.value.offset)
         assert [record.value for record in consumer.poll(1000)] == [b"new %d" % number for number in range(10)]
+
+
+@pytest.mark.parametrize("linger_ms", [0, 5])
+def test_a_callback_that_ends_the_program_ends_no_thread_of_the_log(tmp_path: Path, linger_ms: int) -> None:
+    """sys.exit() in on_delivery ended the thread that answers for everybody: nothing was ever answered again."""
+
+    def give_up(where: object, error: object) -> None:
+        raise SystemExit
+
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")
+        with log.producer(linger_ms=linger_ms) as first, log.producer() as second:
+            for _ in range(3):
+                future = first.send("t", b"1", on_delivery=give_up)
+                assert future.result(10).partition == 0
+                assert second.send("t", b"2", on_delivery=lambda *_: None).result(10).partition == 0
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_topic_may_grow_under_its_readers(protocol: Literal["classic", "consumer"]) -> None:
+    """Whoever was given a partition that it had not heard of yet raised UnknownTopicOrPartition in each poll."""
+    with pylog.open(":memory:") as log:
+        log.create_topic("t", partitions=3)
+        one, other = (
+            log.consumer("t", group_id="g", group_protocol=protocol, auto_offset_reset="earliest", client_id=name)
+            for name in ("one", "other")
+        )
+        with one, other:
+            for partitions in (3, 6, 9):
+                if partitions > 3:
+                    log.admin.create_partitions("t", partitions)
+                    log.producer().send("t", b"v", partition=partitions - 1).result(10)
+                while len({*one.assignment(), *other.assignment()}) < partitions:
+                    one.poll(20)
+                    other.poll(20)

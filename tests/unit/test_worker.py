@@ -2,6 +2,9 @@
 
 import threading
 
+import pytest
+
+from pylog import worker as worker_module
 from pylog.clock import SystemClock
 from pylog.worker import Worker
 from stepping import Steps
@@ -75,3 +78,25 @@ def test_under_a_stepped_clock_the_clock_calls_and_there_is_no_thread() -> None:
     worker.close()
     clock.wait(lambda: False, 2000)
     assert done == [20, 70, 120]
+
+
+def test_work_that_fails_is_logged_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(worker_module, "RETRY_SECONDS", 0.001)
+    clock = SystemClock()
+    due = [clock.tick_ms()]
+    done = threading.Event()
+    left = [ValueError("once"), SystemExit()]
+
+    def work() -> None:
+        if left:
+            raise left.pop(0)
+        due.clear()
+        done.set()
+
+    worker = Worker("test", clock, lambda: due[0] if due else None, work)
+    worker.wake()
+    assert done.wait(SECONDS)
+    worker.close()
+    assert caplog.text.count("the work of thread test failed") == 2

@@ -15,6 +15,7 @@ from pylog.clock import Clock, SteppedClock
 from pylog.cluster import Cluster
 from pylog.errors import PylogError, RequestTimedOut
 from pylog.future import Future
+from pylog.interrupts import WHOLE
 from pylog.message import Message
 
 ANSWER_MS_SPARE = 30_000
@@ -65,6 +66,10 @@ class Calls:
         """Deal with the answers that are there; whether there were any."""
         if not self._under_way:
             return False
+        with WHOLE:
+            return self._deliver()
+
+    def _deliver(self) -> bool:
         came = False
         now = self._clock.tick_ms()
         for call in list(self._under_way):

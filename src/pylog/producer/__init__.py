@@ -17,6 +17,7 @@ from pylog.clock import Clock, condition
 from pylog.config import ProducerConfig
 from pylog.errors import BufferExhausted, Closed, PylogError, RecordTooLarge, RequestTimedOut, UnknownTopicOrPartition
 from pylog.future import Future
+from pylog.interrupts import wait_at
 from pylog.kernel import Record, check_fields, checked_headers, record_size_bound
 from pylog.partitioner import RoundRobin, murmur3_partition, partition_for_key
 from pylog.producer.shipping import WAITING_MAX
@@ -156,11 +157,12 @@ class Producer(Transactional):
                 if accumulator.bytes_waiting <= most:
                     break
             left_ms = deadline - self._clock.tick_ms()
-            if left_ms <= 0 or not self._freed.wait(min(left_ms / 1000, threading.TIMEOUT_MAX)):
+            if left_ms <= 0:
                 raise BufferExhausted(
                     f"{accumulator.bytes_waiting} bytes wait to be answered and buffer_memory is "
                     f"{self.config.buffer_memory}: no room came free within max_block_ms={self.config.max_block_ms}"
                 )
+            wait_at(self._freed, left_ms / 1000)
         if self._closed:
             raise Closed("this producer was closed while it waited for room in its buffer")
         self._check_usable()
@@ -196,7 +198,7 @@ class Producer(Transactional):
             self._abort_open(timeout)
             self._flush(deadline, "close")
         finally:
-            self._worker.close()
+            self._worker.close(None if deadline is None else max(deadline - self._clock.tick_ms(), 0) / 1000)
             self._abandon_unanswered()
 
     def _abandon_unanswered(self) -> None:

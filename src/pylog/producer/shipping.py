@@ -24,6 +24,7 @@ from pylog.config import ProducerConfig
 from pylog.dispatch import Dispatch, ProducerEpoch, Shipment, Verdict, overdue
 from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.future import Future, failed
+from pylog.interrupts import WHOLE
 from pylog.message import InitProducerId, Produce, Produced, ProducedPart, ProducePart, ProducerIdGiven
 from pylog.record import TopicPartition
 from pylog.sending import Part, ProducerBatch, Sender
@@ -105,6 +106,10 @@ class Shipping(Sender):
         """Send what may go of a partition, in order, unless another thread is at it: wait for that one if `patient`
         (None: if many wait).
         """
+        with WHOLE:
+            self._ship_in_order(key, patient=patient)
+
+    def _ship_in_order(self, key: TopicPartition, *, patient: bool | None) -> None:
         if self._dispatch.lacks_id:
             self._ask_id()
         me = threading.get_ident()
@@ -302,7 +307,7 @@ class Shipping(Sender):
                 batch.delivery.fail(answer.error)
             else:
                 batch.delivery.complete(answer.base_offset, answer.log_append_time)
-        except Exception:
+        except (Exception, SystemExit):
             # A callback of the user's. It runs in whatever thread brought the answer, which has others to bring
             # (Kafka logs it too).
             logger.exception("a callback of a record of %s-%d raised", *batch.key)

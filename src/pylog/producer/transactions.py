@@ -14,6 +14,7 @@ from pylog.clock import Clock
 from pylog.config import ProducerConfig
 from pylog.dispatch import ProducerEpoch
 from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
+from pylog.interrupts import wait_at
 from pylog.message import OffsetCommitPart, OffsetsCommitted, ProducerIdGiven, TxnEnded, TxnOffsetCommit
 from pylog.producer.shipping import Shipping, logger
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, checked_partition, checked_position
@@ -182,7 +183,7 @@ class Transactional(Shipping):
             raise TimeoutError(f"could not {what} in time: {named(error)}") from error
         with self._lock:
             while (left_ms := until - self._clock.tick_ms()) > 0:
-                self._freed.wait(left_ms / 1000)
+                wait_at(self._freed, left_ms / 1000)
 
     def _abort_open(self, timeout: float | None) -> None:
         transacting = self._transacting
@@ -228,7 +229,7 @@ class Transactional(Shipping):
                         f"could not {what} in time: {len(waiting)} batches were not answered within "
                         f"{(deadline - start) / 1000:g} s"
                     )
-                self._freed.wait(left)
+                wait_at(self._freed, left)
 
 
 def as_part(key: TopicPartition, position: int | OffsetAndMetadata) -> OffsetCommitPart:

@@ -27,7 +27,7 @@ def call_back(future: Future[RecordMetadata], on_delivery: OnDelivery) -> None:
         error = done.exception()
         try:
             on_delivery(done.result() if error is None else None, error)
-        except Exception:
+        except (Exception, SystemExit):
             # It may run in the call of `send`, which has not failed.
             logger.exception("on_delivery of a record raised")
 

@@ -1,0 +1,199 @@
+"""Signals that come while something is half done."""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+import pytest
+
+import pylog
+from pylog import errors
+from pylog.interrupts import WHOLE, opened
+
+
+class StruckError(BaseException):
+    """What the handler of a signal raises."""
+
+
+@pytest.fixture(autouse=True)
+def raising() -> Iterator[None]:
+    def strike(number: int, frame: FrameType | None) -> None:
+        raise StruckError
+
+    before = signal.signal(signal.SIGTERM, strike)
+    yield
+    assert signal.getsignal(signal.SIGTERM) is strike
+    signal.signal(signal.SIGTERM, before)
+
+
+def strike() -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_signal_waits_until_the_block_is_whole() -> None:
+    done = []
+    with pytest.raises(StruckError), WHOLE:
+        with WHOLE:
+            strike()
+            done.append("inner")
+        done.append("outer")
+    assert done == ["inner", "outer"]
+    with pytest.raises(StruckError):
+        strike()
+
+
+def test_the_second_one_strikes_at_once() -> None:
+    done = []
+    with pytest.raises(StruckError), WHOLE:
+        strike()
+        done.append(1)
+        strike()
+        done.append(2)
+    assert done == [1]
+
+
+def test_others_raise_as_they_do() -> None:
+    with pytest.raises(KeyError), WHOLE:
+        raise KeyError
+    with pytest.raises(StruckError) as caught, WHOLE:
+        strike()
+        raise KeyError
+    assert isinstance(caught.value.__context__, KeyError)
+
+
+def test_what_is_opened_may_be_ended() -> None:
+    done = []
+    with pytest.raises(StruckError), WHOLE:
+        with opened():
+            strike()
+            done.append("opened")
+        done.append("whole")
+    assert done == []
+    with pytest.raises(StruckError), WHOLE:
+        strike()
+        with opened():
+            done.append("it strikes before")
+    assert done == []
+    with WHOLE:
+        with pytest.raises(StruckError), opened():
+            strike()
+        with pytest.raises(StruckError), WHOLE, opened():
+            strike()
+        done.append("still whole")
+    with opened():
+        done.append("nothing to open")
+    assert len(done) == 2
+
+
+def test_who_puts_a_handler_of_his_own_in_keeps_it() -> None:
+    ours = signal.getsignal(signal.SIGTERM)
+    with WHOLE:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    with WHOLE:
+        strike()
+    signal.signal(signal.SIGTERM, ours)
+
+
+def test_other_threads_do_not_care() -> None:
+    seen = []
+
+    def work() -> None:
+        with WHOLE, opened():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGTERM)]
+
+
+# --- what the log makes of it -----------------------------------------------------------------------------------------
+
+
+def is_struck(calls: int, work: Callable[[], object]) -> bool:
+    """Run `work`, and let a signal come when so many functions were entered or left in it; whether it was ended so."""
+    left = calls
+
+    def count(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal left
+        left -= frame.f_code is not is_struck.__code__
+        if left == 0:
+            left = -1
+            strike()
+
+    sys.setprofile(count)
+    try:
+        work()
+    except StruckError:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+def everything(log: pylog.Log, isolation_level: Literal["read_committed", "read_uncommitted"]) -> list[bytes | None]:
+    with log.consumer(
+        "t", auto_offset_reset="earliest", isolation_level=isolation_level, consumer_timeout_ms=200
+    ) as consumer:
+        return [record.value for record in consumer]
+
+
+@pytest.mark.parametrize("flush", ["sync", "none"])
+def test_a_producer_goes_on_whenever_a_signal_comes(tmp_path: Path, flush: Literal["sync", "none"]) -> None:
+    """Half an append made the partition refuse all others, and a batch between two hands was never answered."""
+    struck, sent = 0, []
+    with pylog.open(tmp_path, flush=flush) as log, log.producer() as producer:
+        log.create_topic("t")
+        for step in range(1, 1200, 17):
+            value = b"%d" % step
+            if is_struck(step, lambda value=value: sent.append(producer.send("t", value))):  # type: ignore[misc]
+                struck += 1
+            producer.flush(10)
+        assert all(future.exception(0) is None for future in sent)
+        given = everything(log, "read_uncommitted")
+    assert struck > 5 and len(given) >= len(sent) > 5
+    assert len(given) == len(set(given))
+
+
+def test_a_transaction_can_be_ended_whenever_a_signal_comes(tmp_path: Path) -> None:
+    """It left the coordinator's partition failed, and nobody could take the id up until the log was opened again."""
+    struck, committed = 0, []
+    with pylog.open(tmp_path) as log, log.producer(transactional_id="id") as producer:
+        log.create_topic("t")
+        for step in range(1, 900, 23):
+            producer.begin()
+            producer.send("t", b"%d" % step)
+            if is_struck(step, producer.commit):
+                struck += 1
+                # How it has ended is not known: to say it again is the same end.
+                with suppress(errors.InvalidTxnState):
+                    producer.commit()
+            committed.append(b"%d" % step)
+        assert everything(log, "read_committed") == committed
+    assert struck > 5
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_gets_its_records_whenever_a_signal_comes(protocol: Literal["classic", "consumer"]) -> None:
+    """It waited for an answer that it had lost, and polled in vain for ever."""
+    struck = 0
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")[0].append([pylog.Record(b"v")])
+        for step in range(1, 500, 17):
+            with log.consumer(
+                "t", group_id=f"{step}", group_protocol=protocol, auto_offset_reset="earliest"
+            ) as consumer:
+                struck += is_struck(step, lambda consumer=consumer: consumer.poll(50))  # type: ignore[misc]
+                consumer.seek_to_beginning(*consumer.assignment())
+                for _ in range(20):
+                    if consumer.poll(500):
+                        break
+                else:
+                    pytest.fail(f"nothing is read after a signal in call {step}")
+    assert struck > 5
