@@ -108,10 +108,13 @@ def opened() -> Iterator[None]:
 
 
 def wait_at(condition: Condition, seconds: float | None) -> None:
-    """Wait at a condition that is locked, for a tenth of a second at most: a signal strikes then, and leaves it locked.
+    """Wait at a condition that is locked; the main thread for a tenth of a second at most, so look again.
 
-    In `Condition.wait` it could strike where the lock was let go of and not taken again.
+    In `Condition.wait` a signal could strike where the lock was let go of and not taken again; here it does after it.
     """
+    if get_ident() != WHOLE.main:
+        condition.wait(seconds)
+        return
     with WHOLE:
         condition.wait(SLICE if seconds is None else min(seconds, SLICE))
 

@@ -15,6 +15,7 @@ from pylog.message import (
     JoinGroup,
     Produce,
     ProducePart,
+    ProducerIdGiven,
     Session,
     SyncedGroup,
     SyncGroup,
@@ -144,15 +145,21 @@ def test_offsets_and_groups_are_forgotten_when_that_is_meant(billing: Run, tmp_p
     failed(billing("group", "delete", "billing", "--yes"), "billing")
 
 
+def begun(log: pylog.Log, timeout_ms: int = 60_000) -> ProducerIdGiven:
+    """Let a transaction of "tx" be open in clicks-0, whose producer does nothing more."""
+    given: ProducerIdGiven = log.broker.handle(InitProducerId("tx", timeout_ms), SESSION).result(10)
+    batch = encode(
+        [(b"v", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id, producer_epoch=0, base_sequence=0,
+        transactional=True,
+    )  # fmt: skip
+    part = log.broker.handle(Produce([ProducePart("clicks", 0, batch)], transactional_id="tx"), SESSION).result(10)
+    assert part.parts[0].error is None
+    return given
+
+
 def test_transactions_and_their_producers_are_shown(clicks: Run, tmp_path: Path) -> None:
     with pylog.open(tmp_path / "data") as log:
-        given = log.broker.handle(InitProducerId("tx"), SESSION).result(10)
-        batch = encode(
-            [(b"v", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id, producer_epoch=0, base_sequence=0,
-            transactional=True,
-        )  # fmt: skip
-        part = log.broker.handle(Produce([ProducePart("clicks", 0, batch)], transactional_id="tx"), SESSION).result(10)
-        assert part.parts[0].error is None
+        given = begun(log)
         assert clicks("txn", "list").lines[1].split() == ["tx", str(given.producer_id), "Ongoing"]
         described = clicks("txn", "describe", "tx")
         assert "Ongoing" in described.lines[0] and described.lines[1].endswith("in clicks:0")
@@ -169,13 +176,7 @@ def test_transactions_and_their_producers_are_shown(clicks: Run, tmp_path: Path)
 def test_an_open_transaction_is_aborted_by_its_id(clicks: Run, tmp_path: Path) -> None:
     with pylog.open(tmp_path / "data") as log:
         end = log.topic("clicks")[0].next_offset
-        given = log.broker.handle(InitProducerId("tx", 50_000), SESSION).result(10)
-        batch = encode(
-            [(b"v", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id, producer_epoch=0, base_sequence=0,
-            transactional=True,
-        )  # fmt: skip
-        part = log.broker.handle(Produce([ProducePart("clicks", 0, batch)], transactional_id="tx"), SESSION).result(10)
-        assert part.parts[0].error is None
+        begun(log, timeout_ms=50_000)
     for odd in ((), ("tx", "--topic", "clicks:0"), ("--topic", "clicks:0"), ("tx", "--start-offset", "1")):
         assert clicks("txn", "abort", *odd, "--yes").code == 2
     failed(clicks("txn", "abort", "nobody", "--yes"), "nobody")
