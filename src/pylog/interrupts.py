@@ -7,6 +7,7 @@ in the middle of an append, or of a coordinator's change of state, it would leav
         ...
         with opened():   inside of it: somebody else's code, or a long wait, which a signal may end
             ...
+    @whole               the same for all of a function
 
 Other threads are never struck: there this costs a comparison. Handlers are replaced for as long as a block takes, and
 only those that are Python's.
@@ -15,18 +16,25 @@ only those that are Python's.
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
 from threading import Condition, get_ident, main_thread
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["WHOLE", "opened", "wait_at"]
+__all__ = ["WHOLE", "opened", "wait_at", "whole"]
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Handler = Callable[[int, Any], Any]
 
-# The enums around these take ten times as long as what they do.
-_getsignal: Callable[[int], Any] = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
-_setsignal: Callable[[int, Any], Any] = getattr(signal.signal, "__wrapped__", signal.signal)
+try:
+    # What `signal` is made of. The enums around it take ten times as long as all of this: 12 us a block.
+    _functions: Any = import_module("_signal")
+except ImportError:  # pragma: no cover - not CPython
+    _functions = signal
+_getsignal: Callable[[int], Any] = _functions.getsignal
+_setsignal: Callable[[int, Any], Any] = _functions.signal
 
 SIGNALS = (int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGALRM))
 """Those whose handlers usually raise."""
@@ -92,31 +100,48 @@ class _Whole:
                 _let_go()
 
 
-@contextmanager
-def opened() -> Iterator[None]:
+class opened:  # noqa: N801
     """Inside of a `WHOLE` block: somebody else's code, or a long wait, which a signal may end."""
-    if get_ident() != WHOLE.main or not WHOLE.depth:
-        yield
-        return
-    depth, WHOLE.depth = WHOLE.depth, 0
-    try:
-        _let_go()
-        yield
-    finally:
-        _hold()
-        WHOLE.depth = depth
+
+    # Not a generator: one that a signal keeps from being entered would close the block again when it is collected.
+    __slots__ = ("depth",)
+
+    def __enter__(self) -> None:
+        self.depth = WHOLE.depth if get_ident() == WHOLE.main else 0
+        if self.depth:
+            WHOLE.depth = 0
+            _let_go()
+
+    def __exit__(self, *raised: object) -> None:
+        if self.depth:
+            _hold()
+            WHOLE.depth = self.depth
 
 
 def wait_at(condition: Condition, seconds: float | None) -> None:
     """Wait at a condition that is locked; the main thread for a tenth of a second at most, so look again.
 
-    In `Condition.wait` a signal could strike where the lock was let go of and not taken again; here it does after it.
+    In `Condition.wait` a signal could strike where the lock was let go of and not taken again; here it does after it,
+    inside of a `WHOLE` block too.
     """
     if get_ident() != WHOLE.main:
         condition.wait(seconds)
         return
     with WHOLE:
         condition.wait(SLICE if seconds is None else min(seconds, SLICE))
+    with opened():
+        pass
+
+
+def whole(call: Callable[P, T]) -> Callable[P, T]:
+    """A function all of which is a `WHOLE` block."""
+
+    @wraps(call)
+    def shielded(*args: P.args, **kwargs: P.kwargs) -> T:
+        with WHOLE:
+            return call(*args, **kwargs)
+
+    return shielded
 
 
 WHOLE = _Whole()

@@ -23,7 +23,7 @@ from pylog.errors import (
     PylogError,
 )
 from pylog.future import Future, completed
-from pylog.interrupts import opened, wait_at
+from pylog.interrupts import wait_at
 from pylog.message import ACKS_ALL, Produce, Produced, ProducedPart, ProducePart
 from pylog.node import Node
 from pylog.parking import Parking
@@ -143,8 +143,6 @@ class Producing:
             return False
         with self._room:
             wait_at(self._room, min(left_ms, ROOM_POLL_MS) / 1000)
-        with opened():
-            pass  # who does not want to wait any longer may say so here
         return True
 
     def make_safe(self, leader: Leader, base_offset: int, next_offset: int) -> Future[Produced]:

@@ -117,12 +117,16 @@ def test_other_threads_do_not_care() -> None:
 
 
 def is_struck(calls: int, work: Callable[[], object]) -> bool:
-    """Run `work`, and let a signal come when so many functions were entered or left in it; whether it was ended so."""
+    """Run `work`, and let a signal come at the so many-th place in it; whether it was ended so.
+
+    The interpreter looks for signals where a function begins and behind the call of a compiled one, and not before one:
+    the `__exit__` of a lock is never kept from being called.
+    """
     left = calls
 
     def count(frame: FrameType, event: str, arg: object) -> None:
         nonlocal left
-        left -= frame.f_code is not is_struck.__code__
+        left -= event in ("call", "c_return") and frame.f_code is not is_struck.__code__
         if left == 0:
             left = -1
             strike()
@@ -150,14 +154,17 @@ def test_a_producer_goes_on_whenever_a_signal_comes(tmp_path: Path, flush: Liter
     struck, sent = 0, []
     with pylog.open(tmp_path, flush=flush) as log, log.producer() as producer:
         log.create_topic("t")
-        for step in range(1, 1200, 17):
+        for step in range(1, 320, 2):
             value = b"%d" % step
             if is_struck(step, lambda value=value: sent.append(producer.send("t", value))):  # type: ignore[misc]
                 struck += 1
-            producer.flush(10)
-        assert all(future.exception(0) is None for future in sent)
+            sent.append(producer.send("t", b"after %d" % step))
+            sent[-1].result(10)
+            if is_struck(step, producer.flush):
+                struck += 1
+            assert all(future.exception(10) is None for future in sent[-2:])
         given = everything(log, "read_uncommitted")
-    assert struck > 5 and len(given) >= len(sent) > 5
+    assert struck > 50 and len(given) >= len(sent) > 50
     assert len(given) == len(set(given))
 
 
@@ -166,7 +173,7 @@ def test_a_transaction_can_be_ended_whenever_a_signal_comes(tmp_path: Path) -> N
     struck, committed = 0, []
     with pylog.open(tmp_path) as log, log.producer(transactional_id="id") as producer:
         log.create_topic("t")
-        for step in range(1, 900, 23):
+        for step in range(1, 1800, 9):
             producer.begin()
             producer.send("t", b"%d" % step)
             if is_struck(step, producer.commit):
@@ -176,7 +183,30 @@ def test_a_transaction_can_be_ended_whenever_a_signal_comes(tmp_path: Path) -> N
                     producer.commit()
             committed.append(b"%d" % step)
         assert everything(log, "read_committed") == committed
-    assert struck > 5
+    assert struck > 50
+
+
+def test_a_transaction_that_is_a_block_is_over_whenever_a_signal_comes() -> None:
+    """It stayed open where the signal came as it began, and the next one could not."""
+    struck, sent = 0, 0
+    with pylog.open(":memory:") as log, log.producer(transactional_id="id") as producer:
+        log.create_topic("t")
+
+        def one() -> None:
+            with producer.transaction():
+                producer.send("t", b"%d" % step)
+
+        for step in range(1, 2200, 11):
+            if is_struck(step, one):
+                struck += 1
+                with suppress(errors.InvalidTxnState):
+                    producer.commit()
+            else:
+                sent += 1
+            producer.begin()
+            producer.abort()
+        assert len(everything(log, "read_committed")) >= sent > 0
+    assert struck > 50
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -185,7 +215,7 @@ def test_a_member_gets_its_records_whenever_a_signal_comes(protocol: Literal["cl
     struck = 0
     with pylog.open(":memory:") as log:
         log.create_topic("t")[0].append([pylog.Record(b"v")])
-        for step in range(1, 500, 17):
+        for step in range(1, 400, 7):
             with log.consumer(
                 "t", group_id=f"{step}", group_protocol=protocol, auto_offset_reset="earliest"
             ) as consumer:

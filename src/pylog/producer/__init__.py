@@ -17,7 +17,7 @@ from pylog.clock import Clock, condition
 from pylog.config import ProducerConfig
 from pylog.errors import BufferExhausted, Closed, PylogError, RecordTooLarge, RequestTimedOut, UnknownTopicOrPartition
 from pylog.future import Future
-from pylog.interrupts import wait_at
+from pylog.interrupts import WHOLE, wait_at, whole
 from pylog.kernel import Record, check_fields, checked_headers, record_size_bound
 from pylog.partitioner import RoundRobin, murmur3_partition, partition_for_key
 from pylog.producer.shipping import WAITING_MAX
@@ -98,19 +98,20 @@ class Producer(Transactional):
         if partition is None and callable(self._choose):
             partition = self._choose(topic, key, value, count)
             count = self._partitions(topic, partition)
-        with self._lock:
-            self._make_room(size)
-            if self._transacting is not None:
-                self._transacting.add()
-            route = self._accumulator.route(topic, count)
-            chosen = TopicPartition(topic, self._partition(route, topic, count, key, partition, size))
-            first = self._accumulator.next_due_ms is None
-            future, ready = self._accumulator.add(chosen, value, key, timestamp, headers, self._clock.tick_ms())
-        if ready:
-            self._ship(chosen)
-        elif first:
-            self._worker.wake()
-        return future
+        with WHOLE:
+            with self._lock:
+                self._make_room(size)
+                if self._transacting is not None:
+                    self._transacting.add()
+                route = self._accumulator.route(topic, count)
+                chosen = TopicPartition(topic, self._partition(route, topic, count, key, partition, size))
+                first = self._accumulator.next_due_ms is None
+                future, ready = self._accumulator.add(chosen, value, key, timestamp, headers, self._clock.tick_ms())
+            if ready:
+                self._ship(chosen)
+            elif first:
+                self._worker.wake()
+            return future
 
     def _partitions(self, topic: str, partition: int | None) -> int:
         """How many partitions a topic has; asked anew where it has too few, as it may have got more."""
@@ -198,9 +199,12 @@ class Producer(Transactional):
             self._abort_open(timeout)
             self._flush(deadline, "close")
         finally:
-            self._worker.close(None if deadline is None else max(deadline - self._clock.tick_ms(), 0) / 1000)
-            self._abandon_unanswered()
+            try:
+                self._worker.close(None if deadline is None else max(deadline - self._clock.tick_ms(), 0) / 1000)
+            finally:
+                self._abandon_unanswered()
 
+    @whole
     def _abandon_unanswered(self) -> None:
         error = Closed(
             "this producer was closed before the record was answered: whether the node has it is not known. Close it "

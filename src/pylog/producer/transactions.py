@@ -14,7 +14,7 @@ from pylog.clock import Clock
 from pylog.config import ProducerConfig
 from pylog.dispatch import ProducerEpoch
 from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
-from pylog.interrupts import wait_at
+from pylog.interrupts import WHOLE, opened, wait_at, whole
 from pylog.message import OffsetCommitPart, OffsetsCommitted, ProducerIdGiven, TxnEnded, TxnOffsetCommit
 from pylog.producer.shipping import Shipping, logger
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, checked_partition, checked_position
@@ -31,6 +31,7 @@ class Transactional(Shipping):
         self._ending = threading.Lock()
         """Held by the one call that waits for a coordinator."""
 
+    @whole
     def begin(self) -> None:
         """Begin a transaction: what is sent from now on is read by `read_committed` readers when it is committed.
 
@@ -62,16 +63,15 @@ class Transactional(Shipping):
 
         Raises what they do; a producer that was fenced raises ProducerFenced, whatever the block raised.
         """
-        self.begin()
+        has_begun = False
         try:
+            with WHOLE:
+                self.begin()
+                has_begun = True
             yield self
             self.commit()
         except BaseException:
-            with self._lock:
-                undone = self._transacting is not None and self._transacting.state in (
-                    State.IN_TRANSACTION, State.ABORTABLE_ERROR
-                )  # fmt: skip
-            if undone:
+            if has_begun and self._is_undone():
                 self.abort()
             raise
 
@@ -102,6 +102,11 @@ class Transactional(Shipping):
                     transacting.batch_failed(error)
                 raise
 
+    def _is_undone(self) -> bool:
+        """Whether a transaction is open whose end was not begun."""
+        transacting = self._transacting
+        return transacting is not None and transacting.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
+
     def _send_offsets(self, transacting: Transacting, message: TxnOffsetCommit | None, deadline: int) -> None:
         attempts = 0
         while message is not None:
@@ -130,6 +135,7 @@ class Transactional(Shipping):
                 transacting = self._transactions(f"{what}()")
             self._end_begun(transacting, deadline, is_commit=is_commit)
 
+    @whole
     def _end_begun(self, transacting: Transacting, deadline: int, *, is_commit: bool) -> None:
         with self._lock:
             # Nothing joins an open batch from here on.
@@ -170,7 +176,9 @@ class Transactional(Shipping):
         """The coordinator's answer, or the error that came in its place. Raises TimeoutError."""
         left = (deadline - self._clock.tick_ms()) / 1000
         try:
-            return self._cluster.send(self._cluster.coordinator(kind, key), message).result(max(left, 0))
+            answer = self._cluster.send(self._cluster.coordinator(kind, key), message)
+            with opened():
+                return answer.result(max(left, 0))
         except TimeoutError:
             raise TimeoutError(f"could not {what} in time: the coordinator of {key!r} has not answered") from None
         except PylogError as error:
@@ -187,7 +195,7 @@ class Transactional(Shipping):
 
     def _abort_open(self, timeout: float | None) -> None:
         transacting = self._transacting
-        if transacting is None or transacting.state not in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+        if transacting is None or not self._is_undone():
             return
         try:
             with self._ending:
@@ -213,6 +221,7 @@ class Transactional(Shipping):
     def _deadline(self, timeout: float | None) -> int:
         return self._clock.tick_ms() + (self.config.max_block_ms if timeout is None else round(timeout * 1000))
 
+    @whole
     def _flush(self, deadline: int | None, what: str) -> None:
         start = self._clock.tick_ms()
         unanswered = self._accumulator.unanswered
