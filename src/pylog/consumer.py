@@ -89,6 +89,8 @@ class Consumer(Positions):
         """Commit as `commit` does, without waiting; a later poll, commit or close calls `callback(offsets, error)`,
         with None for an error where all went well.
         """
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback is {type(callback).__name__}: it cannot be called")
         wanted = self._to_commit(offsets)
 
         def then(error: PylogError | None) -> None:
@@ -152,9 +154,12 @@ class Consumer(Positions):
         `DeserializedRecord`s. Raises: CorruptBatch (names file, position and offset) and DeserializationError, again
         and again until you `skip` or seek; OffsetOutOfRange, LogTruncation and NoOffsetForPartition (with
         auto_offset_reset="none"); Wakeup; what a listener raises; FencedInstanceId, InconsistentGroupProtocol,
-        GroupMaxSizeReached and others that make it impossible to be a member; Closed.
+        GroupMaxSizeReached and others that make it impossible to be a member; RuntimeError (it reads nothing: neither
+        `subscribe` nor `assign` was called); Closed.
         """
         self._check_open()
+        if not (self._subscription.states or self._subscription.is_by_topic):
+            raise RuntimeError("this consumer reads nothing: subscribe to topics, or assign partitions, first")
         self._unread()
         count = self.config.max_poll_records if max_records is None else max_records
         if count < 1:
@@ -180,7 +185,7 @@ class Consumer(Positions):
             if group is not None:
                 group.commits.auto(now)
             records = subscription.take(count)
-            if records or not (subscription.states or subscription.is_by_topic) or (asked and now >= deadline):
+            if records or (asked and now >= deadline):
                 return records
             self._look(now, max(1, min(IDLE_LOOK_MS, self.config.metadata_max_age_ms)))
             self._begin_made_again()

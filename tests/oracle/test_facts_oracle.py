@@ -61,6 +61,7 @@ TOGETHER: dict[tuple[str, str], dict[str, object]] = {
     ("producer", "delivery.timeout.ms"): {"linger.ms": 0, "request.timeout.ms": 0},
     ("consumer", "enable.auto.commit"): {"group.id": "g"},
     ("consumer", "group.instance.id"): {"group.id": "g"},
+    ("consumer", "group.remote.assignor"): {"group.protocol": "consumer"},
     ("consumer", "heartbeat.interval.ms"): {"session.timeout.ms": 2**31 - 1},
     ("consumer", "session.timeout.ms"): {"heartbeat.interval.ms": 1},
 }

@@ -309,11 +309,15 @@ class Member(Client):
         config: dict[str, Any] = {
             "group_id": self.group.name, "group_protocol": self.group.protocol, "auto_offset_reset": "earliest",
             "isolation_level": self.group.isolation, "enable_auto_commit": self.group.commits == "auto",
-            "auto_commit_interval_ms": 300, "session_timeout_ms": 1_500, "heartbeat_interval_ms": 200,
-            "max_poll_interval_ms": 3_000, "retry_backoff_ms": 50, "max_poll_records": self.random.choice(self.polls),
-            "fetch_max_wait_ms": 100, "default_api_timeout_ms": 8_000,
-            "partition_assignment_strategy": self.group.strategy, "client_id": self.me.name,
+            "auto_commit_interval_ms": 300, "max_poll_interval_ms": 3_000, "retry_backoff_ms": 50,
+            "max_poll_records": self.random.choice(self.polls), "fetch_max_wait_ms": 100,
+            "default_api_timeout_ms": 8_000, "client_id": self.me.name,
         }  # fmt: skip
+        if self.group.protocol == "classic":
+            config |= {
+                "session_timeout_ms": 1_500, "heartbeat_interval_ms": 200,
+                "partition_assignment_strategy": self.group.strategy,
+            }  # fmt: skip
         if self.instance is not None:
             config["group_instance_id"] = self.instance
         self.consumer = Consumer(wire, NODE, ConsumerConfig.from_kafka(config), self.me)

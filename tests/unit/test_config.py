@@ -331,9 +331,24 @@ def test_a_consumer_without_a_group_commits_nothing() -> None:
         ConsumerConfig(group_instance_id="one")
     with pytest.raises(InvalidConfig, match=r"heartbeat.interval.ms=9000 is not below session.timeout.ms=9000"):
         ConsumerConfig(group_id="g", heartbeat_interval_ms=9000, session_timeout_ms=9000)
+    usual = ConsumerConfig(group_id="g")
+    assert (usual.heartbeat_interval_ms, usual.session_timeout_ms) == (3000, 45_000)
+    assert usual.partition_assignment_strategy == ("range", "cooperative-sticky")
     for bad in ("", 7):
         with pytest.raises(InvalidConfig, match="a text that is not empty, or None"):
             ConsumerConfig(group_id=bad)  # type: ignore[arg-type]
+
+
+def test_a_config_of_the_other_group_protocol_is_no_config() -> None:
+    """As in Kafka's ConsumerConfig: it would have no effect."""
+    for name, value in (
+        ("heartbeat.interval.ms", 3000), ("session.timeout.ms", "45000"), ("partition.assignment.strategy", "range")
+    ):  # fmt: skip
+        with pytest.raises(InvalidConfig, match=rf"{name} has no meaning with group\.protocol=consumer"):
+            ConsumerConfig.from_kafka({"group.id": "g", "group.protocol": "CONSUMER", name: value})
+    with pytest.raises(InvalidConfig, match=r"group\.remote\.assignor has no meaning with group\.protocol=classic"):
+        ConsumerConfig(group_id="g", group_remote_assignor="uniform")
+    assert ConsumerConfig(group_id="g", group_protocol="consumer", group_remote_assignor="range").commits
 
 
 @pytest.mark.parametrize(

@@ -126,8 +126,16 @@ def test_subscribing_replaces_and_unsubscribing_ends(log: pylog.Log) -> None:
             consumer.subscribe(["nope"])
         assert [record.value for record in consumer.poll(1000)] == [b"u"]
         consumer.unsubscribe()
-        assert consumer.assignment() == set() and consumer.poll(0) == []
+        assert consumer.assignment() == set()
+        with pytest.raises(RuntimeError, match="reads nothing"):
+            consumer.poll(0)
         assert "t" in consumer.topics()
+
+
+def test_a_loop_over_a_consumer_that_reads_nothing_ends_with_an_error(log: pylog.Log) -> None:
+    """It waited for ever, and never slept."""
+    with log.consumer() as consumer, pytest.raises(RuntimeError, match="subscribe to topics, or assign"):
+        next(iter(consumer))
 
 
 def test_misuse_is_told(log: pylog.Log) -> None:
@@ -143,6 +151,11 @@ def test_misuse_is_told(log: pylog.Log) -> None:
         with pytest.raises(errors.UnknownTopicOrPartition):
             consumer.assign([TopicPartition("t", 7)])
         assert consumer.assignment() == {T0, T1}
+    with log.consumer("t", group_id="g") as consumer:
+        with pytest.raises(TypeError, match="callback is int"):
+            consumer.commit_async(callback=5)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="listener is int, and has none of on_partitions_revoked"):
+            consumer.subscribe("t", listener=5)
     for use in (lambda: consumer.poll(0), lambda: consumer.seek(T0, 0), lambda: consumer.subscribe("t")):
         with pytest.raises(errors.Closed):
             use()

@@ -77,7 +77,7 @@ class Play:
 
 
 def test_a_member_says_everything_when_it_joins_and_when_it_has_what_it_was_given() -> None:
-    play = Play(group_remote_assignor="range", max_poll_interval_ms=70_000, heartbeat_interval_ms=3000)
+    play = Play(group_remote_assignor="range", max_poll_interval_ms=70_000)
     assert play.machine.needs_poll and play.machine.due_ms is None
     assert play.poll() == [] and play.poll() == []
     assert play.take() == ConsumerGroupHeartbeat(

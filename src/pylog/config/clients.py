@@ -48,7 +48,7 @@ class ProducerConfig(Config):
     buffer_memory: int = option(32 << 20, long(0))
     """How many bytes of records may wait to be sent; then `send` waits."""
     client_id: str = option("", Words())
-    """A name for this client, sent along with each message. No effect yet: nodes do nothing with it."""
+    """A name for this client, sent along with each message. No effect yet."""
     compression_gzip_level: int = option(-1, integer(-1, 9, without=(0,)))
     """The level where `compression_type` is gzip; -1 is zlib's own choice."""
     compression_lz4_level: int = option(9, integer(1, 17))
@@ -135,6 +135,11 @@ _ASSIGNOR_CLASSES = {
     f"org.apache.kafka.clients.consumer.{name}Assignor": meant
     for name, meant in zip(("Range", "RoundRobin", "Sticky", "CooperativeSticky"), _ASSIGNORS, strict=True)
 }
+_OF_CLASSIC = {
+    "heartbeat_interval_ms": 3000,
+    "partition_assignment_strategy": ("range", "cooperative-sticky"),
+    "session_timeout_ms": 45_000,
+}
 _DURATION = re.compile(
     r"P(?=.)(?:([0-9]{1,9})D)?(?:T(?=.)(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,12})(?:[.,]([0-9]{0,9}))?S)?)?",
     re.IGNORECASE,
@@ -177,7 +182,7 @@ class ConsumerConfig(Config):
     check_crcs: bool = option(True, Switch())
     """Whether every batch's checksum is verified."""
     client_id: str = option("", Words())
-    """A name for this client, sent along with each message. No effect yet: nodes do nothing with it."""
+    """A name for this client, sent along with each message: groups show it with their members."""
     consumer_timeout_ms: int | None = option(None, Whole(0, INT_MAX, optional=True))
     """How long iterating waits for more records before it ends; None: for ever. Not Kafka's (but kafka-python's)."""
     default_api_timeout_ms: int = option(60_000, integer(0))
@@ -200,8 +205,9 @@ class ConsumerConfig(Config):
     """How members agree: "classic", where a member assigns, or "consumer", where the coordinator does (KIP-848)."""
     group_remote_assignor: str | None = option(None, Words(optional=True))
     """With group_protocol "consumer": how to assign, "uniform" or "range"; None: as the group does."""
-    heartbeat_interval_ms: int = option(3000, integer(1))
-    """How often the group hears of this member, below a third of `session_timeout_ms`."""
+    heartbeat_interval_ms: int = option(None, Whole(1, INT_MAX, optional=True))
+    """With group_protocol "classic": how often the group hears of this member, below a third of `session_timeout_ms`;
+    None: 3000."""
     isolation_level: str = option("read_uncommitted", Words("read_uncommitted", "read_committed"))
     """Whether records of open and aborted transactions are given; with "read_committed" the end is the LSO."""
     key_deserializer: Deserializer | None = option(None, Function("bytes -> key"))
@@ -215,17 +221,26 @@ class ConsumerConfig(Config):
     metadata_max_age_ms: int = option(300_000, long(0))
     """How often the topics are looked at for new ones and new partitions, where there are records all the time."""
     partition_assignment_strategy: tuple[str, ...] = option(
-        ("range", "cooperative-sticky"), Names(*_ASSIGNORS, others=_ASSIGNOR_CLASSES)
+        None, Names(*_ASSIGNORS, others=_ASSIGNOR_CLASSES, optional=True)
     )
-    """How a group shares partitions, the best way first; all members need one in common."""
+    """With group_protocol "classic": how a group shares partitions, the best way first; all members need one in common.
+    None: "range", then "cooperative-sticky"."""
     retry_backoff_ms: int = option(100, long(0))
     """How long to wait after an error that may go away by itself."""
-    session_timeout_ms: int = option(45_000, integer(1))
-    """How long the group waits for a heartbeat before it takes a member for dead."""
+    session_timeout_ms: int = option(None, Whole(1, INT_MAX, optional=True))
+    """With group_protocol "classic": how long the group waits for a heartbeat before it takes a member for dead; None:
+    45,000. With "consumer" the coordinator decides that, and how often it wants to hear of a member."""
     value_deserializer: Deserializer | None = option(None, Function("bytes -> value"))
     """What makes a value of bytes; None: values are bytes. It is not asked for a tombstone."""
 
     def _check_together(self) -> None:
+        of_others = _OF_CLASSIC if self.group_protocol == "consumer" else ("group_remote_assignor",)
+        for name in of_others:
+            if getattr(self, name) is not None:
+                raise InvalidConfig(f"{kafka_name(name)} has no meaning with group.protocol={self.group_protocol}")
+        for name, default in _OF_CLASSIC.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise InvalidConfig(
                 f"heartbeat.interval.ms={self.heartbeat_interval_ms} is not below "

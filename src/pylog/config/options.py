@@ -162,13 +162,19 @@ class SomeOf:
 
 
 class Names:
-    """Some of a few names, the best first; a name may have others that mean the same. As text, with commas between."""
+    """Some of a few names, the best first; a name may have others that mean the same. As text, with commas between.
 
-    def __init__(self, *names: str, others: Mapping[str, str]) -> None:
+    None where `optional`.
+    """
+
+    def __init__(self, *names: str, others: Mapping[str, str], optional: bool = False) -> None:
         self._meant = {**{name: name for name in names}, **others}
-        self.allowed = f"one or several of {', '.join(names)}, with commas between"
+        self._optional = optional
+        self.allowed = f"one or several of {', '.join(names)}, with commas between{', or None' if optional else ''}"
 
-    def parse(self, value: object) -> tuple[str, ...]:
+    def parse(self, value: object) -> tuple[str, ...] | None:
+        if value is None and self._optional:
+            return None
         if isinstance(value, str):
             value = [name.strip() for name in value.split(",")]
         if not isinstance(value, Iterable):

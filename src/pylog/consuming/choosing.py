@@ -19,7 +19,7 @@ from pylog.consuming.calls import Call, Calls
 from pylog.consuming.fetching import Fetching
 from pylog.consuming.member import GroupMember
 from pylog.consuming.offsets import Offsets
-from pylog.consuming.subscription import PartitionState, Subscription
+from pylog.consuming.subscription import LISTENER_METHODS, PartitionState, Subscription
 from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.message import Metadata
 from pylog.record import ConsumerRecord, TopicPartition, checked_partition
@@ -69,6 +69,8 @@ class Choosing(Alone):
             raise ValueError("subscribe takes either topics or a pattern")
         if listener is not None and self._group is None:
             raise ValueError("a listener needs a group_id: without a group nobody takes partitions away")
+        if listener is not None and not any(hasattr(listener, name) for name in LISTENER_METHODS):
+            raise TypeError(f"listener is {type(listener).__name__}, and has none of {', '.join(LISTENER_METHODS)}")
         names = frozenset([topics] if isinstance(topics, str) else topics or ())
         compiled = None if pattern is None else re.compile(pattern)
         if topics is not None and not names:

@@ -41,6 +41,9 @@ class RebalanceListener:
         self.on_partitions_revoked(partitions)
 
 
+LISTENER_METHODS = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
+
+
 class Source(Protocol):
     """What was fetched of a partition and not given out yet."""
 
