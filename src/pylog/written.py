@@ -102,7 +102,7 @@ class WrittenPartition(ReadablePartition):
             raise NotLeaderOrFollower(f"{self.topic}-{self.number} was closed here, moved or deleted; ask again")
         if self._failure is not None:
             raise PartitionFailed(
-                f"{self.topic}-{self.number} in {self.directory} failed earlier ({self._failure}); "
+                f"{self.topic}-{self.number} in {self.directory} failed earlier ({self._failure!r}); "
                 "close the log and open it again"
             )
 

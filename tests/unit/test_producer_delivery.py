@@ -285,6 +285,8 @@ def test_a_callback_gets_what_the_future_has(node: Node, caplog: pytest.LogCaptu
         sending.flush()
         node.errors = [errors.InvalidRecord("no")]
         third = sending.send("t", b"3", partition=0, on_delivery=note)
+        with pytest.raises(TypeError, match="on_delivery is int"):
+            sending.send("t", b"4", partition=0, on_delivery=5)  # type: ignore[arg-type]
     assert told == [(first.result(0), None), (second.result(0), None), (None, third.exception(0))]
     assert caplog.text.count("on_delivery of a record raised") == 3
 

@@ -1,5 +1,6 @@
 """Transactions of a producer before a real node: what is read, who is fenced, what every call says then."""
 
+import math
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,6 +141,44 @@ def test_a_record_that_fails_leaves_only_to_abort(log: pylog.Log) -> None:
         with producer.transaction():
             producer.send("t", b"last")
     assert read(log) == [b"last"]
+
+
+def test_a_record_that_cannot_even_be_sent_leaves_only_to_abort(log: pylog.Log) -> None:
+    """Who swallowed the error committed a transaction without that record (KafkaProducer.doSend: abortable)."""
+    with log.producer(transactional_id="etl", max_request_size=1000) as producer:
+        for topic, value, raises in (
+            ("t", b"x" * 2000, errors.RecordTooLarge),
+            ("u", b"", errors.UnknownTopicOrPartition),
+        ):
+            producer.begin()
+            producer.send("t", b"good")
+            with pytest.raises(raises):
+                producer.send(topic, value)
+            with pytest.raises(errors.TransactionAbortable):
+                producer.commit()
+            producer.abort()
+        with producer.transaction():
+            with pytest.raises(TypeError):
+                producer.send("t", "no bytes")  # type: ignore[arg-type]
+            producer.send("t", b"last")
+    assert read(log) == [b"last"]
+
+
+def test_offsets_of_a_group_without_a_name_are_refused(log: pylog.Log) -> None:
+    with log.producer(transactional_id="etl") as producer:
+        producer.begin()
+        with pytest.raises(errors.TransactionAbortable, match="InvalidGroupId"):
+            producer.send_offsets({TopicPartition("t", 0): 1}, "")
+        producer.abort()
+
+
+def test_a_time_limit_without_end_is_one(log: pylog.Log) -> None:
+    with log.producer(transactional_id="etl") as producer:
+        producer.begin()
+        producer.send("t", b"x")
+        producer.flush(math.inf)
+        producer.commit(math.inf)
+    assert read(log) == [b"x"]
 
 
 def test_offsets_count_with_the_transaction(log: pylog.Log) -> None:

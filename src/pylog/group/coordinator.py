@@ -234,6 +234,7 @@ class GroupCoordinator:
             case OffsetCommit():
                 self._committing.commit(message, ticket, out)
             case TxnOffsetCommit():
+                _check_group_id(message.group_id)
                 self._committing.commit_in_transaction(message, ticket, out)
             case OffsetFetch():
                 self._committing.fetch(message, ticket, out)
@@ -354,7 +355,7 @@ def _refusal(message: Any, error: ProtocolError) -> Any:
             return LeftGroup(None, [error for _ in message.members])
         case LeaveGroup():
             return LeftGroup(error)
-        case OffsetDelete():
+        case OffsetDelete() | TxnOffsetCommit():
             return OffsetsCommitted(error=error)
         case _:
             return ConsumerGroupHeartbeaten(error)

@@ -24,6 +24,7 @@ from pylog.producer.shipping import WAITING_MAX
 from pylog.producer.transactions import Transactional
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.sending import Part, Route
+from pylog.transacting import State
 from pylog.transport import Transport
 
 __all__ = ["WAITING_MAX", "Producer"]
@@ -85,6 +86,24 @@ class Producer(Transactional):
         if self._serializes:
             key = serialized(self.config.key_serializer, key)
             value = serialized(self.config.value_serializer, value)
+        try:
+            return self._send_bytes(topic, value, key, partition, timestamp_ms, headers)
+        except PylogError as error:
+            if self._transacting is not None and self._transacting.state is State.IN_TRANSACTION:
+                # Committed without it, the transaction would be another one than was meant (KafkaProducer.doSend).
+                with self._lock:
+                    self._transacting.batch_failed(error)
+            raise
+
+    def _send_bytes(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Iterable[tuple[str, bytes | None]],
+    ) -> Future[RecordMetadata]:
         check_fields(value, key, timestamp_ms)
         timestamp = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
         headers = checked_headers(headers) if headers else ()

@@ -219,7 +219,9 @@ class Transactional(Shipping):
             raise RuntimeError(f"{what} in a callback of a record would wait for that callback to end: do it outside")
 
     def _deadline(self, timeout: float | None) -> int:
-        return self._clock.tick_ms() + (self.config.max_block_ms if timeout is None else round(timeout * 1000))
+        if timeout is None:
+            return self._clock.tick_ms() + self.config.max_block_ms
+        return self._clock.tick_ms() + round(min(timeout, threading.TIMEOUT_MAX) * 1000)
 
     @whole
     def _flush(self, deadline: int | None, what: str) -> None:

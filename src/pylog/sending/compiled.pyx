@@ -317,6 +317,8 @@ cdef class Sender:
         cdef RecordFuture future = None
         cdef int64_t timestamp
         cdef int overflows = 0
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(f"on_delivery is {type(on_delivery).__name__}: it cannot be called")
         if (
             PyUnicode_CheckExact(topic)
             and (value is None or PyBytes_CheckExact(value))

@@ -222,6 +222,8 @@ class Sender:
         buffer stayed full for `max_block_ms`), Closed, TypeError, ValueError; with transactions InvalidTxnState and
         TransactionAbortable; after a fatal error that one; what a serializer or partitioner raises.
         """
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(f"on_delivery is {type(on_delivery).__name__}: it cannot be called")
         future = self._send_any(topic, value, key, partition, timestamp_ms, headers)
         if on_delivery is not None:
             call_back(future, on_delivery)
