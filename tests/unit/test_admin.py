@@ -94,7 +94,27 @@ def test_a_reset_has_one_way_and_stays_in_the_log(log: pylog.Log) -> None:
     assert log.admin.reset_offsets("g", offset=99, partitions=[FIRST]) == {FIRST: (None, 10)}
     assert log.admin.reset_offsets("g", time_ms=NOW + 3) == {FIRST: (10, 3)}
     assert log.admin.reset_offsets("g", time_ms=NOW + 99) == {FIRST: (3, 10)}
-    assert log.admin.reset_offsets("nobody", "latest") == {}
+    assert log.admin.reset_offsets("nobody", "latest", partitions=[FIRST], dry_run=True) == {FIRST: (None, 10)}
+
+
+def test_a_reset_of_all_that_a_group_has_committed_says_where_that_is_nothing(log: pylog.Log) -> None:
+    with pytest.raises(errors.GroupIdNotFound):
+        log.admin.reset_offsets("nobody", "latest")
+    with log.consumer("t", group_id="live", enable_auto_commit=False) as consumer:
+        while not consumer.assignment():
+            consumer.poll(100)
+        with pytest.raises(errors.GroupNotEmpty):
+            log.admin.reset_offsets("live", "latest")
+
+
+def test_groups_are_listed_by_states_that_there_are(log: pylog.Log) -> None:
+    log.admin.alter_offsets("g", {FIRST: 1})
+    assert [one.group_id for one in log.admin.list_groups(states=["empty"], types=["CLASSIC"])] == ["g"]
+    assert log.admin.list_groups(states=["Stable"]) == []
+    with pytest.raises(ValueError, match="states: bogus is none of Empty"):
+        log.admin.list_groups(states=["bogus"])
+    with pytest.raises(ValueError, match="types: share is none of"):
+        log.admin.list_groups(types=["share"])
 
 
 def test_offsets_are_listed_by_what_is_asked(log: pylog.Log) -> None:

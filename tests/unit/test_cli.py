@@ -112,6 +112,7 @@ def test_log_before_and_behind_the_command(run: Run, tmp_path: Path) -> None:
     other = str(tmp_path / "other")
     assert run("topic", "create", "a", "--log", other).code == 0
     assert run("--log", other, "topic", "list").lines == ["a"]
+    assert json.loads(run("--log", other, "topic", "list", "--json").out) == {"name": "a", "partitions": 1}
     assert run("topic", "--log", other, "list").lines == ["a"]
     assert run("topic", "list", "--log", other).lines == ["a"]
     failed(run("topic", "list"), "data")

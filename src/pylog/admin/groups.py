@@ -29,6 +29,11 @@ from pylog.message import (
 )
 from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition, checked_position
 
+STATES = (
+    "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead"
+)  # fmt: skip
+TYPES = ("Classic", "Consumer")
+
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
@@ -78,10 +83,12 @@ class GroupAdmin:
     _cluster: Cluster
 
     def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
-        """All groups, or those in one of these states or of one of these types, by name (Kafka: listGroups)."""
-        refuse_text("states", states)
-        refuse_text("types", types)
-        answer: ListedGroups = self._cluster.ask(ListGroups(list(states), list(types)))
+        """All groups, or those in one of these states or of one of these types, by name (Kafka: listGroups).
+
+        Raises ValueError (no group is ever in such a state, or of such a type).
+        """
+        wanted_states, wanted_types = _known("states", states, STATES), _known("types", types, TYPES)
+        answer: ListedGroups = self._cluster.ask(ListGroups(wanted_states, wanted_types))
         return sorted(answer.groups)
 
     def describe_group(self, group_id: str) -> GroupDescription:
@@ -156,7 +163,8 @@ class GroupAdmin:
             self._cluster.leader(key)
             parts.append(OffsetCommitPart(*key, wanted.offset, wanted.leader_epoch, wanted.metadata))
         answer: OffsetsCommitted = self._cluster.ask(OffsetCommit(group_id, parts))
-        _raise_first([_in_use(group_id, error) for error in (answer.error, *answer.errors.values())])
+        errors = (answer.error, *answer.errors.values())
+        _raise_first(_in_use(group_id) if isinstance(error, UnknownMemberId) else error for error in errors)
 
     def reset_offsets(
         self, group_id: str, to: Literal["earliest", "latest"] | None = None, *, offset: int | None = None,
@@ -167,10 +175,13 @@ class GroupAdmin:
         so many records further on (or back). In `partitions`, or in all that it has committed.
 
         Where that is outside of the log, at the nearest end. With `dry_run` nothing is changed. Raises GroupNotEmpty,
-        UnknownTopicOrPartition, TypeError, ValueError (none or several of them were given).
+        GroupIdNotFound (and no partitions were given), UnknownTopicOrPartition, TypeError, ValueError (none or several
+        of them were given).
         """
         _check_ways(to, offset=offset, time_ms=time_ms, shift=shift)
         committed = self.committed(group_id)
+        if partitions is None and not committed and self.describe_group(group_id).members:
+            raise _in_use(group_id)
         keys = list(committed) if partitions is None else [checked_partition(key) for key in partitions]
         earliest, latest = self._offsets(keys, EARLIEST), self._offsets(keys, LATEST)
         timed = self._offsets(keys, time_ms) if time_ms is not None else {}
@@ -229,10 +240,18 @@ def _check_ways(to: str | None, **ways: int | None) -> None:
             raise ValueError(f"{value} is no time in ms")
 
 
-def _in_use(group_id: str, error: PylogError | None) -> PylogError | None:
-    if isinstance(error, UnknownMemberId):
-        return GroupNotEmpty(f"group {group_id!r} has members, who commit themselves: stop them first")
-    return error
+def _known(name: str, given: Iterable[str], known: tuple[str, ...]) -> list[str]:
+    refuse_text(name, given)
+    by_lower = {one.lower(): one for one in known}
+    wanted = list(given)
+    strange = [one for one in wanted if one.lower() not in by_lower]
+    if strange:
+        raise ValueError(f"{name}: {', '.join(strange)} is none of {', '.join(known)}")
+    return [by_lower[one.lower()] for one in wanted]
+
+
+def _in_use(group_id: str) -> PylogError:
+    return GroupNotEmpty(f"group {group_id!r} has members, who commit themselves: stop them first")
 
 
 def _raise_first(errors: Iterable[PylogError | None]) -> None:

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pylog
-from pylog.admin import GroupDescription, OffsetChange, PartitionLag
+from pylog.admin import STATES, GroupDescription, OffsetChange, PartitionLag
 from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, natural, partitions_of, topic_partition
 from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say
 from pylog.clock import SystemClock
+from pylog.errors import PylogError
 from pylog.log import Log
 from pylog.record import TopicPartition
 
@@ -22,7 +23,6 @@ LAG_COLUMNS = (
     Column("topic"), Column("partition", True), Column("committed", True), Column("end", True), Column("lag", True),
     Column("member"),
 )  # fmt: skip
-STATES = ("empty", "preparingrebalance", "completingrebalance", "assigning", "reconciling", "stable", "dead")
 CHANGE_COLUMNS = (Column("topic"), Column("partition", True), Column("before", True), Column("after", True))
 
 
@@ -47,8 +47,8 @@ def _add_list(verbs: "argparse._SubParsersAction[Parser]") -> None:
         epilog=examples(("pylog group list", "pylog group list --state empty --json")),
     )
     parser.add_argument(
-        "--state", action="append", default=[], type=str.lower, choices=STATES, metavar="STATE",
-        help="only groups in this state; may be repeated",
+        "--state", action="append", default=[], type=str.lower, choices=[state.lower() for state in STATES],
+        metavar="STATE", help="only groups in this state; may be repeated",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON object a line and group")
     add_log(parser)
@@ -240,7 +240,13 @@ def delete(args: argparse.Namespace) -> int:
     names = ", ".join(args.name)
     if not args.yes and not agreed(f"deleting {names}", f"Delete {names} with all committed offsets", "yes"):
         return 1
+    refused = 0
     with pylog.open(log_paths(args), mode="own") as log:
-        log.admin.delete_groups(args.name)
-    print_line(f"deleted {plural(len(args.name), 'group')}: {names}")
-    return 0
+        for name in args.name:
+            try:
+                log.admin.delete_groups([name])
+                print_line(f"deleted group {name}")
+            except PylogError as error:
+                refused += 1
+                say(f"pylog: {error}")
+    return 1 if refused else 0

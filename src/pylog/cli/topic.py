@@ -81,6 +81,7 @@ def _add_list(verbs: "argparse._SubParsersAction[Parser]") -> None:
     parser = verbs.add_parser(
         "list", help="the names of all topics", description="The names of all topics, one a line."
     )
+    parser.add_argument("--json", action="store_true", help="one JSON object a line and topic")
     parser.add_argument("--internal", action="store_true", help="also Kafka's own topics, whose names begin with __")
     add_log(parser)
     parser.set_defaults(run=list_names, parser=parser)
@@ -118,7 +119,7 @@ def list_names(args: argparse.Namespace) -> int:
     with pylog.open(log_paths(args), mode="read") as log:
         names = log.topics(internal=args.internal)
         for name in names:
-            print_line(name)
+            print_line(json_line({"name": name, "partitions": len(log.topic(name))}) if args.json else name)
         if not names:
             say(f"there are no topics in {log.path}: {MAKE_ONE}")
     return 0
