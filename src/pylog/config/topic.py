@@ -91,7 +91,8 @@ class TopicConfig(Config):
     pylog_full_policy: str = option("drop-oldest", Words("drop-oldest", "block", "raise"))
     """What becomes of an append that would make a partition larger than `retention_bytes`: the oldest segments go for
     it, as in Kafka; or it waits until records are deleted, and is refused when its time is up; or it is refused at
-    once. With the last two nothing is dropped for its size. Not Kafka's.
+    once. With the last two nothing is dropped for its size. Who waits is the thread that sends, for the producer's
+    `request_timeout_ms` at most, whatever limit `flush`, `commit` or `close` was given. Not Kafka's.
     """
     retention_bytes: int = option(-1, long(), broker="log.retention.bytes")
     """How large a partition may grow before its oldest segments go; -1: as large as it likes."""
