@@ -27,6 +27,7 @@ class Accumulator(OpenBatches):
     def __init__(self, *, batch_size: int, linger_ms: int, direct: bool = True) -> None:
         super().__init__()
         self._known: dict[str, Route] = self.routes if direct else {}
+        self._sticky: dict[str, StickyPartitioner] = {}
         self._batch_size = batch_size
         self._linger_ms = linger_ms
         self._open: dict[TopicPartition, ProducerBatch] = {}
@@ -38,7 +39,8 @@ class Accumulator(OpenBatches):
         """The route of a topic that has so many partitions now."""
         route = self._known.get(topic)
         if route is None:
-            route = self._known[topic] = Route(StickyPartitioner(self._batch_size), [])
+            sticky = self._sticky.get(topic) or StickyPartitioner(self._batch_size)
+            route = self._known[topic] = Route(self._sticky.setdefault(topic, sticky), [])
         if len(route.batches) != partitions:
             route.batches = [self._open.get(TopicPartition(topic, number)) for number in range(partitions)]
         return route

@@ -133,3 +133,13 @@ def test_a_route_has_the_open_batch_of_each_partition_there_is() -> None:
     accumulator.close_due()
     assert accumulator.route("t", 2).batches == [None, None]
     assert taken(accumulator, B) == [[b"b"]]
+
+
+def test_records_without_a_key_stick_to_a_partition_also_when_the_routes_were_hidden() -> None:
+    """Every transaction hides them at its end, and each small one went to a partition of its own."""
+    accumulator = Accumulator(batch_size=1000, linger_ms=0)
+    chosen = set()
+    for _ in range(50):
+        chosen.add(accumulator.route("t", 100).sticky.partition(100))
+        accumulator.hide()
+    assert len(chosen) == 1
