@@ -30,7 +30,7 @@ LAYERS = [
         segment
         segments
         trash retention compaction integrity listing
-        local_log
+        local_log replaying settling
         readable recovery
         written shared
         appending
@@ -64,10 +64,11 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 CLIENT = {"sending", "accumulator", "dispatch", "transacting", "cluster", "consuming", "producer", "consumer", "admin"}
 STORAGE = set(
     """
-    files checkpoint validate metadata published index epoch extent logfile seal sequence segment_files segment segments
-    trash retention listing compaction integrity local_log readable recovery written shared appending partition cleaner
-    directory directories topic catalogue damage repair inspect replica answers node scrubber housekeeping parking
-    commit producing fetcher broker reader effects group transaction shard shards coordinating observing
+    files checkpoint validate metadata published index epoch extent logfile seal sequence segment_files segment
+    segments trash retention listing compaction integrity local_log replaying settling readable recovery written
+    shared appending partition cleaner directory directories topic catalogue damage repair inspect replica answers
+    node scrubber housekeeping parking commit producing fetcher broker reader effects group transaction shard shards
+    coordinating observing
 """.split()
 )
 

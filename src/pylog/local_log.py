@@ -225,7 +225,7 @@ class LocalLog:
     def replace(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
         """Put `new`, which is complete and synced as `.cleaned`, in the place of the neighbours `old`.
 
-        The order of renames, each durable before the next, is what `recovery.settle` reads after a crash.
+        The order of renames, each durable before the next, is what `settling` reads after a crash.
         (LocalLog.replaceSegments)
         """
         self.files.sync_dir(self.directory)

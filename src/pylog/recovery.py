@@ -11,26 +11,22 @@ Works on a partition that nobody else sees yet, so it takes no lock. (Kafka: Log
 """
 
 import logging
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pylog.batch import Marker, marker_at
-from pylog.config import TopicConfig
 from pylog.epoch import LeaderEpochs
-from pylog.errors import CorruptBatch, StorageError, UnsupportedFormat
+from pylog.errors import StorageError, UnsupportedFormat
 from pylog.files import Files, join
 from pylog.index import AbortedTxn
-from pylog.kernel import BatchSpan
 from pylog.listing import Listing, compared, listed, read_listing
 from pylog.local_log import LocalLog
 from pylog.logfile import Damage, Fault, Window
 from pylog.record import TopicPartition
+from pylog.replaying import follow, replay
 from pylog.segment import Segment
-from pylog.segment_files import CLEANED, DELETED, LOG, SUFFIXES, SWAP
-from pylog.segments import is_segment_file, remove_orphans
-from pylog.sequence import Producers, Snapshots
+from pylog.sequence import Producers
+from pylog.settling import settle
 
 logger = logging.getLogger("pylog")
 
@@ -79,9 +75,6 @@ class Quarantined:
     reason: str
 
 
-# --- interrupted work -------------------------------------------------------------------------------------------------
-
-
 def take_stock(files: Files, directory: str, checkpoint: Checkpoint) -> Listing:
     """What is in a partition's folder; after an unclean stop, or where names have changed since, it is settled."""
     is_believed = checkpoint.clean and checkpoint.published
@@ -90,63 +83,6 @@ def take_stock(files: Files, directory: str, checkpoint: Checkpoint) -> Listing:
         return known
     found = listed(settle(files, directory))
     return found if known is None else compared(found, known)
-
-
-def settle(files: Files, directory: str) -> list[str]:
-    """Finish or undo what a crash has interrupted in a partition's folder; gives the names that are there then.
-
-    Deleted files go. A replacement that was complete (`.swap`, and no `.cleaned` at or below it) takes its place, any
-    other is dropped. Indexes without a log go. (LogLoader.removeTempFilesAndCollectSwapFiles.)
-    """
-    names = files.list_dir(directory)
-    half_written = [name for name in names if name.endswith(".tmp")]
-    _remove(files, directory, half_written)
-    if any(name.endswith((CLEANED, SWAP, DELETED)) for name in names):
-        _remove(files, directory, [name for name in names if name.endswith(DELETED)])
-        cleaned = [name for name in names if name.endswith(CLEANED)]
-        lowest = min((_base(name) for name in cleaned), default=None)
-        swaps = [name for name in names if name.endswith(SWAP)]
-        undone = [name for name in swaps if lowest is not None and _base(name) >= lowest]
-        _remove(files, directory, undone + cleaned)
-        _swap_in(files, directory, [name for name in swaps if name not in undone])
-        files.sync_dir(directory)
-        names = files.list_dir(directory)
-    return remove_orphans(files, directory, names)
-
-
-def _base(name: str) -> int:
-    stem = name.partition(".")[0]
-    return int(stem) if stem.isascii() and stem.isdigit() else 0
-
-
-def _remove(files: Files, directory: str, names: list[str]) -> None:
-    for name in names:
-        files.remove(join(directory, name))
-
-
-def _swap_in(files: Files, directory: str, swaps: list[str]) -> None:
-    """Put complete replacements in the place of what they replace: nothing of that may be left beside them."""
-    for name in swaps:
-        if name.endswith(LOG + SWAP):
-            base = _base(name)
-            end = _swapped_end(files, directory, base)
-            replaced = [
-                other for other in files.list_dir(directory)
-                if other.endswith(SUFFIXES) and is_segment_file(other, "." + other.partition(".")[2])
-                and base <= _base(other) < end
-            ]  # fmt: skip
-            _remove(files, directory, replaced)
-    # What was replaced is gone for good before its replacement can be seen.
-    files.sync_dir(directory)
-    for name in swaps:
-        files.rename(join(directory, name), join(directory, name[: -len(SWAP)]))
-
-
-def _swapped_end(files: Files, directory: str, base_offset: int) -> int:
-    segment = Segment(files, directory, base_offset, TopicConfig(), active=False, suffix=SWAP)
-    segment.load()
-    segment.close()
-    return segment.next_offset
 
 
 def open_epochs(local: LocalLog) -> LeaderEpochs:
@@ -439,50 +375,3 @@ class Recovery:
                 self.local.snapshot(self.producers)
             return
         self._bring(self.producers, end, snapshots_at=bases)
-
-
-def producers_at(snapshots: Snapshots, segments: Sequence[Segment], name: str, start: int, upto: int) -> Producers:
-    """The producers of a log that begins at `start` as they were at `upto`: read, with nothing changed."""
-    producers = Producers(name)
-    snapshots.load(producers, start, upto, now_ms=0)
-    bases = [segment.base_offset for segment in segments]
-    for segment in segments[max(0, bisect_right(bases, producers.end_offset) - 1) : bisect_left(bases, upto)]:
-        replay(producers, segment, upto)
-    producers.reach(upto)
-    return producers
-
-
-def aborted_in(snapshots: Snapshots, segments: Sequence[Segment], segment: Segment, name: str) -> list[AbortedTxn]:
-    """The transactions that end aborted in one of `segments`, as its batches say it, whatever its index says."""
-    producers = producers_at(snapshots, segments, name, segments[0].base_offset, segment.base_offset)
-    return [txn for window in segment.scan(check_crc=False) for txn in follow(producers, window)]
-
-
-def replay(producers: Producers, segment: Segment, upto: int) -> None:
-    """Bring the producers to the end of a segment, or to `upto`; what they know already is passed over."""
-    start = max(segment.base_offset, producers.end_offset)
-    position = segment.offsets.lookup(start, log_size=segment.size)[1]
-    for window in segment.scan(position, check_crc=False):
-        spans = [span for span in window.spans if start <= span.last_offset and span.base_offset < upto]
-        if spans:
-            written = [span for span in spans if span.producer_id >= 0]
-            _replay(producers, window.data, written, spans[-1].last_offset + 1)
-
-
-def follow(producers: Producers, window: Window) -> list[AbortedTxn]:
-    """Note what the batches of a window say about their producers; gives the transactions that they abort."""
-    spans = window.spans
-    return _replay(producers, window.data, spans.of_producers(), spans[-1].last_offset + 1) if spans else []
-
-
-def _replay(producers: Producers, data: bytes, spans: list[BatchSpan], end_offset: int) -> list[AbortedTxn]:
-    return producers.replay([(span, _marker(data, span)) for span in spans], end_offset)
-
-
-def _marker(data: bytes, span: BatchSpan) -> Marker | None:
-    try:
-        return marker_at(data, span)
-    except CorruptBatch as error:
-        # Its CRC is right: somebody wrote it so. It ends nothing, and keeps nobody from opening the log.
-        logger.warning("a control record is passed over: %s", error)
-        return None

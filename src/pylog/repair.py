@@ -28,7 +28,8 @@ from pylog.index import AbortedTxn
 from pylog.logfile import Damage, LogFile
 from pylog.partition import Partition
 from pylog.record import TopicPartition
-from pylog.recovery import Quarantined, aborted_in
+from pylog.recovery import Quarantined
+from pylog.replaying import aborted_in
 from pylog.segment import Segment
 from pylog.segment_files import CLEANED, SUFFIXES, file_name
 from pylog.sequence import Snapshots, snapshot_offsets

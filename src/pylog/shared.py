@@ -23,7 +23,7 @@ from pylog.index import AbortedTxn
 from pylog.logfile import Damage, Slice
 from pylog.published import Entry, State
 from pylog.readable import ReadablePartition
-from pylog.recovery import producers_at
+from pylog.replaying import producers_at
 from pylog.seal import NO_TOPIC, Identity
 from pylog.segment import Segment
 from pylog.segment_files import LOG, SWAP

@@ -24,8 +24,8 @@ from pylog.files import Files
 from pylog.index import AbortedTxn
 from pylog.kernel import Record
 from pylog.partition import Partition
-from pylog.recovery import follow
 from pylog.repair import repair
+from pylog.replaying import follow
 from pylog.segment import Segment
 from pylog.segments import base_offsets
 from pylog.sequence import ProducerEntry, Producers

@@ -8,8 +8,8 @@ from pylog.errors import CorruptBatch
 from pylog.files import MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Checkpoint
-from pylog.recovery import settle
 from pylog.segment_files import file_name
+from pylog.settling import settle
 
 
 def names(log: Log) -> list[str]:
