@@ -92,6 +92,19 @@ def test_a_member_says_everything_when_it_joins_and_when_it_has_what_it_was_give
     assert not play.machine.needs_poll
 
 
+def test_what_it_never_took_is_given_back_where_that_is_all_that_has_changed() -> None:
+    """The coordinator waited for it, and so did everybody else, until the rebalance time-out (Kafka's LocalAssignment
+    has an epoch for this).
+    """
+    play = Play().stable(0)
+    message = play.take()
+    play.machine.answered(message, ConsumerGroupHeartbeaten(None, ME, 2, 5000, [(T, [0]), (U, [0])]), play.now)
+    assert play.poll() == [] and play.machine.lacks_names
+    play.answer(3, 0)
+    assert play.poll() == []
+    assert play.take().topic_partitions == [(T, [0])], "this is what it has, and all"
+
+
 def test_what_it_has_is_said_when_that_changes() -> None:
     play = Play().stable(0, 1)
     play.answer(2, 1, 2)

@@ -64,6 +64,8 @@ class ConsumerMembership(Membership):
         self._said_topics: frozenset[str] = frozenset()
         self._target: Slots | None = None
         """What the coordinator has said last; None: nothing new."""
+        self._was_replaced = False
+        """Whether it has said something else before, which was never followed."""
         self._ids: dict[TopicPartition, uuid.UUID] = {}
         """The topic of each partition that it has. Names are looked up when it gets one: they may be forgotten then."""
         self._following: dict[TopicPartition, uuid.UUID] = {}
@@ -148,6 +150,7 @@ class ConsumerMembership(Membership):
         if self.state is State.JOINING:
             self.state = State.STABLE
         if answer.assignment is not None:
+            self._was_replaced |= self._target is not None
             self._target = answer.assignment
         return []
 
@@ -162,7 +165,7 @@ class ConsumerMembership(Membership):
     def _say_all(self, now_ms: int) -> list[Effect]:
         joins = self.state is State.JOINING
         self._said_topics = self.topics
-        self._has_news = False
+        self._has_news = self._was_replaced = False
         # A target that it was told and has not followed yet counts no more: the coordinator hears that it has it not.
         self._target = None
         owned: dict[uuid.UUID, list[int]] = {}
@@ -204,6 +207,8 @@ class ConsumerMembership(Membership):
         self._target = None
         held = {key: self._ids[key] for key in self.owned}
         if assigned == held:
+            # The coordinator may wait to have back what it gave in between: it has to hear that this was never taken.
+            self._has_news |= self._was_replaced
             return []
         going = sorted(key for key, topic_id in held.items() if assigned.get(key) != topic_id)
         if not going:
