@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from group_host import GroupHost
+from pylog.assignor import Subscription, encode_assignment, encode_subscription
 from pylog.config import NodeConfig
 from pylog.errors import (
     CoordinatorNotAvailable,
@@ -36,6 +37,7 @@ from pylog.message import (
     SyncedGroup,
     SyncGroup,
 )
+from pylog.record import TopicPartition
 
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000
@@ -48,9 +50,12 @@ class Group:
         self.host = GroupHost(NodeConfig(**config))
 
     def join(self, member_id: str = "", *, names: tuple[str, ...] = ("range",), **said: Any) -> int:
-        protocols = [(name, name.encode()) for name in names]
+        return self.join_with([(name, name.encode()) for name in names], member_id=member_id, **said)
+
+    def join_with(self, protocols: list[tuple[str, bytes]], **said: Any) -> int:
+        """Join with what a real member says of itself."""
         said = {"session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": REBALANCE_MS, **said}
-        return self.host.send(JoinGroup("g", member_id, protocols=protocols, **said))
+        return self.host.send(JoinGroup("g", protocols=protocols, **said))
 
     def sync(self, joined: JoinedGroup, *assignments: tuple[str, bytes], instance: str | None = None) -> int:
         return self.host.send(
@@ -557,6 +562,20 @@ def test_a_static_member_that_comes_back_before_the_assignment_begins_again() ->
     group = Group()
     group.said(group.join(group_instance_id="i"))
     assert group.said(group.join(group_instance_id="i")).generation_id == 2
+
+
+def test_a_static_member_in_the_place_of_one_that_was_to_give_something_back_is_a_rebalance() -> None:
+    """What that one had stayed nobody's: who came in its place had nothing to give back, and did not join again."""
+    keys = [TopicPartition("t", number) for number in range(2)]
+    for had, given, is_quiet in (([], keys, True), (keys, keys, True), (keys, keys[:1], False)):
+        group = Group()
+        said = encode_subscription(Subscription(["t"], owned=had))
+        protocols = [("cooperative-sticky", said)]
+        joined = group.said(group.join_with(protocols, group_instance_id="i"))
+        group.said(group.sync(joined, (joined.member_id, encode_assignment(given)), instance="i"))
+        fresh = [("cooperative-sticky", encode_subscription(Subscription(["t"])))]
+        again = group.said(group.join_with(fresh, group_instance_id="i"))
+        assert (again.generation_id == 1, again.skip_assignment) == (is_quiet, is_quiet)
 
 
 def test_a_static_member_that_comes_back_while_others_join_takes_its_place() -> None:

@@ -7,8 +7,10 @@ it any more.
 
 from collections.abc import Callable, Iterable
 
+from pylog.assignor import decode_assignment, decode_subscription
 from pylog.effects import Answer
 from pylog.errors import (
+    CorruptBatch,
     GroupMaxSizeReached,
     InconsistentGroupProtocol,
     InvalidRequest,
@@ -169,7 +171,8 @@ def _join_static(
     old = group.roster.members[old_id]
     member.assignment, member.is_new = old.assignment, False
     group.replace_static(old, member, out)
-    if group.state is State.STABLE and group.roster.choose_protocol() == group.protocol:
+    is_stable = group.state is State.STABLE and group.roster.choose_protocol() == group.protocol
+    if is_stable and not _was_to_join_again(group, old):
         _keep_assignment(group, old, member, ticket, out)
         return
     member.join = ticket
@@ -177,6 +180,20 @@ def _join_static(
         group.complete_if_joined(out)
     else:
         group.prepare(out)
+
+
+def _was_to_join_again(group: ClassicGroup, member: Member) -> bool:
+    """Whether a member had more than it was given, so that it had to give something back, and then to join again: who
+    takes its place knows nothing of that. (Kafka does not ask; there it would be nobody's until the next rebalance.)
+    """
+    if group.protocol_type != "consumer" or not member.assignment:
+        return False
+    try:
+        had = decode_subscription(member.metadata(group.protocol)).owned
+        given, _ = decode_assignment(member.assignment)
+    except CorruptBatch:
+        return False  # it is no client's that we know
+    return not set(had) <= set(given)
 
 
 def _keep_assignment(group: ClassicGroup, old: Member, member: Member, ticket: int, out: Outbox) -> None:
