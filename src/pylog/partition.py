@@ -87,7 +87,7 @@ class Partition(AppendingPartition):
         self.epochs.truncate_start(checkpoint.start_offset)
         if not self.epochs.entries and self.start_offset < self.next_offset:
             # The checkpoint is gone, or they were given up with their records, which a crash has brought back.
-            note_epochs(self._local, self.epochs)
+            note_epochs(self._local, self.epochs, self.start_offset)
         known = checkpoint.recovery_point if not checkpoint.clean else self.next_offset
         self.durable_offset = min(known, self.next_offset)
         self.high_watermark = min(max(checkpoint.high_watermark, self.start_offset), self.next_offset)

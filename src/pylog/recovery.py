@@ -96,18 +96,22 @@ def open_epochs(local: LocalLog) -> LeaderEpochs:
         logger.warning("the leader epochs are read from the log anew: %s", error)
     local.files.remove(path)
     epochs = LeaderEpochs(local.files, path)
-    note_epochs(local, epochs)
+    note_epochs(local, epochs, 0)
     return epochs
 
 
-def note_epochs(local: LocalLog, epochs: LeaderEpochs) -> None:
-    """Read the leader epochs from the batches, unless they have none. Damage is not looked for."""
+def note_epochs(local: LocalLog, epochs: LeaderEpochs, start_offset: int) -> None:
+    """Read the leader epochs of what lies at or beyond an offset from the batches, unless they have none. Damage is
+    not looked for.
+    """
     for segment in local.segments:
         for window in segment.scan(check_crc=False):
             if window.spans and window.spans[0].leader_epoch < 0:
                 return
-            for epoch, start in window.spans.epochs(epochs.latest):
-                epochs.assign(epoch, start)
+            if window.spans and window.spans[-1].last_offset >= start_offset:
+                for epoch, start in window.spans.epochs(epochs.latest):
+                    epochs.assign(epoch, start)
+    epochs.truncate_start(start_offset)
 
 
 # --- reading what is there --------------------------------------------------------------------------------------------

@@ -202,10 +202,19 @@ class Reference:
     def stable_offsets(self) -> range:
         """What the last stable offset may be: more than one only where a reload has forgotten what was replicated."""
         pending = [txn for txn in self.transactions() if txn.last >= self.high_watermark]
-        sure = [txn.first for txn in pending if txn.last >= self.forgotten_below]
+        sure = [self._begin_known(txn) for txn in pending if txn.last >= self.forgotten_below]
         least = min([*self.open_since(), *(txn.first for txn in pending)], default=self.high_watermark)
         most = min([*self.open_since(), *sure], default=self.high_watermark)
         return range(self._bounded(least), self._bounded(most) + 1)
+
+    def _begin_known(self, txn: Txn) -> int:
+        """Where a transaction begins at the latest, as its producer is known: at a record that was not deleted."""
+        left = (
+            batch.base_offset for batch in self.history
+            if batch.producer_id == txn.producer_id and batch.is_transactional
+            and max(txn.first, self.deleted_below) <= batch.base_offset <= txn.last
+        )  # fmt: skip
+        return min(left, default=txn.last)
 
     def _bounded(self, offset: int) -> int:
         return min(self.high_watermark, max(offset, self.start))
