@@ -34,7 +34,7 @@ from pylog.fetcher import Fetcher
 from pylog.files import Files
 from pylog.future import Future, completed
 from pylog.housekeeping import Housekeeping
-from pylog.interrupts import WHOLE
+from pylog.interrupts import WHOLE, whole
 from pylog.message import (
     CONSUMER,
     AlterConfigs,
@@ -175,11 +175,11 @@ class Broker:
         A Produce whose records have to be durable becomes so when somebody waits for its answer, or has it call back.
         """
         self._check_usable()
-        read = self._reads.get(type(message))
-        if read is not None:
-            return read(message)
-        route = self._routes.get(type(message))
         with WHOLE:
+            read = self._reads.get(type(message))
+            if read is not None:
+                return read(message)
+            route = self._routes.get(type(message))
             return self._coordinating.handle(message, session) if route is None else route(message)
 
     def _check_usable(self) -> None:
@@ -365,6 +365,7 @@ class Broker:
         self._producing.hurry(deadline)
         self._parking.hurry(deadline)
 
+    @whole
     def close(self) -> None:
         """Stop the background work, answer what still waits with what there is, close the node. Twice is once."""
         if self._closed:
@@ -382,8 +383,7 @@ class Broker:
             self.housekeeping.close()
             self._parking.close()
         finally:
-            with WHOLE:
-                self.node.close()
+            self.node.close()
 
 
 def _forked() -> None:

@@ -25,7 +25,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 
 from pylog.future import Future
-from pylog.interrupts import WHOLE
+from pylog.interrupts import WHOLE, opened
 from pylog.message import Produced, ProducedPart, ProducePart
 from pylog.replica import Leader
 
@@ -94,7 +94,8 @@ class Commit(Future[Produced]):
                 return
             woken = False
             try:
-                woken = asleep.acquire(timeout=-1 if deadline is None else max(deadline - time.monotonic(), 0))
+                with opened():
+                    woken = asleep.acquire(timeout=-1 if deadline is None else max(deadline - time.monotonic(), 0))
             finally:
                 if not woken:
                     # It may have been chosen to lead just now.

@@ -31,6 +31,7 @@ from pylog.errors import (
     RebalanceInProgress,
     Wakeup,
 )
+from pylog.interrupts import WHOLE
 from pylog.record import (
     ConsumerGroupMetadata,
     ConsumerRecord,
@@ -145,7 +146,6 @@ class Consumer(Positions):
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
-    @alone
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[ConsumerRecord]:
         """Records from the positions on, and move the positions past them; waits up to `timeout_ms` for the first one.
 
@@ -157,13 +157,34 @@ class Consumer(Positions):
         GroupMaxSizeReached and others that make it impossible to be a member; RuntimeError (it reads nothing: neither
         `subscribe` nor `assign` was called); Closed.
         """
+        records: list[ConsumerRecord] = []
+        try:
+            with WHOLE:
+                records = self._poll_alone(timeout_ms, max_records)
+        except BaseException:
+            if records:
+                # A signal has waited until here: nobody gets these.
+                self._take_back(records)
+            raise
+        return records
+
+    @alone
+    def _take_back(self, records: list[ConsumerRecord]) -> None:
+        self._subscription.take_back(records)
+
+    @alone
+    def _poll_alone(self, timeout_ms: float, max_records: int | None) -> list[ConsumerRecord]:
         self._check_open()
         if not (self._subscription.states or self._subscription.is_by_topic):
             raise RuntimeError("this consumer reads nothing: subscribe to topics, or assign partitions, first")
         self._unread()
         count = self.config.max_poll_records if max_records is None else max_records
+        if type(count) is not int:
+            raise TypeError(f"max_records is {type(count).__name__}, not int or None")
         if count < 1:
             raise ValueError(f"max_records={count}: at least 1")
+        if not isinstance(timeout_ms, int | float):
+            raise TypeError(f"timeout_ms is {type(timeout_ms).__name__}, not a number of milliseconds")
         if timeout_ms != timeout_ms:
             raise ValueError("timeout_ms is not a number")
         if self._group is not None and self._group.is_calling:
@@ -219,8 +240,9 @@ class Consumer(Positions):
         limit_ms = self.config.consumer_timeout_ms
         while not self._closed:
             if not length_hint(self._unseen):
-                self._polled = self.poll(self.config.fetch_max_wait_ms if limit_ms is None else limit_ms)
-                self._unseen = iter(self._polled)
+                with WHOLE:
+                    self._polled = self.poll(self.config.fetch_max_wait_ms if limit_ms is None else limit_ms)
+                    self._unseen = iter(self._polled)
                 if limit_ms is not None and not self._polled:
                     return
             yield self._unseen

@@ -17,6 +17,8 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from pylog.interrupts import opened
+
 __all__ = ["Future", "completed", "failed", "gathered"]
 
 T = TypeVar("T")
@@ -147,7 +149,9 @@ class Future(Generic[T], metaclass=ABCMeta):
             lock.release()
 
         self.add_done_callback(wake)
-        if not lock.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
+        with opened():
+            is_answered = lock.acquire(timeout=-1 if timeout is None else max(timeout, 0))
+        if not is_answered:
             self._forget(wake)
             raise TimeoutError(f"no answer within {timeout} seconds")
 

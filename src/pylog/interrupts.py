@@ -3,7 +3,7 @@
 Python raises KeyboardInterrupt, and whatever other handlers of signals raise, between any two steps of the main thread:
 in the middle of an append, or of a coordinator's change of state, it would leave half of it.
 
-    with WHOLE:          a signal waits for the end of the block; another one of its kind strikes at once
+    with WHOLE:          a signal waits for the end of the block; another one of its kind is handled at once
         ...
         with opened():   inside of it: somebody else's code, or a long wait, which a signal may end
             ...
@@ -42,16 +42,22 @@ SIGNALS = (int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGALRM))
 SLICE = 0.1
 
 _held: dict[int, Handler] = {}
-_pending: set[int] = set()
+_pending: list[int] = []
 
 
 def _note(number: int, frame: Any) -> None:
-    if number in _pending:
-        # It may strike where a block begins or ends, of which nobody would know then.
-        WHOLE.begin_anew()
+    if WHOLE.depth and number not in _pending:
+        _pending.append(number)
+        return
+    # The second of its kind; or one in the instant in which a block begins or ends, which is none of it.
+    try:
         _held[number](number, frame)
-    else:
-        _pending.add(number)
+    except BaseException:
+        # It may come out where nobody would know of the block. What waits is handled where one ends all the same: the
+        # first of its kind too, for this one may get no further than somebody's `except`.
+        WHOLE.depth = 0
+        _restore()
+        raise
 
 
 def _hold() -> None:
@@ -62,13 +68,31 @@ def _hold() -> None:
             _setsignal(number, _note)
 
 
-def _let_go() -> None:
-    for number, handler in _held.items():
-        if _getsignal(number) is _note:
-            _setsignal(number, handler)
+def _restore() -> None:
+    try:
+        for number, handler in list(_held.items()):
+            if _getsignal(number) is _note:
+                _setsignal(number, handler)
+    except BaseException:
+        # One that was let in already has struck: the others must not stay out.
+        _restore()
+        raise
+
+
+def _deliver() -> None:
+    """Handle what has waited, each whatever the handler of another one raises."""
     while _pending:
-        number = _pending.pop()
-        _held[number](number, sys._getframe())
+        number = _pending.pop(0)
+        try:
+            _held[number](number, sys._getframe())
+        except BaseException:
+            _deliver()
+            raise
+
+
+def _let_go() -> None:
+    _restore()
+    _deliver()
 
 
 class _Whole:
@@ -80,17 +104,22 @@ class _Whole:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Forget of all blocks that they have begun: in a forked child, and after a signal that did not wait."""
+        """Forget of all blocks that they have begun, and of what waits: in a forked child."""
         self.depth = 0
         self.main = main_thread().ident
         _pending.clear()
-        _let_go()
+        _restore()
 
     def __enter__(self) -> None:
         if get_ident() == self.main:
-            if not self.depth:
-                _hold()
-            self.depth += 1
+            try:
+                if not self.depth:
+                    _hold()
+                self.depth += 1
+            except BaseException:
+                # Before all were held.
+                _let_go()
+                raise
 
     def __exit__(self, *raised: object) -> None:
         if get_ident() == self.main:

@@ -29,6 +29,7 @@ from pylog.consumer import Consumer
 from pylog.damage import Findings
 from pylog.errors import Closed, ReadOnly, UnknownTopicOrPartition
 from pylog.files import DiskFiles, MemoryFiles, refuse_network
+from pylog.interrupts import whole
 from pylog.producer import Producer
 from pylog.reader import Reader
 from pylog.record import TopicPartition
@@ -321,10 +322,17 @@ class Log:
         if isinstance(self._node, Broker):
             self._node.sync()
 
+    @whole
     def close(self) -> None:
-        """Close the clients made here, then the node: everything is durable then. Twice is once."""
+        """Close the clients made here, then the node: everything is durable then. Twice is once.
+
+        Raises RuntimeError in a callback of a record, where it would wait for itself; nothing is closed then.
+        """
         if self._closed:
             return
+        for client in list(self._clients):
+            if isinstance(client, Producer):
+                client.refuse_in_callback("close of the log")
         self._closed = True
         _open_logs.discard(self)
         if isinstance(self._node, Broker):

@@ -37,6 +37,7 @@ from pylog.directory import (
 from pylog.errors import Closed, InconsistentTopicId, PylogError, ReadOnly
 from pylog.files import Files, Watch, join
 from pylog.future import Future, completed
+from pylog.interrupts import whole
 from pylog.message import (
     NO_ID,
     ClusterMetadata,
@@ -99,6 +100,7 @@ class Reader:
         self._routes |= {kind: partial(self._observe, answer) for kind, answer in observing.routes.items()}
         self._refresh_image()
 
+    @whole
     def handle(self, message: Message, session: Session) -> Future[Any]:
         """Answer a message. Raises Closed; ReadOnly for what would change the log."""
         if self._closed:

@@ -5,9 +5,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
 from types import FrameType
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -55,6 +56,80 @@ def test_the_second_one_strikes_at_once() -> None:
         strike()
         done.append(2)
     assert done == [1]
+
+
+def test_what_waits_is_handled_whatever_another_handler_raises() -> None:
+    ran: list[int] = []
+
+    def alarmed(number: int, frame: FrameType | None) -> None:
+        ran.append(number)
+
+    before = signal.signal(signal.SIGALRM, alarmed)
+    try:
+        for order in ((signal.SIGTERM, signal.SIGALRM), (signal.SIGTERM, signal.SIGALRM, signal.SIGTERM)):
+            ran.clear()
+            with pytest.raises(StruckError), WHOLE:
+                for number in order:
+                    signal.raise_signal(number)
+            assert ran == [signal.SIGALRM]
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_handler_that_raises_nothing_takes_no_protection_away() -> None:
+    ticks: list[int] = []
+    done = []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: ticks.append(number))
+    try:
+        with pytest.raises(StruckError), WHOLE:
+            for _ in range(3):
+                signal.raise_signal(signal.SIGALRM)
+            strike()
+            done.append("whole")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert len(ticks) == 3 and done == ["whole"]
+
+
+def test_a_second_one_that_gets_nowhere_is_no_end_of_the_first() -> None:
+    """Somebody's `except Exception` may be between it and the end of the block."""
+    with pytest.raises(StruckError), WHOLE:
+        strike()
+        with suppress(StruckError):
+            strike()
+
+
+def test_a_signal_that_strikes_while_others_are_put_away_leaves_none_behind() -> None:
+    """Ctrl-C did nothing any more until the next block."""
+    handler = signal.getsignal(signal.SIGINT)
+    # In all lines of a block's begin and end, and of that of what is opened in it.
+    for step in range(1, 400):
+        left = step
+
+        def trace(frame: FrameType, event: str, arg: object) -> Any:
+            nonlocal left
+            if frame.f_globals.get("__name__") != "pylog.interrupts":
+                return None
+            left -= event in ("call", "line")
+            if left == 0:
+                sys.settrace(None)
+                strike()
+            return trace
+
+        sys.settrace(trace)
+        try:
+            with WHOLE, opened(), WHOLE:
+                pass
+        except StruckError:
+            pass
+        finally:
+            sys.settrace(None)
+        assert signal.getsignal(signal.SIGINT) is handler and WHOLE.depth == 0
+        if left > 0:
+            break
+    assert 20 < step < 399, "the block has fewer lines than that"
+    with pytest.raises(StruckError):
+        strike()
 
 
 def test_others_raise_as_they_do() -> None:
@@ -207,6 +282,94 @@ def test_a_transaction_that_is_a_block_is_over_whenever_a_signal_comes() -> None
             producer.abort()
         assert len(everything(log, "read_committed")) >= sent > 0
     assert struck > 50
+
+
+# Where a generator is collected nobody hears of what is raised.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("way", ["poll", "loop"])
+def test_a_consumer_misses_nothing_whenever_a_signal_comes(way: str) -> None:
+    """A batch that was being decoded, or records that were about to be given, were skipped, and committed as read."""
+    struck = 0
+    with pylog.open(":memory:") as log:
+        partition = log.create_topic("t")[0]
+        for number in range(4):
+            partition.append([pylog.Record(b"%d" % (number * 5 + i)) for i in range(5)])
+        for step in range(1, 600, 5):
+            with log.consumer("t", auto_offset_reset="earliest", max_poll_records=3, consumer_timeout_ms=0) as consumer:
+                lists: list[list[pylog.ConsumerRecord]] = []
+                looped: list[pylog.ConsumerRecord] = []
+
+                def read(consumer: pylog.Consumer = consumer, lists: list[Any] = lists) -> None:
+                    for _ in range(3):
+                        lists.append(consumer.poll(50))  # noqa: PERF401 - no frame may come between
+
+                def loop(consumer: pylog.Consumer = consumer, looped: list[Any] = looped) -> None:
+                    for record in islice(consumer, 7):
+                        looped.append(record)  # noqa: PERF402
+
+                struck += is_struck(step, read if way == "poll" else loop)
+                while records := consumer.poll(50):
+                    lists.append(records)
+                seen = [record.offset for record in chain(looped, *lists)]
+                # What a loop was given and a signal kept it from looking at is one record at most.
+                assert seen == sorted(set(seen)) and len(seen) >= (20 if way == "poll" else 19), (step, seen)
+    assert struck > 30
+
+
+def test_a_consumer_that_was_struck_is_nobodys(tmp_path: Path) -> None:
+    with pylog.open(":memory:") as log, log.consumer() as consumer:
+        for step in range(1, 60):
+            is_struck(step, consumer.subscription)
+            assert not consumer._lock.locked()
+
+
+def test_a_node_goes_on_whenever_a_signal_comes_to_a_reader() -> None:
+    """Half of a fetch that waits was left behind, and every append to the partition raised KeyError."""
+    struck = 0
+    with pylog.open(":memory:") as log:
+        partition = log.create_topic("t")[0]
+        with log.consumer("t") as consumer:
+            consumer.poll(0)
+            for step in range(1, 500, 5):
+                struck += is_struck(step, lambda: consumer.poll(1))
+                partition.append([pylog.Record(b"v")])
+    assert struck > 30
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_is_gone_whenever_a_signal_comes_to_its_end(protocol: Literal["classic", "consumer"]) -> None:
+    """It stayed in the group, and in its thread; to close it again did nothing."""
+    struck = 0
+    threads = threading.active_count()
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")
+        for step in range(1, 900, 15):
+            consumer = log.consumer("t", group_id=f"{step}", group_protocol=protocol)
+            while not consumer.assignment():
+                consumer.poll(50)
+            struck += is_struck(step, consumer.close)
+            consumer.close()
+            assert not log.admin.describe_group(f"{step}").members
+    assert struck > 20 and threading.active_count() == threads
+
+
+@pytest.mark.parametrize("end", ["producer", "log"])
+def test_what_is_closed_is_closed_whenever_a_signal_comes(tmp_path: Path, end: str) -> None:
+    """The directory stayed locked by this process, futures were never done and threads stayed."""
+    struck = 0
+    threads = threading.active_count()
+    for step in range(1, 2200, 31):
+        log = pylog.open(tmp_path)
+        if step == 1:
+            log.create_topic("t")
+        producer = log.producer(linger_ms=60_000)
+        future = producer.send("t", b"%d" % step)
+        struck += is_struck(step, producer.close if end == "producer" else log.close)
+        producer.close()
+        assert future.exception(0) is None
+        log.close()
+        assert threading.active_count() == threads
+    assert struck > 15
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

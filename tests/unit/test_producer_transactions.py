@@ -164,6 +164,21 @@ def test_a_record_that_cannot_even_be_sent_leaves_only_to_abort(log: pylog.Log) 
     assert read(log) == [b"last"]
 
 
+def test_nothing_joins_an_open_batch_of_a_transaction_that_can_only_be_aborted(log: pylog.Log) -> None:
+    with log.producer(transactional_id="etl", max_request_size=1000, linger_ms=60_000) as producer:
+        for failing in (
+            lambda: producer.send("t", b"x" * 2000), lambda: producer.send_offsets({TopicPartition("t", 0): 1}, "")
+        ):  # fmt: skip
+            producer.begin()
+            producer.send("t", b"1")
+            with pytest.raises(errors.PylogError):
+                failing()
+            with pytest.raises(errors.TransactionAbortable):
+                producer.send("t", b"2")
+            producer.abort()
+    assert read(log) == []
+
+
 def test_offsets_of_a_group_without_a_name_are_refused(log: pylog.Log) -> None:
     with log.producer(transactional_id="etl") as producer:
         producer.begin()

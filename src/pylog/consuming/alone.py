@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from pylog.errors import Closed, ConcurrentUse
+from pylog.interrupts import whole
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,9 +30,12 @@ S = TypeVar("S", bound=Alone)
 
 
 def alone(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Let one thread in at a time; that one again and again, as a listener may use its consumer."""
+    """Let one thread in at a time; that one again and again, as a listener may use its consumer. A signal waits until
+    the call has come to an end, or waits itself.
+    """
 
     @wraps(method)
+    @whole
     def checked(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         me = threading.get_ident()
         if not self._lock.acquire(blocking=False):

@@ -15,7 +15,7 @@ from pylog.clock import Clock, SteppedClock
 from pylog.cluster import Cluster
 from pylog.errors import PylogError, RequestTimedOut
 from pylog.future import Future
-from pylog.interrupts import WHOLE
+from pylog.interrupts import opened
 from pylog.message import Message
 
 ANSWER_MS_SPARE = 30_000
@@ -66,10 +66,6 @@ class Calls:
         """Deal with the answers that are there; whether there were any."""
         if not self._under_way:
             return False
-        with WHOLE:
-            return self._deliver()
-
-    def _deliver(self) -> bool:
         came = False
         now = self._clock.tick_ms()
         for call in list(self._under_way):
@@ -93,7 +89,8 @@ class Calls:
             self._clock.wait(lambda: not self._bell.empty(), left_ms)
             left_ms = 0
         try:
-            self._bell.get(timeout=left_ms / 1000)
+            with opened():
+                self._bell.get(timeout=left_ms / 1000)
             while True:
                 self._bell.get_nowait()
         except Empty:

@@ -37,7 +37,7 @@ from pylog.consuming.membership_consumer import ConsumerMembership
 from pylog.consuming.subscription import Subscription
 from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.future import Future, failed
-from pylog.interrupts import WHOLE, opened
+from pylog.interrupts import opened
 from pylog.message import NO_ID, ConsumerGroupHeartbeat, Heartbeat, LeaveGroup, Metadata
 from pylog.record import ConsumerGroupMetadata
 from pylog.worker import Worker
@@ -120,10 +120,6 @@ class GroupMember:
 
         Raises what the listener raises, and what makes it impossible to be a member.
         """
-        with WHOLE:
-            self._step(now_ms)
-
-    def _step(self, now_ms: int) -> None:
         while True:
             if self._revocation is not None and not self._revoke(self._revocation, now_ms):
                 return

@@ -195,7 +195,9 @@ class Subscription:
                 state.error = None
                 raise
             except BaseException:
-                self._take_back(records)
+                # What was fetched may be half decoded.
+                self.move(key, state.position)
+                self.take_back(records)
                 raise
             if len(records) >= count:
                 break
@@ -203,7 +205,7 @@ class Subscription:
             del self.ready[key]
         return records
 
-    def _take_back(self, records: list[Any]) -> None:
+    def take_back(self, records: list[Any]) -> None:
         """Nobody gets these, as with Ctrl-C in a deserializer: they are read again."""
         for record in reversed(records):
             self.move(TopicPartition(record.topic, record.partition), record.offset)

@@ -91,8 +91,7 @@ class Producer(Transactional):
         except PylogError as error:
             if self._transacting is not None and self._transacting.state is State.IN_TRANSACTION:
                 # Committed without it, the transaction would be another one than was meant (KafkaProducer.doSend).
-                with self._lock:
-                    self._transacting.batch_failed(error)
+                self._fail_transaction(error)
             raise
 
     def _send_bytes(
@@ -195,20 +194,22 @@ class Producer(Transactional):
         What went wrong with a record is in its future. Raises TimeoutError after `timeout` seconds, RuntimeError in a
         callback of a record, where it would wait for itself.
         """
-        self._refuse_in_callback("flush")
+        self.refuse_in_callback("flush")
         self._flush(None if timeout is None else self._deadline(timeout), "be answered")
 
     def partitions_for(self, topic: str) -> list[int]:
         """The partition numbers of a topic. Raises UnknownTopicOrPartition."""
         return [p.partition for p in self._cluster.topic(topic).partitions]
 
+    @whole
     def close(self, timeout: float | None = None) -> None:
         """Abort an open transaction, flush and stop; later sends raise Closed.
 
-        Raises TimeoutError where not all was answered within `timeout` seconds: the futures of what was not fail with
-        Closed, which says whether the node may have it.
+        Raises TimeoutError where not all was answered within `timeout` seconds, and what the handler of a signal does
+        that comes while it waits: the futures of what was not answered fail with Closed, which says whether the node
+        may have it.
         """
-        self._refuse_in_callback("close")
+        self.refuse_in_callback("close")
         with self._lock:
             if self._closed:
                 return

@@ -14,7 +14,7 @@ from pylog.clock import Clock
 from pylog.config import ProducerConfig
 from pylog.dispatch import ProducerEpoch
 from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
-from pylog.interrupts import WHOLE, opened, wait_at, whole
+from pylog.interrupts import WHOLE, wait_at, whole
 from pylog.message import OffsetCommitPart, OffsetsCommitted, ProducerIdGiven, TxnEnded, TxnOffsetCommit
 from pylog.producer.shipping import Shipping, logger
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, checked_partition, checked_position
@@ -87,7 +87,7 @@ class Transactional(Shipping):
         """
         parts = [as_part(key, position) for key, position in offsets.items()]
         whose = ConsumerGroupMetadata(group) if isinstance(group, str) else group
-        self._refuse_in_callback("send_offsets")
+        self.refuse_in_callback("send_offsets")
         deadline = self._deadline(timeout)
         with self._ending:
             with self._lock:
@@ -98,9 +98,15 @@ class Transactional(Shipping):
                 self._send_offsets(transacting, message, deadline)
             except BaseException as error:
                 # Some of them may be taken: with these alone the transaction would be another one than was meant.
-                with self._lock:
-                    transacting.batch_failed(error)
+                self._fail_transaction(error)
                 raise
+
+    @whole
+    def _fail_transaction(self, error: BaseException) -> None:
+        """Only to abort is left, also for who would send to a batch that is open."""
+        with self._lock:
+            self._transactions("send()").batch_failed(error)
+            self._accumulator.hide()
 
     def _is_undone(self) -> bool:
         """Whether a transaction is open whose end was not begun."""
@@ -127,7 +133,7 @@ class Transactional(Shipping):
 
     def _end(self, timeout: float | None, *, is_commit: bool) -> None:
         what = "commit" if is_commit else "abort"
-        self._refuse_in_callback(what)
+        self.refuse_in_callback(what)
         deadline = self._deadline(timeout)
         with self._ending:
             with self._lock:
@@ -176,9 +182,7 @@ class Transactional(Shipping):
         """The coordinator's answer, or the error that came in its place. Raises TimeoutError."""
         left = (deadline - self._clock.tick_ms()) / 1000
         try:
-            answer = self._cluster.send(self._cluster.coordinator(kind, key), message)
-            with opened():
-                return answer.result(max(left, 0))
+            return self._cluster.send(self._cluster.coordinator(kind, key), message).result(max(left, 0))
         except TimeoutError:
             raise TimeoutError(f"could not {what} in time: the coordinator of {key!r} has not answered") from None
         except PylogError as error:
@@ -214,7 +218,7 @@ class Transactional(Shipping):
         if self._fatal is not None:
             raise unusable(self._fatal) from self._fatal
 
-    def _refuse_in_callback(self, what: str) -> None:
+    def refuse_in_callback(self, what: str) -> None:
         if getattr(self._answering, "depth", 0):
             raise RuntimeError(f"{what} in a callback of a record would wait for that callback to end: do it outside")
 
