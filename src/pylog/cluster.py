@@ -26,10 +26,28 @@ from pylog.transport import Transport
 ANSWER_SECONDS_MAX = 60.0
 
 
-def refuse_text(what: str, names: Iterable[str]) -> None:
-    """Raises TypeError for one name in place of several: it would be taken letter by letter."""
+def checked_names(what: str, names: Iterable[str]) -> list[str]:
+    """Names that somebody gave. Raises TypeError, also for one in place of several, which would be taken by letters."""
     if isinstance(names, str):
         raise TypeError(f"{what} is a list of names, not a str")
+    return [checked_name(what, name) for name in names]
+
+
+def checked_name(what: str, name: object) -> str:
+    """A name that somebody gave. Raises TypeError."""
+    if not isinstance(name, str):
+        raise TypeError(f"{what}: {name!r} is no name, but {type(name).__name__}")
+    return name
+
+
+def checked_words(what: str, given: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Words of a few, in whatever case, as they are known. Raises TypeError, ValueError."""
+    by_lower = {one.lower(): one for one in known}
+    wanted = checked_names(what, given)
+    strange = [one for one in wanted if one.lower() not in by_lower]
+    if strange:
+        raise ValueError(f"{what}: {', '.join(strange)} is none of {', '.join(by_lower.values())}")
+    return [by_lower[one.lower()] for one in wanted]
 
 
 class Cluster:

@@ -37,8 +37,7 @@ from pylog.record import (
     ConsumerRecord,
     OffsetAndMetadata,
     TopicPartition,
-    checked_partition,
-    checked_position,
+    checked_positions,
 )
 from pylog.transport import Transport
 
@@ -135,9 +134,7 @@ class Consumer(Positions):
         self._check_open()
         commits = self._commits
         if offsets is not None:
-            if not isinstance(offsets, Mapping):
-                raise TypeError(f"offsets is a dict of partitions and offsets, not {type(offsets).__name__}")
-            return {(key := checked_partition(one)): checked_position(key, at) for one, at in offsets.items()}
+            return checked_positions(offsets)
         positions = commits.positions()
         for key, offset in self._first_unseen().items():
             if key in positions:

@@ -1,5 +1,6 @@
 """What a user holds: the names of topics' partitions, what a send gives back, and the kernel's record classes."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pylog.kernel import ConsumerRecord, Header, Record
@@ -48,6 +49,13 @@ def checked_partition(given: object) -> TopicPartition:
         case (str(topic), partition) if type(partition) is int:
             return TopicPartition(topic, partition)
     raise TypeError(f"{given!r} is not a partition: give TopicPartition(topic, number), several of them in a list")
+
+
+def checked_positions(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Positions that somebody gave by partition. Raises TypeError, ValueError."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"offsets is a dict of partitions and offsets, not {type(given).__name__}")
+    return {(key := checked_partition(one)): checked_position(key, at) for one, at in given.items()}
 
 
 def checked_position(key: TopicPartition, given: int | OffsetAndMetadata) -> OffsetAndMetadata:

@@ -97,14 +97,31 @@ def test_a_reset_has_one_way_and_stays_in_the_log(log: pylog.Log) -> None:
     assert log.admin.reset_offsets("nobody", "latest", partitions=[FIRST], dry_run=True) == {FIRST: (None, 10)}
 
 
+def test_arguments_of_another_kind_are_named(log: pylog.Log) -> None:
+    admin: Any = log.admin
+    for call in (
+        lambda: admin.describe_group(3), lambda: admin.delete_groups([None]), lambda: admin.delete_groups("g"),
+        lambda: admin.reset_offsets(None, "earliest", partitions=[FIRST]), lambda: admin.list_groups(states=[1]),
+        lambda: admin.list_groups(states="Empty"), lambda: admin.alter_offsets("z", [(FIRST, 3)]),
+        lambda: admin.committed(None), lambda: admin.delete_offsets(3, [FIRST]),
+        lambda: admin.list_transactions(states=[None]),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=r"group_id|states|offsets is a dict"):
+            call()
+    with pytest.raises(ValueError, match="xx is none of Empty, Ongoing"):
+        admin.list_transactions(states=["xx"])
+    assert admin.list_transactions(states=["ongoing"]) == []
+
+
 def test_a_reset_of_all_that_a_group_has_committed_says_where_that_is_nothing(log: pylog.Log) -> None:
     with pytest.raises(errors.GroupIdNotFound):
         log.admin.reset_offsets("nobody", "latest")
     with log.consumer("t", group_id="live", enable_auto_commit=False) as consumer:
         while not consumer.assignment():
             consumer.poll(100)
-        with pytest.raises(errors.GroupNotEmpty):
-            log.admin.reset_offsets("live", "latest")
+        for partitions in (None, [FIRST]):
+            with pytest.raises(errors.GroupNotEmpty):
+                log.admin.reset_offsets("live", "latest", partitions=partitions, dry_run=True)
 
 
 def test_groups_are_listed_by_states_that_there_are(log: pylog.Log) -> None:

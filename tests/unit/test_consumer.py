@@ -144,6 +144,9 @@ def test_misuse_is_told(log: pylog.Log) -> None:
             consumer.seek(T0, -1)
         with pytest.raises(ValueError, match="max_records=0"):
             consumer.poll(0, max_records=0)
+        for wrong in ({"timeout_ms": None}, {"timeout_ms": "1"}, {"max_records": "1"}):
+            with pytest.raises(TypeError, match=f"{next(iter(wrong))} is"):
+                consumer.poll(**wrong)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="not assigned"):
             consumer.pause(TopicPartition("t", 7))
         with pytest.raises(ValueError, match="negative"):

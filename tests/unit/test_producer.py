@@ -242,7 +242,7 @@ def test_a_callback_may_send_and_must_not_wait_for_itself() -> None:
 
         def again(_: Future[Any]) -> None:
             sent.extend(sending.send("t", b"x" * 100) for _ in range(10))
-            for wait in (sending.flush, sending.close):
+            for wait in (sending.flush, sending.close, log.close):
                 try:
                     wait()
                 except RuntimeError as error:
@@ -253,7 +253,7 @@ def test_a_callback_may_send_and_must_not_wait_for_itself() -> None:
         assert first.result(SECONDS).offset == 0
         sending.flush(SECONDS)
         assert [future.result(SECONDS).offset for future in sent] == list(range(1, 11))
-    assert [text.split()[0] for text in refused] == ["flush", "close"]
+    assert [text.split(" in a ")[0] for text in refused] == ["flush", "close", "close of the log"]
 
 
 def test_a_callback_that_finds_the_buffer_full_is_told_so_in_time() -> None:

@@ -187,6 +187,13 @@ def test_offsets_of_a_group_without_a_name_are_refused(log: pylog.Log) -> None:
         producer.abort()
 
 
+def test_offsets_and_groups_of_another_kind_are_named(log: pylog.Log) -> None:
+    with log.producer(transactional_id="etl") as producer, producer.transaction():
+        for offsets, group in (([(TopicPartition("t", 0), 1)], "g"), ({TopicPartition("t", 0): 1}, None)):
+            with pytest.raises(TypeError, match=r"offsets is a dict|group is NoneType"):
+                producer.send_offsets(offsets, group)  # type: ignore[arg-type]
+
+
 def test_a_time_limit_without_end_is_one(log: pylog.Log) -> None:
     with log.producer(transactional_id="etl") as producer:
         producer.begin()

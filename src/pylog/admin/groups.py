@@ -5,8 +5,15 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from pylog.assignor import decode_assignment
-from pylog.cluster import Cluster, refuse_text
-from pylog.errors import CorruptBatch, GroupNotEmpty, PylogError, UnknownMemberId, UnknownTopicOrPartition
+from pylog.cluster import Cluster, checked_name, checked_names, checked_words
+from pylog.errors import (
+    CorruptBatch,
+    GroupIdNotFound,
+    GroupNotEmpty,
+    PylogError,
+    UnknownMemberId,
+    UnknownTopicOrPartition,
+)
 from pylog.isolation import Isolation
 from pylog.message import (
     EARLIEST,
@@ -27,7 +34,7 @@ from pylog.message import (
     OffsetsCommitted,
     OffsetsFetched,
 )
-from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition, checked_position
+from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition, checked_positions
 
 STATES = (
     "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead"
@@ -87,13 +94,13 @@ class GroupAdmin:
 
         Raises ValueError (no group is ever in such a state, or of such a type).
         """
-        wanted_states, wanted_types = _known("states", states, STATES), _known("types", types, TYPES)
-        answer: ListedGroups = self._cluster.ask(ListGroups(wanted_states, wanted_types))
+        wanted = ListGroups(checked_words("states", states, STATES), checked_words("types", types, TYPES))
+        answer: ListedGroups = self._cluster.ask(wanted)
         return sorted(answer.groups)
 
     def describe_group(self, group_id: str) -> GroupDescription:
         """A group: its state, its members and what they have. Raises GroupIdNotFound."""
-        answer: DescribedGroups = self._cluster.ask(DescribeGroups([group_id]))
+        answer: DescribedGroups = self._cluster.ask(DescribeGroups([checked_name("group_id", group_id)]))
         (group,) = answer.groups
         if group.error is not None:
             raise group.error
@@ -127,7 +134,7 @@ class GroupAdmin:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a group has committed, everywhere or in these partitions (Kafka: listConsumerGroupOffsets)."""
         wanted = None if partitions is None else [checked_partition(key) for key in partitions]
-        answer: OffsetsFetched = self._cluster.ask(OffsetFetch(group_id, wanted))
+        answer: OffsetsFetched = self._cluster.ask(OffsetFetch(checked_name("group_id", group_id), wanted))
         _raise_first([answer.error, *(part.error for part in answer.parts)])
         return {
             TopicPartition(part.topic, part.partition): OffsetAndMetadata(part.offset, part.metadata, part.leader_epoch)
@@ -157,12 +164,10 @@ class GroupAdmin:
         Raises GroupNotEmpty, UnknownTopicOrPartition, TypeError, ValueError (Kafka: alterConsumerGroupOffsets).
         """
         parts = []
-        for one, given in offsets.items():
-            key = checked_partition(one)
-            wanted = checked_position(key, given)
+        for key, wanted in checked_positions(offsets).items():
             self._cluster.leader(key)
             parts.append(OffsetCommitPart(*key, wanted.offset, wanted.leader_epoch, wanted.metadata))
-        answer: OffsetsCommitted = self._cluster.ask(OffsetCommit(group_id, parts))
+        answer: OffsetsCommitted = self._cluster.ask(OffsetCommit(checked_name("group_id", group_id), parts))
         errors = (answer.error, *answer.errors.values())
         _raise_first(_in_use(group_id) if isinstance(error, UnknownMemberId) else error for error in errors)
 
@@ -180,7 +185,8 @@ class GroupAdmin:
         """
         _check_ways(to, offset=offset, time_ms=time_ms, shift=shift)
         committed = self.committed(group_id)
-        if partitions is None and not committed and self.describe_group(group_id).members:
+        if self._has_members(group_id, may_be_unknown=partitions is not None or bool(committed)):
+            # In vain: its members would go on where they are.
             raise _in_use(group_id)
         keys = list(committed) if partitions is None else [checked_partition(key) for key in partitions]
         earliest, latest = self._offsets(keys, EARLIEST), self._offsets(keys, LATEST)
@@ -203,21 +209,28 @@ class GroupAdmin:
             self.alter_offsets(group_id, {key: change.after for key, change in changes.items()})
         return changes
 
+    def _has_members(self, group_id: str, *, may_be_unknown: bool) -> bool:
+        try:
+            return bool(self.describe_group(group_id).members)
+        except GroupIdNotFound:
+            if not may_be_unknown:
+                raise
+            return False
+
     def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Forget what a group has committed in partitions of topics that no member subscribes to.
 
         Raises GroupIdNotFound, GroupSubscribedToTopic.
         """
         wanted = [checked_partition(key) for key in partitions]
-        answer: OffsetsCommitted = self._cluster.ask(OffsetDelete(group_id, wanted))
+        answer: OffsetsCommitted = self._cluster.ask(OffsetDelete(checked_name("group_id", group_id), wanted))
         _raise_first([answer.error, *answer.errors.values()])
 
     def delete_groups(self, group_ids: Iterable[str]) -> None:
         """Forget groups that have no members, with all they have committed. Raises GroupNotEmpty, GroupIdNotFound,
         after all were tried.
         """
-        refuse_text("group_ids", group_ids)
-        answer: GroupsDeleted = self._cluster.ask(DeleteGroups(list(group_ids)))
+        answer: GroupsDeleted = self._cluster.ask(DeleteGroups(checked_names("group_ids", group_ids)))
         _raise_first(answer.errors)
 
     def _offsets(self, keys: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
@@ -238,16 +251,6 @@ def _check_ways(to: str | None, **ways: int | None) -> None:
             raise TypeError(f"{name} is {type(value).__name__}, not int")
         if name == "time_ms" and value < 0:
             raise ValueError(f"{value} is no time in ms")
-
-
-def _known(name: str, given: Iterable[str], known: tuple[str, ...]) -> list[str]:
-    refuse_text(name, given)
-    by_lower = {one.lower(): one for one in known}
-    wanted = list(given)
-    strange = [one for one in wanted if one.lower() not in by_lower]
-    if strange:
-        raise ValueError(f"{name}: {', '.join(strange)} is none of {', '.join(known)}")
-    return [by_lower[one.lower()] for one in wanted]
 
 
 def _in_use(group_id: str) -> PylogError:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from pylog.cluster import ANSWER_SECONDS_MAX, Cluster, refuse_text
+from pylog.cluster import ANSWER_SECONDS_MAX, Cluster, checked_names
 from pylog.errors import PylogError
 from pylog.isolation import Isolation
 from pylog.message import (
@@ -62,7 +62,7 @@ class TopicAdmin:
 
         Raises UnknownTopicOrPartition, InvalidConfig, TypeError; nothing is changed then.
         """
-        refuse_text("delete", delete)
+        delete = checked_names("delete", delete)
         changes = [ConfigChange(key.replace("_", "."), text) for key, text in _texts(config).items()]
         changes += [ConfigChange(key.replace("_", "."), operation="delete") for key in delete]
         self._changed(self._cluster.ask(AlterConfigs([TopicChange(name, changes)])))

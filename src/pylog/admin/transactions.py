@@ -7,7 +7,7 @@ readers of committed records wait for it. (Kafka: kafka-transactions.sh, KIP-664
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pylog.cluster import Cluster, refuse_text
+from pylog.cluster import Cluster, checked_words
 from pylog.errors import PylogError
 from pylog.message import (
     ActiveProducer,
@@ -26,6 +26,7 @@ from pylog.message import (
 from pylog.record import TopicPartition, checked_partition
 
 ANY_VERSION = -1
+STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 
 
 class HangingTransaction(NamedTuple):
@@ -49,10 +50,10 @@ class TransactionAdmin:
         self, *, states: Iterable[str] = (), producer_ids: Iterable[int] = (), duration_ms: int = -1
     ) -> list[ListedTransaction]:
         """The transactional ids that are known, by name: all, or those in one of these states, of one of these producer
-        ids, or open longer than `duration_ms`.
+        ids, or open longer than `duration_ms`. Raises ValueError (no transaction is ever in such a state).
         """
-        refuse_text("states", states)
-        message = ListTransactions(list(states), list(producer_ids), duration_ms)
+        wanted = checked_words("states", states, STATES)
+        message = ListTransactions(wanted, list(producer_ids), duration_ms)
         answer: ListedTransactions = self._cluster.ask(message)
         return sorted(answer.transactions)
 

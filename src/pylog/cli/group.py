@@ -248,5 +248,5 @@ def delete(args: argparse.Namespace) -> int:
                 print_line(f"deleted group {name}")
             except PylogError as error:
                 refused += 1
-                say(f"pylog: {error}")
+                say(str(error))
     return 1 if refused else 0

@@ -8,14 +8,13 @@ import argparse
 
 import pylog
 from pylog.admin import HangingTransaction
+from pylog.admin.transactions import STATES
 from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, natural, partitions_of, topic_partition
 from pylog.cli.output import Column, agreed, count_text, duration_text, json_line, print_line, print_table, say
 from pylog.clock import SystemClock
 from pylog.record import TopicPartition
 
 __all__ = ["add"]
-
-STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 
 
 def add(commands: "argparse._SubParsersAction[Parser]") -> None:

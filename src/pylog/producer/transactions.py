@@ -17,7 +17,7 @@ from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
 from pylog.interrupts import WHOLE, wait_at, whole
 from pylog.message import OffsetCommitPart, OffsetsCommitted, ProducerIdGiven, TxnEnded, TxnOffsetCommit
 from pylog.producer.shipping import Shipping, logger
-from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, checked_partition, checked_position
+from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, checked_positions
 from pylog.transacting import State, Transacting, named, unusable
 from pylog.transport import Transport
 
@@ -85,8 +85,15 @@ class Transactional(Shipping):
         mere group id is not checked. Raises TransactionAbortable (refused: `abort` the transaction), ProducerFenced,
         InvalidTxnState, TimeoutError (`abort` the transaction: some of them may have been taken).
         """
-        parts = [as_part(key, position) for key, position in offsets.items()]
+        parts = [
+            OffsetCommitPart(*key, at.offset, at.leader_epoch, at.metadata)
+            for key, at in checked_positions(offsets).items()
+        ]
         whose = ConsumerGroupMetadata(group) if isinstance(group, str) else group
+        if not isinstance(whose, ConsumerGroupMetadata):
+            raise TypeError(
+                f"group is {type(group).__name__}: give what the consumer's group_metadata() gives, or a str"
+            )
         self.refuse_in_callback("send_offsets")
         deadline = self._deadline(timeout)
         with self._ending:
@@ -245,10 +252,3 @@ class Transactional(Shipping):
                         f"{(deadline - start) / 1000:g} s"
                     )
                 wait_at(self._freed, left)
-
-
-def as_part(key: TopicPartition, position: int | OffsetAndMetadata) -> OffsetCommitPart:
-    """A position that somebody gave, as it is sent. Raises TypeError, ValueError."""
-    key = checked_partition(key)
-    offset, metadata, leader_epoch = checked_position(key, position)
-    return OffsetCommitPart(key.topic, key.partition, offset, leader_epoch, metadata)
