@@ -567,12 +567,13 @@ def test_a_static_member_that_comes_back_before_the_assignment_begins_again() ->
 def test_a_static_member_in_the_place_of_one_that_was_to_give_something_back_is_a_rebalance() -> None:
     """What that one had stayed nobody's: who came in its place had nothing to give back, and did not join again."""
     keys = [TopicPartition("t", number) for number in range(2)]
-    for had, given, is_quiet in (([], keys, True), (keys, keys, True), (keys, keys[:1], False)):
+    for had, given, is_quiet in (([], keys, True), (keys, keys, True), (keys, keys[:1], False), (keys, None, True)):
         group = Group()
         said = encode_subscription(Subscription(["t"], owned=had))
         protocols = [("cooperative-sticky", said)]
         joined = group.said(group.join_with(protocols, group_instance_id="i"))
-        group.said(group.sync(joined, (joined.member_id, encode_assignment(given)), instance="i"))
+        assigned = b"" if given is None else encode_assignment(given)
+        group.said(group.sync(joined, (joined.member_id, assigned), instance="i"))
         fresh = [("cooperative-sticky", encode_subscription(Subscription(["t"])))]
         again = group.said(group.join_with(fresh, group_instance_id="i"))
         assert (again.generation_id == 1, again.skip_assignment) == (is_quiet, is_quiet)

@@ -101,7 +101,7 @@ def test_a_second_one_that_gets_nowhere_is_no_end_of_the_first() -> None:
 
 def test_a_signal_that_strikes_while_others_are_put_away_leaves_none_behind() -> None:
     """Ctrl-C did nothing any more until the next block."""
-    handler = signal.getsignal(signal.SIGINT)
+    handler, tracing = signal.getsignal(signal.SIGINT), sys.gettrace()
     # In all lines of a block's begin and end, and of that of what is opened in it.
     for step in range(1, 400):
         left = step
@@ -112,7 +112,7 @@ def test_a_signal_that_strikes_while_others_are_put_away_leaves_none_behind() ->
                 return None
             left -= event in ("call", "line")
             if left == 0:
-                sys.settrace(None)
+                sys.settrace(tracing)
                 strike()
             return trace
 
@@ -123,7 +123,7 @@ def test_a_signal_that_strikes_while_others_are_put_away_leaves_none_behind() ->
         except StruckError:
             pass
         finally:
-            sys.settrace(None)
+            sys.settrace(tracing)
         assert signal.getsignal(signal.SIGINT) is handler and WHOLE.depth == 0
         if left > 0:
             break

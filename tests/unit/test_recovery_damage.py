@@ -4,10 +4,12 @@ import pytest
 
 from bugs.partition_log import DIRECTORY, NOW, Log
 from pylog.batch import encode
+from pylog.checkpoint import write_epochs
 from pylog.errors import CorruptBatch
 from pylog.kernel import Record
 from pylog.partition import Checkpoint
 from pylog.segment import Segment
+from pylog.segment_files import file_name
 
 
 def positions(segment: Segment) -> dict[int, tuple[int, int]]:
@@ -28,6 +30,20 @@ def test_epochs_are_read_anew_where_the_checkpoint_is_damaged() -> None:
     log.append("b", epoch=4)
     log.files.replace_file(f"{DIRECTORY}/leader-epoch-checkpoint", b"\xff")
     assert log.reopen().epochs.entries == [(1, 0), (4, 1)]
+
+
+def test_epochs_of_deleted_records_do_not_come_back() -> None:
+    """Behind them is nothing but a gap, which a crash has left of what a leader had sent."""
+    log = Log()
+    for value in "abc":
+        log.append(value, epoch=1)
+    write_epochs(log.files, f"{DIRECTORY}/leader-epoch-checkpoint", [(1, 4)])
+    log.files.open(f"{DIRECTORY}/{file_name(4, '.log')}", create=True)
+    partition = log.reopen(Checkpoint(3, recovery_point=3, durable_offset=3, high_watermark=3, clean=False))
+    assert (partition.start_offset, partition.next_offset, partition.epochs.entries) == (3, 4, [])
+    write_epochs(log.files, f"{DIRECTORY}/leader-epoch-checkpoint", [(1, 4)])
+    partition = log.reopen(Checkpoint(2, recovery_point=3, durable_offset=3, high_watermark=3, clean=False))
+    assert partition.epochs.entries == [(1, 2)]
 
 
 def test_batches_without_epochs_make_none() -> None:
