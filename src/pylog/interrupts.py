@@ -65,7 +65,15 @@ def _hold() -> None:
         handler = _getsignal(number)
         if callable(handler) and handler is not _note:
             _held[number] = handler
-            _setsignal(number, _note)
+            try:
+                _setsignal(number, _note)
+            except ValueError as error:
+                if "main thread" not in str(error):
+                    raise
+                # Where Python is embedded, or has several interpreters, the thread that signals strike may be another
+                # one than `threading` thinks: then none strikes here.
+                WHOLE.main = None
+                return
 
 
 def _restore() -> None:
@@ -106,7 +114,7 @@ class _Whole:
     def begin_anew(self) -> None:
         """Forget of all blocks that they have begun, and of what waits: in a forked child."""
         self.depth = 0
-        self.main = main_thread().ident
+        self.main: int | None = main_thread().ident
         _pending.clear()
         _restore()
 

@@ -99,9 +99,24 @@ def test_a_second_one_that_gets_nowhere_is_no_end_of_the_first() -> None:
             strike()
 
 
-def test_a_signal_that_strikes_while_others_are_put_away_leaves_none_behind() -> None:
+@pytest.mark.parametrize("error", [StruckError, ValueError])
+def test_a_signal_that_strikes_while_others_are_put_away_leaves_none_behind(error: type[BaseException]) -> None:
     """Ctrl-C did nothing any more until the next block."""
     handler, tracing = signal.getsignal(signal.SIGINT), sys.gettrace()
+    usual = signal.getsignal(signal.SIGTERM)
+
+    def raising(number: int, frame: FrameType | None) -> None:
+        raise error("struck")
+
+    def block() -> None:
+        with WHOLE, opened(), WHOLE:
+            pass
+
+    signal.signal(signal.SIGTERM, raising)
+    for step in range(1, 60):
+        with suppress(error):
+            is_struck(step, block)
+        assert signal.getsignal(signal.SIGINT) is handler and WHOLE.depth == 0
     # In all lines of a block's begin and end, and of that of what is opened in it.
     for step in range(1, 400):
         left = step
@@ -118,9 +133,8 @@ def test_a_signal_that_strikes_while_others_are_put_away_leaves_none_behind() ->
 
         sys.settrace(trace)
         try:
-            with WHOLE, opened(), WHOLE:
-                pass
-        except StruckError:
+            block()
+        except error:
             pass
         finally:
             sys.settrace(tracing)
@@ -128,8 +142,30 @@ def test_a_signal_that_strikes_while_others_are_put_away_leaves_none_behind() ->
         if left > 0:
             break
     assert 20 < step < 399, "the block has fewer lines than that"
-    with pytest.raises(StruckError):
+    with pytest.raises(error):
         strike()
+    signal.signal(signal.SIGTERM, usual)
+
+
+def test_where_signals_strike_another_thread_than_was_thought_none_is_held() -> None:
+    """As in an interpreter that is embedded: `signal.signal` is refused there."""
+    main, done = WHOLE.main, []
+
+    def work() -> None:
+        WHOLE.main = threading.get_ident()
+        with WHOLE:
+            done.append(WHOLE.main)
+        with WHOLE, opened():
+            done.append(WHOLE.main)
+
+    thread = threading.Thread(target=work)
+    try:
+        thread.start()
+        thread.join()
+    finally:
+        WHOLE.main = main
+        WHOLE.depth = 0
+    assert done == [None, None]
 
 
 def test_others_raise_as_they_do() -> None:
