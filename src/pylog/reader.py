@@ -37,7 +37,7 @@ from pylog.directory import (
 from pylog.errors import Closed, InconsistentTopicId, PylogError, ReadOnly
 from pylog.files import Files, Watch, join
 from pylog.future import Future, completed
-from pylog.interrupts import whole
+from pylog.interrupts import opened, whole
 from pylog.message import (
     NO_ID,
     ClusterMetadata,
@@ -261,9 +261,13 @@ class Reader:
             if left_ms <= 0 or _is_enough(message, fetched):
                 return fetched
             if watch is None:
-                time.sleep(min(pause_ms, left_ms) / 1000)
+                with opened():
+                    time.sleep(min(pause_ms, left_ms) / 1000)
                 pause_ms = min(pause_ms * 2, POLL_MS_MAX)
-            elif told.poll(left_ms):
+                continue
+            with opened():
+                is_told = told.poll(left_ms)
+            if is_told:
                 watch.take()
 
     def _read(self, message: Fetch) -> Fetched:

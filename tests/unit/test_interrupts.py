@@ -352,6 +352,20 @@ def test_a_consumer_misses_nothing_whenever_a_signal_comes(way: str) -> None:
     assert struck > 30
 
 
+def test_a_reader_that_waits_for_its_owner_can_be_struck(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")
+        with pylog.open(tmp_path, mode="read") as reading, reading.consumer("t", fetch_max_wait_ms=60_000) as consumer:
+            consumer.poll(0)
+            before = signal.signal(signal.SIGALRM, signal.getsignal(signal.SIGTERM))
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.05)
+                with pytest.raises(StruckError):
+                    consumer.poll(60_000)
+            finally:
+                signal.signal(signal.SIGALRM, before)
+
+
 def test_a_consumer_that_was_struck_is_nobodys(tmp_path: Path) -> None:
     with pylog.open(":memory:") as log, log.consumer() as consumer:
         for step in range(1, 60):
