@@ -18,7 +18,7 @@ from pylog.assignor import (
     encode_subscription,
 )
 from pylog.assignor.general import assign_general
-from pylog.assignor.member import java_map_order, java_order
+from pylog.assignor.member import java_map_order, java_order, partitions_of
 from pylog.errors import CorruptBatch, InvalidConfig
 from pylog.record import TopicPartition
 
@@ -344,3 +344,20 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
             decode(data)
         except CorruptBatch:
             continue
+
+
+def test_members_that_want_different_topics_are_given_partitions_in_the_end() -> None:
+    """It moved partitions round and round for ever, to take back what had moved before (Kafka's PartitionMovements)."""
+    topics = {"t": 12, "u": 10, "va": 5, "vb": 2}
+    wanted = [{"t", "u", "vb"}, {"va"}, {"t", "u", "vb"}, {"va"}, {"t", "u", "vb"}, {"u", "va"}]
+    had = [
+        "u4 vb0 vb1 u3 t6 u5 t3 t9", "va3 va4 va2", "u7 t1 t4 u9 t7 t10 t0 u8", "va0 va1",
+        "t2 u1 t5 t11 t8 u0 u6 u2", "",
+    ]  # fmt: skip
+    owned = [
+        [TopicPartition(one.rstrip("0123456789"), int(one.lstrip("tuvab"))) for one in text.split()] for text in had
+    ]
+    names = ["228a", "31c7", "4eb5", "4f7a", "67f3", "ece6"]
+    shared = assign_general(topics, dict(zip(names, wanted, strict=True)), dict(zip(names, owned, strict=True)), {})
+    assert [len(shared[name]) for name in names] == [6, 3, 6, 2, 6, 6]
+    assert sorted(key for keys in shared.values() for key in keys) == sorted(partitions_of(topics))

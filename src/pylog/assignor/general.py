@@ -86,6 +86,7 @@ class _Balance:
         self._owner: dict[TopicPartition, int] = {}
         self._loads: SortedList = SortedList((0, number) for number in range(len(subscriptions)))
         self._movements = _Movements()
+        self._takes_back = True
 
     def give(self, partition: TopicPartition, number: int) -> None:
         """Give a partition that nobody has."""
@@ -120,8 +121,13 @@ class _Balance:
     def _move(self, partitions: list[TopicPartition], earlier: Mapping[TopicPartition, int]) -> None:
         """Move partitions until none can be moved. Those with one subscriber never can."""
         movable = [partition for partition in partitions if self._subscribers[partition.topic] > 1]
+        seen = set()
         while self._move_each(movable, earlier):
-            pass
+            owners = tuple(self._owner[partition] for partition in movable)
+            # To take back an earlier move instead may undo what others were for, round and round: Kafka's would never
+            # end. Without it every move levels the loads.
+            self._takes_back &= owners not in seen
+            seen.add(owners)
 
     def _move_each(self, partitions: list[TopicPartition], earlier: Mapping[TopicPartition, int]) -> bool:
         moved = False
@@ -138,7 +144,8 @@ class _Balance:
         return moved
 
     def _hand_over(self, partition: TopicPartition, target: int) -> None:
-        partition = self._movements.instead(partition, self._owner[partition], target)
+        if self._takes_back:
+            partition = self._movements.instead(partition, self._owner[partition], target)
         source = self._owner[partition]
         self._loads.remove((len(self.held[source]), source))
         self._movements.add(partition, source, target)
