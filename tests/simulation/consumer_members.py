@@ -49,9 +49,9 @@ class MemberClient(Client):
             elif isinstance(effect, Revoke):
                 self.revoking = effect.partitions
             elif isinstance(effect, Assign):
-                ids = {name: topic_id for topic_id, name in self.known.items()}
                 for key in effect.added:
-                    self.slots[key] = ids[key.topic], key.partition
+                    # Its name may be forgotten by now, while others were given back.
+                    self.slots[key] = self.machine._ids[key], key.partition
             elif isinstance(effect, Fail):
                 self.error = effect.error
             else:
