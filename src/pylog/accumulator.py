@@ -28,6 +28,7 @@ class Accumulator(OpenBatches):
         super().__init__()
         self._known: dict[str, Route] = self.routes if direct else {}
         self._sticky: dict[str, StickyPartitioner] = {}
+        """By topic; it outlives the routes."""
         self._batch_size = batch_size
         self._linger_ms = linger_ms
         self._open: dict[TopicPartition, ProducerBatch] = {}
@@ -39,8 +40,9 @@ class Accumulator(OpenBatches):
         """The route of a topic that has so many partitions now."""
         route = self._known.get(topic)
         if route is None:
-            sticky = self._sticky.get(topic) or StickyPartitioner(self._batch_size)
-            route = self._known[topic] = Route(self._sticky.setdefault(topic, sticky), [])
+            if topic not in self._sticky:
+                self._sticky[topic] = StickyPartitioner(self._batch_size)
+            route = self._known[topic] = Route(self._sticky[topic], [])
         if len(route.batches) != partitions:
             route.batches = [self._open.get(TopicPartition(topic, number)) for number in range(partitions)]
         return route

@@ -5,21 +5,13 @@ groups         groups, their members, committed offsets
 transactions   transactions, producers, what hangs
 """
 
-from pylog.admin.groups import STATES, GroupAdmin, GroupDescription, MemberDescription, OffsetChange, PartitionLag
+from pylog.admin.groups import GroupAdmin, GroupDescription, MemberDescription, OffsetChange, PartitionLag
 from pylog.admin.topics import TopicAdmin
 from pylog.admin.transactions import HangingTransaction, TransactionAdmin
 from pylog.cluster import Cluster
 from pylog.transport import Transport
 
-__all__ = [
-    "STATES",
-    "Admin",
-    "GroupDescription",
-    "HangingTransaction",
-    "MemberDescription",
-    "OffsetChange",
-    "PartitionLag",
-]
+__all__ = ["Admin", "GroupDescription", "HangingTransaction", "MemberDescription", "OffsetChange", "PartitionLag"]
 
 
 class Admin(TopicAdmin, GroupAdmin, TransactionAdmin):

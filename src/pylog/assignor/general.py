@@ -87,6 +87,7 @@ class _Balance:
         self._loads: SortedList = SortedList((0, number) for number in range(len(subscriptions)))
         self._movements = _Movements()
         self._takes_back = True
+        """Whether a move that is due may take back an earlier one instead."""
 
     def give(self, partition: TopicPartition, number: int) -> None:
         """Give a partition that nobody has."""

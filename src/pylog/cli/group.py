@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pylog
-from pylog.admin import STATES, GroupDescription, OffsetChange, PartitionLag
+from pylog.admin import GroupDescription, OffsetChange, PartitionLag
+from pylog.admin.groups import STATES
 from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, natural, partitions_of, topic_partition
 from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say
 from pylog.clock import SystemClock
