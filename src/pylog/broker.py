@@ -112,13 +112,11 @@ class Broker:
             flush=flush,
         )  # fmt: skip
         self._coordinating = Coordinating(self.node, self._producing, config, clock, self._worker.wake_by)
-        self._reads: dict[type, Callable[[Any], Future[Any]]] = {
+        self._routes: dict[type, Callable[[Any], Future[Any]]] = {
+            Produce: self._producing.produce,
             Fetch: self._fetch,
             ListOffsets: self._list_offsets,
             Metadata: self._metadata,
-        }
-        self._routes: dict[type, Callable[[Any], Future[Any]]] = {
-            Produce: self._producing.produce,
             CreateTopics: lambda message: self._change(self.node.create_topic, message.topics),
             DeleteTopics: lambda message: self._change(self._delete_topic, message.names),
             CreatePartitions: lambda message: self._change(self.node.create_partitions, message.topics),
@@ -176,9 +174,6 @@ class Broker:
         """
         self._check_usable()
         with WHOLE:
-            read = self._reads.get(type(message))
-            if read is not None:
-                return read(message)
             route = self._routes.get(type(message))
             return self._coordinating.handle(message, session) if route is None else route(message)
 

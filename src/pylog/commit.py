@@ -25,7 +25,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 
 from pylog.future import Future
-from pylog.interrupts import WHOLE, opened
+from pylog.interrupts import WHOLE, opened, whole
 from pylog.message import Produced, ProducedPart, ProducePart
 from pylog.replica import Leader
 
@@ -127,12 +127,9 @@ class Gate:
         """Let `commit` be of the next group."""
         self._joined.append(commit)
 
+    @whole
     def lead(self) -> None:
         """Make durable and answer what has joined, unless somebody is at it."""
-        with WHOLE:
-            self._lead()
-
-    def _lead(self) -> None:
         if not self._leading.acquire(blocking=False):
             return
         group: list[Commit] = []

@@ -207,7 +207,8 @@ class ConsumerConfig(Config):
     """With group_protocol "consumer": how to assign, "uniform" or "range"; None: as the group does."""
     heartbeat_interval_ms: int = option(None, Whole(1, INT_MAX, optional=True))
     """With group_protocol "classic": how often the group hears of this member, below a third of `session_timeout_ms`;
-    None: 3000."""
+    None: 3000.
+    """
     isolation_level: str = option("read_uncommitted", Words("read_uncommitted", "read_committed"))
     """Whether records of open and aborted transactions are given; with "read_committed" the end is the LSO."""
     key_deserializer: Deserializer | None = option(None, Function("bytes -> key"))
@@ -224,12 +225,14 @@ class ConsumerConfig(Config):
         None, Names(*_ASSIGNORS, others=_ASSIGNOR_CLASSES, optional=True)
     )
     """With group_protocol "classic": how a group shares partitions, the best way first; all members need one in common.
-    None: "range", then "cooperative-sticky"."""
+    None: "range", then "cooperative-sticky".
+    """
     retry_backoff_ms: int = option(100, long(0))
     """How long to wait after an error that may go away by itself."""
     session_timeout_ms: int = option(None, Whole(1, INT_MAX, optional=True))
     """With group_protocol "classic": how long the group waits for a heartbeat before it takes a member for dead; None:
-    45,000. With "consumer" the coordinator decides that, and how often it wants to hear of a member."""
+    45,000. With "consumer" the coordinator decides that, and how often it wants to hear of a member.
+    """
     value_deserializer: Deserializer | None = option(None, Function("bytes -> value"))
     """What makes a value of bytes; None: values are bytes. It is not asked for a tombstone."""
 

@@ -24,7 +24,7 @@ from pylog.config import ProducerConfig
 from pylog.dispatch import Dispatch, ProducerEpoch, Shipment, Verdict, overdue
 from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.future import Future, failed
-from pylog.interrupts import WHOLE
+from pylog.interrupts import whole
 from pylog.message import InitProducerId, Produce, Produced, ProducedPart, ProducePart, ProducerIdGiven
 from pylog.record import TopicPartition
 from pylog.sending import Part, ProducerBatch, Sender
@@ -102,14 +102,11 @@ class Shipping(Sender):
 
     # --- leaving ---------------------------------------------------------------------------------------------------
 
+    @whole
     def _ship(self, key: TopicPartition, *, patient: bool | None = None) -> None:
         """Send what may go of a partition, in order, unless another thread is at it: wait for that one if `patient`
         (None: if many wait).
         """
-        with WHOLE:
-            self._ship_in_order(key, patient=patient)
-
-    def _ship_in_order(self, key: TopicPartition, *, patient: bool | None) -> None:
         if self._dispatch.lacks_id:
             self._ask_id()
         me = threading.get_ident()

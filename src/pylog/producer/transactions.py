@@ -226,6 +226,7 @@ class Transactional(Shipping):
             raise unusable(self._fatal) from self._fatal
 
     def refuse_in_callback(self, what: str) -> None:
+        """Raise RuntimeError in a callback of a record, which a call that waits would wait for."""
         if getattr(self._answering, "depth", 0):
             raise RuntimeError(f"{what} in a callback of a record would wait for that callback to end: do it outside")
 
