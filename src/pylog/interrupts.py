@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
-from threading import Condition, get_ident, main_thread
+from threading import TIMEOUT_MAX, Condition, get_ident, main_thread
 from typing import Any, ParamSpec, TypeVar
 
 __all__ = ["WHOLE", "opened", "wait_at", "whole"]
@@ -162,7 +162,7 @@ def wait_at(condition: Condition, seconds: float | None) -> None:
     inside of a `WHOLE` block too.
     """
     if get_ident() != WHOLE.main:
-        condition.wait(seconds)
+        condition.wait(None if seconds is None else min(seconds, TIMEOUT_MAX))
         return
     with WHOLE:
         condition.wait(SLICE if seconds is None else min(seconds, SLICE))

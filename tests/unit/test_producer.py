@@ -101,8 +101,9 @@ def test_a_send_that_waits_for_room_goes_on_when_there_is_some(node: SlowNode) -
     answered.join()
 
 
-def test_a_send_that_waits_for_room_is_told_when_the_producer_closes(node: SlowNode) -> None:
-    sending = producer(node, buffer_memory=400, max_block_ms=SECONDS * 1000, linger_ms=1000)
+@pytest.mark.parametrize("max_block_ms", [SECONDS * 1000, 2**63 - 1])
+def test_a_send_that_waits_for_room_is_told_when_the_producer_closes(node: SlowNode, max_block_ms: int) -> None:
+    sending = producer(node, buffer_memory=400, max_block_ms=max_block_ms, linger_ms=1000)
     for _ in range(2):
         sending.send("t", b"x" * 150, partition=0)
     raised: list[BaseException] = []

@@ -231,9 +231,8 @@ class Transactional(Shipping):
             raise RuntimeError(f"{what} in a callback of a record would wait for that callback to end: do it outside")
 
     def _deadline(self, timeout: float | None) -> int:
-        if timeout is None:
-            return self._clock.tick_ms() + self.config.max_block_ms
-        return self._clock.tick_ms() + round(min(timeout, threading.TIMEOUT_MAX) * 1000)
+        seconds = self.config.max_block_ms / 1000 if timeout is None else timeout
+        return self._clock.tick_ms() + round(min(seconds, threading.TIMEOUT_MAX) * 1000)
 
     @whole
     def _flush(self, deadline: int | None, what: str) -> None:
