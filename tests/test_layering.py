@@ -22,10 +22,10 @@ LAYERS = [
         kernel
         record clock config partitioner interrupts
         future compression files schema
-        batch checkpoint sending assignor
+        batch checkpoint sending assignor shipment
         isolation
         validate metadata published index epoch extent seal
-        logfile
+        logfile folders
         sequence segment_files
         segment
         segments
@@ -61,10 +61,10 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 
-CLIENT = {"sending", "accumulator", "dispatch", "transacting", "cluster", "consuming", "producer", "consumer", "admin"}
+CLIENT = set("sending shipment accumulator dispatch transacting cluster consuming producer consumer admin".split())
 STORAGE = set(
     """
-    files checkpoint validate metadata published index epoch extent logfile seal sequence segment_files segment
+    files checkpoint validate metadata published index epoch extent logfile folders seal sequence segment_files segment
     segments trash retention listing compaction integrity local_log replaying settling readable recovery written
     shared appending partition cleaner directory directories topic catalogue damage repair inspect replica answers
     node scrubber housekeeping parking commit producing fetcher broker reader effects group transaction shard shards

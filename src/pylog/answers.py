@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from pylog.directory import folder_name, partition_folders
 from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.files import Files, join
+from pylog.folders import folder_name, partition_folders
 from pylog.message import ClusterMetadata, DescribedLogDir, DescribedLogDirs, PartitionMetadata, TopicMetadata
 from pylog.metadata import MetadataImage, PartitionImage, TopicImage
 from pylog.record import TopicPartition

@@ -19,9 +19,9 @@ from pylog.batch import Batch, Origin, encode
 from pylog.checkpoint import read_topic_id
 from pylog.config import TopicConfig
 from pylog.directories import Directories
-from pylog.directory import folder_name, partition_folders
 from pylog.errors import CorruptBatch
 from pylog.files import Files, join
+from pylog.folders import folder_name, partition_folders
 from pylog.kernel import Record, walk
 from pylog.metadata import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataImage
 from pylog.partition import Partition

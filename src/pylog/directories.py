@@ -4,7 +4,7 @@
     data-b/   partitions                                                       clicks-1/  orders-0/
 
 A partition lies where its folder is. A new one goes where the fewest are. While it moves, what is copied lies under
-`<topic>-<partition>.<uuid>-future` in its new directory (`directory.set_aside`):
+`<topic>-<partition>.<uuid>-future` in its new directory (`folders.set_aside`):
 
     copy          the folder as -future, complete and synced       a crash: the next open throws it away
     decide        the catalogue says that it lies there now        a crash: the next open finishes the renames
@@ -21,19 +21,10 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
 from pylog.checkpoint import read_topic_id
-from pylog.directory import (
-    FIRST_DIRECTORY_ID,
-    META_PROPERTIES,
-    LogDirectory,
-    folder_name,
-    is_set_aside,
-    kafka_uuid,
-    partition_folders,
-    read_identity,
-    set_aside,
-)
+from pylog.directory import FIRST_DIRECTORY_ID, META_PROPERTIES, LogDirectory, kafka_uuid, read_identity
 from pylog.errors import DirectoryLocked, KafkaStorage, LogDirNotFound, LogNotFound, StorageError, UnsupportedFormat
 from pylog.files import Files, join
+from pylog.folders import folder_name, is_set_aside, partition_folders, set_aside
 from pylog.metadata import METADATA_TOPIC
 from pylog.record import TopicPartition
 

@@ -17,7 +17,6 @@ Every checkpoint is a hint that may lag, never lead: it is written after the fsy
 import base64
 import json
 import logging
-import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -26,7 +25,8 @@ from typing import Any, TypeVar
 from pylog.checkpoint import read_offsets, read_properties, write_offsets, write_properties
 from pylog.errors import DiskFull, LogNotFound, StorageError, UnsupportedFormat
 from pylog.files import Files, join
-from pylog.metadata import METADATA_TOPIC, is_topic_name
+from pylog.folders import NUMBER, folder_name, partition_folders
+from pylog.metadata import METADATA_TOPIC
 from pylog.partition import Partition
 from pylog.published import Entry, Published
 from pylog.record import TopicPartition
@@ -46,57 +46,10 @@ FIRST_DIRECTORY_ID = "pylog.first.directory.id"
 
 DEFAULT_NODE_ID = 1
 NO_BROKER_EPOCH = -1
-NO_UUID = uuid.UUID(int=0)
 
 logger = logging.getLogger("pylog")
 
 T = TypeVar("T")
-
-NAME_BYTES_MAX = 255
-"""Of a folder, on every file system that is supported."""
-
-_FOLDER_NUMBER = re.compile("0|[1-9][0-9]{0,4}")
-_SET_ASIDE = re.compile("(.+-(?:0|[1-9][0-9]{0,4}))[.][0-9a-f]{32}(-delete|-future|-stray)")
-
-
-def folder_name(topic: str, partition: int) -> str:
-    """The folder of a partition, `<topic>-<partition>`."""
-    return f"{topic}-{partition}"
-
-
-def set_aside(topic: str, partition: int, unique: uuid.UUID, suffix: str) -> str:
-    """The name of a partition's folder while it is no live one: `<topic>-<partition>.<uuid>-delete`, -future or -stray.
-
-    Of a long topic only so much is in it as a name has room for: `is_set_aside` says whose it is.
-    (LocalLog.logDeleteDirName, logFutureDirName, logStrayDirName)
-    """
-    ending = f"-{partition}.{unique.hex}{suffix}"
-    return topic[: NAME_BYTES_MAX - len(ending)] + ending
-
-
-def is_set_aside(name: str, suffix: str, key: TopicPartition | None = None) -> bool:
-    """Whether `name` is what `set_aside` gives with this suffix, for this partition or for any.
-
-    The uuid begins at the last dot: a topic may have some of its own. (LocalLog.parseTopicPartitionName)
-    """
-    found = _SET_ASIDE.fullmatch(name)
-    if found is None or found[2] != suffix:
-        return False
-    return key is None or found[1] == set_aside(*key, NO_UUID, suffix).rpartition(".")[0]
-
-
-def partition_folders(files: Files, path: str) -> list[TopicPartition]:
-    """The partitions that have a folder in a log directory, sorted;
-    the metadata log and folders on their way out are not.
-    """
-    found = []
-    for name in files.list_dir(path):
-        topic, _, number = name.rpartition("-")
-        if is_topic_name(topic) and _FOLDER_NUMBER.fullmatch(number):
-            stat = files.stat(join(path, name))
-            if stat is not None and stat.is_dir:
-                found.append(TopicPartition(topic, int(number)))
-    return sorted(found)
 
 
 def kafka_uuid(value: uuid.UUID) -> str:
@@ -159,7 +112,7 @@ class LogDirectory:
             self.files.remove(published)
 
     def _has_segments(self) -> bool:
-        return any(_FOLDER_NUMBER.fullmatch(name.rpartition("-")[2]) for name in self.files.list_dir(self.path))
+        return any(NUMBER.fullmatch(name.rpartition("-")[2]) for name in self.files.list_dir(self.path))
 
     @staticmethod
     def _parsed(path: str, key: str, text: str, parse: Callable[[str], T]) -> T:

@@ -24,9 +24,10 @@ from pylog.cleaner import Cleaned, Cleaning, Progress, Throttle, dirt
 from pylog.clock import Clock
 from pylog.config import NodeConfig
 from pylog.damage import Findings, find_damage
-from pylog.directory import LogDirectory, folder_name
+from pylog.directory import LogDirectory
 from pylog.errors import DiskFull, PylogError
 from pylog.files import join
+from pylog.folders import folder_name
 from pylog.node import Node
 from pylog.partition import Partition
 from pylog.record import TopicPartition

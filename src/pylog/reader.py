@@ -29,13 +29,13 @@ from pylog.directory import (
     PUBLISHED,
     START_OFFSETS,
     closed_by_kafka,
-    folder_name,
     read_cleanings,
     read_identity,
     require_log,
 )
 from pylog.errors import Closed, InconsistentTopicId, PylogError, ReadOnly
 from pylog.files import Files, Watch, join
+from pylog.folders import folder_name
 from pylog.future import Future, completed
 from pylog.interrupts import opened, whole
 from pylog.message import (

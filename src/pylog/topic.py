@@ -11,9 +11,10 @@ from contextlib import ExitStack
 from pylog.checkpoint import read_topic_id, write_topic_id
 from pylog.config import NodeConfig, TopicConfig
 from pylog.directories import DELETE, STRAY, Directories, remove_folder
-from pylog.directory import LogDirectory, folder_name, is_set_aside, set_aside
+from pylog.directory import LogDirectory
 from pylog.errors import InconsistentTopicId, StorageError, UnknownTopicOrPartition
 from pylog.files import Files, join
+from pylog.folders import folder_name, is_set_aside, set_aside
 from pylog.partition import Partition
 from pylog.record import TopicPartition
 from pylog.seal import forget_seals

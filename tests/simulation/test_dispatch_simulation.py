@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pylog.dispatch import Dispatch, Shipment, _Lane
+from pylog.dispatch import Dispatch, _Lane
+from pylog.shipment import Shipment
 
 from .dispatch_world import World
 from .seeds import playing, seeds

@@ -12,8 +12,8 @@ from pylog.batch import encode, split
 from pylog.checkpoint import read_topic_id
 from pylog.config import NodeConfig
 from pylog.directories import FUTURE, Directories
-from pylog.directory import folder_name, set_aside
 from pylog.files import Files, MemoryFiles, join
+from pylog.folders import folder_name, set_aside
 from pylog.inspect import Problem, verify
 from pylog.message import NewTopic, Replacement
 from pylog.node import Node

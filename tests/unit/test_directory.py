@@ -12,18 +12,10 @@ from pylog import Record, errors
 from pylog.batch import encode
 from pylog.checkpoint import read_offsets
 from pylog.config import NodeConfig
-from pylog.directory import (
-    LogDirectory,
-    is_set_aside,
-    kafka_uuid,
-    parse_uuid,
-    partition_folders,
-    read_cleanings,
-    require_log,
-    set_aside,
-)
+from pylog.directory import LogDirectory, kafka_uuid, parse_uuid, read_cleanings, require_log
 from pylog.errors import CorruptBatch, StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles
+from pylog.folders import is_set_aside, partition_folders, set_aside
 from pylog.message import NewTopic, Replacement
 from pylog.node import Node
 from pylog.published import State

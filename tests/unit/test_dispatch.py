@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from pylog import errors
-from pylog.dispatch import EPOCH_MAX, NOBODY, Dispatch, ProducerEpoch, Shipment, Verdict, may_pass
+from pylog.dispatch import EPOCH_MAX, Dispatch, may_pass
 from pylog.record import TopicPartition
+from pylog.shipment import NOBODY, ProducerEpoch, Shipment, Verdict
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 ME = ProducerEpoch(7, 0)

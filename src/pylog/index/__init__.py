@@ -1,13 +1,15 @@
-"""The indexes of a segment: `sparse` finds an offset or a time in it, `transactions` the aborted transactions.
+"""The indexes of a segment: `offsets` finds an offset in it, `times` a time, `transactions` the aborted transactions.
 
-    .index       8 bytes an entry    sparse.OffsetIndex               offset -> position of its batch
-    .timeindex  12 bytes an entry    sparse.TimeIndex                 timestamp -> offset
+    .index       8 bytes an entry    offsets.OffsetIndex              offset -> position of its batch
+    .timeindex  12 bytes an entry    times.TimeIndex                  timestamp -> offset
     .txnindex   34 bytes an entry    transactions.TransactionIndex    aborted transactions, by their markers
 
 None is ever the truth: each can be made anew from the log.
 """
 
-from pylog.index.sparse import OffsetIndex, TimeIndex, Vouch
+from pylog.index.offsets import OffsetIndex
+from pylog.index.sparse import Vouch
+from pylog.index.times import TimeIndex
 from pylog.index.transactions import AbortedTxn, TransactionIndex
 
 __all__ = ["AbortedTxn", "OffsetIndex", "TimeIndex", "TransactionIndex", "Vouch"]

@@ -18,8 +18,7 @@ Invariants:
 
 from abc import ABC, abstractmethod
 from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple, overload
@@ -28,7 +27,6 @@ from pylog.errors import DiskFull, LogNotFound, StorageError
 from pylog.files import File, Files
 
 MAX_INT32 = 2**31 - 1
-NO_TIMESTAMP = -1
 
 Vouch = Callable[[memoryview | bytes | None], bool | None]
 """Whether the bytes of a file (None: there is none) are those that were written; None where nobody knows."""
@@ -75,7 +73,7 @@ class _Column(Sequence[int]):
         return found
 
 
-class _Index(ABC):
+class SparseIndex(ABC):
     """What both indexes share: the rows, their file, and how the two are kept together."""
 
     _entry: Struct
@@ -260,175 +258,3 @@ class _Index(ABC):
 
     def _refuse(self, what: str) -> StorageError:
         return StorageError(f"{self.path}, entry {self.entries}: {what}. Run `pylog verify` on the log")
-
-
-class OffsetIndex(_Index):
-    """Offset -> position of the batch whose last offset it is. A missing file is an empty index."""
-
-    _entry = Struct(">ii")
-    _kept_free = 0
-
-    def add(self, offset: int, position: int) -> bool:
-        """Add the batch at `position` whose last offset is `offset`; False when the index is full and nothing is added.
-
-        Raises: StorageError unless both are above those of the last entry and fit into 31 bits.
-        """
-        relative = offset - self.base_offset
-        rows = self._rows
-        last, last_position = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else (-1, 0)
-        if not last < relative <= MAX_INT32 or not last_position < position <= MAX_INT32:
-            raise self._refuse(
-                f"offset {offset} at position {position} does not follow "
-                f"offset {self.base_offset + last} at position {last_position}"
-            )
-        if self.is_full:
-            return False
-        self._append((relative,), (position,))
-        self._flush_if_room()
-        return True
-
-    def extend(self, offsets: "array[int]", positions: "array[int]") -> None:
-        """Add batches by their last offsets, less the base, and positions, which both rise; leave out what has no room.
-
-        They reach the file with the next `sync`, `add`, `seal` or `close`.
-        Raises: StorageError unless the first are above those of the last entry and the last fit into 31 bits.
-        """
-        rows = self._rows
-        if not offsets:
-            return
-        last, last_position = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else (-1, 0)
-        if (
-            not last < offsets[0] <= offsets[-1] <= MAX_INT32
-            or not last_position < positions[0] <= positions[-1] <= MAX_INT32
-        ):
-            raise self._refuse(
-                f"offsets {self.base_offset + offsets[0]} to {self.base_offset + offsets[-1]} do not follow "
-                f"offset {self.base_offset + last}"
-            )
-        room = self._room
-        self._append(offsets[:room], positions[:room])
-
-    def lookup(self, offset: int, log_size: int | None = None) -> tuple[int, int]:
-        """The entry with the largest offset <= `offset`, as (offset, position); (base, 0) when there is none.
-
-        With `log_size`, only entries that point below it count.
-        """
-        rows = self._current()
-        found = bisect_right(rows.firsts, offset - self.base_offset)
-        if log_size is not None and found and rows.seconds[found - 1] >= log_size:
-            found = bisect_left(rows.seconds, log_size, 0, found)
-        if not found:
-            return self.base_offset, 0
-        return self.base_offset + rows.firsts[found - 1], rows.seconds[found - 1]
-
-    def last_upto(self, position: int) -> int:
-        """The last position of an entry that is at most `position`; 0 when there is none."""
-        positions = self._current().seconds
-        found = bisect_right(positions, position)
-        return positions[found - 1] if found else 0
-
-    def entry(self, index: int) -> tuple[int, int]:
-        """Entry number `index` as (offset, position). Raises IndexError."""
-        rows = self._current()
-        return self.base_offset + rows.firsts[index], rows.seconds[index]
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        return (self.entry(index) for index in range(self.entries))
-
-    @property
-    def last(self) -> tuple[int, int] | None:
-        """The last (offset, position), or None."""
-        return self.entry(-1) if self.entries else None
-
-    def truncate(self, offset: int) -> None:
-        """Drop the entries at or above `offset`."""
-        self._keep(bisect_left(self._rows.firsts, offset - self.base_offset))
-
-    def _trusted(self, data: memoryview, last: tuple[int, int] | None) -> int:
-        last_relative, last_position = last if last is not None else (-1, 0)
-        count = 0
-        for relative, position in self._entry.iter_unpack(data[: len(data) - len(data) % 8]):
-            if relative <= last_relative or position <= last_position:
-                break
-            last_relative, last_position = relative, position
-            count += 1
-        return count
-
-
-class TimeIndex(_Index):
-    """Timestamp -> offset up to which no record is newer. One slot is kept free for the entry that closes a segment."""
-
-    _entry = Struct(">qi")
-    _kept_free = 1
-
-    def maybe_add(self, timestamp: int, offset: int, *, force: bool = False) -> bool:
-        """Add an entry if `timestamp` is above that of the last one (and not -1); gives whether it was added.
-
-        A full index takes the entry only with `force`, which is for the one that closes a segment.
-        Raises: StorageError when `timestamp` or `offset` is below that of the last entry.
-        """
-        relative = offset - self.base_offset
-        rows = self._rows
-        last, last_relative = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else (NO_TIMESTAMP, 0)
-        if not last_relative <= relative <= MAX_INT32 or timestamp < last:
-            raise self._refuse(
-                f"timestamp {timestamp} at offset {offset} does not follow "
-                f"timestamp {last} at offset {self.base_offset + last_relative}"
-            )
-        if timestamp == last or (self.is_full and not force):
-            return False
-        self._append((timestamp,), (relative,))
-        self._flush_if_room()
-        return True
-
-    def extend(self, timestamps: "array[int]", offsets: "array[int]") -> None:
-        """Add timestamps, which rise, with offsets, less the base; one that is that of the last entry is left out, and
-        what has no room. They reach the file as those of an `OffsetIndex` do.
-        """
-        last = self._rows.firsts[-1] if self._rows.firsts else NO_TIMESTAMP
-        start = bisect_right(timestamps, last)
-        end = start + self._room
-        self._append(timestamps[start:end], offsets[start:end])
-
-    def lookup(self, timestamp: int, *, upto: int | None = None) -> tuple[int, int]:
-        """The entry with the largest timestamp <= `timestamp`, as (timestamp, offset); (-1, base) when there is none.
-
-        With `upto`, only entries whose offset is below it count.
-        """
-        rows = self._current()
-        found = bisect_right(rows.firsts, timestamp)
-        if upto is not None and found and rows.seconds[found - 1] >= upto - self.base_offset:
-            found = bisect_left(rows.seconds, upto - self.base_offset, 0, found)
-        if not found:
-            return NO_TIMESTAMP, self.base_offset
-        return rows.firsts[found - 1], self.base_offset + rows.seconds[found - 1]
-
-    def entry(self, index: int) -> tuple[int, int]:
-        """Entry number `index` as (timestamp, offset). Raises IndexError."""
-        rows = self._current()
-        return rows.firsts[index], self.base_offset + rows.seconds[index]
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        return (self.entry(index) for index in range(self.entries))
-
-    @property
-    def last(self) -> tuple[int, int] | None:
-        """The last (timestamp, offset), or None."""
-        return self.entry(-1) if self.entries else None
-
-    def truncate(self, offset: int) -> None:
-        """Drop the entries at or above `offset`."""
-        self._keep(bisect_left(self._rows.seconds, offset - self.base_offset))
-
-    def _trusted(self, data: memoryview, last: tuple[int, int] | None) -> int:
-        if last is None and len(data) > 12 and not any(data[:24]):
-            # One entry of zeros is a record of 1970 at the base offset; more of them are preallocated space.
-            return 0
-        last_timestamp, last_relative = last if last is not None else (NO_TIMESTAMP, 0)
-        count = 0
-        for timestamp, relative in self._entry.iter_unpack(data[: len(data) - len(data) % 12]):
-            if timestamp <= last_timestamp or relative < last_relative:
-                break
-            last_timestamp, last_relative = timestamp, relative
-            count += 1
-        return count

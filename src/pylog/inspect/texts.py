@@ -21,7 +21,7 @@ from pylog.files import Files
 from pylog.inspect.scan import words
 from pylog.inspect.values import CheckpointEntry, DumpLine, Problem
 
-__all__ = ["said", "text_lines"]
+__all__ = ["problem_of", "said", "text_lines", "text_problems"]
 
 ADVICE = {
     "leader-epoch-checkpoint": "delete it: the next open builds it again from the log",
@@ -45,6 +45,19 @@ def text_lines(files: Files, path: str) -> Iterator[DumpLine]:
             raise
         what, advice = said(error, path)
         yield Problem(path, None, None, what, ADVICE.get(name, advice) or "restore it, or delete it")
+
+
+def text_problems(files: Files, path: str) -> Iterator[Problem]:
+    """Where a text file does not parse. Raises as `text_lines` does."""
+    for line in text_lines(files, path):
+        if isinstance(line, Problem):
+            yield line
+
+
+def problem_of(path: str, error: PylogError) -> Problem:
+    """The problem that an error speaks of."""
+    what, advice = said(error, path)
+    return Problem(path, None, None, what, advice or "restore it from a replica or a backup")
 
 
 def said(error: BaseException, path: str) -> tuple[str, str]:

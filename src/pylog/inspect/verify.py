@@ -1,9 +1,8 @@
 """Checking a whole log directory, file by file, without opening it as a log.
 
     log dir   meta.properties, checkpoints        do they parse; does any promise more than the log holds
-      topic-0   partition.metadata, leader-epoch-checkpoint
-                segments in order                  see `pylog.inspect.segments`
-                files that no segment owns         orphans, leftovers of a crash, strangers
+      topic-0   partition.metadata, leader-epoch-checkpoint, segments in order,
+                files that no segment owns         see `pylog.inspect.partitions`
 
 Nothing is locked, changed or repaired, so it runs beside an owner, and on a copy or a read-only disk. What an owner
 published is read before the log is, so nothing that is appended meanwhile looks like damage, and nothing that was
@@ -14,105 +13,31 @@ that Kafka or pylog closed gives no problem that is not `harmless`.
 """
 
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
-from typing import NamedTuple
 from uuid import UUID
 
-from pylog.checkpoint import DAMAGES, read_epochs, read_offsets, read_topic_id
+from pylog.checkpoint import read_offsets
 from pylog.directory import (
     HIGH_WATERMARKS,
     PUBLISHED,
     RECOVERY_POINTS,
     START_OFFSETS,
-    closed_by_kafka,
     require_directory,
 )
-from pylog.errors import LogNotFound, PylogError, StorageError, UnknownTopicOrPartition
+from pylog.errors import LogNotFound, PylogError, UnknownTopicOrPartition
 from pylog.files import Files, join
-from pylog.inspect.dump import base_offset_of, producer_entries
-from pylog.inspect.scan import words
-from pylog.inspect.seals import SEAL, check_damages, check_listing, check_seal
-from pylog.inspect.segments import Facts, Span, check_segment
-from pylog.inspect.texts import said, text_lines
+from pylog.inspect.partitions import LEFT_BEHIND, RESTORE, Events, Promises, Tally, check_partition
+from pylog.inspect.texts import problem_of, text_problems
 from pylog.inspect.values import Checked, Problem, Totals
-from pylog.listing import LISTING
-from pylog.published import Published, State
+from pylog.published import Published
 from pylog.record import TopicPartition
-from pylog.seal import NO_TOPIC, Identity
-from pylog.segment_files import SWAP
 
 __all__ = ["log_bytes", "verify"]
 
 PARTITION_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>\d{1,10})")
-SEGMENT_FILE = re.compile(r"(?P<base>\d{20})(?P<suffix>\.log|\.index|\.timeindex|\.txnindex|\.snapshot|\.pylog-seal)")
-LEFT_BEHIND = re.compile(r".*(\.deleted|\.cleaned|\.swap|\.tmp|\.part|-delete|-future|-stray)")
-OWN_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state", DAMAGES, LISTING})
 TEXT_FILES = ("meta.properties", RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, "cleaner-offset-checkpoint")
-RESTORE = "records that were acknowledged are missing: restore the partition from a replica or a backup"
 NOT_PARTITIONS = "it is no partition folder, and is not looked at"
-
-Events = Iterator[Problem | Checked]
-
-
-ATTEMPTS = 5
-"""How often a partition is looked at whose owner changes files meanwhile."""
-
-
-@dataclass(slots=True)
-class _Tally:
-    partitions: int = 0
-    segments: int = 0
-    batches: int = 0
-    records: int = 0
-    size: int = 0
-    index_entries: int = 0
-    problems: int = 0
-    notes: int = 0
-
-    def add(self, facts: Facts) -> None:
-        self.segments += 1
-        self.batches += facts.batches
-        self.records += facts.records
-        self.size += facts.size
-        self.index_entries += facts.index_entries
-
-    def add_all(self, other: "_Tally") -> None:
-        for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
-
-    def count(self, event: Problem | Checked) -> None:
-        if isinstance(event, Problem):
-            if event.harmless:
-                self.notes += 1
-            else:
-                self.problems += 1
-
-
-@dataclass(slots=True)
-class _Promises:
-    """What the directory says of each partition, for the log to be held against."""
-
-    offsets: dict[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
-    published: Published | None = None
-
-    def state(self, topic_id: UUID | None, partition: int) -> State | None:
-        """What the owner said last. Raises: StorageError (the file is damaged)."""
-        if self.published is None or topic_id is None:
-            return None
-        entry = self.published.find(topic_id, partition)
-        return entry.read() if entry is not None else None
-
-
-class _Said(NamedTuple):
-    """What is known of a partition besides the files of its segments: whose it is, where it starts and ends."""
-
-    identity: Identity
-    start: int
-    end: int | None
-    is_sealed: bool
-    """Whether seals mean something: not where another program has had the log since they were written."""
 
 
 def verify(files: Files, log_dir: str, *, topic: str | None = None) -> Iterator[Problem | Checked | Totals]:
@@ -125,8 +50,8 @@ def verify(files: Files, log_dir: str, *, topic: str | None = None) -> Iterator[
     """
     require_directory(files, log_dir)
     partitions = _partitions(files, log_dir, topic)
-    tally = _Tally()
-    promises = _Promises()
+    tally = Tally()
+    promises = Promises()
     for event in _everything(files, log_dir, partitions, promises, tally, whole=topic is None):
         tally.count(event)
         yield event
@@ -168,7 +93,7 @@ def _partitions(files: Files, log_dir: str, topic: str | None) -> list[TopicPart
 
 
 def _everything(
-    files: Files, log_dir: str, partitions: list[TopicPartition], promises: _Promises, tally: _Tally, *, whole: bool
+    files: Files, log_dir: str, partitions: list[TopicPartition], promises: Promises, tally: Tally, *, whole: bool
 ) -> Events:
     if whole:
         yield from _root(files, log_dir)
@@ -177,7 +102,7 @@ def _everything(
     try:
         for partition in partitions:
             try:
-                yield from _settled(files, log_dir, partition, promises, tally, ids)
+                yield from check_partition(files, log_dir, partition, promises, tally, ids)
             except LogNotFound:
                 # The topic was deleted meanwhile.
                 continue
@@ -201,19 +126,13 @@ def _root(files: Files, log_dir: str) -> Events:
         if stat is not None and stat.is_dir and not PARTITION_FOLDER.fullmatch(name):
             yield Problem(path, None, None, "its name is not TOPIC-PARTITION", NOT_PARTITIONS, harmless=True)
         elif name in TEXT_FILES:
-            yield from _text_problems(files, path)
+            yield from text_problems(files, path)
     if files.stat(join(log_dir, "meta.properties")) is None:
         what = "it is missing: the directory does not say which node it belongs to"
         yield Problem(join(log_dir, "meta.properties"), None, None, what, "the next open writes one", harmless=True)
 
 
-def _text_problems(files: Files, path: str) -> Iterator[Problem]:
-    for line in text_lines(files, path):
-        if isinstance(line, Problem):
-            yield line
-
-
-def _read_promises(files: Files, log_dir: str, promises: _Promises) -> Events:
+def _read_promises(files: Files, log_dir: str, promises: Promises) -> Events:
     for name in (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS):
         try:
             promises.offsets[name] = read_offsets(files, join(log_dir, name))
@@ -226,13 +145,7 @@ def _read_promises(files: Files, log_dir: str, promises: _Promises) -> Events:
     try:
         promises.published = Published(files, path, writable=False)
     except PylogError as error:
-        yield _problem(path, error)
-
-
-def _problem(path: str, error: PylogError) -> Problem:
-    """The problem that an error speaks of."""
-    what, advice = said(error, path)
-    return Problem(path, None, None, what, advice or "restore it from a replica or a backup")
+        yield problem_of(path, error)
 
 
 def _lost_folders(files: Files, log_dir: str, partitions: list[TopicPartition]) -> Events:
@@ -246,222 +159,3 @@ def _lost_folders(files: Files, log_dir: str, partitions: list[TopicPartition]) 
             if offset > 0 and key not in there and files.stat(folder) is None:
                 what = f"{RECOVERY_POINTS} says that it had everything below offset {offset}, and it is missing"
                 yield Problem(folder, None, 0, what, RESTORE)
-
-
-# --- one partition --------------------------------------------------------------------------------------------------
-
-
-def _settled(
-    files: Files, log_dir: str, partition: TopicPartition, promises: _Promises, tally: _Tally,
-    ids: dict[str, tuple[UUID, str]],
-) -> Events:  # fmt: skip
-    """The check of one partition. Where something is wrong, and its owner has changed files meanwhile, it is made anew:
-    what is looked at piece by piece does not fit together then.
-    """
-    folder = join(log_dir, f"{partition.topic}-{partition.partition}")
-    for attempt in range(ATTEMPTS):
-        moment, counted, problems, known = _moment(files, folder), _Tally(), list[Problem](), dict(ids)
-        for event in _partition(files, log_dir, partition, promises, counted, known):
-            if isinstance(event, Problem):
-                problems.append(event)
-            elif attempt == 0:
-                yield event
-        if all(problem.harmless for problem in problems) or moment == _moment(files, folder):
-            break
-    ids |= known
-    tally.add_all(counted)
-    yield from problems
-
-
-def _moment(files: Files, folder: str) -> tuple[int, list[str]]:
-    """What changes with every name in a folder that comes, goes or changes."""
-    stat = files.stat(folder)
-    return stat.mtime_ns if stat is not None else 0, sorted(files.list_dir(folder))
-
-
-def _partition(
-    files: Files,
-    log_dir: str,
-    partition: TopicPartition,
-    promises: _Promises,
-    tally: _Tally,
-    ids: dict[str, tuple[UUID, str]],
-) -> Events:
-    folder = join(log_dir, f"{partition.topic}-{partition.partition}")
-    topic_id = yield from _topic_id(files, folder, partition.topic, ids)
-    state = later = None
-    names = files.list_dir(folder)
-    try:
-        state = promises.state(topic_id, partition.partition)
-        names = files.list_dir(folder)
-        # Read again, for the start alone: the owner moves it up first and removes segments then.
-        later = promises.state(topic_id, partition.partition)
-    except StorageError as error:
-        yield _problem(join(log_dir, PUBLISHED), error)
-    suffixes = _segments(names)
-    # Between its steps a compaction leaves holes, which the next open fills with what is there under this name.
-    is_swapping = any(name.endswith(SWAP) for name in names)
-    yield from _strangers(folder, names, suffixes, is_swapping=is_swapping)
-    tally.partitions += 1
-    bases = sorted(base for base, has in suffixes.items() if ".log" in has)
-    said = _Said(
-        Identity(topic_id or NO_TOPIC, partition.partition),
-        later.start_offset if later is not None else promises.offsets[START_OFFSETS].get(partition, 0),
-        state.next_offset if state is not None else None,
-        not is_swapping and not closed_by_kafka(files, log_dir),
-    )
-    end, epoch, is_whole = yield from _check_segments(files, folder, said, suffixes, bases, tally)
-    yield from _snapshots(files, folder, suffixes)
-    yield from check_listing(files, log_dir, folder, names)
-    yield from check_damages(files, folder)
-    yield from _epochs(files, folder, end, epoch if said.start < end else -1)
-    if bases:
-        yield from _kept(log_dir, folder, partition, promises, state, end, is_whole)
-        if later is not None and later.start_offset < bases[0] and not is_swapping:
-            what = f"the log should start at {later.start_offset}, and its first segment starts at {bases[0]}"
-            yield Problem(folder, None, later.start_offset, what, RESTORE)
-
-
-def _check_segments(
-    files: Files, folder: str, said: _Said, suffixes: dict[int, set[str]], bases: list[int], tally: _Tally
-) -> Generator[Problem | Checked, None, tuple[int, int, bool]]:
-    """Check the segments in order. Gives where the log ends, its last leader epoch, and whether all of it could be
-    read.
-    """
-    end, epoch = (bases[0] if bases else 0), -1
-    is_whole = True
-    for number, base in enumerate(bases):
-        is_last = number + 1 == len(bases)
-        span = Span(folder, base, max(base, end), None if is_last else bases[number + 1], said.end)
-        if base > end:
-            what = f"no segment has the offsets {end} to {base - 1}"
-            advice = "after compaction that is as it should be; otherwise a file is missing: restore it"
-            yield Problem(span.path(".log"), None, end, what, advice, harmless=True)
-        try:
-            facts = yield from check_segment(files, span, frozenset(suffixes[base]), epoch)
-        except LogNotFound:
-            continue
-        except StorageError as error:
-            # The disk, not the bytes: the other files may still be readable.
-            yield _problem(span.path(".log"), error)
-            is_whole = False
-            continue
-        if SEAL in suffixes[base] and said.is_sealed:
-            yield from check_seal(files, span, said.identity, start=said.start, is_whole=facts.damaged_from is None)
-        tally.add(facts)
-        end, epoch = facts.next_offset, facts.leader_epoch
-        is_whole = is_whole and facts.damaged_from is None
-        yield Checked(span.path(".log"), facts.size, facts.records)
-    return end, epoch, is_whole
-
-
-def _segments(names: list[str]) -> dict[int, set[str]]:
-    """Base offset -> the suffixes of the files that are there, or about to get their names."""
-    found: dict[int, set[str]] = {}
-    for name in names:
-        if match := SEGMENT_FILE.fullmatch(name.removesuffix(SWAP)):
-            found.setdefault(int(match["base"]), set()).add(match["suffix"])
-    return found
-
-
-def _topic_id(
-    files: Files, folder: str, topic: str, ids: dict[str, tuple[UUID, str]]
-) -> Generator[Problem, None, UUID | None]:
-    path = join(folder, "partition.metadata")
-    if files.stat(path) is None:
-        what = "it is missing, so the partition has no topic id"
-        yield Problem(path, None, None, what, "opening the log gives it one", harmless=True)
-        return None
-    problems = list(_text_problems(files, path))
-    yield from problems
-    topic_id = None if problems else read_topic_id(files, folder)
-    if topic_id is None:
-        return None
-    known, elsewhere = ids.setdefault(topic, (topic_id, path))
-    if known != topic_id:
-        what = f"its topic id {topic_id} is not {known}, as in {elsewhere}"
-        yield Problem(
-            path, None, None, what, "one of the two folders belongs to a deleted topic of the same name: move it away"
-        )
-    return topic_id
-
-
-def _strangers(folder: str, names: list[str], suffixes: dict[int, set[str]], *, is_swapping: bool) -> Iterator[Problem]:
-    for name in sorted(names):
-        path = join(folder, name)
-        if name in OWN_FILES or name.endswith(".checkpoint"):
-            continue
-        if LEFT_BEHIND.fullmatch(name):
-            what, advice = (
-                "it was left behind by a crash, or waits for removal",
-                "the next open for writing takes it away",
-            )
-            yield Problem(path, None, None, what, advice, harmless=True)
-        elif SEGMENT_FILE.fullmatch(name) is None:
-            yield Problem(path, None, None, "it is no file of a log", "it is not looked at", harmless=True)
-        elif not name.endswith((".log", ".snapshot")) and ".log" not in suffixes[base_offset_of(name) or 0]:
-            what = "it is an index without its .log"
-            advice = "restore the .log if it was lost, or delete this file"
-            yield Problem(path, None, None, what, advice, harmless=is_swapping)
-
-
-def _snapshots(files: Files, folder: str, suffixes: dict[int, set[str]]) -> Iterator[Problem]:
-    for base in sorted(base for base, has in suffixes.items() if ".snapshot" in has):
-        path = join(folder, f"{base:020d}.snapshot")
-        try:
-            producer_entries(files.read_file(path))
-        except LogNotFound:
-            continue
-        except StorageError as error:
-            advice = "an older one is read in its place, and the log replayed from there"
-            yield Problem(path, None, None, words(error), advice, harmless=True)
-
-
-def _epochs(files: Files, folder: str, end: int, epoch: int) -> Iterator[Problem]:
-    path = join(folder, "leader-epoch-checkpoint")
-    if files.stat(path) is None:
-        if epoch > 0:
-            what = f"it is missing, and the log has leader epochs up to {epoch}"
-            yield Problem(path, None, None, what, "followers cannot truncate by epoch until the log is recovered")
-        return
-    problems = list(_text_problems(files, path))
-    yield from problems
-    if problems:
-        return
-    before = (read_epochs(files, path) or [(-1, 0)])[-1]
-    if before[0] < epoch:
-        what = f"its last epoch is {before[0]}, and the log has batches of epoch {epoch}"
-        yield Problem(path, None, None, what, "delete it: recovery builds it again from the log")
-    elif before[1] > end:
-        what = f"epoch {before[0]} starts at {before[1]}, behind the end of the log at {end}"
-        yield Problem(path, None, before[1], what, "records are missing at the end of the log: restore them")
-
-
-def _kept(
-    log_dir: str,
-    folder: str,
-    partition: TopicPartition,
-    promises: _Promises,
-    state: State | None,
-    end: int,
-    is_whole: bool,
-) -> Iterator[Problem]:
-    """Whether the log holds what was promised.
-
-    Damage that was found explains a short log, so nothing is said twice.
-    """
-    if is_whole and state is not None and state.durable_offset > end:
-        what = f"the owner had made everything below offset {state.durable_offset} durable, and the log ends at {end}"
-        yield Problem(folder, None, end, what, RESTORE)
-    for name, meaning in (
-        (RECOVERY_POINTS, "is durable"), (START_OFFSETS, "was deleted on request"), (HIGH_WATERMARKS, "is replicated"),
-    ):  # fmt: skip
-        offset = promises.offsets[name].get(partition, 0)
-        if is_whole and offset > end:
-            what = f"{folder} ends at offset {end}, and this says that everything below {offset} {meaning}"
-            yield Problem(join(log_dir, name), None, offset, what, RESTORE)
-    if state is not None and state.failed:
-        what = "a write or a sync failed while the last owner had it open, and it takes no more appends"
-        yield Problem(
-            folder, None, state.durable_offset, what, "look at the disk, then close the log and open it again"
-        )

@@ -6,9 +6,10 @@ from contextlib import ExitStack
 
 from pylog.config import TopicConfig
 from pylog.directories import FUTURE, copy_files, remove_folder
-from pylog.directory import LogDirectory, folder_name, set_aside
+from pylog.directory import LogDirectory
 from pylog.errors import InvalidConfig, InvalidPartitions, InvalidTopic, StorageError, TopicAlreadyExists
 from pylog.files import join
+from pylog.folders import folder_name, set_aside
 from pylog.message import ConfigChange, NewPartitions, NewTopic, Replacement, TopicChange
 from pylog.metadata import (
     add_partitions,

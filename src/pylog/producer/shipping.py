@@ -21,13 +21,14 @@ from pylog.clock import Clock, condition
 from pylog.cluster import Cluster
 from pylog.compression import Codec
 from pylog.config import ProducerConfig
-from pylog.dispatch import Dispatch, ProducerEpoch, Shipment, Verdict, overdue
+from pylog.dispatch import Dispatch, overdue
 from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.future import Future, failed
 from pylog.interrupts import whole
 from pylog.message import InitProducerId, Produce, Produced, ProducedPart, ProducePart, ProducerIdGiven
 from pylog.record import TopicPartition
 from pylog.sending import Part, ProducerBatch, Sender
+from pylog.shipment import ProducerEpoch, Shipment, Verdict
 from pylog.transacting import Transacting
 from pylog.transport import Transport
 from pylog.worker import Worker

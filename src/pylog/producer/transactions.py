@@ -12,12 +12,12 @@ from typing import Any, Self
 
 from pylog.clock import Clock
 from pylog.config import ProducerConfig
-from pylog.dispatch import ProducerEpoch
 from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
 from pylog.interrupts import WHOLE, wait_at, whole
 from pylog.message import OffsetCommitPart, OffsetsCommitted, ProducerIdGiven, TxnEnded, TxnOffsetCommit
 from pylog.producer.shipping import Shipping, logger
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, checked_positions
+from pylog.shipment import ProducerEpoch
 from pylog.transacting import State, Transacting, named, unusable
 from pylog.transport import Transport
 
