@@ -99,11 +99,11 @@ class AppendingPartition(WrittenPartition):
         """Only this process writes, so it knows."""
         return max(self.next_offset, self.data_end)
 
-    def _last_segment(self) -> tuple[int, tuple[int, int]]:
-        if not self.is_open:
-            return 0, (0, 0)
+    def _last_segment(self) -> tuple[int, int, tuple[int, int]]:
+        if not self._segments:
+            return 0, 0, (0, 0)
         active = self._local.active
-        return active.base_offset, active.aborted.checksum()
+        return active.next_offset, active.base_offset, active.aborted.checksum()
 
     def _publish(self) -> None:
         if self._first_unstable_offset is not None or self.producers.is_transactional:

@@ -31,12 +31,12 @@ from pylog.errors import CorruptBatch, RecordTooLarge, UnsupportedFormat
 from pylog.kernel import (
     CRC_FROM,
     CREATE_TIME,
-    HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
+    BatchHeader,
     BatchScope,
     BatchSpan,
     ConsumerRecord,
@@ -57,9 +57,6 @@ TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
 
-_STAMP = struct.Struct(">qii")  # base offset, batch length, leader epoch
-_CRC = struct.Struct(">I")
-_CRC_AT = 17
 _MARKER_KEY = struct.Struct(">hh")  # version, type
 _MARKER_VALUE = struct.Struct(">hi")  # version, coordinator epoch
 _ABORT, _COMMIT = 0, 1
@@ -84,57 +81,10 @@ class Marker(NamedTuple):
     coordinator_epoch: int
 
 
-class Batch:
+class Batch(BatchHeader):
     """One encoded batch. The header's fields are attributes; the records stay bytes until someone asks for them."""
 
-    __slots__ = (
-        "attributes",
-        "base_offset",
-        "base_sequence",
-        "base_timestamp",
-        "count",
-        "crc",
-        "data",
-        "last_offset",
-        "last_offset_delta",
-        "leader_epoch",
-        "max_timestamp",
-        "producer_epoch",
-        "producer_id",
-        "size",
-        "trusted",
-    )
-
-    data: Buffer
-    size: int
-    base_offset: int
-    leader_epoch: int
-    crc: int
-    attributes: int
-    last_offset: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    count: int
-    trusted: bool
-    """Whether `encode` made it here: then CRC, counts, offset deltas and max timestamp are right, and every record
-    parses. Bytes that came from elsewhere are never trusted.
-    """
-
-    def __init__(self, data: Buffer) -> None:
-        """`data` is exactly one batch, with a header that makes sense: `parse` checks that."""
-        self.data = data
-        self.size = len(data)
-        self.trusted = False
-        (
-            self.base_offset, _, self.leader_epoch, _, self.crc, self.attributes, self.last_offset_delta,
-            self.base_timestamp, self.max_timestamp, self.producer_id, self.producer_epoch, self.base_sequence,
-            self.count,
-        ) = HEADER.unpack_from(data)  # fmt: skip
-        self.last_offset = self.base_offset + self.last_offset_delta
+    __slots__ = ()
 
     @classmethod
     def parse(cls, data: Buffer, position: int = 0) -> "Batch":
@@ -208,50 +158,22 @@ class Batch:
                 f"the CRC is {actual:#010x}, not {self.crc:#010x}: the bytes were damaged", offset=self.base_offset
             )
 
-    def stamp(self, base_offset: int, leader_epoch: int) -> None:
-        """Write the offset and the epoch that the leader gives into the batch; the CRC does not cover them.
-
-        In place where the batch lies in a bytearray. Bytes that somebody read are theirs: they are copied first.
-        """
-        data = self.data
-        _STAMP.pack_into(
-            data if type(data) is bytearray else self._own(), 0, base_offset, self.size - LOG_OVERHEAD, leader_epoch
-        )
-        self.base_offset = base_offset
-        self.last_offset = base_offset + self.last_offset_delta
-        self.leader_epoch = leader_epoch
-
     def stamp_append_time(self, now_ms: int) -> None:
         """Make the broker's clock the timestamp of every record: bit 3, the max timestamp, and a new CRC."""
         self.attributes |= TIMESTAMP_TYPE_BIT
         self.max_timestamp = now_ms
-        self._write_header()
+        self.write()
 
     def stamp_create_time(self, max_timestamp: int) -> None:
         """Let every record bear its own time, of which `max_timestamp` is the largest: bit 3 cleared, and a new CRC."""
         self.attributes &= ~TIMESTAMP_TYPE_BIT
         self.max_timestamp = max_timestamp
-        self._write_header()
+        self.write()
 
     def stamp_producer(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Let the batch be numbered by a producer, or otherwise than before: its three fields, and a new CRC."""
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
-        self._write_header()
-
-    def _own(self) -> bytearray:
-        if not isinstance(self.data, bytearray):
-            self.data = bytearray(self.data)
-        return self.data
-
-    def _write_header(self) -> None:
-        data = self._own()
-        HEADER.pack_into(
-            data, 0, self.base_offset, self.size - LOG_OVERHEAD, self.leader_epoch, MAGIC, 0, self.attributes,
-            self.last_offset_delta, self.base_timestamp, self.max_timestamp, self.producer_id, self.producer_epoch,
-            self.base_sequence, self.count,
-        )  # fmt: skip
-        self.crc = crc32c(memoryview(data)[CRC_FROM:])
-        _CRC.pack_into(data, _CRC_AT, self.crc)
+        self.write()
 
     def payload(self) -> bytes:
         """The record stream, decompressed. Raises CorruptBatch."""
@@ -371,15 +293,11 @@ def seal(
     if codec:
         packed = compress(codec, memoryview(data)[HEADER_BYTES:], level)
         data = bytearray(HEADER_BYTES) + packed
-    HEADER.pack_into(
-        data, 0, base_offset, len(data) - LOG_OVERHEAD, leader_epoch, MAGIC, 0,
-        codec | (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0), count - 1,
-        base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
+    attributes = codec | (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0)
+    return Batch.begun(
+        data, count, base_timestamp, max_timestamp, attributes, producer_id, producer_epoch, base_sequence,
+        base_offset, leader_epoch,
     )  # fmt: skip
-    _CRC.pack_into(data, _CRC_AT, crc32c(memoryview(data)[CRC_FROM:]))
-    batch = Batch(data)
-    batch.trusted = True
-    return batch
 
 
 def split(data: Buffer, *, check_crc: bool = False) -> Iterator[Batch]:

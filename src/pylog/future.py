@@ -45,7 +45,9 @@ class Future(Generic[T], metaclass=ABCMeta):
 
         Raises the error that was the answer, TimeoutError when there is none in time (the future stays as it is).
         """
-        error = self.exception(timeout)
+        if not self.done():
+            self._wait(timeout)
+        error = self._get_error()
         if error is not None:
             # The same error may be raised many times, in many threads: each starts from the traceback it came with.
             raise error.with_traceback(self._origin())

@@ -59,7 +59,7 @@ class WrittenPartition(ReadablePartition):
 
     def _publish(self) -> None:
         if self._entry is not None:
-            self._entry.publish(self.state())
+            self._entry.publish(self._state())
 
     def _publish_durably(self) -> None:
         """Bring what was just published to disk, in both slots: where a later publishing is torn and the one before it
@@ -71,15 +71,21 @@ class WrittenPartition(ReadablePartition):
 
     def state(self) -> State:
         """The offsets of this moment, as they are published."""
-        base_offset, aborted = self._last_segment()
-        return State(
+        return State(*self._state())
+
+    def _state(self) -> tuple[int, int, int, int, int, int, int, int, bool, int, int]:
+        """The same, for each append."""
+        data_end, base_offset, aborted = self._last_segment()
+        return (
             self._generation, self.start_offset, self.next_offset, self.high_watermark, self.last_stable_offset,
-            self.durable_offset, self.data_end, base_offset, self._failure is not None, *aborted,
+            self.durable_offset, data_end, base_offset, self._failure is not None, *aborted,
         )  # fmt: skip
 
     @abstractmethod
-    def _last_segment(self) -> tuple[int, tuple[int, int]]:
-        """Where the last segment begins, and the checksum of its transaction index; zeros where there is none."""
+    def _last_segment(self) -> tuple[int, int, tuple[int, int]]:
+        """Behind its last record, where it begins, and the checksum of its transaction index; zeros where there is
+        none.
+        """
 
     def _latch(self, error: BaseException) -> None:
         if self._failure is None:

@@ -98,7 +98,7 @@ def test_an_emptied_batch_byte_for_byte():
         producer_id=4242, producer_epoch=3, base_sequence=17, transactional=True, codec=Codec.LZ4,
     )  # fmt: skip
     batch.max_timestamp = T0 + 42
-    batch._write_header()
+    batch.write()
     assert bytes(run(batch, KEEP_NONE, Retention.KEEP_EMPTY).data) == EMPTIED
     again = run(Batch.parse(EMPTIED), KEEP_ALL, Retention.KEEP_EMPTY)
     assert bytes(again.data) == EMPTIED

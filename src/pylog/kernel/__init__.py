@@ -8,7 +8,7 @@ it is not the compiled one ("" where it is). Static types are those of the pure 
     records            Record and ConsumerRecord
     encode, decode     rows to a stream, a stream to records
     columns            a stream to Arrow; imported only by those who ask for it, as it needs numpy and pyarrow
-    stream             batches one after the other
+    header, stream     a batch and its header, batches one after the other
     filter, keys       compaction: which records there are and which stay; hashes of keys
 
 Functions take whole buffers and have no policy. Bytes from outside are bounded before they are read.
@@ -32,6 +32,7 @@ from pylog.kernel.format import (
 )
 from pylog.kernel.pure import (
     NAME,
+    BatchHeader,
     ConsumerRecord,
     KeyTable,
     OpenBatch,
@@ -69,6 +70,7 @@ __all__ = [
     "MAX_TIMESTAMP",
     "NAME",
     "WHY_PURE",
+    "BatchHeader",
     "BatchScope",
     "BatchSpan",
     "ConsumerRecord",

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 HEADER_BYTES = 61
 HEADER = struct.Struct(">qiibIhiqqqhii")
-CRC_FROM = 21
+CRC_AT, CRC_FROM = 17, 21
 MAGIC = 2
 MAGIC_AT = 16
 LOG_OVERHEAD = 12

@@ -12,6 +12,7 @@ AssertionError with what was different.
 
 import importlib
 import random
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
@@ -119,7 +120,9 @@ def reads_the_same(kernel: ModuleType, data: bytes) -> None:
         _same("walk", (list(wanted), end, fault), (list(found[0]), *found[1:]))
         _same("walk", list(wanted[1:]), list(found[0][1:]))
         _same("Spans", _asked(wanted), _asked(found[0]))
+    heads_the_same(kernel, data[:HEADER_BYTES])
     for span in wanted:
+        heads_the_same(kernel, data[span.position : span.position + span.size])
         batch = Batch.parse(data, span.position)
         try:
             payload = bytes(batch.stream())
@@ -129,6 +132,32 @@ def reads_the_same(kernel: ModuleType, data: bytes) -> None:
             kernel, payload, batch.count, base_offset=batch.base_offset, last_offset=batch.last_offset,
             base_timestamp=batch.base_timestamp, append_timestamp=batch.append_timestamp,
         )  # fmt: skip
+
+
+def heads_the_same(kernel: ModuleType, data: bytes) -> None:
+    """Any bytes as a batch: the same fields, and the same bytes where fields are written back, others or those."""
+    _same("BatchHeader", *(_outcome(_headed, twin, data) for twin in (pure, kernel)))
+
+
+def _headed(kernel: ModuleType, data: bytes) -> Outcome:
+    batch = kernel.BatchHeader(data)
+    said = [_fields(batch)]
+    batch.stamp(5, 9)
+    said.append(_fields(batch))
+    batch.write()
+    said.append(_fields(batch))
+    batch.attributes, batch.max_timestamp, batch.producer_id, batch.crc = 0x18, _END, 1 << 40, 0
+    batch.write()
+    batch.stamp(_END - 1, -1)
+    numbers = (7, -1, _END, 0x13, 1 << 40, 3, _END >> 32, 1 << 50, 4)
+    begun = kernel.BatchHeader.begun(bytearray(data), *numbers)
+    plain = kernel.BatchHeader.begun(bytearray(data), 1, 5, 6, 0)
+    return said, _fields(batch), _fields(begun), _fields(plain), data
+
+
+def _fields(batch: Any) -> Outcome:
+    names = [name for name in pure.BatchHeader.__slots__ if name not in ("data", "last_offset")]
+    return bytes(batch.data), [getattr(batch, name) for name in names], batch.last_offset % (1 << 64)
 
 
 def _asked(spans: Any) -> Outcome:
@@ -217,7 +246,7 @@ def _outcome(call: Callable[..., Any], *arguments: Any) -> Outcome:
         return call(*arguments)
     except TypeError:
         return "TypeError"
-    except (CorruptBatch, ValueError) as error:
+    except (CorruptBatch, ValueError, struct.error) as error:
         return f"{type(error).__name__}: {error}"
 
 

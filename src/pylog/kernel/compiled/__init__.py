@@ -7,6 +7,7 @@ that all the rest does not need pyarrow.
 from pylog.kernel.compiled.decode import decode_records
 from pylog.kernel.compiled.encode import OpenBatch, check_records, encode_records, record_size_bound
 from pylog.kernel.compiled.filter import RecordSpans, keep_records, scan_records
+from pylog.kernel.compiled.header import BatchHeader
 from pylog.kernel.compiled.keys import KeyTable, murmur2
 from pylog.kernel.compiled.records import ConsumerRecord, Record
 from pylog.kernel.compiled.stream import Spans, walk
@@ -15,6 +16,7 @@ NAME = "compiled"
 
 __all__ = [
     "NAME",
+    "BatchHeader",
     "ConsumerRecord",
     "KeyTable",
     "OpenBatch",

@@ -34,6 +34,10 @@ def crc32c(data, *, bint by_tables=False):
     return crc
 
 
+cdef uint32_t crc_of(Bytes data, size_t size) noexcept nogil:
+    return pylog_crc32c(data, size)
+
+
 cdef object new_tuple = tuple.__new__
 cdef array NUMBERS = new_array("q")
 

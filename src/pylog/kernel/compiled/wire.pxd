@@ -10,11 +10,17 @@ cdef extern from *:
     #define pylog_be16(p) ((int16_t)((p)[0] << 8 | (p)[1]))
     #define pylog_be32(p) ((int32_t)((uint32_t)(p)[0] << 24 | (uint32_t)(p)[1] << 16 | (uint32_t)(p)[2] << 8 | (p)[3]))
     #define pylog_be64(p) ((int64_t)((uint64_t)(uint32_t)pylog_be32(p) << 32 | (uint32_t)pylog_be32((p) + 4)))
+    #define pylog_put16(p, n) ((p)[0] = (uint8_t)((uint16_t)(n) >> 8), (p)[1] = (uint8_t)(n))
+    #define pylog_put32(p, n) (pylog_put16(p, (uint32_t)(n) >> 16), pylog_put16((p) + 2, n))
+    #define pylog_put64(p, n) (pylog_put32(p, (uint64_t)(n) >> 32), pylog_put32((p) + 4, n))
     """
     int bits_of "pylog_bits"(uint64_t n) nogil
     int16_t be16 "pylog_be16"(const uint8_t *at) nogil
     int32_t be32 "pylog_be32"(const uint8_t *at) nogil
     int64_t be64 "pylog_be64"(const uint8_t *at) nogil
+    void put_be16 "pylog_put16"(uint8_t *at, int16_t n) nogil
+    void put_be32 "pylog_put32"(uint8_t *at, uint32_t n) nogil
+    void put_be64 "pylog_put64"(uint8_t *at, int64_t n) nogil
 
 
 ctypedef const uint8_t *Bytes

@@ -3,6 +3,7 @@
 from pylog.kernel.pure.decode import decode_records
 from pylog.kernel.pure.encode import OpenBatch, check_records, encode_records, record_size_bound
 from pylog.kernel.pure.filter import RecordSpans, keep_records, scan_records
+from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.keys import KeyTable, murmur2
 from pylog.kernel.pure.records import ConsumerRecord, Record
 from pylog.kernel.pure.stream import Spans, walk
@@ -11,6 +12,7 @@ NAME = "pure"
 
 __all__ = [
     "NAME",
+    "BatchHeader",
     "ConsumerRecord",
     "KeyTable",
     "OpenBatch",

@@ -1,0 +1,125 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""The twin of `pure.header`: the fields are numbers, which become objects where they are looked at."""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+
+from pylog.kernel.compiled.stream cimport crc_of
+from pylog.kernel.compiled.wire cimport Bytes, be16, be32, be64, put_be16, put_be32, put_be64
+
+from pylog.kernel.format import HEADER
+
+cdef enum:
+    HEADER_BYTES = 61
+    OVERHEAD = 12
+    MAGIC = 2
+    CRC_AT = 17
+    CRC_FROM = 21
+    LONG = 65536  # bytes, whose CRC takes longer than handing over the GIL
+
+
+cdef class BatchHeader:
+    """One batch: what its header says, and its bytes, `data`, of which there are `size`.
+
+    `data` is exactly one batch, whose header makes sense. Raises struct.error where there are too few bytes for one.
+    """
+
+    cdef public object data
+    cdef public Py_ssize_t size
+    cdef public int64_t base_offset
+    cdef public int32_t leader_epoch
+    cdef public uint32_t crc
+    cdef public int16_t attributes
+    cdef public int64_t last_offset
+    cdef public int32_t last_offset_delta
+    cdef public int64_t base_timestamp
+    cdef public int64_t max_timestamp
+    cdef public int64_t producer_id
+    cdef public int16_t producer_epoch
+    cdef public int32_t base_sequence
+    cdef public int32_t count
+    cdef public bint trusted
+
+    def __init__(self, data):
+        cdef Py_buffer view
+        cdef Bytes at
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            if view.len < HEADER_BYTES:
+                HEADER.unpack_from(data)
+            at = <Bytes>view.buf
+            self.data, self.size, self.trusted = data, view.len, False
+            self.base_offset, self.leader_epoch, self.crc = be64(at), be32(at + 12), <uint32_t>be32(at + CRC_AT)
+            self.attributes, self.last_offset_delta = be16(at + 21), be32(at + 23)
+            self.base_timestamp, self.max_timestamp = be64(at + 27), be64(at + 35)
+            self.producer_id, self.producer_epoch = be64(at + 43), be16(at + 51)
+            self.base_sequence, self.count = be32(at + 53), be32(at + 57)
+            self.last_offset = self.base_offset + self.last_offset_delta
+        finally:
+            PyBuffer_Release(&view)
+
+    @classmethod
+    def begun(
+        cls, bytearray data not None, int32_t count, int64_t base_timestamp, int64_t max_timestamp, int16_t attributes,
+        int64_t producer_id=-1, int16_t producer_epoch=-1, int32_t base_sequence=-1, int64_t base_offset=0,
+        int32_t leader_epoch=-1,
+    ):
+        """The batch of `count` records that lie in `data` behind room for a header, which is written, CRC and all."""
+        cdef BatchHeader batch = cls.__new__(cls)
+        batch.data, batch.size, batch.trusted = data, PyByteArray_GET_SIZE(data), True
+        batch.base_offset, batch.leader_epoch, batch.attributes = base_offset, leader_epoch, attributes
+        batch.count, batch.last_offset_delta, batch.last_offset = count, count - 1, base_offset + count - 1
+        batch.base_timestamp, batch.max_timestamp = base_timestamp, max_timestamp
+        batch.producer_id, batch.producer_epoch, batch.base_sequence = producer_id, producer_epoch, base_sequence
+        batch.written()
+        return batch
+
+    def write(self):
+        """Write the attributes into the bytes, with a new CRC. Bytes that somebody read are theirs: they are copied."""
+        self.written()
+
+    def stamp(self, int64_t base_offset, int32_t leader_epoch):
+        """Write the offset and the epoch that the leader gives into the batch; the CRC does not cover them.
+
+        In place where the batch lies in a bytearray. Bytes that somebody read are theirs: they are copied first.
+        """
+        cdef uint8_t *at = self.own()
+        self.base_offset, self.leader_epoch = base_offset, leader_epoch
+        self.last_offset = base_offset + self.last_offset_delta
+        self.put_stamp(at)
+
+    cdef int written(self) except -1:
+        cdef bytearray data
+        cdef uint8_t *at = self.own()
+        self.put_stamp(at)
+        at[16] = MAGIC
+        put_be16(at + 21, self.attributes)
+        put_be32(at + 23, self.last_offset_delta)
+        put_be64(at + 27, self.base_timestamp)
+        put_be64(at + 35, self.max_timestamp)
+        put_be64(at + 43, self.producer_id)
+        put_be16(at + 51, self.producer_epoch)
+        put_be32(at + 53, self.base_sequence)
+        put_be32(at + 57, self.count)
+        if self.size < LONG:
+            self.crc = crc_of(at + CRC_FROM, self.size - CRC_FROM)
+        else:
+            data = self.data
+            with nogil:
+                self.crc = crc_of(at + CRC_FROM, self.size - CRC_FROM)
+        put_be32(at + CRC_AT, self.crc)
+        return 0
+
+    cdef void put_stamp(self, uint8_t *at) noexcept:
+        put_be64(at, self.base_offset)
+        put_be32(at + 8, <uint32_t>(self.size - OVERHEAD))
+        put_be32(at + 12, self.leader_epoch)
+
+    cdef uint8_t *own(self) except NULL:
+        """The bytes, which are this batch's own and not fewer than were measured."""
+        if type(self.data) is not bytearray:
+            self.data = bytearray(self.data)
+        if PyByteArray_GET_SIZE(self.data) != self.size or self.size < HEADER_BYTES:
+            raise ValueError(f"a batch of {self.size} bytes lies in {len(self.data)}")
+        return <uint8_t *>PyByteArray_AS_STRING(self.data)
