@@ -245,6 +245,28 @@ def test_a_target_may_be_lost_with_any_answer() -> None:
     assert play.take().topic_partitions == [(T, [0])]
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_lost"),
+    [
+        (ConsumerGroupHeartbeaten(None, None, 1, 5000, [(T, [0, 1])]), True),
+        (NetworkError("lost"), True),
+        (ConsumerGroupHeartbeaten(FencedMemberEpoch("of an older life")), True),
+        (ConsumerGroupHeartbeaten(None, None, 1, 5000, None), False),
+    ],
+)
+def test_what_an_overtaken_message_was_told_is_asked_for_again(answer: object, is_lost: bool) -> None:
+    # It may have come after the one that has overtaken it: then the coordinator believes that the target is known.
+    play = Play().stable(0)
+    overtaken = play.take()
+    play.machine.subscribe(frozenset({"t", "u"}))
+    assert play.poll() == []
+    assert play.machine.answered(overtaken, answer, play.now) == []
+    assert play.machine.identity.generation_id == 1 and play.machine.state is State.STABLE
+    play.answer(1, 0)
+    assert play.poll() == []
+    assert (play.take().topic_partitions is not None) == is_lost
+
+
 def test_nobody_that_does_not_poll_stays() -> None:
     for instance_id, epoch in ((None, -1), ("one", -2)):
         play = Play(max_poll_interval_ms=10_000, group_instance_id=instance_id).stable(0)

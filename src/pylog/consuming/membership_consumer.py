@@ -130,11 +130,13 @@ class ConsumerMembership(Membership):
             self._heard(error, now_ms, of_commit=True)
 
     def answered(self, message: object, answer: Any, now_ms: int) -> list[Effect]:
+        error = answer if isinstance(answer, PylogError) else answer.error
         if message is not self._beating or self._beating is None:
+            # It may have come behind the message that has overtaken it: a target that it was told counts as known.
+            self._has_news |= error is not None or answer.assignment is not None
             return []
         was_full = self._beating.topic_partitions is not None
         self._beating = None
-        error = answer if isinstance(answer, PylogError) else answer.error
         if error is not None:
             # What was said may not have been heard, and the answer that is lost may have had a target (Kafka:
             # HeartbeatState.reset).
