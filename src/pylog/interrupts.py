@@ -100,7 +100,8 @@ def _deliver() -> None:
 
 def _let_go() -> None:
     _restore()
-    _deliver()
+    if _pending:
+        _deliver()
 
 
 class _Whole:

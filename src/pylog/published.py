@@ -86,7 +86,7 @@ class Entry:
         self._seen = -1
 
     def publish(self, state: tuple[int, int, int, int, int, int, int, int, bool, int, int]) -> None:
-        """Let readers see `state`, the fields of a `State`. Raises: ReadOnly (not the owner), DiskFull, StorageError."""
+        """Let readers see these fields of a `State`. Raises: ReadOnly (not the owner), DiskFull, StorageError."""
         if not self._published.writable:
             raise ReadOnly(f"cannot publish in {self._published.path}: only the owner of the directory does")
         if self._sequence < 0:
