@@ -7,7 +7,6 @@ An entry maps the last offset of a batch to the position where that batch starts
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from struct import Struct
 
 from pylog.index.sparse import MAX_INT32, SparseIndex
@@ -82,14 +81,6 @@ class OffsetIndex(SparseIndex):
         """Entry number `index` as (offset, position). Raises IndexError."""
         rows = self._current()
         return self.base_offset + rows.firsts[index], rows.seconds[index]
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        return (self.entry(index) for index in range(self.entries))
-
-    @property
-    def last(self) -> tuple[int, int] | None:
-        """The last (offset, position), or None."""
-        return self.entry(-1) if self.entries else None
 
     def truncate(self, offset: int) -> None:
         """Drop the entries at or above `offset`."""

@@ -18,7 +18,7 @@ Invariants:
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple, overload
@@ -117,6 +117,18 @@ class SparseIndex(ABC):
     @property
     def _room(self) -> int:
         return max(self.capacity - self._kept_free - len(self._rows.firsts), 0)
+
+    @abstractmethod
+    def entry(self, index: int) -> tuple[int, int]:
+        """Entry number `index`, with what it stands for as it is, not relative to the base. Raises IndexError."""
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return (self.entry(index) for index in range(self.entries))
+
+    @property
+    def last(self) -> tuple[int, int] | None:
+        """The last entry, or None."""
+        return self.entry(-1) if self.entries else None
 
     def sanity(self) -> str | None:
         """What was wrong with the file when it was opened, in words; None when every byte of it could be believed."""

@@ -7,7 +7,6 @@ An entry says that no record up to its offset is newer than its timestamp.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from struct import Struct
 
 from pylog.index.sparse import MAX_INT32, SparseIndex
@@ -67,14 +66,6 @@ class TimeIndex(SparseIndex):
         """Entry number `index` as (timestamp, offset). Raises IndexError."""
         rows = self._current()
         return rows.firsts[index], self.base_offset + rows.seconds[index]
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        return (self.entry(index) for index in range(self.entries))
-
-    @property
-    def last(self) -> tuple[int, int] | None:
-        """The last (timestamp, offset), or None."""
-        return self.entry(-1) if self.entries else None
 
     def truncate(self, offset: int) -> None:
         """Drop the entries at or above `offset`."""
