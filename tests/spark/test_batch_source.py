@@ -7,6 +7,7 @@ The cases are those of Spark's KafkaRelationSuite where they have a meaning for 
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -187,7 +188,8 @@ def test_record_batches_have_the_schema_that_spark_expects(log: pylog.Log) -> No
     for many in sizes[1:]:
         assert sum(many) == MANY // 2
         assert max(many) <= BATCH_ROWS
-        assert min(many[:-1], default=BATCH_ROWS) >= BATCH_ROWS // 2
+        # How many records a batch of the log has depends on when its producer was let in.
+        assert all(first + second > BATCH_ROWS for first, second in pairwise(many))
 
 
 # Which partitions
