@@ -153,10 +153,11 @@ def test_a_new_subscription_is_said_at_once() -> None:
     play.sent.clear()
     play.machine.subscribe(frozenset({"t", "u"}))
     play.poll()
-    assert play.take().subscribed_topic_names == ["t", "u"]
-    assert play.poll() == [] and play.sent == []
+    assert play.sent[0].subscribed_topic_names == ["t", "u"]
     play.machine.join_again()
-    play.poll()
+    assert play.poll() == [] and len(play.sent) == 1
+    play.answer(1, 0)
+    assert play.poll() == []
     assert play.take().topic_partitions == [(T, [0])]
 
 
@@ -220,6 +221,8 @@ def test_a_coordinator_that_is_away_is_asked_again_and_told_all() -> None:
     assert message.topic_partitions == [(T, [0])]
     assert play.machine.answered(message, NetworkError("gone"), play.now) == []
     assert play.machine.due_ms == play.now + 100
+    assert play.poll() == [] and play.sent == [], "an answer that comes at once is no reason to ask at once"
+    play.now += 100
     play.poll()
     assert play.take().topic_partitions == [(T, [0])], "it may not have got there"
 
@@ -265,6 +268,41 @@ def test_what_an_overtaken_message_was_told_is_asked_for_again(answer: object, i
     play.answer(1, 0)
     assert play.poll() == []
     assert (play.take().topic_partitions is not None) == is_lost
+
+
+def test_what_says_all_is_not_overtaken() -> None:
+    # Its answer says all, too, and would be asked for again, and again.
+    play = Play().stable(0)
+    overtaken = play.take()
+    play.machine.subscribe(frozenset({"t", "u"}))
+    play.poll()
+    said = play.take()
+    told = ConsumerGroupHeartbeaten(None, None, 1, 5000, [(T, [0, 1])])
+    play.machine.join_again()
+    assert play.machine.answered(overtaken, told, play.now) == []
+    assert play.poll() == [] and play.sent == []
+    play.sent.append(said)
+    play.answer(1, 0)
+    assert play.poll() == []
+    assert play.take().subscribed_topic_names == ["t", "u"]
+
+
+def test_who_is_fenced_as_it_joins_leaves_and_joins_as_somebody_else() -> None:
+    # The coordinator still knows it, in a later epoch; as Kafka's would, until that session has ended.
+    play = Play(retry_backoff_ms=100).stable(0)
+    play.machine._new_id = lambda: uuid.UUID(int=2)
+    play.fail(FencedMemberEpoch("in epoch 4, not 2"))
+    assert play.poll() == [Lose([T0])]
+    play.fail(FencedMemberEpoch("in epoch 4, not 0"))
+    assert play.poll() == [] and play.sent == []
+    play.now += 100
+    assert play.poll() == []
+    leaving, joining = play.sent
+    assert (leaving.member_id, leaving.member_epoch) == (ME, -1)
+    assert (joining.member_id, joining.member_epoch) == (str(uuid.UUID(int=2)), 0)
+    play.sent.remove(leaving)
+    play.answer(5, 0)
+    assert play.machine.identity == ConsumerGroupMetadata("g", 5, str(uuid.UUID(int=2)), None)
 
 
 def test_nobody_that_does_not_poll_stays() -> None:

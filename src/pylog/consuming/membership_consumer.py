@@ -58,6 +58,7 @@ class ConsumerMembership(Membership):
         new_id: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
         super().__init__(config, now_ms, str(new_id()))
+        self._new_id = new_id
         self._names = names
         self.lacks_names = False
         self._failure: PylogError | None = None
@@ -74,7 +75,11 @@ class ConsumerMembership(Membership):
         self._beating: ConsumerGroupHeartbeat | None = None
         self._interval_ms = config.heartbeat_interval_ms
         self._beat_ms = now_ms
+        self._retry_ms = now_ms
+        """Until then all is not said again: the coordinator has just refused something."""
         self._given_up_ms = now_ms
+        self._former_ids: list[str] = []
+        """As whom it has to leave yet."""
 
     # --- what is asked of it -----------------------------------------------------------------------------------------
 
@@ -110,7 +115,7 @@ class ConsumerMembership(Membership):
             effects = self._reconcile()
             if effects:
                 return effects
-            if self._has_news or self.topics != self._said_topics:
+            if (self._has_news or self.topics != self._said_topics) and self._may_say_all(now_ms):
                 return self._say_all(now_ms)
         return self.tick(now_ms)
 
@@ -161,8 +166,14 @@ class ConsumerMembership(Membership):
     def _join(self, now_ms: int) -> list[Effect]:
         if not self.topics or now_ms < self._beat_ms:
             return []
+        former, self._former_ids = self._former_ids, []
         self.state = State.JOINING
-        return self._say_all(now_ms)
+        return [*map(self._leaving, former), *self._say_all(now_ms)]
+
+    def _may_say_all(self, now_ms: int) -> bool:
+        """Not while that is under way: overtaken, its answer would be taken for a target that nobody has heard."""
+        is_under_way = self._beating is not None and self._beating.topic_partitions is not None
+        return not is_under_way and now_ms >= self._retry_ms
 
     def _say_all(self, now_ms: int) -> list[Effect]:
         joins = self.state is State.JOINING
@@ -233,12 +244,19 @@ class ConsumerMembership(Membership):
 
     def _heard(self, error: PylogError, now_ms: int, *, of_commit: bool = False) -> None:
         if isinstance(error, _BEGIN_ANEW):
+            if self.state is State.JOINING:
+                self._beat_ms = now_ms + self._config.retry_backoff_ms
+                if isinstance(error, FencedMemberEpoch):
+                    # The coordinator still knows it from before, and would until that session ends. Under another id
+                    # it may join at once, and may leave under the old one whenever that gets there.
+                    self._former_ids.append(self.member_id)
+                    self.member_id = str(self._new_id())
             self._forget()
         elif isinstance(error, FencedInstanceId):
             self._forget()
             self.fatal = self._replaced(error)
         elif not of_commit:
-            self._beat_ms = now_ms + self._config.retry_backoff_ms
+            self._retry_ms = self._beat_ms = now_ms + self._config.retry_backoff_ms
             if self.state is State.JOINING:
                 self.state = State.UNJOINED
             if not isinstance(error, COORDINATOR_AWAY):
@@ -251,11 +269,13 @@ class ConsumerMembership(Membership):
             self.state = State.UNJOINED
 
     def _go(self, reason: str) -> list[Effect]:
-        # There is no room for a reason in what it says; a static member says that it will be back.
+        # There is no room for a reason in what it says.
         was_in = self._is_in or self.state is State.JOINING
         self._forget()
-        if not was_in:
-            return []
+        return [self._leaving(self.member_id)] if was_in else []
+
+    def _leaving(self, member_id: str) -> Send:
+        """That a member goes; a static one says that it will be back."""
         instance_id = self._config.group_instance_id
         epoch = LEAVE_EPOCH if instance_id is None else LEAVE_STATIC_EPOCH
-        return [Send(ConsumerGroupHeartbeat(self._group_id, self.member_id, epoch, instance_id))]
+        return Send(ConsumerGroupHeartbeat(self._group_id, member_id, epoch, instance_id))
