@@ -148,7 +148,7 @@ def _headed(kernel: ModuleType, data: bytes) -> Outcome:
     said.append(_fields(batch))
     batch.attributes, batch.max_timestamp, batch.producer_id, batch.crc = 0x18, _END, 1 << 40, 0
     batch.write()
-    batch.stamp(_END - 1, -1)
+    said.append(_outcome(batch.stamp, _END - 1, -1))
     numbers = (7, -1, _END, 0x13, 1 << 40, 3, _END >> 32, 1 << 50, 4)
     begun = kernel.BatchHeader.begun(bytearray(data), *numbers)
     plain = kernel.BatchHeader.begun(bytearray(data), 1, 5, 6, 0)
@@ -246,7 +246,7 @@ def _outcome(call: Callable[..., Any], *arguments: Any) -> Outcome:
         return call(*arguments)
     except TypeError:
         return "TypeError"
-    except (CorruptBatch, ValueError, struct.error) as error:
+    except (CorruptBatch, ValueError, OverflowError, struct.error) as error:
         return f"{type(error).__name__}: {error}"
 
 

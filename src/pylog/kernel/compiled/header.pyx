@@ -8,7 +8,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 from pylog.kernel.compiled.stream cimport crc_of
 from pylog.kernel.compiled.wire cimport Bytes, be16, be32, be64, put_be16, put_be32, put_be64
 
-from pylog.kernel.format import HEADER
+from pylog.kernel.format import HEADER, MAX_OFFSET
 
 cdef enum:
     HEADER_BYTES = 61
@@ -17,6 +17,9 @@ cdef enum:
     CRC_AT = 17
     CRC_FROM = 21
     LONG = 65536  # bytes, whose CRC takes longer than handing over the GIL
+
+
+cdef int64_t OFFSET_MAX = MAX_OFFSET
 
 
 cdef class BatchHeader:
@@ -83,14 +86,17 @@ cdef class BatchHeader:
         """Write the offset and the epoch that the leader gives into the batch; the CRC does not cover them.
 
         In place where the batch lies in a bytearray. Bytes that somebody read are theirs: they are copied first.
+        Raises OverflowError where offsets end.
         """
         cdef uint8_t *at = self.own()
+        if base_offset > OFFSET_MAX - max(self.last_offset_delta, 0):
+            raise OverflowError(f"{self.last_offset_delta} offsets behind {base_offset} there is none")
         self.base_offset, self.leader_epoch = base_offset, leader_epoch
         self.last_offset = base_offset + self.last_offset_delta
         self.put_stamp(at)
 
     cdef int written(self) except -1:
-        cdef bytearray data
+        cdef Py_buffer view
         cdef uint8_t *at = self.own()
         self.put_stamp(at)
         at[16] = MAGIC
@@ -105,9 +111,12 @@ cdef class BatchHeader:
         if self.size < LONG:
             self.crc = crc_of(at + CRC_FROM, self.size - CRC_FROM)
         else:
-            data = self.data
+            # Nobody can change the size of a bytearray that is looked at.
+            PyObject_GetBuffer(self.data, &view, PyBUF_SIMPLE)
             with nogil:
-                self.crc = crc_of(at + CRC_FROM, self.size - CRC_FROM)
+                self.crc = crc_of(<Bytes>view.buf + CRC_FROM, view.len - CRC_FROM)
+            PyBuffer_Release(&view)
+            at = self.own()
         put_be32(at + CRC_AT, self.crc)
         return 0
 

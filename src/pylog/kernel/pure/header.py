@@ -5,7 +5,7 @@ from typing import Self
 
 from crc32c import crc32c
 
-from pylog.kernel.format import CRC_AT, CRC_FROM, HEADER, LOG_OVERHEAD, MAGIC
+from pylog.kernel.format import CRC_AT, CRC_FROM, HEADER, LOG_OVERHEAD, MAGIC, MAX_OFFSET
 
 _STAMP = struct.Struct(">qii")  # base offset, batch length, leader epoch
 _CRC = struct.Struct(">I")
@@ -96,7 +96,10 @@ class BatchHeader:
         """Write the offset and the epoch that the leader gives into the batch; the CRC does not cover them.
 
         In place where the batch lies in a bytearray. Bytes that somebody read are theirs: they are copied first.
+        Raises OverflowError where offsets end.
         """
+        if base_offset > MAX_OFFSET - max(self.last_offset_delta, 0):
+            raise OverflowError(f"{self.last_offset_delta} offsets behind {base_offset} there is none")
         _STAMP.pack_into(self._own(), 0, base_offset, self.size - LOG_OVERHEAD, leader_epoch)
         self.base_offset = base_offset
         self.last_offset = base_offset + self.last_offset_delta
