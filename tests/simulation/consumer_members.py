@@ -45,7 +45,8 @@ class MemberClient(Client):
         for effect in effects:
             if isinstance(effect, Send):
                 assert isinstance(effect.message, ConsumerGroupHeartbeat)
-                self.sent.append((self.host.send(effect.message, self.member_id, self.process), effect.message))
+                who = effect.message.member_id
+                self.sent.append((self.host.send(effect.message, who, self.process), effect.message))
             elif isinstance(effect, Revoke):
                 self.revoking = effect.partitions
             elif isinstance(effect, Assign):
@@ -56,6 +57,7 @@ class MemberClient(Client):
                 self.error = effect.error
             else:
                 assert isinstance(effect, Lose)
+        self.member_id = self.machine.member_id
         self.slots = {key: self.slots[key] for key in self.machine.owned}
         self.owned = set(self.slots.values())
         self.epoch = self.machine.generation
