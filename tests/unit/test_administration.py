@@ -488,10 +488,11 @@ def test_a_partition_moves_while_it_is_in_use(tmp_path: Path) -> None:
                 rest += [record.value for record in consumer.poll(timeout_ms=1000)]
             assert rest == [*before[10:], b"after"]
         log.broker.node.purge(2**60)
-        assert not list(paths[0].glob("t-0*"))
         with pytest.raises(errors.LogDirNotFound, match="none of this log's directories"):
             log.move_partition("t", 0, tmp_path / "c")
         log.topic("t")[0].check()
+    # Housekeeping may have been at it before `purge` was.
+    assert not list(paths[0].glob("t-0*"))
     with pylog.open(paths) as log:
         assert where(log, "t") == ["b"] and values(log, "t") == [*before, b"after"]
 
