@@ -137,11 +137,28 @@ def test_the_leader_assigns() -> None:
         ("m", ["t"], [], -1), ("n", ["t", "u"], [T0], 4),
     ]  # fmt: skip
     assert play.machine.is_leader
-    assert play.note(play.machine.elected({"m": [T0], "n": [T1, U0]})) == []
+    assert play.note(play.machine.elected(elect, {"m": [T0], "n": [T1, U0]})) == []
     (sync,) = play.sent
     assert (sync.generation_id, sync.member_id, sync.protocol_type, sync.protocol_name) == (5, "m", "consumer", "range")
     assert [(name, decode_assignment(data)[0]) for name, data in sync.assignments] == [("m", [T0]), ("n", [T1, U0])]
-    assert play.machine.elected({"m": []}) == [], "once is enough"
+    assert play.machine.elected(elect, {"m": []}) == [], "once is enough"
+
+
+def test_only_the_last_election_counts() -> None:
+    # The topics of the first were asked about for so long that there has been another one, of other members.
+    play = Play()
+    elections = []
+    for name in ("m", "n"):
+        play.poll()
+        answer = JoinedGroup(None, 5, "consumer", "range", name, False, name, [member(name, "t")])
+        elections += play.answer(JoinGroup, answer)
+        if name == "m":
+            play.machine.leave("for a moment")
+            play.machine.rejoin()
+            play.sent.clear()
+    assert play.machine.elected(elections[0], {"m": [T0]}) == [] and play.sent == []
+    assert play.note(play.machine.elected(elections[1], {"n": [T0]})) == []
+    assert [name for name, _ in play.sent[0].assignments] == ["n"]
 
 
 def test_a_leader_of_a_settled_group_watches_and_does_not_assign() -> None:
@@ -382,7 +399,7 @@ def test_answers_that_come_too_late_change_nothing() -> None:
     play.machine.leave("bye")
     assert play.machine.answered(first, JoinedGroup(None, 9, "consumer", "range", "boss", False, "m"), play.now) == []
     assert play.machine.generation == -1
-    assert play.machine.elected({}) == []
+    assert play.machine.elected(Elect(play.machine._assignors["range"], []), {}) == []
 
 
 # --- time ------------------------------------------------------------------------------------------------------------

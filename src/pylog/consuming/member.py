@@ -177,15 +177,19 @@ class GroupMember:
         self._calls.send(self._cluster.node, Metadata(wanted), partial(self._informed, effect, wanted))
 
     def _informed(self, effect: Elect, wanted: list[str], call: Call, answer: Any) -> None:
+        machine = self._machine
+        assert isinstance(machine, ClassicMembership), "only classic groups have leaders"
+        if effect is not machine.election:
+            # Meanwhile there was another one, of other members.
+            return
         # Without news of the topics what is known has to do: whoever looks next sees the difference.
         if not isinstance(answer, PylogError):
             self._cluster.learn(answer, wanted)
         self._watched = self._counts(wanted)
         if not effect.is_settled:
             assignment = effect.assignor.assign(self._watched, effect.members)
-            assert isinstance(self._machine, ClassicMembership), "only classic groups have leaders"
             with self._lock:
-                self._todo.extend(self._machine.elected(assignment))
+                self._todo.extend(machine.elected(effect, assignment))
 
     def _topic_id(self, topic: str) -> UUID:
         try:

@@ -76,6 +76,8 @@ class ClassicMembership(Membership):
         self._beat_ms = now_ms
         """When the next heartbeat goes out; while one is under way, when it is given up."""
         self._retry_ms = now_ms
+        self.election: Elect | None = None
+        """The last that this member was asked to hold."""
         self._given: Partitions = []
         self._given_in = NO_GENERATION
         self._following: Partitions | None = None
@@ -165,9 +167,9 @@ class ClassicMembership(Membership):
             return self._rejected(error, answer, now_ms)
         return self._synced(answer, now_ms) if isinstance(answer, SyncedGroup) else self._joined(answer, now_ms)
 
-    def elected(self, assignment: Assignment) -> list[Effect]:
-        """What `Elect` has asked for."""
-        if self.state is not State.SYNCING or self._awaited is not None:
+    def elected(self, election: Elect, assignment: Assignment) -> list[Effect]:
+        """What an election has come to; the last one counts."""
+        if self.state is not State.SYNCING or self._awaited is not None or election is not self.election:
             return []
         return self._sync([(member_id, encode_assignment(keys)) for member_id, keys in assignment.items()])
 
@@ -213,8 +215,8 @@ class ClassicMembership(Membership):
             members = [_member(*member) for member in answer.members]
         except CorruptBatch as error:
             return self._failed(error, now_ms)
-        elect = Elect(self._assignors[name], members, is_settled=answer.skip_assignment)
-        return [elect, *self._sync([])] if answer.skip_assignment else [elect]
+        self.election = election = Elect(self._assignors[name], members, is_settled=answer.skip_assignment)
+        return [election, *self._sync([])] if answer.skip_assignment else [election]
 
     def _sync(self, assignments: Sequence[tuple[str, bytes]]) -> list[Effect]:
         self._awaited = SyncGroup(
