@@ -1,12 +1,14 @@
 """What a client knows of the nodes: which topics there are and who leads their partitions, asked once and kept.
 
-The knowledge is refreshed when a topic is not in it and when a node says that it is not the leader any more.
+Who wants a topic that is not known waits for the answer. Where a node says that it is not the leader any more, it is
+asked without waiting, as that is heard in threads that bring answers; until more is known, what was known has to do.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from pylog.errors import PylogError, UnknownTopicOrPartition
+from pylog.errors import PylogError, RequestTimedOut, UnknownTopicOrPartition
 from pylog.future import Future
 from pylog.isolation import Isolation
 from pylog.message import (
@@ -58,6 +60,7 @@ class Cluster:
         self._node = node
         self._session = Session(client_id=client_id)
         self._topics: dict[str, TopicMetadata] = {}
+        self._renewing: set[str] = set()
 
     @property
     def node(self) -> int:
@@ -72,13 +75,20 @@ class Cluster:
         """Send to the node that this client is attached to, as any would do."""
         return self.send(self._node, message)
 
-    def ask(self, message: Message) -> Any:
-        """Send to the node that this client is attached to, and wait for the answer."""
-        return self.send_any(message).result(ANSWER_SECONDS_MAX)
+    def ask(self, message: Message, *, node: int | None = None, seconds: float = ANSWER_SECONDS_MAX) -> Any:
+        """Send to a node, or to the one that this client is attached to, and wait for the answer.
 
-    def refresh(self, names: list[str] | None = None) -> None:
-        """Ask about these topics, or all; those that are gone are forgotten."""
-        self.learn(self.ask(Metadata(names)), names)
+        Raises RequestTimedOut when there is none after so many seconds.
+        """
+        future = self.send(self._node if node is None else node, message)
+        try:
+            return future.result(seconds)
+        except TimeoutError:
+            raise RequestTimedOut(f"a node has not answered a {type(message).__name__} in {seconds:g} s") from None
+
+    def refresh(self, names: list[str] | None = None, *, seconds: float = ANSWER_SECONDS_MAX) -> None:
+        """Ask about these topics, or all; those that are gone are forgotten. Raises as `ask` does."""
+        self.learn(self.ask(Metadata(names), seconds=seconds), names)
 
     def learn(self, answer: ClusterMetadata, names: list[str] | None) -> None:
         """Take over what a node says of these topics, or of all."""
@@ -96,11 +106,11 @@ class Cluster:
         self.refresh()
         return sorted(self._topics)
 
-    def topic(self, name: str) -> TopicMetadata:
-        """A topic. Raises UnknownTopicOrPartition."""
+    def topic(self, name: str, *, seconds: float = ANSWER_SECONDS_MAX) -> TopicMetadata:
+        """A topic; asked about where it is not known. Raises UnknownTopicOrPartition, and as `ask` does."""
         found = self._topics.get(name)
         if found is None:
-            answer: ClusterMetadata = self.ask(Metadata([name]))
+            answer: ClusterMetadata = self.ask(Metadata([name]), seconds=seconds)
             found = answer.topics[0]
             if found.error is not None:
                 raise found.error
@@ -154,7 +164,7 @@ class Cluster:
             except UnknownTopicOrPartition as error:
                 found[key] = ListedPart(*key, error)
         for node, parts in asked.items():
-            answer: ListedOffsets = self.send(node, ListOffsets(parts, isolation)).result(timeout)
+            answer: ListedOffsets = self.ask(ListOffsets(parts, isolation), node=node, seconds=timeout)
             for part in answer.parts:
                 key = TopicPartition(part.topic, part.partition)
                 found[key] = part
@@ -165,4 +175,18 @@ class Cluster:
     def heard(self, key: TopicPartition, error: PylogError) -> None:
         """A node answered with an error: what is known of the topic may be out of date."""
         if getattr(error, "retriable", False):
-            self._topics.pop(key.topic, None)
+            self._renew(key.topic)
+
+    def _renew(self, name: str) -> None:
+        if name not in self._renewing:
+            self._renewing.add(name)
+            try:
+                self.send_any(Metadata([name])).add_done_callback(partial(self._renewed, name))
+            except PylogError:
+                # It cannot be asked: whoever is refused next tries again.
+                self._renewing.discard(name)
+
+    def _renewed(self, name: str, answer: Future[ClusterMetadata]) -> None:
+        self._renewing.discard(name)
+        if answer.exception() is None:
+            self.learn(answer.result(), [name])

@@ -2,7 +2,8 @@
 
 `send` gives a future at once: a transport never blocks its caller for an answer, and never raises what the node may
 answer. An unreachable node is a failed future with a retriable error, and so is a silent one: every future is answered
-in the end, and what was sent does not reach the node after that.
+in the end, and what was sent does not reach the node after that. Messages of one client reach a node in the order in
+which they were sent, as far as that goes: of two commits of a partition the one that comes last counts.
 """
 
 from collections.abc import Callable

@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant(65, "a transaction is committed without what has failed", Transacting, "batch_failed", lambda *_: None),
     Mutant(66, "an abort goes on behind its marker", Delivery, "gives", _gives_nothing_after_an_abort),
     Mutant(68, "a marker is written, and the offsets are not there", Shard, "append_marker", _marker_unheard),
-    Mutant(72, "anybody commits for a group", Committing, "_checked", lambda committing, message: None),
-    Mutant(72, "who was thrown out passes for nobody", GroupMember, "identity", _identity),
+    Mutant(72, "anybody commits for a group", Committing, "_checked", lambda committing, message: None, 30),
+    Mutant(72, "who was thrown out passes for nobody", GroupMember, "identity", _identity, 80),
     Mutant(0, "what coordinators say is not durable", Producing, "_owes_sync", _not_durable),
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from pylog.cluster import ANSWER_SECONDS_MAX, Cluster, checked_names
+from pylog.cluster import Cluster, checked_names
 from pylog.errors import PylogError
 from pylog.isolation import Isolation
 from pylog.message import (
@@ -86,7 +86,7 @@ class TopicAdmin:
         failed: list[PylogError] = []
         for node, keys in self._cluster.by_leader(list(offsets)).items():
             parts = [DeleteRecordsPart(*key, offsets[key]) for key in keys]
-            answer: RecordsDeleted = self._cluster.send(node, DeleteRecords(parts)).result(ANSWER_SECONDS_MAX)
+            answer: RecordsDeleted = self._cluster.ask(DeleteRecords(parts), node=node)
             for part in answer.parts:
                 if part.error is not None:
                     failed.append(part.error)

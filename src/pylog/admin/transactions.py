@@ -69,7 +69,7 @@ class TransactionAdmin:
         """The producers that are known in partitions. Raises UnknownTopicOrPartition, NotLeaderOrFollower."""
         found: dict[TopicPartition, list[ActiveProducer]] = {}
         for node, keys in self._cluster.by_leader([checked_partition(key) for key in partitions]).items():
-            answer: DescribedProducers = self._cluster.send(node, DescribeProducers(keys)).result()
+            answer: DescribedProducers = self._cluster.ask(DescribeProducers(keys), node=node)
             for key, producers in answer.producers.items():
                 if isinstance(producers, PylogError):
                     raise producers
@@ -121,7 +121,7 @@ class TransactionAdmin:
             hanging.producer_id, hanging.producer_epoch, False, max(hanging.coordinator_epoch, 0), (key,), ANY_VERSION
         )
         node = self._cluster.leader(key)
-        answer: TxnMarkersWritten = self._cluster.send(node, WriteTxnMarkers([markers])).result()
+        answer: TxnMarkersWritten = self._cluster.ask(WriteTxnMarkers([markers]), node=node)
         error = answer.errors[0].get(key)
         if error is not None:
             raise error

@@ -20,7 +20,7 @@ from pylog.consuming.fetching import Fetching
 from pylog.consuming.member import GroupMember
 from pylog.consuming.offsets import Offsets
 from pylog.consuming.subscription import LISTENER_METHODS, PartitionState, Subscription
-from pylog.errors import PylogError, UnknownTopicOrPartition
+from pylog.errors import PylogError
 from pylog.message import Metadata
 from pylog.record import ConsumerRecord, TopicPartition, checked_partition
 from pylog.transport import Transport
@@ -193,8 +193,9 @@ class Choosing(Alone):
         subscription = self._subscription
         if self._looking is not None or not subscription.is_by_topic:
             return
-        lacks = subscription.is_stale or (self._group is not None and self._group.lacks_topics)
-        if now_ms < self._looked_ms + age_ms and not lacks:
+        if subscription.is_stale or (self._group is not None and self._group.lacks_topics):
+            age_ms = min(age_ms, self.config.retry_backoff_ms)
+        if now_ms < self._looked_ms + age_ms:
             return
         self._looked_ms = now_ms
         subscription.is_stale = False
@@ -219,14 +220,12 @@ class Choosing(Alone):
         """Begin anew in topics that were deleted and made again: what is known of the old one means nothing there."""
         subscription = self._subscription
         known = {key.topic: state.topic_id for key, state in subscription.states.items()}
-        now = {}
-        for name in known:
-            try:
-                now[name] = self._cluster.topic(name)
-            except UnknownTopicOrPartition:
-                if not subscription.is_shared:
-                    raise
-                subscription.is_stale = True
+        if subscription.is_shared:
+            # Of what is gone the group hears.
+            now = {topic.name: topic for topic in self._cluster.known(known)}
+            subscription.is_stale |= len(now) < len(known)
+        else:
+            now = {name: self._cluster.topic(name) for name in known}
         again = {name for name, topic in now.items() if topic.id != known[name]}
         if not again:
             return

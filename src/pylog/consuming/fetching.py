@@ -7,7 +7,7 @@ the position, or taken the partition away, since it was asked. (Kafka: AbstractF
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -191,7 +191,7 @@ class Fetching:
         if not wanted:
             return False
         self._subscription.turn()
-        for node, keys in self._cluster.by_leader(wanted).items():
+        for node, keys in by_leader(wanted, self._subscription, self._cluster, self._retry_ms).items():
             states = {key: self._subscription.states[key] for key in keys}
             message = Fetch(
                 [self._part(key, state) for key, state in states.items()],
@@ -262,13 +262,35 @@ class Fetching:
     def _failed(self, key: TopicPartition, state: PartitionState, error: PylogError) -> None:
         self._cluster.heard(key, error)
         if isinstance(error, UnknownTopicOrPartition) and self._subscription.is_shared:
-            # The group takes it away soon.
-            self._subscription.is_stale = True
-            state.retry_ms = self._clock.tick_ms() + self._config.retry_backoff_ms
-        elif isinstance(error, QUIET):
-            state.retry_ms = self._clock.tick_ms() + self._config.retry_backoff_ms
-        elif not isinstance(error, UnknownTopicId):  # the next round asks anew, and finds the topic of now
+            self._subscription.rest(key, self._retry_ms)
+        elif isinstance(error, (*QUIET, UnknownTopicId)):
+            # The next round finds the leader of now, or the topic of now.
+            state.retry_ms = self._retry_ms
+        else:
             self._subscription.fail(key, error)
+
+    @property
+    def _retry_ms(self) -> int:
+        return self._clock.tick_ms() + self._config.retry_backoff_ms
+
+
+def by_leader(
+    keys: Iterable[TopicPartition], subscription: Subscription, cluster: Cluster, retry_ms: int
+) -> dict[int, list[TopicPartition]]:
+    """Partitions by the node that leads them. One of which that is not known now, or never will be as its topic is gone
+    and a group takes it away, rests until `retry_ms`. Raises UnknownTopicOrPartition.
+    """
+    grouped: dict[int, list[TopicPartition]] = {}
+    for key in keys:
+        try:
+            grouped.setdefault(cluster.leader(key), []).append(key)
+        except QUIET:
+            subscription.states[key].retry_ms = retry_ms
+        except UnknownTopicOrPartition:
+            if not subscription.is_shared:
+                raise
+            subscription.rest(key, retry_ms)
+    return grouped
 
 
 def deserializing(config: ConsumerConfig) -> Deserialize | None:

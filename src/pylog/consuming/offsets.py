@@ -17,12 +17,13 @@ from pylog.cluster import Cluster
 from pylog.config import ConsumerConfig
 from pylog.config.clients import duration_ms
 from pylog.consuming.calls import Call, Calls
-from pylog.consuming.fetching import QUIET
+from pylog.consuming.fetching import QUIET, by_leader
 from pylog.consuming.subscription import PartitionState, Subscription
 from pylog.errors import (
     COORDINATOR_AWAY,
     NoOffsetForPartition,
     PylogError,
+    UnknownTopicOrPartition,
     UnstableOffsetCommit,
 )
 from pylog.isolation import Isolation
@@ -87,7 +88,8 @@ class Offsets:
                 resets[key] = where
         if unknown:
             self._ask_committed(unknown)
-        for node, keys in self._cluster.by_leader(list(resets)).items():
+        retry_ms = now_ms + self._config.retry_backoff_ms
+        for node, keys in by_leader(resets, self._subscription, self._cluster, retry_ms).items():
             states = {key: missing[key] for key in keys}
             message = ListOffsets([ListOffsetsPart(*key, resets[key]) for key in keys], self._isolation)
             self._mark(states, self._calls.send(node, message, partial(self._listed, states, resets)))
@@ -157,6 +159,8 @@ class Offsets:
         self._cluster.heard(key, error)
         if isinstance(error, (*COORDINATOR_AWAY, *QUIET, UnstableOffsetCommit)):
             state.retry_ms = self._clock.tick_ms() + self._config.retry_backoff_ms
+        elif isinstance(error, UnknownTopicOrPartition) and self._subscription.is_shared:
+            self._subscription.rest(key, self._clock.tick_ms() + self._config.retry_backoff_ms)
         else:
             self._subscription.fail(key, error)
 
@@ -182,7 +186,7 @@ class Offsets:
         deadline = self._clock.tick_ms() + self._config.default_api_timeout_ms
         while True:
             try:
-                parts = self._committed(group_id, keys)
+                parts = self._committed(group_id, keys, deadline)
                 return {
                     key: OffsetAndMetadata(part.offset, part.metadata, part.leader_epoch) if part.offset >= 0 else None
                     for key, part in parts.items()
@@ -192,10 +196,13 @@ class Offsets:
                     raise
                 self._calls.wait(self._config.retry_backoff_ms)
 
-    def _committed(self, group_id: str, keys: list[TopicPartition]) -> dict[TopicPartition, OffsetFetchedPart]:
+    def _committed(
+        self, group_id: str, keys: list[TopicPartition], deadline_ms: int
+    ) -> dict[TopicPartition, OffsetFetchedPart]:
         message = OffsetFetch(group_id, keys, require_stable=True)
-        sent = self._cluster.send(self._cluster.coordinator("group", group_id), message)
-        answer: OffsetsFetched = sent.result(self._config.default_api_timeout_ms / 1000)
+        left = max(0, deadline_ms - self._clock.tick_ms()) / 1000
+        node = self._cluster.coordinator("group", group_id)
+        answer: OffsetsFetched = self._cluster.ask(message, node=node, seconds=left)
         error = next((part.error for part in answer.parts if part.error is not None), answer.error)
         if error is not None:
             raise error

@@ -38,8 +38,8 @@ def _is_readable(
     key: TopicPartition, offset: int, state: PartitionState, cluster: Cluster, config: ConsumerConfig
 ) -> bool:
     wanted = FetchPart(*key, offset, 1, topic_id=state.topic_id)
-    sent = cluster.send(cluster.leader(key), Fetch([wanted], max_wait_ms=0, max_bytes=1))
-    answer: Fetched = sent.result(config.default_api_timeout_ms / 1000)
+    message, seconds = Fetch([wanted], max_wait_ms=0, max_bytes=1), config.default_api_timeout_ms / 1000
+    answer: Fetched = cluster.ask(message, node=cluster.leader(key), seconds=seconds)
     (part,) = answer.parts
     if part.error is not None:
         return not isinstance(part.error, CorruptBatch | CorruptRecord)

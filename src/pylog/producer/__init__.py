@@ -127,7 +127,8 @@ class Producer(Transactional):
                 future, ready = self._accumulator.add(chosen, value, key, timestamp, headers, self._clock.tick_ms())
             if ready:
                 self._ship(chosen)
-            elif first:
+            if first or (ready and self._accumulator.ready(chosen)):
+                # What could not go now is given up some day.
                 self._worker.wake()
             return future
 
@@ -135,11 +136,12 @@ class Producer(Transactional):
         """How many partitions a topic has; asked anew where it has too few, as it may have got more."""
         if partition is not None and type(partition) is not int:
             raise TypeError(f"partition is {type(partition).__name__}, not int or None")
-        count = len(self._cluster.topic(topic).partitions)
+        seconds = self.config.max_block_ms / 1000
+        count = len(self._cluster.topic(topic, seconds=seconds).partitions)
         if partition is None or partition < count:
             return count
-        self._cluster.refresh([topic])
-        return len(self._cluster.topic(topic).partitions)
+        self._cluster.refresh([topic], seconds=seconds)
+        return len(self._cluster.topic(topic, seconds=seconds).partitions)
 
     def _partition(
         self, route: Route, topic: str, count: int, key: bytes | None, partition: int | None, size: int

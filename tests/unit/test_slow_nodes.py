@@ -1,0 +1,164 @@
+"""Clients whose nodes are slow to answer, or refuse at once: calls keep their time limits, and nothing goes round."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import pylog
+from pylog import TopicPartition
+from pylog.errors import NetworkError, NotLeaderOrFollower, PylogError, RequestTimedOut
+from pylog.future import Future, failed
+from pylog.message import Fetch, InitProducerId, ListOffsets, Message, Metadata, Produce, Session
+from pylog.transport import MemoryTransport
+
+T0 = TopicPartition("t", 0)
+
+
+class Wire(MemoryTransport):
+    """Keeps messages of some kinds back until they are released, and refuses others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: dict[type, list[Callable[[], None]]] = {}
+        self.refused: dict[type, PylogError] = {}
+        self.counts: Counter[type] = Counter()
+
+    def send(self, node: int, message: Message, session: Session) -> Future[Any]:
+        kind = type(message)
+        self.counts[kind] += 1
+        if kind in self.refused:
+            return failed(self.refused[kind])
+        if kind not in self.held:
+            return super().send(node, message, session)
+        answer: Future[Any] = Future()
+
+        def go() -> None:
+            MemoryTransport.send(self, node, message, session).add_done_callback(
+                lambda done: answer.set_result(done.result())
+            )
+
+        self.held[kind].append(go)
+        return answer
+
+    def release(self, kind: type) -> None:
+        for go in self.held.pop(kind):
+            go()
+
+
+@pytest.fixture
+def wire() -> Wire:
+    return Wire()
+
+
+@pytest.fixture
+def log(wire: Wire) -> Iterator[pylog.Log]:
+    config = {"group_initial_rebalance_delay_ms": 0}
+    with pylog.open(":memory:", transport=wire, config=config) as log:
+        log.create_topic("t", partitions=2)
+        log.create_topic("u", partitions=2)
+        yield log
+
+
+def test_a_batch_that_was_refused_is_sent_again_whether_its_topic_is_known_better_or_not(
+    wire: Wire, log: pylog.Log
+) -> None:
+    # The thread that brings answers must not wait for one.
+    with log.producer(linger_ms=0, retry_backoff_ms=1) as producer:
+        producer.send("t", b"first", partition=0).result()
+        wire.held[Metadata] = []
+        wire.refused[Produce] = NotLeaderOrFollower("moved")
+        future = producer.send("t", b"second", partition=0)
+        del wire.refused[Produce]
+        assert future.result(5).offset == 1
+        assert len(wire.held[Metadata]) == 1, "one question is enough"
+        wire.release(Metadata)
+
+
+def test_send_waits_for_a_topic_no_longer_than_it_may(wire: Wire, log: pylog.Log) -> None:
+    with log.producer(max_block_ms=20) as producer:
+        wire.held[Metadata] = []
+        with pytest.raises(RequestTimedOut, match="has not answered a Metadata"):
+            producer.send("t", b"x")
+        wire.release(Metadata)
+
+
+def test_a_batch_is_given_up_also_while_there_is_no_producer_id(wire: Wire, log: pylog.Log) -> None:
+    wire.held[InitProducerId] = []
+    with log.producer(linger_ms=0, delivery_timeout_ms=20, request_timeout_ms=20) as producer:
+        future = producer.send("t", b"x")
+        with pytest.raises(RequestTimedOut):
+            future.result(5)
+        wire.release(InitProducerId)
+
+
+def test_poll_reads_on_where_it_may_while_topics_are_asked_about(wire: Wire, log: pylog.Log) -> None:
+    partition = log.topic("t")[0]
+    with log.consumer("t", auto_offset_reset="earliest", retry_backoff_ms=1) as consumer:
+        partition.append([pylog.Record(b"one")])
+        assert [record.value for record in consumer.poll(0)] == [b"one"]
+        wire.held[Metadata] = []
+        wire.refused[Fetch] = NotLeaderOrFollower("moved")
+        assert consumer.poll(0) == []
+        del wire.refused[Fetch]
+        partition.append([pylog.Record(b"two")])
+        assert [record.value for record in consumer.poll(1000)] == [b"two"]
+        wire.release(Metadata)
+
+
+def test_a_node_that_is_away_is_asked_again_quietly(wire: Wire, log: pylog.Log) -> None:
+    with log.consumer("t", auto_offset_reset="earliest", retry_backoff_ms=20) as consumer:
+        assert consumer.poll(0) == []
+        wire.refused = {Fetch: NetworkError("away"), Metadata: NetworkError("away")}
+        before = wire.counts.total()
+        assert consumer.poll(40) == []
+        assert wire.counts.total() - before < 20
+        wire.refused.clear()
+        log.topic("t")[1].append([pylog.Record(b"x")])
+        assert [record.value for record in consumer.poll(1000)] == [b"x"]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_reads_on_when_one_of_its_topics_is_deleted(wire: Wire, log: pylog.Log, protocol: str) -> None:
+    # The leader of a classic group, who would see to it, does not poll.
+    leader = log.consumer(group_id="g", group_protocol=protocol, auto_offset_reset="earliest")
+    other = log.consumer(group_id="g", group_protocol=protocol, auto_offset_reset="earliest", retry_backoff_ms=20)
+    for consumer in (leader, other):
+        consumer.subscribe(["t", "u"])
+    while {len(leader.assignment()), len(other.assignment())} != {2}:
+        leader.poll(1)
+        other.poll(1)
+    log.delete_topic("t")
+    (rest,) = (key.partition for key in other.assignment() if key.topic == "u")
+    before = wire.counts[Metadata]
+    polled = other.poll(40)
+    log.topic("u")[rest].append([pylog.Record(b"x")])
+    polled += other.poll(1000)
+    assert [record.value for record in polled] == [b"x"]
+    assert wire.counts[Metadata] - before < 20
+    for consumer in (leader, other):
+        consumer.close()
+
+
+def test_a_topic_whose_name_is_not_known_yet_is_asked_about_after_a_while(wire: Wire, log: pylog.Log) -> None:
+    with log.consumer(group_id="g", group_protocol="consumer", retry_backoff_ms=20) as consumer:
+        consumer.subscribe(["t"])
+        log.delete_topic("t")
+        log.create_topic("t")
+        wire.refused[Metadata] = NetworkError("away")
+        before = wire.counts[Metadata]
+        assert consumer.poll(60) == []
+        assert wire.counts[Metadata] - before < 20
+        wire.refused.clear()
+        while not consumer.assignment():
+            consumer.poll(20)
+
+
+def test_what_is_asked_of_a_slow_node_ends_with_the_clients_own_error(wire: Wire, log: pylog.Log) -> None:
+    with log.consumer("t", default_api_timeout_ms=20) as consumer:
+        consumer.poll(0)
+        wire.held[ListOffsets] = []
+        with pytest.raises(RequestTimedOut, match="ListOffsets"):
+            consumer.end_offsets([T0])
+        wire.release(ListOffsets)
