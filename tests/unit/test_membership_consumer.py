@@ -305,6 +305,16 @@ def test_who_is_fenced_as_it_joins_leaves_and_joins_as_somebody_else() -> None:
     assert play.machine.identity == ConsumerGroupMetadata("g", 5, str(uuid.UUID(int=2)), None)
 
 
+def test_who_is_unknown_as_it_joins_tries_again_after_a_while() -> None:
+    play = Play(retry_backoff_ms=100)
+    play.poll()
+    play.fail(UnknownMemberId("who?"))
+    assert play.poll() == [] and play.sent == []
+    play.now += 100
+    play.poll()
+    assert (play.take().member_id, play.machine.state) == (ME, State.JOINING)
+
+
 def test_nobody_that_does_not_poll_stays() -> None:
     for instance_id, epoch in ((None, -1), ("one", -2)):
         play = Play(max_poll_interval_ms=10_000, group_instance_id=instance_id).stable(0)
