@@ -92,19 +92,19 @@ class Cluster:
 
     def learn(self, answer: ClusterMetadata, names: list[str] | None) -> None:
         """Take over what a node says of these topics, or of all."""
-        known = {} if names is None else dict(self._topics)
+        # Piece by piece: another thread may be learning of other topics.
         for topic in answer.topics:
             if topic.error is None:
-                known[topic.name] = topic
+                self._topics[topic.name] = topic
             else:
-                known.pop(topic.name, None)
-        # Replaced as a whole: other threads may be looking.
-        self._topics = known
+                self._topics.pop(topic.name, None)
+        if names is None:
+            for name in set(self._topics) - {topic.name for topic in answer.topics}:
+                self._topics.pop(name, None)
 
     def topic_names(self) -> list[str]:
         """All topics there are now."""
-        self.refresh()
-        return sorted(self._topics)
+        return [topic.name for topic in self.topics()]
 
     def topic(self, name: str, *, seconds: float = ANSWER_SECONDS_MAX) -> TopicMetadata:
         """A topic; asked about where it is not known. Raises UnknownTopicOrPartition, and as `ask` does."""
@@ -119,8 +119,8 @@ class Cluster:
 
     def known(self, names: Iterable[str] | None = None) -> list[TopicMetadata]:
         """What is known of these topics, or of all, without asking anybody."""
-        topics = self._topics
-        return [topics[name] for name in sorted(topics if names is None else names) if name in topics]
+        found = [self._topics.get(name) for name in sorted(self._topics.copy() if names is None else names)]
+        return [topic for topic in found if topic is not None]
 
     def leader(self, key: TopicPartition) -> int:
         """The node that leads a partition; asked anew where it is not known. Raises UnknownTopicOrPartition."""
@@ -139,7 +139,7 @@ class Cluster:
     def topics(self) -> list[TopicMetadata]:
         """All topics there are now, by name."""
         self.refresh()
-        return [self._topics[name] for name in sorted(self._topics)]
+        return self.known()
 
     def coordinator(self, kind: str, key: str) -> int:
         """The node that coordinates a "group" or a "transaction": the one this client is attached to."""

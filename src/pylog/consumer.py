@@ -213,7 +213,7 @@ class Consumer(Positions):
             if not self._calls.deliver():
                 if now >= deadline:
                     return subscription.take(count)  # nothing, but it raises what asking has come to
-                self._calls.wait(min(deadline - now, WAIT_MS_MAX, *subscription.rests_ms(now)))
+                self._calls.wait(min(deadline - now, WAIT_MS_MAX, *self._rests_ms(now)))
             now = self._clock.tick_ms()
 
     def _check_woken(self) -> None:

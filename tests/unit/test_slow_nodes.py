@@ -23,12 +23,14 @@ class Wire(MemoryTransport):
         super().__init__()
         self.held: dict[type, list[Callable[[], None]]] = {}
         self.refused: dict[type, PylogError] = {}
+        self.of: str | None = None
+        """Whose messages are refused; None: everybody's."""
         self.counts: Counter[type] = Counter()
 
     def send(self, node: int, message: Message, session: Session) -> Future[Any]:
         kind = type(message)
         self.counts[kind] += 1
-        if kind in self.refused:
+        if kind in self.refused and self.of in (None, session.client_id):
             return failed(self.refused[kind])
         if kind not in self.held:
             return super().send(node, message, session)
@@ -138,6 +140,42 @@ def test_a_group_reads_on_when_one_of_its_topics_is_deleted(wire: Wire, log: pyl
     assert [record.value for record in polled] == [b"x"]
     assert wire.counts[Metadata] - before < 20
     for consumer in (leader, other):
+        consumer.close()
+
+
+def test_what_a_group_gives_is_kept_also_where_its_topic_cannot_be_asked_about(wire: Wire, log: pylog.Log) -> None:
+    config = {
+        "auto_offset_reset": "earliest",
+        "retry_backoff_ms": 1,
+        "heartbeat_interval_ms": 20,
+        "metadata_max_age_ms": 20,
+    }
+    one, other = (log.consumer(group_id="g", client_id=name, **config) for name in ("one", "other"))
+    for consumer in (one, other):
+        consumer.subscribe(["t", "u"])
+
+    def poll_until(count: int) -> None:
+        while {len(one.assignment()), len(other.assignment())} != {count}:
+            one.poll(1)
+            other.poll(1)
+
+    poll_until(2)
+    log.delete_topic("t")
+    poll_until(1)
+    while other._cluster.known(["t"]):
+        poll_until(1)
+        other.poll(1)
+    wire.of, wire.refused = "other", {Metadata: NetworkError("away")}
+    log.create_topic("t", partitions=2)
+    poll_until(2)
+    for topic in ("t", "u"):
+        for partition in (0, 1):
+            log.topic(topic)[partition].append([pylog.Record(b"x")])
+    wire.refused.clear()
+    polled = 0
+    while polled < 4:
+        polled += len(one.poll(1)) + len(other.poll(1))
+    for consumer in (one, other):
         consumer.close()
 
 

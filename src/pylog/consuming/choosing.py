@@ -43,7 +43,7 @@ class Choosing(Alone):
         self._fetching = Fetching(*shared)
         self._offsets = Offsets(*shared)
         self._group = None if config.group_id is None else GroupMember(*shared)
-        self._looked_ms = clock.tick_ms()
+        self._looked_ms = clock.tick_ms() - config.retry_backoff_ms
         self._looking: Call | None = None
         self._polled: list[ConsumerRecord] = []  # by a loop over this consumer
         self._unseen = iter(self._polled)  # of these, what the loop has not come to
@@ -193,13 +193,25 @@ class Choosing(Alone):
         subscription = self._subscription
         if self._looking is not None or not subscription.is_by_topic:
             return
-        if subscription.is_stale or (self._group is not None and self._group.lacks_topics):
+        if self._is_lacking:
             age_ms = min(age_ms, self.config.retry_backoff_ms)
         if now_ms < self._looked_ms + age_ms:
             return
         self._looked_ms = now_ms
         subscription.is_stale = False
         self._looking = self._calls.send(self._cluster.node, Metadata(None), self._looked)
+
+    @property
+    def _is_lacking(self) -> bool:
+        """Whether it takes a look to go on."""
+        return self._subscription.is_stale or (self._group is not None and self._group.lacks_topics)
+
+    def _rests_ms(self, now_ms: int) -> list[int]:
+        """How long it is still until something is asked again."""
+        rests = [state.retry_ms - now_ms for state in self._subscription.states.values() if state.retry_ms > now_ms]
+        if self._is_lacking and self._looking is None:
+            rests.append(max(1, self._looked_ms + self.config.retry_backoff_ms - now_ms))
+        return rests
 
     def _looked(self, call: Call, answer: Any) -> None:
         self._looking = None

@@ -35,7 +35,7 @@ from pylog.consuming.membership import (
 from pylog.consuming.membership_classic import ClassicMembership
 from pylog.consuming.membership_consumer import ConsumerMembership
 from pylog.consuming.subscription import Subscription
-from pylog.errors import PylogError, UnknownTopicOrPartition
+from pylog.errors import PylogError
 from pylog.future import Future, failed
 from pylog.interrupts import opened
 from pylog.message import NO_ID, ConsumerGroupHeartbeat, Heartbeat, LeaveGroup, Metadata
@@ -192,10 +192,12 @@ class GroupMember:
                 self._todo.extend(machine.elected(effect, assignment))
 
     def _topic_id(self, topic: str) -> UUID:
-        try:
-            return self._cluster.topic(topic).id
-        except UnknownTopicOrPartition:
-            return NO_ID  # it has just been deleted: the next round takes it away
+        known = self._cluster.known([topic])
+        if known:
+            return known[0].id
+        # It may be gone, or not known yet: the next look tells, and until then it is any of that name.
+        self._subscription.is_stale = True
+        return NO_ID
 
     def _begin_to_revoke(self, partitions: Partitions, now_ms: int) -> None:
         revocation = self._revocation = _Revocation(partitions, now_ms + self._config.default_api_timeout_ms)

@@ -161,10 +161,6 @@ class Subscription:
         self.states[key].retry_ms = until_ms
         self.is_stale = True
 
-    def rests_ms(self, now_ms: int) -> list[int]:
-        """How long partitions have still to wait until something is asked of them again."""
-        return [state.retry_ms - now_ms for state in self.states.values() if state.retry_ms > now_ms]
-
     def turn(self) -> None:
         """Let another partition be the first: who is asked first gets bytes first, and none shall starve."""
         if len(self.states) > 1:
