@@ -32,8 +32,6 @@ class Mutant:
     place: Any
     attribute: str
     planted: Any
-    first_seed: int = 0
-    """From where seeds are tried: few find it, and which ones changes with the time that anything takes."""
 
     @contextmanager
     def plant(self) -> Iterator[None]:
