@@ -78,7 +78,7 @@ class ConsumerMembership(Membership):
         self._retry_ms = now_ms
         """Until then all is not said again: the coordinator has just refused something."""
         self._given_up_ms = now_ms
-        self._former_ids: list[str] = []
+        self._former_id: str | None = None
         """As whom it has to leave yet."""
 
     # --- what is asked of it -----------------------------------------------------------------------------------------
@@ -166,9 +166,9 @@ class ConsumerMembership(Membership):
     def _join(self, now_ms: int) -> list[Effect]:
         if not self.topics or now_ms < self._beat_ms:
             return []
-        former, self._former_ids = self._former_ids, []
+        former, self._former_id = self._former_id, None
         self.state = State.JOINING
-        return [*map(self._leaving, former), *self._say_all(now_ms)]
+        return [*([] if former is None else [self._leaving(former)]), *self._say_all(now_ms)]
 
     def _may_say_all(self, now_ms: int) -> bool:
         """Not while that is under way: overtaken, its answer would be taken for a target that nobody has heard."""
@@ -249,7 +249,7 @@ class ConsumerMembership(Membership):
                 if isinstance(error, FencedMemberEpoch):
                     # The coordinator still knows it from before, and would until that session ends. Under another id
                     # it may join at once, and may leave under the old one whenever that gets there.
-                    self._former_ids.append(self.member_id)
+                    self._former_id = self.member_id
                     self.member_id = str(self._new_id())
             self._forget()
         elif isinstance(error, FencedInstanceId):
