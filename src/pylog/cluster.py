@@ -111,10 +111,10 @@ class Cluster:
         found = self._topics.get(name)
         if found is None:
             answer: ClusterMetadata = self.ask(Metadata([name]), seconds=seconds)
+            self.learn(answer, [name])
             found = answer.topics[0]
             if found.error is not None:
                 raise found.error
-            self._topics[name] = found
         return found
 
     def known(self, names: Iterable[str] | None = None) -> list[TopicMetadata]:
@@ -122,19 +122,26 @@ class Cluster:
         found = [self._topics.get(name) for name in sorted(self._topics.copy() if names is None else names)]
         return [topic for topic in found if topic is not None]
 
+    def known_leader(self, key: TopicPartition) -> int | None:
+        """The node that leads a partition, as far as that is known, without asking anybody."""
+        topic = self._topics.get(key.topic)
+        states = () if topic is None else topic.partitions
+        return next((state.leader for state in states if state.partition == key.partition), None)
+
     def leader(self, key: TopicPartition) -> int:
         """The node that leads a partition; asked anew where it is not known. Raises UnknownTopicOrPartition."""
         partitions = self.topic(key.topic).partitions
-        if key.partition >= len(partitions):
+        node = self.known_leader(key)
+        if node is None:
             # The topic may have got more.
             self.refresh([key.topic])
             partitions = self.topic(key.topic).partitions
-        for state in partitions:
-            if state.partition == key.partition:
-                return state.leader
-        raise UnknownTopicOrPartition(
-            f"topic {key.topic!r} has no partition {key.partition}; it has {len(partitions)}, from 0 on"
-        )
+            node = self.known_leader(key)
+        if node is None:
+            raise UnknownTopicOrPartition(
+                f"topic {key.topic!r} has no partition {key.partition}; it has {len(partitions)}, from 0 on"
+            )
+        return node
 
     def topics(self) -> list[TopicMetadata]:
         """All topics there are now, by name."""

@@ -1,6 +1,6 @@
 """Reads records: topics shared with a group, or partitions chosen by hand; a position in each; `poll`.
 
-    subscription    what is read, and how far                 fetching, offsets    what is asked of the nodes
+    subscription    what is read, and how far                 fetching, offsets    what is asked of the nodes (leaders)
     member          the group, if there is one                committing           positions that the group keeps
 
 `poll` goes round: what the group wants, what was fetched, what there is to ask; and it waits at one place (`calls`)

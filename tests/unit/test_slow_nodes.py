@@ -143,6 +143,24 @@ def test_a_group_reads_on_when_one_of_its_topics_is_deleted(wire: Wire, log: pyl
         consumer.close()
 
 
+def test_a_members_poll_waits_for_no_topic(wire: Wire, log: pylog.Log) -> None:
+    leader = log.consumer(group_id="g")
+    member = log.consumer(group_id="g", metadata_max_age_ms=20, retry_backoff_ms=1)
+    for consumer in (leader, member):
+        consumer.subscribe(["t", "u"])
+    while {len(leader.assignment()), len(member.assignment())} != {2}:
+        leader.poll(1)
+        member.poll(1)
+    log.delete_topic("t")
+    while member._cluster.known(["t"]):
+        member.poll(1)
+    wire.held[Metadata] = []
+    assert member.poll(20) == [] and len(member.assignment()) == 2
+    wire.release(Metadata)
+    for consumer in (leader, member):
+        consumer.close()
+
+
 def test_what_a_group_gives_is_kept_also_where_its_topic_cannot_be_asked_about(wire: Wire, log: pylog.Log) -> None:
     config = {
         "auto_offset_reset": "earliest",

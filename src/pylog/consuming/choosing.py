@@ -43,6 +43,7 @@ class Choosing(Alone):
         self._fetching = Fetching(*shared)
         self._offsets = Offsets(*shared)
         self._group = None if config.group_id is None else GroupMember(*shared)
+        # Nothing was asked yet: what is lacking need not wait.
         self._looked_ms = clock.tick_ms() - config.retry_backoff_ms
         self._looking: Call | None = None
         self._polled: list[ConsumerRecord] = []  # by a loop over this consumer

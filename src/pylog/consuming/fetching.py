@@ -7,7 +7,7 @@ the position, or taken the partition away, since it was asked. (Kafka: AbstractF
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -16,24 +16,15 @@ from pylog.clock import Clock
 from pylog.cluster import Cluster
 from pylog.config import ConsumerConfig
 from pylog.consuming.calls import Call, Calls
+from pylog.consuming.leaders import Leaders
 from pylog.consuming.subscription import PartitionState, Subscription
 from pylog.errors import (
     ConcurrentUse,
     CorruptBatch,
     DeserializationError,
-    FencedLeaderEpoch,
-    LeaderNotAvailable,
     LogTruncation,
-    NetworkError,
-    NotLeaderOrFollower,
-    OffsetNotAvailable,
     OffsetOutOfRange,
     PylogError,
-    ReplicaNotAvailable,
-    RequestTimedOut,
-    UnknownLeaderEpoch,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
 )
 from pylog.isolation import Delivery, Isolation
 from pylog.kernel import HEADER, HEADER_BYTES, LOG_OVERHEAD
@@ -41,19 +32,6 @@ from pylog.message import Fetch, Fetched, FetchedPart, FetchPart
 from pylog.record import ConsumerRecord, DeserializedRecord, TopicPartition
 
 logger = logging.getLogger("pylog")
-
-QUIET = (
-    NotLeaderOrFollower,
-    LeaderNotAvailable,
-    LogTruncation,
-    ReplicaNotAvailable,
-    FencedLeaderEpoch,
-    UnknownLeaderEpoch,
-    OffsetNotAvailable,
-    NetworkError,
-    RequestTimedOut,
-)
-"""What says that the partition is elsewhere, or will be: asked again, after a while."""
 
 Deserialize = Callable[[ConsumerRecord], DeserializedRecord]
 
@@ -168,10 +146,9 @@ class Fetching:
         self, calls: Calls, cluster: Cluster, subscription: Subscription, config: ConsumerConfig, clock: Clock
     ) -> None:
         self._calls = calls
-        self._cluster = cluster
+        self._leaders = Leaders(cluster, subscription, config, clock)
         self._subscription = subscription
         self._config = config
-        self._clock = clock
         self._isolation = Isolation.named(config.isolation_level)
         self._deserialize = deserializing(config)
 
@@ -191,7 +168,7 @@ class Fetching:
         if not wanted:
             return False
         self._subscription.turn()
-        for node, keys in by_leader(wanted, self._subscription, self._cluster, self._retry_ms).items():
+        for node, keys in self._leaders.of(wanted).items():
             states = {key: self._subscription.states[key] for key in keys}
             message = Fetch(
                 [self._part(key, state) for key, state in states.items()],
@@ -220,8 +197,8 @@ class Fetching:
         for state in current.values():
             state.asked = None
         if isinstance(answer, PylogError):
-            for key, state in current.items():
-                self._failed(key, state, answer)
+            for key in current:
+                self._leaders.refused(key, answer)
             return
         assert isinstance(answer, Fetched)
         for part in answer.parts:
@@ -233,7 +210,7 @@ class Fetching:
         if isinstance(part.error, OffsetOutOfRange) and reset is not None:
             self._subscription.move(key, None, reset)
         elif isinstance(part.error, PylogError):
-            self._failed(key, state, part.error)
+            self._leaders.refused(key, part.error)
         elif part.diverging is not None:
             self._parted(key, state, part.diverging, may_move=reset is not None)
         elif len(part.data):
@@ -258,39 +235,6 @@ class Fetching:
             state.leader_epoch = epoch
         else:
             self._subscription.fail(key, LogTruncation(f"{what}; seek to where to go on", end))
-
-    def _failed(self, key: TopicPartition, state: PartitionState, error: PylogError) -> None:
-        self._cluster.heard(key, error)
-        if isinstance(error, UnknownTopicOrPartition) and self._subscription.is_shared:
-            self._subscription.rest(key, self._retry_ms)
-        elif isinstance(error, (*QUIET, UnknownTopicId)):
-            # The next round finds the leader of now, or the topic of now.
-            state.retry_ms = self._retry_ms
-        else:
-            self._subscription.fail(key, error)
-
-    @property
-    def _retry_ms(self) -> int:
-        return self._clock.tick_ms() + self._config.retry_backoff_ms
-
-
-def by_leader(
-    keys: Iterable[TopicPartition], subscription: Subscription, cluster: Cluster, retry_ms: int
-) -> dict[int, list[TopicPartition]]:
-    """Partitions by the node that leads them. One of which that is not known now, or never will be as its topic is gone
-    and a group takes it away, rests until `retry_ms`. Raises UnknownTopicOrPartition.
-    """
-    grouped: dict[int, list[TopicPartition]] = {}
-    for key in keys:
-        try:
-            grouped.setdefault(cluster.leader(key), []).append(key)
-        except QUIET:
-            subscription.states[key].retry_ms = retry_ms
-        except UnknownTopicOrPartition:
-            if not subscription.is_shared:
-                raise
-            subscription.rest(key, retry_ms)
-    return grouped
 
 
 def deserializing(config: ConsumerConfig) -> Deserialize | None:

@@ -17,13 +17,12 @@ from pylog.cluster import Cluster
 from pylog.config import ConsumerConfig
 from pylog.config.clients import duration_ms
 from pylog.consuming.calls import Call, Calls
-from pylog.consuming.fetching import QUIET, by_leader
+from pylog.consuming.leaders import Leaders
 from pylog.consuming.subscription import PartitionState, Subscription
 from pylog.errors import (
     COORDINATOR_AWAY,
     NoOffsetForPartition,
     PylogError,
-    UnknownTopicOrPartition,
     UnstableOffsetCommit,
 )
 from pylog.isolation import Isolation
@@ -54,6 +53,7 @@ class Offsets:
         self._subscription = subscription
         self._config = config
         self._clock = clock
+        self._leaders = Leaders(cluster, subscription, config, clock)
         self._isolation = Isolation.named(config.isolation_level)
 
     @property
@@ -88,8 +88,7 @@ class Offsets:
                 resets[key] = where
         if unknown:
             self._ask_committed(unknown)
-        retry_ms = now_ms + self._config.retry_backoff_ms
-        for node, keys in by_leader(resets, self._subscription, self._cluster, retry_ms).items():
+        for node, keys in self._leaders.of(resets).items():
             states = {key: missing[key] for key in keys}
             message = ListOffsets([ListOffsetsPart(*key, resets[key]) for key in keys], self._isolation)
             self._mark(states, self._calls.send(node, message, partial(self._listed, states, resets)))
@@ -118,8 +117,8 @@ class Offsets:
         current = self._still(states, call)
         error = answer if isinstance(answer, PylogError) else answer.error
         if error is not None:
-            for key, state in current.items():
-                self._failed(key, state, error)
+            for key in current:
+                self._leaders.refused(key, error)
             return
         assert isinstance(answer, OffsetsFetched)
         for part in answer.parts:
@@ -128,7 +127,7 @@ class Offsets:
                 continue
             state = current[key]
             if part.error is not None:
-                self._failed(key, state, part.error)
+                self._leaders.refused(key, part.error)
                 continue
             state.looked_up = True
             if part.offset >= 0:
@@ -138,8 +137,8 @@ class Offsets:
     def _listed(self, states: States, resets: dict[TopicPartition, int], call: Call, answer: Any) -> None:
         current = self._still(states, call)
         if isinstance(answer, PylogError):
-            for key, state in current.items():
-                self._failed(key, state, answer)
+            for key in current:
+                self._leaders.refused(key, answer)
             return
         assert isinstance(answer, ListedOffsets)
         for part in answer.parts:
@@ -148,21 +147,12 @@ class Offsets:
                 continue
             state = current[key]
             if part.error is not None:
-                self._failed(key, state, part.error)
+                self._leaders.refused(key, part.error)
             elif part.offset < 0:
                 # No record is as young as that: the next one will be.
                 state.reset = LATEST
             else:
                 state.move(part.offset)
-
-    def _failed(self, key: TopicPartition, state: PartitionState, error: PylogError) -> None:
-        self._cluster.heard(key, error)
-        if isinstance(error, (*COORDINATOR_AWAY, *QUIET, UnstableOffsetCommit)):
-            state.retry_ms = self._clock.tick_ms() + self._config.retry_backoff_ms
-        elif isinstance(error, UnknownTopicOrPartition) and self._subscription.is_shared:
-            self._subscription.rest(key, self._clock.tick_ms() + self._config.retry_backoff_ms)
-        else:
-            self._subscription.fail(key, error)
 
     # --- what waits for its answer ---------------------------------------------------------------------------------
 

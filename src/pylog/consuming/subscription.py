@@ -156,11 +156,6 @@ class Subscription:
         state.error = error
         self.ready[key] = state
 
-    def rest(self, key: TopicPartition, until_ms: int) -> None:
-        """Ask nothing of a partition that is gone until then: whoever assigns takes it away soon."""
-        self.states[key].retry_ms = until_ms
-        self.is_stale = True
-
     def turn(self) -> None:
         """Let another partition be the first: who is asked first gets bytes first, and none shall starve."""
         if len(self.states) > 1:
