@@ -37,7 +37,6 @@ from pylog.housekeeping import Housekeeping
 from pylog.interrupts import WHOLE, whole
 from pylog.message import (
     CONSUMER,
-    NO_ID,
     AlterConfigs,
     AlterReplicaLogDirs,
     ClusterMetadata,
@@ -226,8 +225,7 @@ class Broker:
         left = message.max_bytes
         for asked in message.parts:
             try:
-                if asked.topic_id is not NO_ID:
-                    self.node.check_topic_id(asked.topic, asked.topic_id)
+                self.node.check_topic_id(asked.topic, asked.topic_id)
                 leader = self.node.leader(asked.topic, asked.partition)
                 part = leader.fetch(
                     asked, replica_id=message.replica_id, max_bytes=left, isolation=message.isolation,

@@ -24,7 +24,7 @@ from pylog.errors import (
 )
 from pylog.future import Future, completed
 from pylog.interrupts import wait_at
-from pylog.message import ACKS_ALL, NO_ID, Produce, Produced, ProducedPart, ProducePart
+from pylog.message import ACKS_ALL, Produce, Produced, ProducedPart, ProducePart
 from pylog.node import Node
 from pylog.parking import Parking
 from pylog.partition import Appended, Partition
@@ -107,8 +107,7 @@ class Producing:
     ) -> tuple[Leader | None, ProducedPart]:
         topic, number = part.topic, part.partition
         try:
-            if part.topic_id is not NO_ID:
-                self._node.check_topic_id(topic, part.topic_id)
+            self._node.check_topic_id(topic, part.topic_id)
             leader, batch = self._node.writer(topic, number), part.batch
             guard = self._enroll(leader, batch, transactional_id) if batch.attributes & TRANSACTIONAL_BIT else None
             try:

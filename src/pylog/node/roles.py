@@ -216,6 +216,8 @@ class Roles:
 
     def check_topic_id(self, topic: str, topic_id: uuid.UUID) -> None:
         """Raise UnknownTopicId where the topic of that name is another one than is meant. NO_ID means any."""
+        if topic_id is NO_ID:
+            return
         image = self.image.topics.get(topic)
         if image is not None and topic_id != image.id and topic_id != NO_ID:
             raise UnknownTopicId(f"topic {topic!r} with id {topic_id} was deleted; the one of now has id {image.id}")
