@@ -70,6 +70,10 @@ class State(NamedTuple):
     """The crc32c of these entries: the index has no checksum of its own."""
 
 
+Fields = tuple[int, int, int, int, int, int, int, int, bool, int, int]
+"""Those of a `State`, for each append: a tuple is made in a third of the time."""
+
+
 class Entry:
     """The place of one partition in the file. One publisher at a time; any number of readers."""
 
@@ -85,8 +89,8 @@ class Entry:
         self._sequence = -1
         self._seen = -1
 
-    def publish(self, state: tuple[int, int, int, int, int, int, int, int, bool, int, int]) -> None:
-        """Let readers see these fields of a `State`. Raises: ReadOnly (not the owner), DiskFull, StorageError."""
+    def publish(self, state: Fields) -> None:
+        """Let readers see `state`. Raises: ReadOnly (not the owner), DiskFull, StorageError."""
         if not self._published.writable:
             raise ReadOnly(f"cannot publish in {self._published.path}: only the owner of the directory does")
         if self._sequence < 0:

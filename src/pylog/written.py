@@ -23,7 +23,7 @@ from pylog.errors import (
     PylogError,
     StorageError,
 )
-from pylog.published import Entry, State
+from pylog.published import Entry, Fields, State
 from pylog.readable import ReadablePartition
 
 logger = logging.getLogger("pylog")
@@ -73,8 +73,7 @@ class WrittenPartition(ReadablePartition):
         """The offsets of this moment, as they are published."""
         return State(*self._state())
 
-    def _state(self) -> tuple[int, int, int, int, int, int, int, int, bool, int, int]:
-        """The same, for each append."""
+    def _state(self) -> Fields:
         data_end, base_offset, aborted = self._last_segment()
         return (
             self._generation, self.start_offset, self.next_offset, self.high_watermark, self.last_stable_offset,

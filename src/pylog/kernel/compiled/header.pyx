@@ -75,12 +75,8 @@ cdef class BatchHeader:
         batch.count, batch.last_offset_delta, batch.last_offset = count, count - 1, base_offset + count - 1
         batch.base_timestamp, batch.max_timestamp = base_timestamp, max_timestamp
         batch.producer_id, batch.producer_epoch, batch.base_sequence = producer_id, producer_epoch, base_sequence
-        batch.written()
+        batch.write()
         return batch
-
-    def write(self):
-        """Write the attributes into the bytes, with a new CRC. Bytes that somebody read are theirs: they are copied."""
-        self.written()
 
     def stamp(self, int64_t base_offset, int32_t leader_epoch):
         """Write the offset and the epoch that the leader gives into the batch; the CRC does not cover them.
@@ -95,7 +91,8 @@ cdef class BatchHeader:
         self.last_offset = base_offset + self.last_offset_delta
         self.put_stamp(at)
 
-    cdef int written(self) except -1:
+    cpdef write(self):
+        """Write the attributes into the bytes, with a new CRC. Bytes that somebody read are theirs: they are copied."""
         cdef Py_buffer view
         cdef uint8_t *at = self.own()
         self.put_stamp(at)
@@ -118,7 +115,6 @@ cdef class BatchHeader:
             PyBuffer_Release(&view)
             at = self.own()
         put_be32(at + CRC_AT, self.crc)
-        return 0
 
     cdef void put_stamp(self, uint8_t *at) noexcept:
         put_be64(at, self.base_offset)
