@@ -25,21 +25,8 @@ from typing import NamedTuple
 
 from pylog.clock import Clock
 from pylog.files import File, FileStat, Lock, MemoryFiles
-from pylog.testing.cuts import (
-    CrashState,
-    Cut,
-    Entry,
-    Named,
-    NamesSynced,
-    Noted,
-    Operation,
-    Reserved,
-    Synced,
-    Written,
-    kills,
-    power_cut,
-    power_cuts,
-)
+from pylog.testing.cuts import CrashState, kills, power_cut, power_cuts
+from pylog.testing.operations import Cut, Entry, Named, NamesSynced, Noted, Operation, Reserved, Synced, Written
 
 
 class _Inode(NamedTuple):

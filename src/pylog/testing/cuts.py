@@ -18,7 +18,8 @@ import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+
+from pylog.testing.operations import Cut, Entry, Named, NamesSynced, Noted, Operation, Reserved, Synced, Written
 
 SUBSETS_MAX = 6
 STALE = b"\xa5"
@@ -26,62 +27,6 @@ _BLOCK = 512
 _HEADER_BYTES = 61  # of a record batch
 
 
-class Written(NamedTuple):
-    """Bytes of a file, in one call."""
-
-    inode: int
-    position: int
-    buffers: tuple[bytes, ...]
-
-
-class Cut(NamedTuple):
-    """A file gets another length."""
-
-    inode: int
-    size: int
-
-
-class Reserved(NamedTuple):
-    """A file gets zeros up to `size`."""
-
-    inode: int
-    size: int
-
-
-class Synced(NamedTuple):
-    """Everything before, of one file."""
-
-    inode: int
-
-
-class Entry(NamedTuple):
-    """What a name in a directory means from now on; None: nothing."""
-
-    directory: int
-    name: str
-    inode: int | None
-    is_dir: bool
-
-
-class Named(NamedTuple):
-    """Entries of directories that change together."""
-
-    entries: tuple[Entry, ...]
-
-
-class NamesSynced(NamedTuple):
-    """Every entry of one directory."""
-
-    directory: int
-
-
-class Noted(NamedTuple):
-    """A promise."""
-
-    what: object
-
-
-Operation = Written | Cut | Reserved | Synced | Named | NamesSynced | Noted
 Names = Mapping[tuple[int, str], Entry]
 Key = tuple[tuple[str, ...], tuple[bytes | None, ...]]
 _Change = Written | Cut | Reserved
