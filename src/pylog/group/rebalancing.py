@@ -18,22 +18,12 @@ from collections.abc import Callable, Hashable
 
 from pylog.config import NodeConfig
 from pylog.effects import Answer
-from pylog.errors import (
-    CorruptBatch,
-    FencedInstanceId,
-    PylogError,
-    RebalanceInProgress,
-    UnknownMemberId,
-)
+from pylog.errors import CorruptBatch, FencedInstanceId, PylogError, RebalanceInProgress, UnknownMemberId
 from pylog.group.deadlines import Action, Deadlines
 from pylog.group.outbox import Outbox, not_stored
 from pylog.group.records import StoredGroup, group_record, subscribed_topics
 from pylog.group.roster import Member, Roster, restored
-from pylog.message import (
-    Heartbeaten,
-    JoinedGroup,
-    SyncedGroup,
-)
+from pylog.message import Heartbeaten, JoinedGroup, SyncedGroup
 
 CONSUMER_PROTOCOL = "consumer"
 NEW_MEMBER_JOIN_MS = 5 * 60 * 1000
