@@ -17,10 +17,7 @@ from pylog.batch import Batch, Buffer, Origin, marker_at
 from pylog.config import TopicConfig
 from pylog.epoch import LeaderEpochs
 from pylog.errors import (
-    Closed,
-    DurabilityUnknown,
     FencedLeaderEpoch,
-    LogNotFound,
     OffsetOutOfRange,
     PartitionFull,
     RecordBatchTooLarge,
@@ -345,47 +342,11 @@ class AppendingPartition(WrittenPartition):
             self._local.drop(count, now_ms)
         return count
 
-    # --- durability ------------------------------------------------------------------------------------------------
+    # --- durability, and what is visible --------------------------------------------------------------------------
 
-    def sync(self) -> int:
-        """Make everything appended so far durable and give `durable_offset`. Others may append meanwhile.
-
-        Raises: DurabilityUnknown when the disk refused; the partition is latched then.
-        """
-        with self._syncing:
-            return self._sync()
-
-    def _sync(self) -> int:
-        with self._lock:
-            if not self._closed:
-                self._check_usable()
-            target, generation, cuts = self._written_end, self._generation, self._cuts
-        if self._closed:
-            return self._synced_by_close(target)
+    def _sync_files(self, target: int) -> None:
         if target > self.durable_offset or self._local.has_unsynced_names:
-            try:
-                self._local.sync(self.durable_offset)
-            except (Closed, LogNotFound):
-                # Removed meanwhile, and with it what was to be synced (KAFKA-15391); else it is missing for good.
-                if generation == self._generation and not self._closed:
-                    raise
-            except BaseException as error:
-                with self._lock:
-                    self._latch(error)
-                if not isinstance(error, Exception):
-                    raise
-                raise DurabilityUnknown(self._failed_words(error)) from error
-        with self._lock:
-            if cuts == self._cuts:
-                self.durable_offset = max(self.durable_offset, target)
-            return self.durable_offset
-
-    def _synced_by_close(self, target: int) -> int:
-        """What is durable when it is closed, as for a move to another directory: all that was appended before."""
-        with self._closing:
-            if self.durable_offset < target:
-                self._check_usable()
-            return self.durable_offset
+            self._local.sync(self.durable_offset)
 
     def advance_high_watermark(self, offset: int) -> bool:
         """Move the high watermark up to `offset`, never down and never past the end; publish it.

@@ -1,4 +1,4 @@
-"""What a partition with a writer owes to others: one writer at a time, word of what may be seen, and a latch.
+"""What a partition with a writer owes to others: one writer at a time, word of what may be seen, syncs, and a latch.
 
 What may be seen from outside this process is said by `publish`, after the bytes are in the file and never before; what
 is taken away is announced by a new generation, before it goes.
@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from pylog.errors import (
+    Closed,
     DiskFull,
     DurabilityUnknown,
+    LogNotFound,
     NotLeaderOrFollower,
     PartitionFailed,
     PylogError,
@@ -85,6 +87,58 @@ class WrittenPartition(ReadablePartition):
         """Behind its last record, where it begins, and the checksum of its transaction index; zeros where there is
         none.
         """
+
+    # --- durability ------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def _written_end(self) -> int:
+        """What a sync makes durable."""
+
+    @abstractmethod
+    def _sync_files(self, target: int) -> None:
+        """Bring to the disk what lies below `target`, and the names of files, as far as they are not there yet."""
+
+    def sync(self) -> int:
+        """Make everything appended so far durable and give `durable_offset`. Others may append meanwhile.
+
+        Raises: DurabilityUnknown when the disk refused; the partition is latched then.
+        """
+        with self._syncing:
+            return self._sync()
+
+    def _sync(self) -> int:
+        with self._lock:
+            if not self._closed:
+                self._check_usable()
+            target, generation, cuts = self._written_end, self._generation, self._cuts
+        if self._closed:
+            return self._synced_by_close(target)
+        try:
+            self._sync_files(target)
+        except (Closed, LogNotFound):
+            # Removed meanwhile, and with it what was to be synced (KAFKA-15391); else it is missing for good.
+            if generation == self._generation and not self._closed:
+                raise
+        except BaseException as error:
+            with self._lock:
+                self._latch(error)
+            if not isinstance(error, Exception):
+                raise
+            raise DurabilityUnknown(self._failed_words(error)) from error
+        with self._lock:
+            if cuts == self._cuts:
+                self.durable_offset = max(self.durable_offset, target)
+            return self.durable_offset
+
+    def _synced_by_close(self, target: int) -> int:
+        """What is durable when it is closed, as for a move to another directory: all that was appended before."""
+        with self._closing:
+            if self.durable_offset < target:
+                self._check_usable()
+            return self.durable_offset
+
+    # --- the latch -------------------------------------------------------------------------------------------------
 
     def _latch(self, error: BaseException) -> None:
         if self._failure is None:
