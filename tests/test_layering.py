@@ -25,8 +25,10 @@ LAYERS = [
         batch checkpoint sending assignor shipment
         isolation
         validate metadata published index epoch extent seal
-        logfile folders
+        slices folders
+        logfile
         sequence segment_files
+        segment_reads
         segment
         segments
         trash retention compaction integrity listing
@@ -64,11 +66,11 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 CLIENT = set("sending shipment accumulator dispatch transacting cluster consuming producer consumer admin".split())
 STORAGE = set(
     """
-    files checkpoint validate metadata published index epoch extent logfile folders seal sequence segment_files segment
-    segments trash retention listing compaction integrity local_log replaying settling readable recovery written
-    shared appending partition cleaner directory directories topic catalogue damage repair inspect replica answers
-    node scrubber housekeeping parking commit producing fetcher broker reader effects group transaction shard shards
-    coordinating observing
+    files checkpoint validate metadata published index epoch extent slices logfile folders seal sequence
+    segment_files segment_reads segment segments trash retention listing compaction integrity local_log replaying
+    settling readable recovery written shared appending partition cleaner directory directories topic catalogue
+    damage repair inspect replica answers node scrubber housekeeping parking commit producing fetcher broker reader
+    effects group transaction shard shards coordinating observing
 """.split()
 )
 

@@ -12,12 +12,13 @@ from crc32c import crc32c
 
 from pylog.errors import CorruptBatch
 from pylog.kernel import BatchSpan, walk
-from pylog.logfile import WINDOW_BYTES, Damage, Fault, LogFile, Window
+from pylog.logfile import WINDOW_BYTES, LogFile
 from pylog.partition import Partition
 from pylog.record import TopicPartition
 from pylog.recovery import Quarantined
 from pylog.seal import NOT_YET, Mark
 from pylog.segment import Segment
+from pylog.slices import Damage, Fault, Window
 
 NO_EPOCH = -1
 

@@ -1,7 +1,8 @@
 """Checks that every invariant of a segment holds: for `check()`, and for tests after every operation."""
 
 from pylog.errors import CorruptBatch
-from pylog.segment import OFFSET_MAX, Segment
+from pylog.segment import Segment
+from pylog.segment_reads import OFFSET_MAX
 
 
 def check_segment(segment: Segment, end: int, *, written: int = OFFSET_MAX) -> int:

@@ -18,12 +18,12 @@ from pylog.config import TopicConfig
 from pylog.errors import DiskFull
 from pylog.files import File, Files, join
 from pylog.listing import Listing, write_listing
-from pylog.logfile import Damage
 from pylog.seal import NOBODY, Identity
 from pylog.segment import Segment
 from pylog.segment_files import LOG, SUFFIXES, SWAP, file_name
 from pylog.segments import Segments
 from pylog.sequence import Producers, Snapshots
+from pylog.slices import Damage
 from pylog.trash import Trash
 
 logger = logging.getLogger("pylog")

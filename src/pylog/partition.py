@@ -20,12 +20,12 @@ from pylog.epoch import LeaderEpochs
 from pylog.errors import Closed, CorruptBatch, LogNotFound, OffsetOutOfRange, PolicyViolation
 from pylog.files import join
 from pylog.index import AbortedTxn
-from pylog.logfile import Slice
 from pylog.record import TopicPartition
 from pylog.recovery import Checkpoint, Quarantined, Recovered, Recovery, note_epochs, open_epochs, take_stock
 from pylog.seal import Mark
 from pylog.segment import Segment
 from pylog.segment_files import SUFFIXES, file_name
+from pylog.slices import Slice
 
 __all__ = ["Appended", "Checkpoint", "Partition"]
 

@@ -10,9 +10,10 @@ from typing import TypeVar
 from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.index import AbortedTxn
 from pylog.integrity import check_segment
-from pylog.logfile import Slice
-from pylog.segment import NO_TIMESTAMP, OFFSET_MAX, Segment, TimestampAndOffset
+from pylog.segment import NO_TIMESTAMP, Segment
+from pylog.segment_reads import OFFSET_MAX, TimestampAndOffset
 from pylog.segments import Segments
+from pylog.slices import Slice
 
 T = TypeVar("T")
 

@@ -21,12 +21,12 @@ from pylog.files import Files, join
 from pylog.index import AbortedTxn
 from pylog.listing import Listing, compared, listed, read_listing
 from pylog.local_log import LocalLog
-from pylog.logfile import Damage, Fault, Window
 from pylog.record import TopicPartition
 from pylog.replaying import follow, replay
 from pylog.segment import Segment
 from pylog.sequence import Producers
 from pylog.settling import settle
+from pylog.slices import Damage, Fault, Window
 
 logger = logging.getLogger("pylog")
 

@@ -25,7 +25,7 @@ from pylog.directories import copy_files
 from pylog.errors import CorruptBatch
 from pylog.files import Files, join
 from pylog.index import AbortedTxn
-from pylog.logfile import Damage, LogFile
+from pylog.logfile import LogFile
 from pylog.partition import Partition
 from pylog.record import TopicPartition
 from pylog.recovery import Quarantined
@@ -33,6 +33,7 @@ from pylog.replaying import aborted_in
 from pylog.segment import Segment
 from pylog.segment_files import CLEANED, SUFFIXES, file_name
 from pylog.sequence import Snapshots, snapshot_offsets
+from pylog.slices import Damage
 
 
 def copies_folder(files: Files, log_dir: str, now_ms: int, keep_in: str | None = None) -> str:

@@ -8,9 +8,9 @@ from pylog.batch import Marker, marker_at
 from pylog.errors import CorruptBatch
 from pylog.index import AbortedTxn
 from pylog.kernel import BatchSpan
-from pylog.logfile import Window
 from pylog.segment import Segment
 from pylog.sequence import Producers, Snapshots
+from pylog.slices import Window
 
 logger = logging.getLogger("pylog")
 

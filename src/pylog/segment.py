@@ -22,19 +22,17 @@ after a clean stop it is sealed as well, until somebody writes to it (`activate`
 
 import random
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from pylog.batch import Batch
 from pylog.config import TopicConfig
-from pylog.errors import CorruptBatch
 from pylog.files import Files
-from pylog.kernel import HEADER_BYTES, Spans
-from pylog.logfile import HEAD_BYTES, MAX_RELATIVE_OFFSET, Damage, Fault, Slice, Wanted, Window
+from pylog.kernel import Spans
+from pylog.logfile import MAX_RELATIVE_OFFSET
 from pylog.seal import NOBODY, Identity
-from pylog.segment_files import SegmentFiles
+from pylog.segment_reads import ReadableSegment
+from pylog.slices import Damage, Fault, Window
 
 NO_TIMESTAMP = -1
-OFFSET_MAX = 2**63 - 1
 
 _MAX_TIMESTAMP_AT = 35
 
@@ -50,13 +48,7 @@ class Written(Protocol):
     def max_timestamp(self) -> int: ...
 
 
-class TimestampAndOffset(NamedTuple):
-    timestamp: int
-    offset: int
-    leader_epoch: int = -1
-
-
-class Segment(SegmentFiles):
+class Segment(ReadableSegment):
     """A `.log` file with its indexes. Not thread-safe for writing: the partition's lock is held by whoever appends.
 
     `active=False` opens the indexes as files of a sealed segment. `next_offset` is known of an active segment alone;
@@ -274,88 +266,6 @@ class Segment(SegmentFiles):
         if self._active and self.max_timestamp >= 0:
             self.times.maybe_add(self.max_timestamp, self.max_timestamp_offset, force=True)
 
-    # --- reading ---------------------------------------------------------------------------------------------------
-
-    def read(
-        self, offset: int, max_bytes: int, *, upto: int, end: int = OFFSET_MAX, written: int = 0,
-        as_extent: bool = False,
-    ) -> Slice | None:  # fmt: skip
-        """Whole batches from the one that holds `offset` on, none that starts at or above `upto`.
-
-        At least one batch even if it is larger than `max_bytes` (KIP-74); None when this segment has nothing in
-        [offset, upto). The first batch may begin below `offset`: the reader drops those records. `end` is where the
-        segment ends, if that is known; `written` where the log ended at some time. `as_extent`: the bytes may stay in
-        the file, and only where they begin and end is looked at. Raises: CorruptBatch when the headers on the way make
-        no sense, or `offset` lies in a damaged part.
-        """
-        wanted = Wanted(offset, upto, end, max_bytes, written, self.offsets.lookup if as_extent else None)
-        position = self.log.after_last(offset)
-        if position is not None:
-            window = HEAD_BYTES if as_extent else self._window(position, max_bytes)
-            return self.log.read(wanted, position, expected=offset, window=window)
-        window = HEAD_BYTES if as_extent else max_bytes + self.config.index_interval_bytes
-        indexed, position = self.offsets.lookup(offset, log_size=self.size)
-        if position and self.log.base_of(position, indexed) is None:
-            # The index is wrong, or the batch that it names: read from the start, and see.
-            position = 0
-        return self.log.read(wanted, position, expected=self.base_offset, window=window)
-
-    def _window(self, position: int, max_bytes: int) -> int:
-        """How much to read for as many batches from `position` on as there may be: little of the one that is too many,
-        as far as the index knows where that begins.
-        """
-        interval = self.config.index_interval_bytes
-        window = max_bytes + interval
-        if position + window < self.size:
-            last = self.offsets.last_upto(position + max_bytes)
-            if last > position:
-                return min(window, last - position + interval)
-        return window
-
-    def scan(self, position: int = 0, *, check_crc: bool) -> Iterator[Window]:
-        """Walk the log from `position` on: see `LogFile.scan`."""
-        return self.log.scan(position, check_crc=check_crc)
-
-    def offset_for_time(
-        self, timestamp: int, *, first: int, upto: int, end: int = OFFSET_MAX, written: int = 0
-    ) -> TimestampAndOffset | None:
-        """The first record in [first, upto) whose timestamp is at least `timestamp`
-        (FileRecords.searchForTimestamp). `end` and `written`: as for `read`.
-        """
-        indexed = self.times.lookup(timestamp)[1]
-        position = self.offsets.lookup(max(indexed, first), log_size=self.size)[1]
-        # With CRCs: a batch is passed over for what its header says.
-        for data, start, spans, fault in self.log.scan(position, check_crc=True):
-            for span in spans:
-                limit = min(end, written) if span.base_offset < written else end
-                if span.last_offset >= limit:
-                    raise CorruptBatch(
-                        f"a batch header says that it ends at offset {span.last_offset}, and the segment ends before "
-                        f"{limit}; run `pylog verify` to see all damage", path=self.path, offset=span.base_offset,
-                    )  # fmt: skip
-                if span.base_offset >= upto:
-                    return self._unless_damaged(None, first, upto)
-                if span.max_timestamp < timestamp or span.last_offset < first:
-                    continue
-                behind = span.position + span.size
-                batch = Batch(memoryview(data)[span.position : behind])
-                found = _first_at_or_after(batch, timestamp, first, upto)
-                if found is not None:
-                    if start + behind < self.size:
-                        head = data[behind : behind + HEADER_BYTES]
-                        self.log.check_following(start + behind, span.last_offset + 1, span.leader_epoch, head)
-                    return self._unless_damaged(found, first, found.offset)
-            if fault is not None and (fault.offset < upto or end < OFFSET_MAX):
-                raise CorruptBatch(fault.reason, path=fault.path, position=fault.position, offset=fault.offset)
-        return self._unless_damaged(None, first, upto)
-
-    def _unless_damaged(self, found: TimestampAndOffset | None, first: int, upto: int) -> TimestampAndOffset | None:
-        """What was found by its time, unless it may have been in a damaged part: then CorruptBatch is raised."""
-        for damage in self.log.damages:
-            if first < damage.next_offset and damage.offset < upto:
-                raise self.log.damaged(damage)
-        return found
-
     # --- opening, recovering, cutting ------------------------------------------------------------------------------
 
     def load(self) -> Fault | None:
@@ -408,18 +318,6 @@ class Segment(SegmentFiles):
         damaged = any(damage.offset <= offset < damage.next_offset for damage in self.log.damages)
         return damaged or offset >= self.next_offset
 
-    def boundary(self, offset: int) -> tuple[int, int]:
-        """The end of the last whole batch that lies below `offset`: (position, next offset)."""
-        # The batch of an entry below `offset` stays, so its end is known before the first that goes is met.
-        position = self.offsets.lookup(offset - 1, log_size=self.size)[1]
-        kept = self.base_offset
-        for _, start, spans, _ in self.scan(position, check_crc=False):
-            for span in spans:
-                if span.last_offset >= offset:
-                    return start + span.position, kept
-                kept = span.last_offset + 1
-        return self.size, kept
-
     def truncate(self, offset: int) -> None:
         """Drop every batch that reaches `offset` or beyond; the segment ends at the batch boundary at or below it."""
         position, _ = self.boundary(offset)
@@ -445,12 +343,3 @@ def _roll_after_ms(config: TopicConfig) -> int:
         limit = min(limit, config.max_compaction_lag_ms)
     jitter = min(config.segment_jitter_ms, config.segment_ms)
     return limit - (random.randrange(jitter) if jitter else 0)
-
-
-def _first_at_or_after(batch: Batch, timestamp: int, first: int, upto: int) -> TimestampAndOffset | None:
-    for record in batch.records("", -1, first):
-        if record.timestamp >= timestamp:
-            if record.offset >= upto:
-                return None
-            return TimestampAndOffset(record.timestamp, record.offset, batch.leader_epoch)
-    return None

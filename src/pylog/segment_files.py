@@ -12,8 +12,9 @@ from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.files import Files, join
 from pylog.index import OffsetIndex, TimeIndex, TransactionIndex, Vouch
-from pylog.logfile import Damage, LogFile
+from pylog.logfile import LogFile
 from pylog.seal import SEAL, Identity, Mark, Seal, SealFile
+from pylog.slices import Damage
 
 LOG = ".log"
 SUFFIXES = (LOG, ".index", ".timeindex", ".txnindex", SEAL)

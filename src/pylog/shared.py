@@ -20,7 +20,6 @@ from pylog.config import TopicConfig
 from pylog.errors import Closed, CorruptBatch, LogNotFound, PylogError, ReadOnly
 from pylog.files import Files
 from pylog.index import AbortedTxn
-from pylog.logfile import Damage, Slice
 from pylog.published import Entry, State
 from pylog.readable import ReadablePartition
 from pylog.replaying import producers_at
@@ -29,6 +28,7 @@ from pylog.segment import Segment
 from pylog.segment_files import LOG, SWAP
 from pylog.segments import Segments, logs_among
 from pylog.sequence import Snapshots, snapshot_offsets
+from pylog.slices import Damage, Slice
 
 LIST_ATTEMPTS = 10
 MEASURED: tuple[int, tuple[str, ...]] = (-1, ())

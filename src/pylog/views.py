@@ -16,11 +16,11 @@ from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.isolation import Delivery, Isolation
 from pylog.kernel import ConsumerRecord, Record, check_records
-from pylog.logfile import Slice
 from pylog.message import Produce, Produced, ProducePart, Session
 from pylog.partition import Appended, Partition
 from pylog.readable import ReadablePartition
 from pylog.reader import Reader
+from pylog.slices import Slice
 
 if TYPE_CHECKING:
     import pyarrow

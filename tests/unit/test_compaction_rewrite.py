@@ -11,8 +11,8 @@ from pylog.compaction.rewrite import Tally, note_keys, rewrite
 from pylog.compaction.rules import Rules
 from pylog.compaction.transactions import Transactions
 from pylog.errors import CorruptBatch
-from pylog.logfile import Damage
 from pylog.segment import Segment
+from pylog.slices import Damage
 
 CRC_AT, CRC_FROM, RECORDS_AT = 17, 21, 61
 

@@ -13,8 +13,9 @@ from pylog.errors import Closed, CorruptBatch, StorageError, Truncated
 from pylog.extent import FileExtent
 from pylog.files import DiskFiles, Files, MemoryFiles
 from pylog.isolation import Isolation
-from pylog.logfile import HEAD_BYTES, Slice
+from pylog.logfile import HEAD_BYTES
 from pylog.message import Fetch, Fetched, FetchedPart, FetchPart, Session
+from pylog.slices import Slice
 from pylog.testing import FaultFiles
 
 

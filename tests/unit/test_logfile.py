@@ -6,7 +6,8 @@ from pylog.batch import encode
 from pylog.errors import CorruptBatch
 from pylog.files import MemoryFiles
 from pylog.kernel import Record
-from pylog.logfile import Damage, Fault, LogFile, Wanted
+from pylog.logfile import LogFile
+from pylog.slices import Damage, Fault, Wanted
 
 NOW = 1_700_000_000_000
 PATH = "00000000000000000100.log"

@@ -11,7 +11,7 @@ from pylog.errors import OffsetOutOfRange
 from pylog.files import MemoryFiles
 from pylog.partition import Checkpoint, Partition
 from pylog.readable import ReadablePartition
-from pylog.segment import TimestampAndOffset
+from pylog.segment_reads import TimestampAndOffset
 
 
 def made(*times: int) -> Log:

@@ -6,8 +6,9 @@ from bugs.partition_log import DIRECTORY, NOW, Log
 from pylog.batch import encode
 from pylog.errors import CorruptBatch
 from pylog.kernel import Record
-from pylog.logfile import Damage
-from pylog.segment import Segment, TimestampAndOffset
+from pylog.segment import Segment
+from pylog.segment_reads import TimestampAndOffset
+from pylog.slices import Damage
 
 
 def made(*batches: tuple[int, ...]) -> Log:
