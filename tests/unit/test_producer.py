@@ -127,9 +127,7 @@ def test_a_send_that_waits_for_room_is_told_when_the_producer_closes(node: SlowN
 def test_flush_gives_up_in_time_and_the_batch_may_still_arrive(node: SlowNode) -> None:
     sending = producer(node, linger_ms=1000)
     future = sending.send("t", b"x")
-    with pytest.raises(
-        TimeoutError, match=r"could not be answered in time: 1 batches were not answered within 0\.01 s"
-    ):
+    with pytest.raises(TimeoutError, match=r"could not be answered in time: 1 batches are not answered after [\d.]+ s"):
         sending.flush(timeout=0.01)
     assert not future.done()
     node.answer()

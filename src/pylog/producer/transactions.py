@@ -245,10 +245,11 @@ class Transactional(Shipping):
             self._ship(key)
         with self._lock:
             while waiting := waiting & unanswered:
-                left = None if deadline is None else (deadline - self._clock.tick_ms()) / 1000
-                if deadline is not None and left is not None and left <= 0:
+                now = self._clock.tick_ms()
+                left = None if deadline is None else (deadline - now) / 1000
+                if left is not None and left <= 0:
+                    waited = (now - start) / 1000
                     raise TimeoutError(
-                        f"could not {what} in time: {len(waiting)} batches were not answered within "
-                        f"{(deadline - start) / 1000:g} s"
+                        f"could not {what} in time: {len(waiting)} batches are not answered after {waited:g} s"
                     )
                 wait_at(self._freed, left)
