@@ -66,11 +66,12 @@ class ReadablePartition:
                 f"offset {offset} of {self.topic}-{self.number} is outside [{self.start_offset}, {self.next_offset}]"
             )
         upto = min(upto, self.next_offset)
+        if offset >= upto:
+            # Nothing is missing where nothing is to be seen: a log may be beginning anew.
+            return None
         segments = self._segments
         self._check_begun(offset)
         for segment, end in segments.with_ends(offset, self.data_end_max):
-            if offset >= upto:
-                return None
             found = segment.read(offset, max_bytes, upto=upto, end=end, written=self.next_offset, as_extent=as_extent)
             if found is not None:
                 return found

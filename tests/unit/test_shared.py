@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -298,13 +298,28 @@ def starts(whole: list[tuple[int, bytes]], given: list[tuple[int, bytes]], offse
 @pytest.mark.parametrize("action", ACTIONS)
 def test_in_the_middle_of_what_an_owner_does_a_reader_reads(action: Callable[[Pair], None], place: Path) -> None:
     """At calls that the owner makes, spread over all of them: also what a reader sees whose owner has died there."""
+    calls = calls_of(action, place)
+    read_in_the_middle(action, place, range(1, calls + 1, max(1, calls // 15)))
+
+
+def test_while_a_log_begins_anew_a_reader_misses_nothing(place: Path) -> None:
+    """There is a moment in which the new segment is there, and nobody was told yet that the log begins with it."""
+    calls = calls_of(truncation_of_all, place)
+    read_in_the_middle(truncation_of_all, place, range(1, calls // 2))
+
+
+def calls_of(action: Callable[[Pair], None], place: Path) -> int:
     pair = Pair(place / "counting", COMPACTED)
     pair.fill(80)
     first = pair.files.calls
     action(pair)
     calls = pair.files.calls - first
     pair.close()
-    for at in range(1, calls + 1, max(1, calls // 15)):
+    return calls
+
+
+def read_in_the_middle(action: Callable[[Pair], None], place: Path, moments: Iterable[int]) -> None:
+    for at in moments:
         pair = Pair(place / str(at), COMPACTED)
         pair.fill(80)
         before = both(pair.reader)
