@@ -155,7 +155,7 @@ class Segment(ReadableSegment):
         if self.offsets.is_full or self.times.is_full:
             return True
         if first >= 0 and self._active:
-            # None of this changes before the next index entry.
+            # None of this changes before an index is full.
             self._room, self._newest_in_room = self.config.segment_bytes - used, first + self._roll_after_ms
         return False
 
@@ -194,9 +194,12 @@ class Segment(ReadableSegment):
             position += size
 
     def _index(self, last_offset: int, position: int) -> None:
-        self.offsets.add(last_offset, position)
-        self.times.maybe_add(self.max_timestamp, self.max_timestamp_offset)
-        self._unindexed_bytes = self._room = 0
+        offsets, times = self.offsets, self.times
+        offsets.add(last_offset, position)
+        times.maybe_add(self.max_timestamp, self.max_timestamp_offset)
+        self._unindexed_bytes = 0
+        if offsets.is_full or times.is_full:
+            self._room = 0
 
     def _note_all(self, batches: Spans, start: int) -> None:
         """The same for batches read from `start` on."""

@@ -95,10 +95,12 @@ def test_entries_added_again_give_the_same_file(fixtures: Path) -> None:
             offsets = OffsetIndex(files, path.name, base, 10 << 20, active=True)
             for entry in OffsetIndex(READER, str(path), base, 10 << 20, active=False):
                 assert offsets.add(*entry)
+            offsets.close()
         else:
             times = TimeIndex(files, path.name, base, 10 << 20, active=True)
             for entry in TimeIndex(READER, str(path), base, 10 << 20, active=False):
                 assert times.maybe_add(*entry)
+            times.close()
         assert files.read_file(path.name) == path.read_bytes(), path
 
 

@@ -12,6 +12,7 @@ import pytest
 from pylog.errors import StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles
 from pylog.index import OffsetIndex, TimeIndex
+from pylog.index.sparse import UNWRITTEN_MAX
 
 T0 = 1_700_000_000_000
 
@@ -33,7 +34,10 @@ def times(place: tuple[Files, str], base: int = 100, *, active: bool = True, max
     return TimeIndex(*place, base, max_bytes, active=active)
 
 
-def content(place: tuple[Files, str]) -> bytes:
+def content(place: tuple[Files, str], index: OffsetIndex | TimeIndex | None = None) -> bytes:
+    """What the file has, with what an active `index` has not written yet."""
+    if index is not None:
+        index.sync()
     return place[0].read_file(place[1])
 
 
@@ -42,7 +46,7 @@ def test_offset_entries_are_kafkas_bytes(place: tuple[Files, str]) -> None:
     assert content(place) == b""
     assert index.add(102, 1)
     assert index.add(5000, 4207)
-    assert content(place) == bytes.fromhex("0000000200000001 000013240000106f")
+    assert content(place, index) == bytes.fromhex("0000000200000001 000013240000106f")
     assert list(index) == [(102, 1), (5000, 4207)]
     assert index.last == (5000, 4207)
 
@@ -50,7 +54,7 @@ def test_offset_entries_are_kafkas_bytes(place: tuple[Files, str]) -> None:
 def test_time_entries_are_kafkas_bytes(place: tuple[Files, str]) -> None:
     index = times(place)
     assert index.maybe_add(T0 + 5, 102)
-    assert content(place) == bytes.fromhex("0000018bcfe5680500000002")
+    assert content(place, index) == bytes.fromhex("0000018bcfe5680500000002")
     assert list(index) == [(T0 + 5, 102)]
 
 
@@ -175,6 +179,7 @@ def test_truncate(place: tuple[Files, str], sealed: bool) -> None:
     assert len(content(place)) == 16
     index.truncate(1000)
     assert index.add(125, 3)
+    index.sync()
     assert list(offsets(place, active=False)) == [(110, 1), (120, 2), (125, 3)]
     index.truncate(0)
     assert (index.entries, index.last, content(place)) == (0, None, b"")
@@ -257,7 +262,7 @@ def test_an_offset_tail_that_makes_no_sense(place: tuple[Files, str], active: bo
     assert index.lookup(2**62) == (120, 90)
     if active:
         index.add(130, 95)
-        assert content(place) == good + bytes.fromhex("0000001e0000005f")
+        assert content(place, index) == good + bytes.fromhex("0000001e0000005f")
     index.close()
 
 
@@ -271,7 +276,7 @@ def test_a_time_tail_that_makes_no_sense(place: tuple[Files, str], active: bool,
     assert index.sanity() is not None
     if active:
         index.maybe_add(11, 105)
-        assert content(place) == good + bytes.fromhex("000000000000000b00000005")
+        assert content(place, index) == good + bytes.fromhex("000000000000000b00000005")
 
 
 @pytest.mark.parametrize("active", [False, True])
@@ -295,13 +300,16 @@ def test_offsets_at_the_end_of_64_bits(place: tuple[Files, str]) -> None:
 def test_a_reader_sees_what_the_owner_adds(tmp_path: Path) -> None:
     path = str(tmp_path / "index")
     owner = OffsetIndex(DiskFiles(), path, 0, 8000, active=True)
-    owner.add(5, 10)
+    for offset in range(1, UNWRITTEN_MAX + 1):
+        owner.add(offset, offset * 10)
     reader = OffsetIndex(DiskFiles(read_only=True), path, 0, 8000, active=True)
-    assert reader.lookup(99) == (5, 10)
-    owner.add(6, 20)
-    owner.add(7, 30)
-    assert reader.lookup(99) == (7, 30)
-    assert reader.last == (7, 30)
+    assert reader.lookup(99) == (UNWRITTEN_MAX, UNWRITTEN_MAX * 10)
+    for offset in range(UNWRITTEN_MAX + 1, 3 * UNWRITTEN_MAX):
+        owner.add(offset, offset * 10)
+        # Some at a time.
+        assert reader.entries == offset // UNWRITTEN_MAX * UNWRITTEN_MAX
+    owner.sync()
+    assert reader.last == owner.last
     reader.close()
     absent = OffsetIndex(DiskFiles(read_only=True), str(tmp_path / "absent"), 0, 8000, active=True)
     assert not absent.exists
@@ -313,6 +321,7 @@ def test_a_reader_sees_that_the_owner_began_the_index_anew(tmp_path: Path) -> No
     owner = OffsetIndex(DiskFiles(), path, 0, 8000, active=True)
     for offset in (5, 6, 7):
         owner.add(offset, offset * 10)
+    owner.sync()
     # With one descriptor, so that the file is opened again by its name.
     files = DiskFiles(max_open=1, read_only=True)
     reader = OffsetIndex(files, path, 0, 8000, active=True)
@@ -321,6 +330,7 @@ def test_a_reader_sees_that_the_owner_began_the_index_anew(tmp_path: Path) -> No
     files.open(path)
     assert reader.lookup(99) == (5, 50)
     owner.add(9, 90)
+    owner.sync()
     assert reader.lookup(99) == (9, 90)
 
 

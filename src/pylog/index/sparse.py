@@ -5,9 +5,9 @@
     big-endian, no header, no checksum (Kafka's OffsetIndex and TimeIndex)
 
 An offset entry maps the last offset of a batch to the position where that batch starts; a time entry says that no
-record up to its offset is newer than its timestamp. The index of the active segment is an array in memory, appended to
-its file entry by entry; that of a sealed one is its file, mapped by the owner. A full index takes no more entries:
-look-ups stay right and scan longer.
+record up to its offset is newer than its timestamp. The index of the active segment is an array in memory, which its
+file gets some entries at a time; that of a sealed one is its file, mapped by the owner. A full index takes no more
+entries: look-ups stay right and scan longer.
 
 Invariants:
 - an index is never the truth: only the prefix of strictly rising entries of a file is believed (an unclean Kafka leaves
@@ -27,6 +27,10 @@ from pylog.errors import DiskFull, LogNotFound, StorageError
 from pylog.files import File, Files
 
 MAX_INT32 = 2**31 - 1
+UNWRITTEN_MAX = 8
+"""So many entries the file of an active index lacks at most: a write for each would cost an append a tenth of its time.
+Who reads it in another process looks through so many batches more.
+"""
 
 Vouch = Callable[[memoryview | bytes | None], bool | None]
 """Whether the bytes of a file (None: there is none) are those that were written; None where nobody knows."""
@@ -112,7 +116,7 @@ class SparseIndex(ABC):
     @property
     def is_full(self) -> bool:
         """Whether the next entry has no room, which makes the segment roll."""
-        return self._room == 0
+        return len(self._rows.firsts) >= self.capacity - self._kept_free
 
     @property
     def _room(self) -> int:
@@ -232,6 +236,11 @@ class SparseIndex(ABC):
         # Who searches the first column looks into the second one afterwards, so that is filled first.
         rows.seconds.extend(seconds)
         rows.firsts.extend(firsts)
+
+    def _add(self, first: int, second: int) -> None:
+        self._append((first,), (second,))
+        if len(self._rows.firsts) - self._written >= UNWRITTEN_MAX:
+            self._flush_if_room()
 
     def _flush_if_room(self) -> None:
         try:

@@ -36,8 +36,7 @@ class TimeIndex(SparseIndex):
             )
         if timestamp == last or (self.is_full and not force):
             return False
-        self._append((timestamp,), (relative,))
-        self._flush_if_room()
+        self._add(timestamp, relative)
         return True
 
     def extend(self, timestamps: "array[int]", offsets: "array[int]") -> None:
