@@ -96,7 +96,8 @@ def _read_ones(twin: Any, rows: Sequence[Row], now_ms: int) -> Outcome:
         twin.ConsumerRecord(7, -1 if timestamp is None else timestamp, key, value, tuple(headers), scope)
         for value, key, timestamp, headers in rows
     ]
-    checked = [_outcome(twin.check_records, some) for some in (read, [*read, twin.Record(b"")], [*read, b""], [None])]
+    lists = (read, [*read, twin.Record(b"")], [*read, b""], [None])
+    checked = [_outcome(twin.encode_records, some, now_ms, HEADER_BYTES, True) for some in lists]
     return checked, _outcome(twin.encode_records, read, now_ms)
 
 

@@ -5,7 +5,7 @@ that all the rest does not need pyarrow.
 """
 
 from pylog.kernel.compiled.decode import decode_records
-from pylog.kernel.compiled.encode import OpenBatch, check_records, encode_records, record_size_bound
+from pylog.kernel.compiled.encode import OpenBatch, encode_records, record_size_bound
 from pylog.kernel.compiled.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.compiled.header import BatchHeader
 from pylog.kernel.compiled.keys import KeyTable, murmur2
@@ -23,7 +23,6 @@ __all__ = [
     "Record",
     "RecordSpans",
     "Spans",
-    "check_records",
     "decode_records",
     "encode_records",
     "keep_records",

@@ -116,20 +116,12 @@ cdef class OpenBatch:
         return buffer, self.count, self.base, self.newest
 
 
-def check_records(records):
-    """Raise TypeError unless all of them are records, new or read ones."""
-    cdef object record
-    for record in records:
-        if type(record) is not Record and type(record) is not ConsumerRecord:
-            raise TypeError(f"a record is {type(record).__name__}, not pylog.Record: pylog.Record(value=...)")
-
-
-def encode_records(rows, now_ms, Py_ssize_t reserve=RESERVE):
+def encode_records(rows, now_ms, Py_ssize_t reserve=RESERVE, bint records_only=False):
     """Encode records, new or read ones, or (value, key, timestamp, headers) rows, with offset deltas 0, 1, 2...
 
     A timestamp of None is `now_ms`. Gives `reserve` zero bytes followed by the record stream, the count, the base
     timestamp (the first record's) and the largest. No rows: (zeros, 0, -1, -1). Raises ValueError for a timestamp below
-    -1 or beyond 64 bits, TypeError for a key or value that is not bytes.
+    -1 or beyond 64 bits, TypeError for a key or value that is not bytes, and with `records_only` for what is no record.
     """
     cdef list listed = rows if type(rows) is list else list(rows)
     cdef Py_ssize_t first = 0
@@ -151,6 +143,8 @@ def encode_records(rows, now_ms, Py_ssize_t reserve=RESERVE):
         elif type(row) is ConsumerRecord:
             read = <ConsumerRecord>row
             batch.put(<PyObject *>read.value, <PyObject *>read.key, read.timestamp, <PyObject *>read.headers)
+        elif records_only:
+            raise TypeError(f"a record is {type(row).__name__}, not pylog.Record: pylog.Record(value=...)")
         else:
             value, key, timestamp, headers = row
             plain_stamp(value, key, None)

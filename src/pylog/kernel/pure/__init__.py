@@ -1,7 +1,7 @@
 """The kernel in Python: the specification of the compiled one, and what runs where that cannot be had."""
 
 from pylog.kernel.pure.decode import decode_records
-from pylog.kernel.pure.encode import OpenBatch, check_records, encode_records, record_size_bound
+from pylog.kernel.pure.encode import OpenBatch, encode_records, record_size_bound
 from pylog.kernel.pure.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.keys import KeyTable, murmur2
@@ -19,7 +19,6 @@ __all__ = [
     "Record",
     "RecordSpans",
     "Spans",
-    "check_records",
     "decode_records",
     "encode_records",
     "keep_records",

@@ -10,22 +10,21 @@ from pylog.kernel.values import check_fields, checked_headers
 Row = tuple[bytes | None, bytes | None, int | None, Sequence[tuple[str, bytes | None]]]
 
 
-def check_records(records: Iterable[object]) -> None:
-    """Raise TypeError unless all of them are records, new or read ones."""
-    for kind in {*map(type, records)} - {Record, ConsumerRecord}:
-        raise TypeError(f"a record is {kind.__name__}, not pylog.Record: pylog.Record(value=...)")
-
-
-def _row(record: Record | ConsumerRecord | Row) -> Row:
+def _row(record: Record | ConsumerRecord | Row, records_only: bool) -> Row:
     if isinstance(record, Record):
         return record._fields()
     if isinstance(record, ConsumerRecord):
         return record.value, record.key, record.timestamp, record.headers
+    if records_only:
+        raise TypeError(f"a record is {type(record).__name__}, not pylog.Record: pylog.Record(value=...)")
     return record
 
 
 def encode_records(
-    rows: Iterable[Row | Record | ConsumerRecord], now_ms: int, reserve: int = HEADER_BYTES
+    rows: Iterable[Row | Record | ConsumerRecord],
+    now_ms: int,
+    reserve: int = HEADER_BYTES,
+    records_only: bool = False,
 ) -> tuple[bytearray, int, int, int]:
     """Encode records, new or read ones, or (value, key, timestamp, headers) rows, with offset deltas 0, 1, 2...
 
@@ -33,7 +32,7 @@ def encode_records(
 
     Gives `reserve` zero bytes followed by the record stream, the count, the base timestamp (the first record's) and the
     largest. No rows: (zeros, 0, -1, -1). Raises ValueError for a timestamp below -1 or beyond 64 bits, TypeError for a
-    key or value that is not bytes.
+    key or value that is not bytes, and with `records_only` for what is not a record.
     """
     varints, sized = VARINTS, SIZED
     parts = [bytes(reserve)]
@@ -41,7 +40,7 @@ def encode_records(
     base = newest = delta = -1
     last, age, fixed = None, b"", 0
     for delta, row in enumerate(rows):
-        value, key, timestamp, headers = _row(row)
+        value, key, timestamp, headers = _row(row, records_only)
         if timestamp is None:
             timestamp = now_ms
         if timestamp != last:
