@@ -25,7 +25,7 @@ from pylog.errors import (
 from pylog.files import Files
 from pylog.kernel import BatchSpan
 from pylog.local_log import LocalLog
-from pylog.published import Entry
+from pylog.published import Entry, Fields
 from pylog.retention import Bounds, rules
 from pylog.seal import NO_TOPIC, Identity
 from pylog.segment import Segment
@@ -96,16 +96,21 @@ class AppendingPartition(WrittenPartition):
         """Only this process writes, so it knows."""
         return max(self.next_offset, self.data_end)
 
-    def _last_segment(self) -> tuple[int, int, tuple[int, int]]:
-        if not self._segments:
-            return 0, 0, (0, 0)
-        active = self._local.active
-        return active.next_offset, active.base_offset, active.aborted.checksum()
-
     def _publish(self) -> None:
         if self._first_unstable_offset is not None or self.producers.is_transactional:
             self._first_unstable_offset = self.producers.first_unstable_offset
-        super()._publish()
+        if self._entry is not None:
+            self._entry.publish(self._state())
+
+    def _state(self) -> Fields:
+        data_end, base_offset, aborted = 0, 0, (0, 0)
+        if self.is_open:
+            active = self._local.active
+            data_end, base_offset, aborted = active.next_offset, active.base_offset, active.aborted.checksum()
+        return (
+            self._generation, self.start_offset, self.next_offset, self.high_watermark, self.last_stable_offset,
+            self.durable_offset, data_end, base_offset, self._failure is not None, *aborted,
+        )  # fmt: skip
 
     def reconfigure(self, config: TopicConfig) -> None:
         """Go by `config` from now on: the next append, roll and clean-up do."""

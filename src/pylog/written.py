@@ -59,9 +59,9 @@ class WrittenPartition(ReadablePartition):
         with self._lock:
             self._publish()
 
+    @abstractmethod
     def _publish(self) -> None:
-        if self._entry is not None:
-            self._entry.publish(self._state())
+        """The same with the lock held."""
 
     def _publish_durably(self) -> None:
         """Bring what was just published to disk, in both slots: where a later publishing is torn and the one before it
@@ -75,18 +75,9 @@ class WrittenPartition(ReadablePartition):
         """The offsets of this moment, as they are published."""
         return State(*self._state())
 
-    def _state(self) -> Fields:
-        data_end, base_offset, aborted = self._last_segment()
-        return (
-            self._generation, self.start_offset, self.next_offset, self.high_watermark, self.last_stable_offset,
-            self.durable_offset, data_end, base_offset, self._failure is not None, *aborted,
-        )  # fmt: skip
-
     @abstractmethod
-    def _last_segment(self) -> tuple[int, int, tuple[int, int]]:
-        """Behind its last record, where it begins, and the checksum of its transaction index; zeros where there is
-        none.
-        """
+    def _state(self) -> Fields:
+        """What is published."""
 
     # --- durability ------------------------------------------------------------------------------------------------
 
