@@ -26,12 +26,13 @@ from pylog.future import Future
 from pylog.kernel.format import HEADER_BYTES
 from pylog.record import RecordMetadata
 from pylog.sending.pure import Delivery as PureDelivery
-from pylog.sending.pure import OnDelivery, Part, call_back
+from pylog.sending.pure import OnDelivery, Part, call_back, logger
 
 cdef enum:
     RECORD_MOST = 48  # what a record takes beside its bytes, whatever its numbers
 
 cdef Py_ssize_t HEADER = HEADER_BYTES
+cdef object new_tuple = tuple.__new__
 
 
 @cython.final
@@ -50,7 +51,7 @@ cdef class Delivery:
     cdef object log_append_time
     cdef object error
     cdef object traceback
-    cdef list callbacks  # each, and after it the future that it is called with
+    cdef list callbacks  # each, and after it the future that it is for, and whether it is told by `tell`
 
     def __init__(self, topic, partition):
         self.topic = topic
@@ -93,26 +94,34 @@ cdef class Delivery:
         self.done = True
         self.callbacks = None
         self.carrier = None
-        for at in range(0, len(callbacks), 2):
+        for at in range(0, len(callbacks), 3):
             try:
-                callbacks[at](callbacks[at + 1])
+                self.run(callbacks[at], callbacks[at + 1], callbacks[at + 2])
             except BaseException as problem:
                 raised = problem
         if raised is not None:
             raise raised
 
-    cdef int call_back(self, object fn, object future) except -1:
+    cdef int call_back(self, object fn, RecordFuture future, bint is_told) except -1:
         if self.done:
-            fn(future)
+            self.run(fn, future, is_told)
         else:
             self.callbacks.append(fn)
             self.callbacks.append(future)
+            self.callbacks.append(is_told)
+        return 0
+
+    cdef int run(self, object fn, RecordFuture future, bint is_told) except -1:
+        if is_told:
+            tell(fn, future)
+        else:
+            fn(future)
         return 0
 
     cdef int forget(self, object fn) except -1:
         if not self.done and fn in self.callbacks:
             at = self.callbacks.index(fn)
-            del self.callbacks[at : at + 2]
+            del self.callbacks[at : at + 3]
         return 0
 
 
@@ -144,7 +153,7 @@ cdef class RecordFuture:
         Callbacks run in the order they were added in. What one raises comes out where the future is completed, after
         the others have run.
         """
-        self.delivery.call_back(fn, self)
+        self.delivery.call_back(fn, self, False)
 
     def __await__(self):
         return Future.__await__(self)
@@ -153,17 +162,10 @@ cdef class RecordFuture:
         return Future.__repr__(self)
 
     def _get(self):
-        cdef Delivery delivery = self.delivery
-        first, base_offset, log_append_time = 0, delivery.base_offset, delivery.log_append_time
-        if delivery.parts:
-            first, base_offset, log_append_time, _ = delivery.part_of(self.index)
-        offset = base_offset + self.index - first if base_offset >= 0 else -1
-        timestamp = self.timestamp if log_append_time is None else log_append_time
-        return RecordMetadata(delivery.topic, delivery.partition, offset, timestamp)
+        return metadata_of(self)
 
     def _get_error(self):
-        cdef Delivery delivery = self.delivery
-        return delivery.part_of(self.index).error if delivery.parts else delivery.error
+        return error_of(self)
 
     def _origin(self):
         return self.delivery.traceback
@@ -191,6 +193,33 @@ cdef RecordFuture future_of(Delivery delivery, Py_ssize_t index, int64_t timesta
     future.index = index
     future.timestamp = timestamp
     return future
+
+
+cdef object metadata_of(RecordFuture future):
+    cdef Delivery delivery = future.delivery
+    cdef int64_t first = 0, base_offset = delivery.base_offset
+    cdef object log_append_time = delivery.log_append_time
+    if delivery.parts:
+        first, base_offset, log_append_time, _ = delivery.part_of(future.index)
+    return new_tuple(RecordMetadata, (
+        delivery.topic, delivery.partition, base_offset + future.index - first if base_offset >= 0 else -1,
+        future.timestamp if log_append_time is None else log_append_time,
+    ))  # fmt: skip
+
+
+cdef object error_of(RecordFuture future):
+    cdef Delivery delivery = future.delivery
+    return delivery.part_of(future.index).error if delivery.parts else delivery.error
+
+
+cdef int tell(object on_delivery, RecordFuture future) except -1:
+    """The twin of what `call_back` adds to a future."""
+    cdef object error = error_of(future)
+    try:
+        on_delivery(metadata_of(future) if error is None else None, error)
+    except (Exception, SystemExit):
+        logger.exception("on_delivery of a record raised")
+    return 0
 
 
 cdef class ProducerBatch(OpenBatch):
@@ -316,6 +345,7 @@ cdef class Sender:
         that one; what a serializer or partitioner raises.
         """
         cdef RecordFuture future = None
+        cdef object answer
         cdef int64_t timestamp
         cdef int overflows = 0
         if on_delivery is not None and not callable(on_delivery):
@@ -335,13 +365,15 @@ cdef class Sender:
                 timestamp = -1
             if timestamp >= 0 and not overflows:
                 future = self.joined(topic, <bytes>value, <bytes>key, partition, timestamp)
-        if future is not None and on_delivery is None:
-            return future
+        answer = future
         if future is None:
-            future = self._send_any(topic, value, key, partition, timestamp_ms, headers)
+            answer = self._send_any(topic, value, key, partition, timestamp_ms, headers)
         if on_delivery is not None:
-            call_back(future, on_delivery)
-        return future
+            if type(answer) is RecordFuture:
+                (<RecordFuture>answer).delivery.call_back(on_delivery, answer, True)
+            else:
+                call_back(answer, on_delivery)
+        return answer
 
     cdef int64_t now_ms(self) except? -2:
         cdef timespec now
