@@ -19,19 +19,21 @@ ROUNDS = scaled(usual=5, quick=2)
 def send(folder: Path, rows: peers.Rows, *, callback: bool = False) -> float:
     answered = 0
 
-    def note(_: object) -> None:
+    def note(metadata: object, error: object) -> None:
         nonlocal answered
-        answered += 1
+        answered += error is None
 
     with pylog.open(folder / "log", flush="none") as log:
         log.create_topic("bench")
         with log.producer() as producer:
             producer.send("bench", b"first").result()
             taken = stopwatch()
-            for key, value in rows:
-                future = producer.send("bench", value, key)
-                if callback:
-                    future.add_done_callback(note)
+            if callback:
+                for key, value in rows:
+                    future = producer.send("bench", value, key, on_delivery=note)
+            else:
+                for key, value in rows:
+                    future = producer.send("bench", value, key)
             producer.flush()
             seconds = taken()
             assert future.result().offset == len(rows)

@@ -34,7 +34,7 @@ OTHER_DEFAULTS = {
     ("broker", "group.initial.rebalance.delay.ms"): 0,  # in process nobody is on his way
     ("topic", "retention.ms"): -1,  # nothing is deleted that nobody asked to delete
     ("consumer", "enable.auto.commit"): None,  # where there is a group
-    ("producer", "batch.size"): 131072,  # in process there is no request to spread the cost over
+    ("producer", "batch.size"): 262144,  # in process there is no request to spread the cost over
 }
 OTHER_CHOICES = {
     ("consumer", "auto.offset.reset"): {"by_duration:PnDTnHnMn.nS"},  # a pattern, not a choice

@@ -183,7 +183,7 @@ def test_what_is_not_delivered_in_time_is_an_error(node: Node) -> None:
     node.waits = True
     sending = producer(node, clock, delivery_timeout_ms=40_000)
     under_way = sending.send("t", b"1", partition=0)
-    behind = [sending.send("t", b"x" * 131_000, partition=0) for _ in range(2)]
+    behind = [sending.send("t", b"x" * 262_072, partition=0) for _ in range(2)]
     clock.advance(39_999)
     sending._do_due()
     assert not under_way.done()
@@ -242,7 +242,7 @@ def test_a_closed_log_does_not_wait_for_what_may_pass() -> None:
 def test_a_close_in_no_time_lets_fail_what_was_not_answered(node: Node) -> None:
     node.waits = True
     sending = producer(node)
-    futures = [sending.send("t", b"x" * 131_000, partition=0) for _ in range(3)]
+    futures = [sending.send("t", b"x" * 262_072, partition=0) for _ in range(3)]
     with pytest.raises(TimeoutError, match="could not close in time"):
         sending.close(timeout=0)
     assert {type(future.exception(0)) for future in futures} == {errors.Closed}

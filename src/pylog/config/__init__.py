@@ -8,7 +8,7 @@ Values are checked when an object is made, whoever makes it: what is there is va
 with is read back by `TopicConfig.loaded`, which never fails, for a log has to open whatever wrote its configs.
 
 Differences from Kafka 4.3.1, all deliberate: `retention.ms` is -1 (an embedded log deletes nothing that nobody asked it
-to delete); a producer's `batch.size` is 131072 (in process there is no request to spread the cost over).
+to delete); a producer's `batch.size` is 262144 (in process there is no request to spread the cost over).
 `flush.interval.ms` and `max.open.files` of a node and `consumer.timeout.ms` of a consumer are not Kafka's.
 """
 

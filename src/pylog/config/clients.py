@@ -43,7 +43,7 @@ class ProducerConfig(Config):
 
     acks: int = option(-1, Acks())
     """Who has a record when its future is done: all replicas in sync ("all", -1), the leader (1), nobody knows (0)."""
-    batch_size: int = option(131_072, integer(0))
+    batch_size: int = option(262_144, integer(0))
     """The size of a batch, about, before compression (Kafka: 16384)."""
     buffer_memory: int = option(32 << 20, long(0))
     """How many bytes of records may wait to be sent; then `send` waits."""

@@ -10,7 +10,9 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SI
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int64_t, uint32_t
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
@@ -28,11 +30,13 @@ from pylog.record import RecordMetadata
 from pylog.sending.pure import Delivery as PureDelivery
 from pylog.sending.pure import OnDelivery, Part, call_back, logger
 
+cdef extern from "Python.h":
+    object PyType_GenericAlloc(PyTypeObject *made, Py_ssize_t items)
+
 cdef enum:
     RECORD_MOST = 48  # what a record takes beside its bytes, whatever its numbers
 
 cdef Py_ssize_t HEADER = HEADER_BYTES
-cdef object new_tuple = tuple.__new__
 
 
 @cython.final
@@ -51,7 +55,7 @@ cdef class Delivery:
     cdef object log_append_time
     cdef object error
     cdef object traceback
-    cdef list callbacks  # each, and after it the future that it is for, and whether it is told by `tell`
+    cdef list callbacks  # futures with an `on_delivery`; other callbacks, each before the future that it is for
 
     def __init__(self, topic, partition):
         self.topic = topic
@@ -83,8 +87,8 @@ cdef class Delivery:
 
     cdef object settle(self, int64_t base_offset, object log_append_time, object error, object traceback):
         cdef list callbacks = self.callbacks
-        cdef Py_ssize_t at
-        cdef object raised = None
+        cdef Py_ssize_t at = 0
+        cdef object entry, raised = None
         if self.done:
             raise RuntimeError("this future is answered already")
         self.base_offset = base_offset
@@ -94,34 +98,32 @@ cdef class Delivery:
         self.done = True
         self.callbacks = None
         self.carrier = None
-        for at in range(0, len(callbacks), 3):
+        while at < len(callbacks):
+            entry = callbacks[at]
+            at += 1
             try:
-                self.run(callbacks[at], callbacks[at + 1], callbacks[at + 2])
+                if type(entry) is RecordFuture:
+                    tell(<RecordFuture>entry)
+                else:
+                    at += 1
+                    entry(callbacks[at - 1])
             except BaseException as problem:
                 raised = problem
         if raised is not None:
             raise raised
 
-    cdef int call_back(self, object fn, RecordFuture future, bint is_told) except -1:
+    cdef int call_back(self, object fn, object future) except -1:
         if self.done:
-            self.run(fn, future, is_told)
+            fn(future)
         else:
             self.callbacks.append(fn)
             self.callbacks.append(future)
-            self.callbacks.append(is_told)
-        return 0
-
-    cdef int run(self, object fn, RecordFuture future, bint is_told) except -1:
-        if is_told:
-            tell(fn, future)
-        else:
-            fn(future)
         return 0
 
     cdef int forget(self, object fn) except -1:
         if not self.done and fn in self.callbacks:
             at = self.callbacks.index(fn)
-            del self.callbacks[at : at + 3]
+            del self.callbacks[at : at + 2]
         return 0
 
 
@@ -137,6 +139,7 @@ cdef class RecordFuture:
     cdef Delivery delivery
     cdef Py_ssize_t index
     cdef int64_t timestamp
+    cdef object on_delivery  # None again once it was called
 
     result = Future.result
     exception = Future.exception
@@ -153,7 +156,7 @@ cdef class RecordFuture:
         Callbacks run in the order they were added in. What one raises comes out where the future is completed, after
         the others have run.
         """
-        self.delivery.call_back(fn, self, False)
+        self.delivery.call_back(fn, self)
 
     def __await__(self):
         return Future.__await__(self)
@@ -201,10 +204,27 @@ cdef object metadata_of(RecordFuture future):
     cdef object log_append_time = delivery.log_append_time
     if delivery.parts:
         first, base_offset, log_append_time, _ = delivery.part_of(future.index)
-    return new_tuple(RecordMetadata, (
-        delivery.topic, delivery.partition, base_offset + future.index - first if base_offset >= 0 else -1,
+    if base_offset >= 0:
+        base_offset += future.index - first
+    return made_metadata(
+        delivery.topic, delivery.partition, base_offset,
         future.timestamp if log_append_time is None else log_append_time,
-    ))  # fmt: skip
+    )  # fmt: skip
+
+
+cdef object made_metadata(object topic, object partition, object offset, object timestamp):
+    """A RecordMetadata, of which a callback for each record wants one: a tuple of four, filled in place."""
+    cdef object made = PyType_GenericAlloc(<PyTypeObject *>RecordMetadata, 4)
+    fill(made, 0, topic)
+    fill(made, 1, partition)
+    fill(made, 2, offset)
+    fill(made, 3, timestamp)
+    return made
+
+
+cdef inline void fill(object made, Py_ssize_t at, object field) noexcept:
+    Py_INCREF(field)
+    PyTuple_SET_ITEM(made, at, field)
 
 
 cdef object error_of(RecordFuture future):
@@ -212,13 +232,23 @@ cdef object error_of(RecordFuture future):
     return delivery.part_of(future.index).error if delivery.parts else delivery.error
 
 
-cdef int tell(object on_delivery, RecordFuture future) except -1:
+cdef int tell(RecordFuture future) except -1:
     """The twin of what `call_back` adds to a future."""
-    cdef object error = error_of(future)
+    cdef object on_delivery = future.on_delivery, error = error_of(future)
+    future.on_delivery = None
     try:
         on_delivery(metadata_of(future) if error is None else None, error)
     except (Exception, SystemExit):
         logger.exception("on_delivery of a record raised")
+    return 0
+
+
+cdef int tell_later(RecordFuture future, object on_delivery) except -1:
+    future.on_delivery = on_delivery
+    if future.delivery.done:
+        tell(future)
+    else:
+        future.delivery.callbacks.append(future)
     return 0
 
 
@@ -370,7 +400,7 @@ cdef class Sender:
             answer = self._send_any(topic, value, key, partition, timestamp_ms, headers)
         if on_delivery is not None:
             if type(answer) is RecordFuture:
-                (<RecordFuture>answer).delivery.call_back(on_delivery, answer, True)
+                tell_later(<RecordFuture>answer, on_delivery)
             else:
                 call_back(answer, on_delivery)
         return answer
