@@ -17,6 +17,7 @@ from pylog.batch import Batch, Buffer, Origin, marker_at
 from pylog.config import TopicConfig
 from pylog.epoch import LeaderEpochs
 from pylog.errors import (
+    CorruptBatch,
     FencedLeaderEpoch,
     OffsetOutOfRange,
     PartitionFull,
@@ -177,37 +178,49 @@ class AppendingPartition(WrittenPartition):
             batches[0], epoch=epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version, guard=guard
         )
 
-    def append_follower(self, data: Buffer, *, epoch: int, now_ms: int) -> Appended:
+    def append_follower(self, data: Buffer, *, epoch: int, now_ms: int, as_one: bool = True) -> Appended:
         """Append bytes of the leader of `epoch` unchanged, in one piece: same offsets, same epochs (gaps are fine).
 
         A partial batch at the end is dropped, the next fetch brings it whole; so is what a later leader wrote
-        (KAFKA-18723). Raises: CorruptBatch (a CRC or a bound), OffsetOutOfRange (it begins below the end of this log),
-        and what `append` raises for the disk.
+        (KAFKA-18723). Without `as_one` everything is as if each batch came by itself: the roll rules see what the
+        leader's saw, so the files come out the same, and what lies before a bad batch is taken.
+        Raises: CorruptBatch (a CRC or a bound), OffsetOutOfRange (it begins below the end of this log), and what
+        `append` raises for the disk.
         """
-        spans = follower_spans(data)
-        spans = list(takewhile(lambda span: span.leader_epoch <= epoch, spans))
+        try:
+            found = follower_spans(data)
+        except CorruptBatch as error:
+            if error.position and not as_one:
+                self.append_follower(memoryview(data)[: error.position], epoch=epoch, now_ms=now_ms, as_one=False)
+            raise
+        spans = list(takewhile(lambda span: span.leader_epoch <= epoch, found))
         with self._lock:
             self._check_usable()
             base_offset = self.next_offset
-            if not spans:
-                return Appended(base_offset, base_offset)
-            if spans[0].base_offset < base_offset:
+            if spans and spans[0].base_offset < base_offset:
                 raise OffsetOutOfRange(
                     f"fetched offset {spans[0].base_offset} is below the end of {self.topic}-{self.number}, "
                     f"{base_offset}"
                 )
-            size = spans[-1].position + spans[-1].size
-            self._note_epochs(spans)
-            segment = self._local.active
-            last_offset, newest = spans[-1].last_offset, max(span.max_timestamp for span in spans)
-            if not segment.takes(size, last_offset, newest):
-                segment = self._taking(size, spans[0].base_offset, last_offset, newest, now_ms)
-            plan = None
-            if any(span.producer_id >= 0 for span in spans):
-                marked = [(span, marker_at(data, span)) for span in spans]
-                plan = self.producers.plan(marked, origin=Origin.REPLICATION)
-            self._write(segment, memoryview(data)[:size], spans, plan)
+            if spans and (as_one or self._local.active.takes(*_measured(spans), len(spans))):
+                self._append_spans(data, spans, now_ms)
+            else:
+                for span in spans:
+                    self._append_spans(data, [span], now_ms)
             return Appended(base_offset, self.next_offset)
+
+    def _append_spans(self, data: Buffer, spans: Sequence[BatchSpan], now_ms: int) -> None:
+        size, last_offset, newest = _measured(spans)
+        self._note_epochs(spans)
+        segment = self._local.active
+        if not segment.takes(size, last_offset, newest):
+            segment = self._taking(size, spans[0].base_offset, last_offset, newest, now_ms)
+        plan = None
+        if any(span.producer_id >= 0 for span in spans):
+            marked = [(span, marker_at(data, span)) for span in spans]
+            plan = self.producers.plan(marked, origin=Origin.REPLICATION)
+        start = spans[0].position
+        self._write(segment, memoryview(data)[start : start + size], spans, plan)
 
     def _note_epochs(self, batches: Sequence[Batch | BatchSpan]) -> None:
         """Note the leader epochs that begin with these batches, which are durable before the batches are written."""
@@ -369,3 +382,9 @@ class AppendingPartition(WrittenPartition):
             self.high_watermark = offset
             self._publish()
             return True
+
+
+def _measured(spans: Sequence[BatchSpan]) -> tuple[int, int, int]:
+    """How many bytes neighbours take, their last offset and their largest timestamp."""
+    size = spans[-1].position + spans[-1].size - spans[0].position
+    return size, spans[-1].last_offset, max(span.max_timestamp for span in spans)

@@ -132,12 +132,15 @@ class Segment(ReadableSegment):
         """Whether it can be written to: see `activate`."""
         return self._active
 
-    def takes(self, size: int, last_offset: int, max_timestamp: int) -> bool:
-        """Whether an append of `size` bytes fits for certain: nothing has to be asked, or done before."""
+    def takes(self, size: int, last_offset: int, max_timestamp: int, batches: int = 1) -> bool:
+        """Whether an append of `size` bytes fits for certain: nothing has to be asked, or done before, and were it of
+        several batches, before any of them.
+        """
         return (
             size <= self._room
             and max_timestamp <= self._newest_in_room
             and last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+            and (batches == 1 or min(self.offsets.room, self.times.room) >= batches)
         )
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from pylog.batch import encode, split
 from pylog.config import TopicConfig
-from pylog.errors import DurabilityUnknown, FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch
+from pylog.errors import CorruptBatch, DurabilityUnknown, FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch
 from pylog.files import MemoryFiles, join
 from pylog.kernel import Record
 from pylog.message import CONSUMER, EARLIEST, LATEST, FetchedPart, FetchPart, ListOffsetsPart
@@ -156,6 +156,49 @@ def test_segments_roll_at_the_same_batches_by_size_and_by_time(max_bytes: int) -
             catch_up(leader, follower, max_bytes)
     catch_up(leader, follower, max_bytes)
     assert len(leader.partition.segments) > 20
+    assert_same(leader, follower)
+
+
+@pytest.mark.parametrize("step", [2, 9, 200])
+@pytest.mark.parametrize("limit", [{"segment.index.bytes": "48"}, {"segment.bytes": "1000"}, {"segment.ms": "9000"}])
+def test_what_comes_at_once_is_laid_down_as_if_it_came_batch_by_batch(limit: dict[str, str], step: int) -> None:
+    """Segments and indexes: a full index rolls, too, in the middle of what one answer has brought."""
+    config = TopicConfig.loaded({"index.interval.bytes": "100", **limit})
+    batches = [
+        encode(
+            [Record(b"x" * (i * 37 % 300), timestamp=NOW + i * 1000)], now_ms=NOW, base_offset=i, leader_epoch=0
+        ).data
+        for i in range(200)
+    ]
+    at_once, by_batch = make(config=config), make(config=config)
+    for start in range(0, len(batches), step):
+        at_once.append_follower(b"".join(batches[start : start + step]), epoch=0, now_ms=NOW, as_one=False)
+    for batch in batches:
+        by_batch.append_follower(batch, epoch=0, now_ms=NOW)
+    assert len(by_batch.segments) > 4
+    assert segment_files(at_once) == segment_files(by_batch)
+    assert index_files(at_once) == index_files(by_batch)
+
+
+def index_files(partition: Partition) -> dict[str, bytes]:
+    partition.close()
+    paths = [segment.path.removesuffix(".log") for segment, _ in partition.segments]
+    return {path + kind: partition.files.read_file(path + kind) for path in paths for kind in (".index", ".timeindex")}
+
+
+def test_what_lies_before_a_bad_batch_is_taken() -> None:
+    leader, follower = lead(make(), 0), Follower(make(), leader=LEADER, epoch=0)
+    write(leader, "a")
+    catch_up(leader, follower)
+    write(leader, "b", "c", "d")
+    answer = leader.fetch(follower.next_fetch(1 << 20), replica_id=FOLLOWER, max_bytes=1 << 20)
+    damaged = bytearray(answer.data)
+    damaged[-1] ^= 1
+    answer.data = bytes(damaged)
+    with pytest.raises(CorruptBatch, match="CRC"):
+        follower.apply(answer, NOW)
+    assert values(follower.partition) == ["a", "b", "c"]
+    catch_up(leader, follower)
     assert_same(leader, follower)
 
 

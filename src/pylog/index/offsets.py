@@ -54,7 +54,7 @@ class OffsetIndex(SparseIndex):
                 f"offsets {self.base_offset + offsets[0]} to {self.base_offset + offsets[-1]} do not follow "
                 f"offset {self.base_offset + last}"
             )
-        room = self._room
+        room = self.room
         self._append(offsets[:room], positions[:room])
 
     def lookup(self, offset: int, log_size: int | None = None) -> tuple[int, int]:

@@ -119,7 +119,8 @@ class SparseIndex(ABC):
         return len(self._rows.firsts) >= self.capacity - self._kept_free
 
     @property
-    def _room(self) -> int:
+    def room(self) -> int:
+        """How many entries can be added."""
         return max(self.capacity - self._kept_free - len(self._rows.firsts), 0)
 
     @abstractmethod

@@ -45,7 +45,7 @@ class TimeIndex(SparseIndex):
         """
         last = self._rows.firsts[-1] if self._rows.firsts else NO_TIMESTAMP
         start = bisect_right(timestamps, last)
-        end = start + self._room
+        end = start + self.room
         self._append(timestamps[start:end], offsets[start:end])
 
     def lookup(self, timestamp: int, *, upto: int | None = None) -> tuple[int, int]:
