@@ -25,7 +25,7 @@ from pylog.slices import Slice
 if TYPE_CHECKING:
     import pyarrow
 
-READ_BYTES = 1 << 20
+READ_BYTES = 1 << 19
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers")
 _SESSION = Session(client_id="pylog")
 
@@ -193,7 +193,7 @@ class PartitionView:
         if "partition" in names:
             decoded["partition"] = pyarrow.repeat(pyarrow.scalar(self.partition, pyarrow.int32()), rows)
         if "timestamp" in decoded:
-            decoded["timestamp"] = decoded["timestamp"].cast(pyarrow.timestamp("ms", tz="UTC"))
+            decoded["timestamp"] = decoded["timestamp"].view(pyarrow.timestamp("ms", tz="UTC"))
         return pyarrow.RecordBatch.from_arrays([decoded[name] for name in names], names=list(names))
 
     def _chunks(

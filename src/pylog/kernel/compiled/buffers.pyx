@@ -9,6 +9,7 @@ A fixed column is one `Block`. A binary column has three, as Arrow lays it out:
 `columns.py` makes arrays of them; nothing here needs pyarrow.
 """
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, realloc
@@ -24,6 +25,7 @@ cdef Py_ssize_t HEADER_LEAST = 2
 cdef int32_t CREATED = CREATE_TIME, APPENDED = LOG_APPEND_TIME
 
 
+@cython.final
 cdef class Block:
     """Memory that Arrow can read and keep: what is not written is cut off before anybody sees it."""
 
@@ -57,6 +59,7 @@ cdef class Block:
         return self
 
 
+@cython.final
 cdef class Binary:
     """A column of bytes, or, with `data` unused, of lists of so many elements."""
 
@@ -118,6 +121,7 @@ cdef class Binary:
         )
 
 
+@cython.final
 cdef class Columns:
     """The columns that are wanted; None for the others."""
 
