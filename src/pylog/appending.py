@@ -193,7 +193,7 @@ class AppendingPartition(WrittenPartition):
             if error.position and not as_one:
                 self.append_follower(memoryview(data)[: error.position], epoch=epoch, now_ms=now_ms, as_one=False)
             raise
-        spans = list(takewhile(lambda span: span.leader_epoch <= epoch, found))
+        spans = found.until(sum(1 for _ in takewhile(lambda span: span.leader_epoch <= epoch, found)))
         with self._lock:
             self._check_usable()
             base_offset = self.next_offset

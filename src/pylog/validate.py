@@ -16,7 +16,6 @@ topic's timestamp type and the max timestamp the largest of the records, or the 
 whole batch. A batch of which nothing has to change keeps its bytes, CRC included.
 """
 
-from collections.abc import Sequence
 from typing import NoReturn
 
 from pylog.batch import CODEC_MASK, CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, Batch, Buffer, Origin, encode
@@ -39,8 +38,8 @@ from pylog.kernel import (
     MAGIC_AT,
     MAX_TIMESTAMP,
     BatchScope,
-    BatchSpan,
     ConsumerRecord,
+    Spans,
     decode_records,
     walk,
 )
@@ -268,7 +267,7 @@ def _recompressed(batch: Batch, records: list[ConsumerRecord], codec: Codec, con
 # --- follower ---------------------------------------------------------------------------------------------------------
 
 
-def follower_spans(data: Buffer) -> Sequence[BatchSpan]:
+def follower_spans(data: Buffer) -> Spans:
     """The whole batches in a leader's bytes, to be appended as they are: the leader has looked at their records.
 
     A batch that is cut off at the end is dropped, the next fetch brings it whole. Gaps between offsets are fine.

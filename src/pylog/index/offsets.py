@@ -33,13 +33,14 @@ class OffsetIndex(SparseIndex):
             )
         if self.is_full:
             return False
-        self._add(relative, position)
+        self._append((relative,), (position,))
+        self.write_some()
         return True
 
     def extend(self, offsets: "array[int]", positions: "array[int]") -> None:
         """Add batches by their last offsets, less the base, and positions, which both rise; leave out what has no room.
 
-        They reach the file as those of `add` do: some at a time, all with the next `sync`, `seal` or `close`.
+        They reach the file with the next `write_some`, `sync`, `add`, `seal` or `close`.
         Raises: StorageError unless the first are above those of the last entry and the last fit into 31 bits.
         """
         rows = self._rows

@@ -238,8 +238,8 @@ class SparseIndex(ABC):
         rows.seconds.extend(seconds)
         rows.firsts.extend(firsts)
 
-    def _add(self, first: int, second: int) -> None:
-        self._append((first,), (second,))
+    def write_some(self) -> None:
+        """Write the entries that the file lacks, where they are many."""
         if len(self._rows.firsts) - self._written >= UNWRITTEN_MAX:
             self._flush_if_room()
 

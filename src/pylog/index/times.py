@@ -36,7 +36,8 @@ class TimeIndex(SparseIndex):
             )
         if timestamp == last or (self.is_full and not force):
             return False
-        self._add(timestamp, relative)
+        self._append((timestamp,), (relative,))
+        self.write_some()
         return True
 
     def extend(self, timestamps: "array[int]", offsets: "array[int]") -> None:
