@@ -19,7 +19,7 @@ from harness import MIB, Way, at_least, fresh, measure, mode, report, scaled, sc
 
 SIZES = {
     1000: scaled(usual=512 * MIB, quick=2 * MIB, full=1024 * MIB),
-    1: scaled(usual=128 * MIB, quick=MIB // 4, full=1024 * MIB),
+    1: scaled(usual=256 * MIB, quick=MIB // 4, full=1024 * MIB),
 }
 ROUNDS = scaled(usual=5, quick=2)
 

@@ -66,13 +66,14 @@ class LocalLog:
         self.segments = Segments(self._segment, listing.logs)
         self.snapshots = Snapshots(self.files, self.directory, listing.snapshots)
 
-    def lacking_an_index(self, listing: Listing) -> list[int]:
+    def lacking_an_index(self, listing: Listing, first: int) -> list[int]:
         """Which segments lack their offset index, or have indexes that cannot be: places in their order.
 
-        All of them are looked at for a transaction index, few have one; the others when they are first used.
+        All of them are looked at for a transaction index, few have one; the others when they are first used; those from
+        place `first` on are read anew anyway.
         """
         bases = self.segments.bases
-        asked = {*bases[-1:], *listing.transactional}
+        asked = {*bases[-1:], *listing.transactional}.intersection(bases[:first])
         lacking = {base for base in asked if not self._has_sane_indexes(bisect_left(bases, base))}
         return [bisect_left(bases, base) for base in sorted(lacking | listing.unindexed)]
 

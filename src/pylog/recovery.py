@@ -153,7 +153,7 @@ class Recovery:
         segments.active.created_ms = segments.active.modified_ms()
         known_good = max(self.checkpoint.recovery_point, self.start_offset)
         first = len(segments) if clean else segments.index_of(known_good)
-        for index in self.local.lacking_an_index(listing):
+        for index in self.local.lacking_an_index(listing, first):
             if index < min(first, len(segments) - 1):
                 self._one(index)
             else:
