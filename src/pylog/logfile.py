@@ -247,7 +247,7 @@ class LogFile:
         """
         if len(head) < _PREFIX.size:
             head = self.file.read(position, _PREFIX.size)
-        if len(head) < _PREFIX.size or any(damage.position == position for damage in self.damages):
+        if len(head) < _PREFIX.size or (self.damages and any(damage.position == position for damage in self.damages)):
             return
         base, length, following, _ = _PREFIX.unpack_from(head)
         # No length: reserved space.
