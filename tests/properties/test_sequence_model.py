@@ -75,7 +75,8 @@ class Histories(RuleBasedStateMachine):
         self.log = Log()
         self.known: dict[int, Seen] = {}
         self.snapshots: dict[int, dict[int, Seen]] = {}
-        self.closed: dict[int, int] = {}  # first offset of a completed transaction -> its marker
+        self.ended: dict[int, int] = {}  # first offset of a completed transaction -> its marker
+        self.closed: dict[int, int] = {}  # those of them that are known to be completed
         self.high_watermark = 0
         self.now_ms = T0
 
@@ -154,7 +155,7 @@ class Histories(RuleBasedStateMachine):
         assert seen.refusal(batch) is None
         end = batch.marker()
         if end is not None and seen.open_since is not None:
-            self.closed[seen.open_since] = batch.base_offset
+            self.closed[seen.open_since] = self.ended[seen.open_since] = batch.base_offset
             others = [
                 s.open_since for i, s in self.known.items() if i != batch.producer_id and s.open_since is not None
             ]
@@ -219,7 +220,8 @@ class Histories(RuleBasedStateMachine):
         self.high_watermark = min(self.high_watermark, end)
         self.log.producers.advance(self.high_watermark)
         # A snapshot does not say which transactions were decided above the high watermark (as Kafka's does not).
-        self.closed = {first: last for first, last in self.closed.items() if begin <= last < end}
+        self.ended = {first: last for first, last in self.ended.items() if last < end}
+        self.closed = {first: last for first, last in self.ended.items() if begin <= last}
 
     # --- what always holds ---------------------------------------------------------------------------------------
 
