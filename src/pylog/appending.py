@@ -96,8 +96,7 @@ class AppendingPartition(WrittenPartition):
     def data_end_max(self) -> int:
         """Only this process writes, so it knows."""
         # Asked for each read, of a log that is open.
-        end = self._local.active.next_offset
-        return end if end > self.next_offset else self.next_offset
+        return max(self.next_offset, self._local.active.next_offset)
 
     def _publish(self) -> None:
         if self._first_unstable_offset is not None or self.producers.is_transactional:

@@ -141,14 +141,28 @@ cdef class RecordFuture:
     cdef int64_t timestamp
     cdef object on_delivery  # None again once it was called
 
-    result = Future.result
-    exception = Future.exception
     set_result = Future.set_result
     set_exception = Future.set_exception
 
     def done(self):
         """Whether the answer is there: then `result` and `exception` do not wait."""
         return self.delivery.done
+
+    def result(self, timeout=None):
+        """See `Future.result`."""
+        cdef object error
+        if not self.delivery.done:
+            self._wait(timeout)
+        error = error_of(self)
+        if error is not None:
+            raise error.with_traceback(self.delivery.traceback)
+        return metadata_of(self)
+
+    def exception(self, timeout=None):
+        """See `Future.exception`."""
+        if not self.delivery.done:
+            self._wait(timeout)
+        return error_of(self)
 
     def add_done_callback(self, fn):
         """Call `fn(self)` once the answer is there, in the thread that brings it; at once if it is there already.
