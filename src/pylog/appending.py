@@ -24,7 +24,7 @@ from pylog.errors import (
     RecordBatchTooLarge,
 )
 from pylog.files import Files
-from pylog.kernel import BatchSpan
+from pylog.kernel import BatchSpan, Spans
 from pylog.local_log import LocalLog
 from pylog.published import Entry, Fields
 from pylog.retention import Bounds, rules
@@ -189,12 +189,13 @@ class AppendingPartition(WrittenPartition):
         `append` raises for the disk.
         """
         try:
-            found = follower_spans(data)
+            spans = follower_spans(data)
         except CorruptBatch as error:
             if error.position and not as_one:
                 self.append_follower(memoryview(data)[: error.position], epoch=epoch, now_ms=now_ms, as_one=False)
             raise
-        spans = found.until(sum(1 for _ in takewhile(lambda span: span.leader_epoch <= epoch, found)))
+        if spans.summary().max_leader_epoch > epoch:
+            spans = spans.part(0, sum(1 for _ in takewhile(lambda span: span.leader_epoch <= epoch, spans)))
         with self._lock:
             self._check_usable()
             base_offset = self.next_offset
@@ -203,25 +204,37 @@ class AppendingPartition(WrittenPartition):
                     f"fetched offset {spans[0].base_offset} is below the end of {self.topic}-{self.number}, "
                     f"{base_offset}"
                 )
-            if spans and (as_one or self._local.active.takes(*_measured(spans), len(spans))):
+            if as_one and spans:
                 self._append_spans(data, spans, now_ms)
             else:
-                for span in spans:
-                    self._append_spans(data, [span], now_ms)
+                self._append_each(data, spans, now_ms)
             return Appended(base_offset, self.next_offset)
 
-    def _append_spans(self, data: Buffer, spans: Sequence[BatchSpan], now_ms: int) -> None:
-        size, last_offset, newest = _measured(spans)
-        self._note_epochs(spans)
+    def _append_each(self, data: Buffer, spans: Spans, now_ms: int) -> None:
+        """As if they came one by one; those that no roll can part go in at once."""
+        for index in range(len(spans)):
+            if index <= 2:
+                # A segment has room for certain once its second batch has asked.
+                rest = spans.part(index, len(spans))
+                asked = rest.summary()
+                if self._local.active.takes(asked.size, asked.last_offset, asked.max_timestamp, len(rest)):
+                    self._append_spans(data, rest, now_ms)
+                    return
+            self._append_spans(data, spans.part(index, index + 1), now_ms)
+
+    def _append_spans(self, data: Buffer, spans: Spans, now_ms: int) -> None:
+        size, last_offset, newest, oldest_epoch, newest_epoch, producer_id, _ = spans.summary()
+        first, known = spans[0], self.epochs
+        if not known.latest == oldest_epoch == newest_epoch or first.base_offset < known.latest_start:
+            self._note_epochs(spans)
         segment = self._local.active
         if not segment.takes(size, last_offset, newest):
-            segment = self._taking(size, spans[0].base_offset, last_offset, newest, now_ms)
+            segment = self._taking(size, first.base_offset, last_offset, newest, now_ms)
         plan = None
-        if any(span.producer_id >= 0 for span in spans):
-            marked = [(span, marker_at(data, span)) for span in spans]
+        if producer_id >= 0:
+            marked = [(span, marker_at(data, span)) for span in spans.of_producers()]
             plan = self.producers.plan(marked, origin=Origin.REPLICATION)
-        start = spans[0].position
-        self._write(segment, memoryview(data)[start : start + size], spans, plan)
+        self._write(segment, memoryview(data)[first.position : first.position + size], spans, plan)
 
     def _note_epochs(self, batches: Sequence[Batch | BatchSpan]) -> None:
         """Note the leader epochs that begin with these batches, which are durable before the batches are written."""
@@ -383,9 +396,3 @@ class AppendingPartition(WrittenPartition):
             self.high_watermark = offset
             self._publish()
             return True
-
-
-def _measured(spans: Sequence[BatchSpan]) -> tuple[int, int, int]:
-    """How many bytes neighbours take, their last offset and their largest timestamp."""
-    size = spans[-1].position + spans[-1].size - spans[0].position
-    return size, spans[-1].last_offset, max(span.max_timestamp for span in spans)

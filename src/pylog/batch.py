@@ -29,6 +29,7 @@ from crc32c import crc32c
 from pylog.compression import STREAM_BYTES_MAX, Codec, compress, decompress
 from pylog.errors import CorruptBatch, RecordTooLarge, UnsupportedFormat
 from pylog.kernel import (
+    CODEC_MASK,
     CRC_FROM,
     CREATE_TIME,
     HEADER_BYTES,
@@ -51,7 +52,6 @@ from pylog.kernel import (
 if TYPE_CHECKING:
     import pyarrow
 
-CODEC_MASK = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20

@@ -288,7 +288,7 @@ class LogFile:
             if good < len(spans):
                 good, expected, reason = self._out_of_order(spans, good, expected)
                 valid = spans[good].position
-                spans = spans.until(good)
+                spans = spans.part(0, good)
             elif spans:
                 expected = spans[-1].last_offset + 1
             if reason is None and valid == 0 and len(data) == asked < size - position:

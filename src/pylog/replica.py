@@ -228,10 +228,11 @@ class Follower:
             return True
         changed = len(fetched.data) > 0
         if changed:
-            first = next(split(fetched.data), None)
-            if first and first.base_offset < partition.next_offset == partition.start_offset <= first.last_offset:
-                # The leader's log starts inside of this batch, and here is nothing yet (KAFKA-6975).
-                partition.truncate_fully(first.base_offset, now_ms)
+            if partition.next_offset == partition.start_offset:
+                first = next(split(fetched.data), None)
+                if first is not None and first.base_offset < partition.next_offset <= first.last_offset:
+                    # The leader's log starts inside of this batch, and here is nothing yet (KAFKA-6975).
+                    partition.truncate_fully(first.base_offset, now_ms)
             partition.append_follower(fetched.data, epoch=self.epoch, now_ms=now_ms, as_one=False)
         partition.advance_high_watermark(fetched.high_watermark)
         partition.advance_start(min(max(fetched.log_start_offset, 0), partition.high_watermark))

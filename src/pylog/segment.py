@@ -184,7 +184,7 @@ class Segment(ReadableSegment):
         """
         position = self.log.append(data)
         if isinstance(batches, Spans):
-            self._append_all(batches, position)
+            self._append_all(batches, position, len(data))
             return
         for batch in batches:
             size, last_offset, newest = batch.size, batch.last_offset, batch.max_timestamp
@@ -205,10 +205,10 @@ class Segment(ReadableSegment):
         self._unindexed_bytes = 0
         self._roll_if_full()
 
-    def _append_all(self, batches: Spans, position: int) -> None:
+    def _append_all(self, batches: Spans, position: int, size: int) -> None:
         """The same for many, without a step of Python for each."""
-        self._room -= self.size - position
-        self._note_all(batches, position)
+        self._room -= size
+        self._note_all(batches, position - batches[0].position)
         self.offsets.write_some()
         self.times.write_some()
         self._roll_if_full()

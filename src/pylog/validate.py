@@ -18,7 +18,7 @@ whole batch. A batch of which nothing has to change keeps its bytes, CRC include
 
 from typing import NoReturn
 
-from pylog.batch import CODEC_MASK, CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, Batch, Buffer, Origin, encode
+from pylog.batch import CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, Batch, Buffer, Origin, encode
 from pylog.compression import Codec
 from pylog.config import TopicConfig
 from pylog.errors import (
@@ -32,10 +32,12 @@ from pylog.errors import (
     UnsupportedFormat,
 )
 from pylog.kernel import (
+    CODEC_MASK,
     CREATE_TIME,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
+    MAX_OFFSET,
     MAX_TIMESTAMP,
     BatchScope,
     ConsumerRecord,
@@ -278,20 +280,23 @@ def follower_spans(data: Buffer) -> Spans:
     if reason is not None:
         _refuse_legacy(memoryview(data), end, reason)
         raise CorruptBatch(reason, position=end)
+    if spans.rising(0, MAX_OFFSET) < len(spans) or spans.summary().max_codec > Codec.ZSTD:
+        _refuse_first(spans)
+    return spans
+
+
+def _refuse_first(spans: Spans) -> None:
+    """Raise CorruptBatch for the first of them that cannot be what a leader has in its log."""
     previous = -1
     for span in spans:
+        fault = None
         if span.base_offset <= previous:
-            raise CorruptBatch(
-                f"offset {span.base_offset} follows {previous}: the batches do not rise",
-                position=span.position, offset=span.base_offset,
-            )  # fmt: skip
-        if span.attributes & CODEC_MASK > Codec.ZSTD:
-            raise CorruptBatch(
-                f"compression codec {span.attributes & CODEC_MASK} does not exist",
-                position=span.position, offset=span.base_offset,
-            )  # fmt: skip
+            fault = f"offset {span.base_offset} follows {previous}: the batches do not rise"
+        elif span.attributes & CODEC_MASK > Codec.ZSTD:
+            fault = f"compression codec {span.attributes & CODEC_MASK} does not exist"
+        if fault is not None:
+            raise CorruptBatch(fault, position=span.position, offset=span.base_offset)
         previous = span.last_offset
-    return spans
 
 
 def _refuse_legacy(view: memoryview, position: int, reason: str) -> None:

@@ -20,7 +20,6 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from pylog.batch import (
-    CODEC_MASK,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
     TIMESTAMP_TYPE_BIT,
@@ -30,6 +29,7 @@ from pylog.batch import (
 from pylog.compression import Codec, compress
 from pylog.errors import CorruptBatch
 from pylog.kernel import (
+    CODEC_MASK,
     CRC_FROM,
     HEADER,
     HEADER_BYTES,

@@ -19,12 +19,14 @@ import os
 
 from pylog.kernel import values
 from pylog.kernel.format import (
+    CODEC_MASK,
     CRC_FROM,
     HEADER,
     HEADER_BYTES,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
+    MAX_OFFSET,
     MAX_TIMESTAMP,
     BatchSpan,
     frame_fault,
@@ -58,6 +60,7 @@ from pylog.kernel.values import (
 )
 
 __all__ = [
+    "CODEC_MASK",
     "CRC_FROM",
     "CREATE_TIME",
     "HEADER",
@@ -66,6 +69,7 @@ __all__ = [
     "LOG_OVERHEAD",
     "MAGIC",
     "MAGIC_AT",
+    "MAX_OFFSET",
     "MAX_TIMESTAMP",
     "NAME",
     "WHY_PURE",

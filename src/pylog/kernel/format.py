@@ -24,6 +24,7 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 CRC_AT, CRC_FROM = 17, 21
 MAGIC = 2
 MAGIC_AT = 16
+CODEC_MASK = 0x07  # of the attributes
 LOG_OVERHEAD = 12
 RECORD_OVERHEAD_MAX = 21
 RECORD_BYTES_MIN = 7
@@ -46,6 +47,20 @@ class BatchSpan(NamedTuple):
     producer_epoch: int
     base_sequence: int
     count: int  # type: ignore[assignment]  # the number of records; hides tuple.count, which nobody needs
+
+
+class Summary(NamedTuple):
+    """What some neighbours are all in all: their bytes, and between what lies what their headers say; -1 where there
+    are none.
+    """
+
+    size: int
+    last_offset: int
+    max_timestamp: int
+    min_leader_epoch: int
+    max_leader_epoch: int
+    max_producer_id: int
+    max_codec: int
 
 
 class Marks(NamedTuple):

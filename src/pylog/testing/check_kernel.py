@@ -164,7 +164,7 @@ def _fields(batch: Any) -> Outcome:
 def _asked(spans: Any) -> Outcome:
     first, last = (spans[0].base_offset, spans[-1].last_offset) if spans else (0, 0)
     return (
-        [list(spans.until(n)) for n in (0, 1, 99)],
+        [list(spans.part(*ends)) for ends in ((0, 0), (0, 1), (1, 99), (2, 1))], spans.summary(),
         [spans.rising(expected, most) for expected in (0, first, last + 1) for most in (first, last - 1, last)],
         [spans.epochs(above) for above in (-1, 3)],
         spans.of_producers(),

@@ -14,7 +14,7 @@ from libc.string cimport memcpy
 
 from pylog.kernel.compiled.wire cimport Bytes, be16, be32, be64
 
-from pylog.kernel.format import BatchSpan, Marks, frame_fault, header_fault
+from pylog.kernel.format import CODEC_MASK, BatchSpan, Summary, Marks, frame_fault, header_fault
 
 cdef extern from "crc32c.h" nogil:
     void pylog_crc32c_init()
@@ -49,6 +49,7 @@ cdef enum:
     LENGTH_MAX = 2147483635
 
 cdef int64_t OFFSET_MAX = 9223372036854775807
+cdef int CODEC = CODEC_MASK
 
 cdef enum Outcome:
     AT_END  # what is left is no whole header, or one whose length and magic cannot be
@@ -106,15 +107,41 @@ cdef class Spans:
             head.base_sequence, head.count,
         ))  # fmt: skip
 
-    def until(self, Py_ssize_t index):
-        """The first `index` of them."""
+    def part(self, Py_ssize_t start, Py_ssize_t stop):
+        """Those from number `start` on, up to number `stop`."""
         cdef Spans some = Spans.__new__(Spans)
-        cdef Py_ssize_t count = max(min(index, self.count), <Py_ssize_t>0)
+        cdef Py_ssize_t first = max(min(start, self.count), <Py_ssize_t>0)
+        cdef Py_ssize_t count = max(min(stop, self.count) - first, <Py_ssize_t>0)
         if some.next(count) == NULL:
             raise MemoryError
-        memcpy(some.heads, self.heads, count * sizeof(Head))
+        if count > 0:
+            memcpy(some.heads, self.heads + first, count * sizeof(Head))
         some.count = count
         return some
+
+    def summary(self):
+        """What they are all in all."""
+        cdef Head *head
+        cdef Py_ssize_t size = 0
+        cdef int64_t last_offset = -1
+        cdef Py_ssize_t index
+        cdef int64_t newest = -1, producer_id = -1
+        cdef int32_t oldest_epoch = -1, epoch = -1
+        cdef int codec = -1
+        for index in range(self.count):
+            head = &self.heads[index]
+            if index == 0:
+                newest, producer_id, oldest_epoch = head.max_timestamp, head.producer_id, head.leader_epoch
+                epoch = oldest_epoch
+            newest = max(newest, head.max_timestamp)
+            producer_id = max(producer_id, head.producer_id)
+            oldest_epoch = min(oldest_epoch, head.leader_epoch)
+            epoch = max(epoch, head.leader_epoch)
+            codec = max(codec, head.attributes & CODEC)
+        if self.count > 0:
+            head = &self.heads[self.count - 1]
+            size, last_offset = head.position + head.size - self.heads[0].position, head.base_offset + head.last_delta
+        return Summary(size, last_offset, newest, oldest_epoch, epoch, producer_id, codec)
 
     def rising(self, expected, most):
         """How many, from the first on, begin at or behind the end of the one before, the first at or behind `expected`,

@@ -6,6 +6,7 @@ from crc32c import crc32c
 
 from pylog.kernel.format import (
     BATCH_LENGTH_MAX,
+    CODEC_MASK,
     CRC_FROM,
     HEADER,
     HEADER_BYTES,
@@ -14,6 +15,7 @@ from pylog.kernel.format import (
     MAX_OFFSET,
     BatchSpan,
     Marks,
+    Summary,
     frame_fault,
     header_fault,
 )
@@ -22,9 +24,21 @@ from pylog.kernel.format import (
 class Spans(list[BatchSpan]):
     """The batches in a buffer, and what is asked of all of them at once."""
 
-    def until(self, index: int) -> "Spans":
-        """The first `index` of them."""
-        return Spans(self[:index])
+    def part(self, start: int, stop: int) -> "Spans":
+        """Those from number `start` on, up to number `stop`."""
+        return Spans(self[start:stop])
+
+    def summary(self) -> Summary:
+        """What they are all in all."""
+        if not self:
+            return Summary(0, -1, -1, -1, -1, -1, -1)
+        first, last = self[0], self[-1]
+        epochs = [span.leader_epoch for span in self]
+        return Summary(
+            last.position + last.size - first.position, last.last_offset,
+            max(span.max_timestamp for span in self), min(epochs), max(epochs), max(span.producer_id for span in self),
+            max(span.attributes & CODEC_MASK for span in self),
+        )  # fmt: skip
 
     def rising(self, expected: int, most: int) -> int:
         """How many, from the first on, begin at or behind the end of the one before, the first at or behind `expected`,
