@@ -18,6 +18,8 @@ from pylog.kernel import HEADER_BYTES, LOG_OVERHEAD, Spans, walk
 from pylog.slices import Damage, Fault, Slice, Wanted, Window
 
 WINDOW_BYTES = 1 << 20
+MANY = 16
+"""Behind so many batches the others are looked at together, in the kernel: where they are small there are thousands."""
 HEAD_BYTES = 1 << 12
 """What is read where batches begin that need not come into memory; little ones lie in it as a whole."""
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -214,7 +216,7 @@ class LogFile:
         """
         offset, upto, end, max_bytes, written, _ = wanted
         written_end = min(end, written)
-        position, begin = walk.position, walk.begin
+        position, begin, passed = walk.position, walk.begin, 0
         last = at + len(data) - _PREFIX.size
         while position <= last:
             base, length, epoch, last_delta = _PREFIX.unpack_from(data, position - at)
@@ -239,6 +241,10 @@ class LogFile:
             if walk.offset >= upto:
                 # What follows is nobody's business yet, and another process may be writing it right now.
                 return 0
+            passed += begin >= 0
+            if passed == MANY:
+                part = memoryview(data)[position - at : min(begin + max_bytes, reach) - at]
+                position = _leap(walk, part, min(upto, written_end) - 1)
         return 0 if 0 <= begin < position and position + _PREFIX.size > reach else _PREFIX.size
 
     def check_following(self, position: int, offset: int, epoch: int, head: bytes = b"") -> None:
@@ -342,6 +348,19 @@ class LogFile:
             return None
         spans, _, _ = walk(self.file.read(position, LOG_OVERHEAD + length), check_crc=True)
         return int(base) if len(spans) == 1 else None
+
+
+def _leap(walked: _Walk, data: memoryview, most: int) -> int:
+    """Go on over the batches in `data` as far as they are what can be expected there and end at the offset `most` or
+    before; gives the position where whoever looks closer goes on.
+    """
+    spans, _, _ = walk(data, check_crc=False)
+    spans = spans.part(0, spans.rising(walked.offset, most))
+    found = spans.summary()
+    if spans and walked.epoch <= found.min_leader_epoch == found.max_leader_epoch:
+        walked.position += found.size
+        walked.offset, walked.epoch = found.last_offset + 1, found.max_leader_epoch
+    return walked.position
 
 
 def _misfit(base: int, length: int, epoch: int, last_delta: int, limit: int, walk: _Walk) -> str:
