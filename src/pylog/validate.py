@@ -280,23 +280,20 @@ def follower_spans(data: Buffer) -> Spans:
     if reason is not None:
         _refuse_legacy(memoryview(data), end, reason)
         raise CorruptBatch(reason, position=end)
-    if spans.rising(0, MAX_OFFSET) < len(spans) or spans.summary().max_codec > Codec.ZSTD:
-        _refuse_first(spans)
+    rising = spans.rising(0, MAX_OFFSET)
+    if rising < len(spans):
+        before, span = spans[rising - 1], spans[rising]
+        raise CorruptBatch(
+            f"offset {span.base_offset} follows {before.last_offset}: the batches do not rise",
+            position=span.position, offset=span.base_offset,
+        )  # fmt: skip
+    if spans.summary().max_codec > Codec.ZSTD:
+        span = next(span for span in spans if span.attributes & CODEC_MASK > Codec.ZSTD)
+        raise CorruptBatch(
+            f"compression codec {span.attributes & CODEC_MASK} does not exist",
+            position=span.position, offset=span.base_offset,
+        )  # fmt: skip
     return spans
-
-
-def _refuse_first(spans: Spans) -> None:
-    """Raise CorruptBatch for the first of them that cannot be what a leader has in its log."""
-    previous = -1
-    for span in spans:
-        fault = None
-        if span.base_offset <= previous:
-            fault = f"offset {span.base_offset} follows {previous}: the batches do not rise"
-        elif span.attributes & CODEC_MASK > Codec.ZSTD:
-            fault = f"compression codec {span.attributes & CODEC_MASK} does not exist"
-        if fault is not None:
-            raise CorruptBatch(fault, position=span.position, offset=span.base_offset)
-        previous = span.last_offset
 
 
 def _refuse_legacy(view: memoryview, position: int, reason: str) -> None:

@@ -61,6 +61,14 @@ def test_a_follower_takes_what_its_leader_wrote_and_not_what_a_later_one_did() -
         log.partition.append_follower(bytes(batch(3, epoch=1).data), epoch=1, now_ms=NOW)
 
 
+def test_a_follower_notes_no_epoch_for_batches_that_have_none() -> None:
+    """Of a log that was converted from a format without leader epochs."""
+    log = Log()
+    data = b"".join(bytes(one.data) for one in (batch(0, epoch=-1), batch(1, epoch=-1), batch(2, epoch=4)))
+    assert log.partition.append_follower(data, epoch=4, now_ms=NOW) == Appended(0, 3)
+    assert log.partition.epochs.entries == [(4, 2)]
+
+
 def test_a_follower_knows_the_producers_of_its_leader() -> None:
     log = Log()
     ended = marker(7, commit=False)

@@ -28,8 +28,8 @@ from pylog.files import File, Files
 
 MAX_INT32 = 2**31 - 1
 UNWRITTEN_MAX = 8
-"""So many entries the file of an active index lacks at most: a write for each would cost an append a tenth of its time.
-Who reads it in another process looks through so many batches more.
+"""The file of an active index lacks fewer entries than this: a write for each would cost an append a tenth of its time.
+Who reads it in another process looks through so many batches more at most.
 """
 
 Vouch = Callable[[memoryview | bytes | None], bool | None]
