@@ -161,7 +161,7 @@ class AppendingPartition(WrittenPartition):
                 # Only now: a repetition needs no room.
                 self._check_bound(batch.size, now_ms)
                 segment = self._local.active
-            self._write(segment, batch.data, (batch,), plan)
+            self._write(segment, batch.data, batch, plan)
             return Appended(base_offset, self.next_offset, batch.append_timestamp)
 
     def append_bytes(
@@ -266,12 +266,10 @@ class AppendingPartition(WrittenPartition):
         with self._in_doubt():
             return self._roll(max(base_offset, self.next_offset), now_ms)
 
-    def _write(
-        self, segment: Segment, data: Buffer, batches: Sequence[Batch] | Sequence[BatchSpan], plan: Plan | None
-    ) -> None:
+    def _write(self, segment: Segment, data: Buffer, written: Batch | Spans, plan: Plan | None) -> None:
         """The one place where bytes enter the log."""
         try:
-            segment.append(data, batches)
+            segment.append(data, written)
             self.next_offset = next_offset = segment.next_offset
             if plan is None:
                 self.producers.end_offset = next_offset

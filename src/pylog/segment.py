@@ -21,12 +21,12 @@ after a clean stop it is sealed as well, until somebody writes to it (`activate`
 """
 
 import random
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator
 
+from pylog.batch import Batch
 from pylog.config import TopicConfig
 from pylog.files import Files
-from pylog.kernel import Spans
+from pylog.kernel import BatchSpan, Spans
 from pylog.logfile import MAX_RELATIVE_OFFSET
 from pylog.seal import NOBODY, Identity
 from pylog.segment_reads import ReadableSegment
@@ -35,17 +35,6 @@ from pylog.slices import Damage, Fault, Window
 NO_TIMESTAMP = -1
 
 _MAX_TIMESTAMP_AT = 35
-
-
-class Written(Protocol):
-    """What `Segment.append` needs to know of a batch; `Batch` and the kernel's `BatchSpan` both say it."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def last_offset(self) -> int: ...
-    @property
-    def max_timestamp(self) -> int: ...
 
 
 class Segment(ReadableSegment):
@@ -177,43 +166,35 @@ class Segment(ReadableSegment):
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
-    def append(self, data: bytes | bytearray | memoryview, batches: Sequence[Written]) -> None:
-        """Write `data`, the bytes of `batches`, behind what is there.
+    def append(self, data: bytes | bytearray | memoryview, written: Batch | Spans) -> None:
+        """Write `data`, the bytes of a batch or of several, behind what is there.
 
         Raises: DiskFull (nothing was written), StorageError (the file is in doubt: the caller latches).
         """
         position = self.log.append(data)
-        if isinstance(batches, Spans):
-            self._append_all(batches, position, len(data))
-            return
-        for batch in batches:
-            size, last_offset, newest = batch.size, batch.last_offset, batch.max_timestamp
-            if newest > self.max_timestamp:
-                self.max_timestamp, self.max_timestamp_offset = newest, last_offset
-            if self._unindexed_bytes > self.config.index_interval_bytes:
-                self._index(last_offset, position)
-            elif position == 0:
-                self._first_timestamp, self._room = newest, 0
-            self._unindexed_bytes += size
-            self._room -= size
-            self.next_offset = last_offset + 1
-            position += size
-
-    def _index(self, last_offset: int, position: int) -> None:
-        self.offsets.add(last_offset, position)
-        self.times.maybe_add(self.max_timestamp, self.max_timestamp_offset)
-        self._unindexed_bytes = 0
-        self._roll_if_full()
-
-    def _append_all(self, batches: Spans, position: int, size: int) -> None:
-        """The same for many, without a step of Python for each."""
-        self._room -= size
-        self._note_all(batches, position - batches[0].position)
-        self.offsets.write_some()
-        self.times.write_some()
-        self._roll_if_full()
+        self._room -= len(data)
+        if isinstance(written, Spans):
+            self._note_all(written, position - written[0].position)
+            self.offsets.write_some()
+            self.times.write_some()
+            self._roll_if_full()
+        else:
+            self._note(written, position)
         if position == 0:
+            # How long the segment may live goes by its first batch.
             self._room = 0
+
+    def _note(self, batch: Batch, position: int) -> None:
+        self._note_timestamp(batch)
+        if self._unindexed_bytes > self.config.index_interval_bytes:
+            self.offsets.add(batch.last_offset, position)
+            self.times.maybe_add(self.max_timestamp, self.max_timestamp_offset)
+            self._unindexed_bytes = 0
+            self._roll_if_full()
+        elif position == 0:
+            self._first_timestamp = batch.max_timestamp
+        self._unindexed_bytes += batch.size
+        self.next_offset = batch.last_offset + 1
 
     def _roll_if_full(self) -> None:
         if self.offsets.is_full or self.times.is_full:
@@ -233,7 +214,7 @@ class Segment(ReadableSegment):
         self.max_timestamp, self.max_timestamp_offset = marks.newest, marks.newest_offset
         self.next_offset = batches[-1].last_offset + 1
 
-    def _note_timestamp(self, batch: Written) -> None:
+    def _note_timestamp(self, batch: Batch | BatchSpan) -> None:
         if batch.max_timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
 
