@@ -116,7 +116,7 @@ class SparseIndex(ABC):
     @property
     def is_full(self) -> bool:
         """Whether the next entry has no room, which makes the segment roll."""
-        return len(self._rows.firsts) >= self.capacity - self._kept_free
+        return self.room == 0
 
     @property
     def room(self) -> int:
