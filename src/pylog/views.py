@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 READ_BYTES = 1 << 19
+"""What is made of so much at once fits into memory that malloc keeps; of more, the system zeroes pages each time."""
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers")
 _SESSION = Session(client_id="pylog")
 

@@ -50,8 +50,8 @@ class BatchSpan(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What some neighbours are all in all: their bytes, and between what lies what their headers say; -1 where there
-    are none.
+    """What neighbouring batches are all in all: how many bytes from the first to the last, where the last one ends, and
+    the smallest and largest of what their headers say. Without batches no bytes, and -1 for the rest.
     """
 
     size: int

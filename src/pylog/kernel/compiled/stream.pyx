@@ -14,7 +14,7 @@ from libc.string cimport memcpy
 
 from pylog.kernel.compiled.wire cimport Bytes, be16, be32, be64
 
-from pylog.kernel.format import CODEC_MASK, BatchSpan, Summary, Marks, frame_fault, header_fault
+from pylog.kernel.format import CODEC_MASK, BatchSpan, Marks, Summary, frame_fault, header_fault
 
 cdef extern from "crc32c.h" nogil:
     void pylog_crc32c_init()
@@ -121,27 +121,27 @@ cdef class Spans:
 
     def summary(self):
         """What they are all in all."""
-        cdef Head *head
-        cdef Py_ssize_t size = 0
-        cdef int64_t last_offset = -1
+        cdef Head *head = self.heads
         cdef Py_ssize_t index
-        cdef int64_t newest = -1, producer_id = -1
-        cdef int32_t oldest_epoch = -1, epoch = -1
-        cdef int codec = -1
+        cdef int64_t newest, producer_id
+        cdef int32_t oldest_epoch, newest_epoch
+        cdef int codec = 0
+        if self.count == 0:
+            return Summary(0, -1, -1, -1, -1, -1, -1)
+        newest, producer_id, oldest_epoch, newest_epoch = (
+            head.max_timestamp, head.producer_id, head.leader_epoch, head.leader_epoch
+        )
         for index in range(self.count):
             head = &self.heads[index]
-            if index == 0:
-                newest, producer_id, oldest_epoch = head.max_timestamp, head.producer_id, head.leader_epoch
-                epoch = oldest_epoch
             newest = max(newest, head.max_timestamp)
             producer_id = max(producer_id, head.producer_id)
             oldest_epoch = min(oldest_epoch, head.leader_epoch)
-            epoch = max(epoch, head.leader_epoch)
+            newest_epoch = max(newest_epoch, head.leader_epoch)
             codec = max(codec, head.attributes & CODEC)
-        if self.count > 0:
-            head = &self.heads[self.count - 1]
-            size, last_offset = head.position + head.size - self.heads[0].position, head.base_offset + head.last_delta
-        return Summary(size, last_offset, newest, oldest_epoch, epoch, producer_id, codec)
+        return Summary(
+            head.position + head.size - self.heads.position, head.base_offset + head.last_delta, newest, oldest_epoch,
+            newest_epoch, producer_id, codec,
+        )
 
     def rising(self, expected, most):
         """How many, from the first on, begin at or behind the end of the one before, the first at or behind `expected`,
