@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The twin of `pure`, with a `send` that adds most records itself.
+"""The twin of `pure.Sender` and of what it adds to, with a `send` that adds most records itself.
 
 From the moment a record's time is known until its future is made no Python code runs and no object is made that the
 collector tracks: no other thread comes between. Records that are not plain, and all else, are for `_send_any`.
@@ -10,9 +10,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SI
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
-from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_SET_ITEM
+from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int64_t, uint32_t
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
@@ -20,250 +18,18 @@ from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 from pylog.kernel.compiled.encode cimport OpenBatch
 from pylog.kernel.compiled.keys cimport kafka_hash
 from pylog.kernel.compiled.wire cimport Bytes
+from pylog.sending.compiled.delivery cimport Delivery, RecordFuture, future_of, tell_later
 
 from random import Random
 
 from pylog.clock import SystemClock
-from pylog.future import Future
 from pylog.kernel.format import HEADER_BYTES
-from pylog.record import RecordMetadata
-from pylog.sending.pure import Delivery as PureDelivery
-from pylog.sending.pure import OnDelivery, Part, call_back, logger
-
-cdef extern from "Python.h":
-    object PyType_GenericAlloc(PyTypeObject *made, Py_ssize_t items)
+from pylog.sending.pure import call_back
 
 cdef enum:
     RECORD_MOST = 48  # what a record takes beside its bytes, whatever its numbers
 
 cdef Py_ssize_t HEADER = HEADER_BYTES
-
-
-@cython.final
-cdef class Delivery:
-    """The answer for one batch of a partition: its base offset, and the time of the append under LogAppendTime (ms).
-
-    The futures of a batch cost nothing when it is completed: what they answer is made when it is asked for.
-    """
-
-    cdef readonly object topic
-    cdef readonly object partition
-    cdef public object carrier  # what the answer comes with, while the batch is on its way
-    cdef readonly list parts  # the answers to its parts, in order, where the batch was too large to be sent as one
-    cdef bint done
-    cdef int64_t base_offset
-    cdef object log_append_time
-    cdef object error
-    cdef object traceback
-    cdef list callbacks  # futures with an `on_delivery`; other callbacks, each before the future that it is for
-
-    def __init__(self, topic, partition):
-        self.topic = topic
-        self.partition = partition
-        self.callbacks = []
-        self.parts = []
-
-    part_of = PureDelivery.part_of
-
-    def future(self, Py_ssize_t index, int64_t timestamp):
-        """The future of the record that is number `index` of the batch; `timestamp` is the record's own, in ms."""
-        return future_of(self, index, timestamp)
-
-    def complete(self, int64_t base_offset, log_append_time=None):
-        """Answer all futures of the batch. `base_offset` is -1 where nobody was asked (acks=0).
-
-        Raises RuntimeError when there is an answer already.
-        """
-        self.settle(base_offset, log_append_time, None, None)
-
-    def complete_parts(self, list parts not None):
-        """Answer the futures of each part, in order. Raises RuntimeError when there is an answer already."""
-        self.parts = parts
-        self.settle(-1, None, None, None)
-
-    def fail(self, error):
-        """Answer all futures of the batch with `error`. Raises RuntimeError when there is an answer already."""
-        self.settle(-1, None, error, error.__traceback__)
-
-    cdef object settle(self, int64_t base_offset, object log_append_time, object error, object traceback):
-        cdef list callbacks = self.callbacks
-        cdef Py_ssize_t at = 0
-        cdef object entry, raised = None
-        if self.done:
-            raise RuntimeError("this future is answered already")
-        self.base_offset = base_offset
-        self.log_append_time = log_append_time
-        self.error = error
-        self.traceback = traceback
-        self.done = True
-        self.callbacks = None
-        self.carrier = None
-        while at < len(callbacks):
-            entry = callbacks[at]
-            at += 1
-            try:
-                if type(entry) is RecordFuture:
-                    tell(<RecordFuture>entry)
-                else:
-                    at += 1
-                    entry(callbacks[at - 1])
-            except BaseException as problem:
-                raised = problem
-        if raised is not None:
-            raise raised
-
-    cdef int call_back(self, object fn, object future) except -1:
-        if self.done:
-            fn(future)
-        else:
-            self.callbacks.append(fn)
-            self.callbacks.append(future)
-        return 0
-
-    cdef int forget(self, object fn) except -1:
-        if not self.done and fn in self.callbacks:
-            at = self.callbacks.index(fn)
-            del self.callbacks[at : at + 2]
-        return 0
-
-
-@cython.final
-@cython.no_gc
-@cython.freelist(1024)
-cdef class RecordFuture:
-    """(delivery, index): all it knows is where to look.
-
-    The collector does not look at it: what it refers to lets go of callbacks, and so of futures, when it is answered.
-    """
-
-    cdef Delivery delivery
-    cdef Py_ssize_t index
-    cdef int64_t timestamp
-    cdef object on_delivery  # None again once it was called
-
-    set_result = Future.set_result
-    set_exception = Future.set_exception
-
-    def done(self):
-        """Whether the answer is there: then `result` and `exception` do not wait."""
-        return self.delivery.done
-
-    def result(self, timeout=None):
-        """See `Future.result`."""
-        cdef object error
-        if not self.delivery.done:
-            self._wait(timeout)
-        error = error_of(self)
-        if error is not None:
-            raise error.with_traceback(self.delivery.traceback)
-        return metadata_of(self)
-
-    def exception(self, timeout=None):
-        """See `Future.exception`."""
-        if not self.delivery.done:
-            self._wait(timeout)
-        return error_of(self)
-
-    def add_done_callback(self, fn):
-        """Call `fn(self)` once the answer is there, in the thread that brings it; at once if it is there already.
-
-        Callbacks run in the order they were added in. What one raises comes out where the future is completed, after
-        the others have run.
-        """
-        self.delivery.call_back(fn, self)
-
-    def __await__(self):
-        return Future.__await__(self)
-
-    def __repr__(self):
-        return Future.__repr__(self)
-
-    def _get(self):
-        return metadata_of(self)
-
-    def _get_error(self):
-        return error_of(self)
-
-    def _origin(self):
-        return self.delivery.traceback
-
-    def _settle(self, value, error):
-        raise RuntimeError("the future of a record is answered by its delivery")
-
-    def _forget(self, fn):
-        self.delivery.forget(fn)
-
-    def _wait(self, timeout):
-        carrier = self.delivery.carrier
-        if carrier is not None:
-            carrier.exception(timeout)
-        if not self.delivery.done:
-            Future._wait(self, timeout)
-
-
-Future.register(RecordFuture)
-
-
-cdef RecordFuture future_of(Delivery delivery, Py_ssize_t index, int64_t timestamp):
-    cdef RecordFuture future = RecordFuture.__new__(RecordFuture)
-    future.delivery = delivery
-    future.index = index
-    future.timestamp = timestamp
-    return future
-
-
-cdef object metadata_of(RecordFuture future):
-    cdef Delivery delivery = future.delivery
-    cdef int64_t first = 0, base_offset = delivery.base_offset
-    cdef object log_append_time = delivery.log_append_time
-    if delivery.parts:
-        first, base_offset, log_append_time, _ = delivery.part_of(future.index)
-    if base_offset >= 0:
-        base_offset += future.index - first
-    return made_metadata(
-        delivery.topic, delivery.partition, base_offset,
-        future.timestamp if log_append_time is None else log_append_time,
-    )  # fmt: skip
-
-
-cdef object made_metadata(object topic, object partition, object offset, object timestamp):
-    """A RecordMetadata, of which a callback for each record wants one: a tuple of four, filled in place."""
-    cdef object made = PyType_GenericAlloc(<PyTypeObject *>RecordMetadata, 4)
-    fill(made, 0, topic)
-    fill(made, 1, partition)
-    fill(made, 2, offset)
-    fill(made, 3, timestamp)
-    return made
-
-
-cdef inline void fill(object made, Py_ssize_t at, object field) noexcept:
-    Py_INCREF(field)
-    PyTuple_SET_ITEM(made, at, field)
-
-
-cdef object error_of(RecordFuture future):
-    cdef Delivery delivery = future.delivery
-    return delivery.part_of(future.index).error if delivery.parts else delivery.error
-
-
-cdef int tell(RecordFuture future) except -1:
-    """The twin of what `call_back` adds to a future."""
-    cdef object on_delivery = future.on_delivery, error = error_of(future)
-    future.on_delivery = None
-    try:
-        on_delivery(metadata_of(future) if error is None else None, error)
-    except (Exception, SystemExit):
-        logger.exception("on_delivery of a record raised")
-    return 0
-
-
-cdef int tell_later(RecordFuture future, object on_delivery) except -1:
-    future.on_delivery = on_delivery
-    if future.delivery.done:
-        tell(future)
-    else:
-        future.delivery.callbacks.append(future)
-    return 0
 
 
 cdef class ProducerBatch(OpenBatch):

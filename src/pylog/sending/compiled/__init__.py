@@ -1,0 +1,21 @@
+"""Sending in Cython: the twin of `pylog.sending.pure`. Importing it fails where it was not built.
+
+sender      from `send` to the future of a record in an open batch
+delivery    from the answer of a batch to its futures and callbacks
+"""
+
+from pylog.sending.compiled.delivery import Delivery, RecordFuture
+from pylog.sending.compiled.sender import OpenBatches, ProducerBatch, Route, Sender, StickyPartitioner
+from pylog.sending.pure import OnDelivery, Part
+
+__all__ = [
+    "Delivery",
+    "OnDelivery",
+    "OpenBatches",
+    "Part",
+    "ProducerBatch",
+    "RecordFuture",
+    "Route",
+    "Sender",
+    "StickyPartitioner",
+]
