@@ -6,7 +6,7 @@ Produce through the node, like a producer's.
 """
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pylog.batch import Batch, columns, seal, split
@@ -160,26 +160,24 @@ class PartitionView:
         max_rows: int = 10_000,
         isolation_level: str = "read_uncommitted",
     ) -> "Iterator[pyarrow.RecordBatch]":
-        """The same records as Arrow record batches of about `max_rows` rows, without an object a record.
+        """The same records as Arrow record batches of at most `max_rows` rows, without an object a record.
 
         `columns`: which of key, value, topic, partition, offset, timestamp, timestamp_type, headers, in that order.
-        Needs pyarrow and numpy: `pip install "pylog-commitlog[arrow]"`. Raises ValueError for an unknown column.
+        Needs pyarrow and numpy: `pip install "pylog-commitlog[arrow]"`. Raises ValueError for an unknown column and
+        for a `max_rows` below 1.
         """
+        if max_rows < 1:
+            raise ValueError(f"max_rows is {max_rows}, a record batch holds at least 1")
         names = tuple(COLUMNS if columns is None else columns)
         unknown = [name for name in names if name not in COLUMNS]
         if unknown:
             raise ValueError(f"there is no column {unknown[0]!r}; the columns are {', '.join(COLUMNS)}")
         for first, last, batches in self._chunks(offset, end, Isolation.named(isolation_level)):
-            group: list[Batch] = []
-            rows = 0
-            for batch in batches:
-                if group and rows + batch.count > max_rows:
-                    yield self._record_batch(group, first, last, names)
-                    group, rows = [], 0
-                group.append(batch)
-                rows += batch.count
-            if group:
-                yield self._record_batch(group, first, last, names)
+            for group in _groups(batches, max_rows):
+                decoded = self._record_batch(group, first, last, names)
+                # A batch of the log is decoded whole, however many records it has; a slice copies nothing.
+                for row in range(0, decoded.num_rows, max_rows):
+                    yield decoded.slice(row, max_rows)
 
     def _record_batch(
         self, batches: list[Batch], first: int, last: int, names: tuple[str, ...]
@@ -245,6 +243,20 @@ class PartitionView:
     def check(self) -> None:
         """Read everything and verify every invariant. Raises CorruptBatch at the first that does not hold."""
         self._now().check()
+
+
+def _groups(batches: Iterable[Batch], max_rows: int) -> Iterator[list[Batch]]:
+    """Batches together while they hold at most so many records; a larger one is alone."""
+    group: list[Batch] = []
+    rows = 0
+    for batch in batches:
+        if group and rows + batch.count > max_rows:
+            yield group
+            group, rows = [], 0
+        group.append(batch)
+        rows += batch.count
+    if group:
+        yield group
 
 
 class TopicView:

@@ -324,6 +324,19 @@ def test_columns_are_the_records(filled: pylog.Log) -> None:
     assert rows == [(r.offset, r.value, 0) for r in view.records(5, 95)]
     with pytest.raises(ValueError, match="no column 'nope'"):
         next(view.columns(columns=["nope"]))
+    with pytest.raises(ValueError, match="max_rows is 0"):
+        next(view.columns(max_rows=0))
+
+
+def test_columns_of_a_batch_that_has_more_rows(log: pylog.Log) -> None:
+    """A batch of the log with more records than were asked for at once comes in pieces."""
+    pytest.importorskip("pyarrow")
+    log.create_topic("t")[0].append([Record(b"%d" % n) for n in range(25)])
+    view = log.topic("t")[0]
+    batches = list(view.columns(columns=["offset", "value"], max_rows=10))
+    assert [batch.num_rows for batch in batches] == [10, 10, 5]
+    assert [value.as_py() for batch in batches for value in batch.column(1)] == [b"%d" % n for n in range(25)]
+    assert [batch.num_rows for batch in view.columns(7, 20, max_rows=10)] == [10, 3]
 
 
 def test_columns_without_pyarrow_say_what_to_install(filled: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
