@@ -14,9 +14,12 @@ from .workloads import WORKLOADS
 
 STRIDE = 2
 STRIDES = {
-    "compaction": 12, "compaction_in_groups": 15, "compaction_twice": 60, "leader_change": 5, "retention_by_size": 4,
-    "topic_create": 4, "topic_delete": 5, "topic_move": 12,
+    "compaction": 12, "compaction_in_groups": 15, "compaction_twice": 60, "delete_records_and_segments": 3,
+    "leader_change": 7, "producer_snapshots": 3, "retention_by_size": 4, "roll_by_size": 3, "scrub": 3,
+    "topic_create": 5, "topic_delete": 6, "topic_move": 14, "topic_recreate": 3, "transactions_abort": 3,
+    "truncate_segments": 3,
 }  # fmt: skip
+SECOND_STRIDE = 12
 """Of how many states one is recovered: some 25,000 are left, the second crashes counted."""
 
 
@@ -30,7 +33,7 @@ def quiet() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_crash_at_any_moment_loses_nothing(name: str) -> None:
-    result = Enumeration(WORKLOADS[name], stride=STRIDES.get(name, STRIDE)).finish()
+    result = Enumeration(WORKLOADS[name], stride=STRIDES.get(name, STRIDE), second_stride=SECOND_STRIDE).finish()
     assert not result.failures, result.failures[0]
     assert result.states > 20
 
