@@ -1,7 +1,8 @@
 """Durable appends: one caller, many threads, many futures, against a bare append and `fdatasync` by one caller.
 
 Every way promises the same: when an append is answered, a power cut cannot take it. Ratios compare appends per second,
-of all callers together. Latencies are those of single appends, from the call to the answer.
+of all callers together. Latencies are those of single appends, from the call to the answer. "Bare threads" share syncs
+as well, with as little Python as that takes, and append bytes that are there already.
 """
 
 import os
@@ -51,35 +52,88 @@ def one_caller(folder: Path, config: dict[str, Any]) -> float:
     return seconds / COUNT
 
 
+def together(append: Callable[[Any], object], work: list[list[Any]]) -> tuple[float, list[float]]:
+    """Threads that append a piece of their own work at a time; gives the seconds of all and the latency of each."""
+    latencies: list[float] = []
+    barrier = threading.Barrier(len(work) + 1)
+
+    def run(own: list[Any]) -> None:
+        barrier.wait()
+        for one in own:
+            start = time.perf_counter()
+            append(one)
+            latencies.append(time.perf_counter() - start)
+
+    workers = [threading.Thread(target=run, args=(own,)) for own in work]
+    for worker in workers:
+        worker.start()
+    barrier.wait()
+    taken = stopwatch()
+    for worker in workers:
+        worker.join()
+    return taken(), latencies
+
+
 def callers(folder: Path, threads: int, count: int) -> float:
     """Threads that append a record at a time; gives seconds per append of all together."""
     each = count // threads
-    latencies: list[float] = []
-    barrier = threading.Barrier(threads + 1)
+    work = [
+        [[pylog.Record(value, key)] for key, value in ROWS[number * each : (number + 1) * each]]
+        for number in range(threads)
+    ]
     with pylog.open(folder / "log", flush="sync") as log:
         partition = log.create_topic("bench")[0]
         partition.append([pylog.Record(b"first")])
-
-        def run(rows: list[tuple[bytes, bytes]]) -> None:
-            records = [[pylog.Record(value, key)] for key, value in rows]
-            barrier.wait()
-            for some in records:
-                start = time.perf_counter()
-                partition.append(some)
-                latencies.append(time.perf_counter() - start)
-
-        workers = [
-            threading.Thread(target=run, args=(ROWS[number * each : (number + 1) * each],)) for number in range(threads)
-        ]
-        for worker in workers:
-            worker.start()
-        barrier.wait()
-        taken = stopwatch()
-        for worker in workers:
-            worker.join()
-        seconds = taken()
+        seconds, latencies = together(partition.append, work)
         assert partition.durable_offset == threads * each + 1
     tails.setdefault(threads, []).append(sorted(latencies)[len(latencies) * 99 // 100])
+    return seconds / (threads * each)
+
+
+class BareCommit:
+    """Group commit: a lock for each append, and whoever finds nobody at it writes and syncs for all who wait."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._joining = threading.Lock()
+        self._joined: list[tuple[threading.Lock, bytes]] = []
+        self._has_leader = False
+        self._next: threading.Lock | None = None
+
+    def append(self, data: bytes) -> None:
+        mine = threading.Lock()
+        mine.acquire()
+        with self._joining:
+            self._joined.append((mine, data))
+            leads, self._has_leader = not self._has_leader, True
+        if not leads:
+            mine.acquire()
+            if self._next is not mine:
+                return
+        with self._joining:
+            group, self._joined = self._joined, []
+        os.write(self._descriptor, b"".join([some for _, some in group]))
+        os.fdatasync(self._descriptor)
+        for asleep, _ in group:
+            if asleep is not mine:
+                asleep.release()
+        with self._joining:
+            self._has_leader = bool(self._joined)
+            if self._joined:
+                self._next = self._joined[0][0]
+                self._next.release()
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def bare_callers(folder: Path, threads: int, count: int) -> float:
+    each = count // threads
+    data = [bytes(storage.encoded(1, seed=seed).data) for seed in range(100)]
+    work = [[data[index % 100] for index in range(each)] for _ in range(threads)]
+    commit = BareCommit(folder / "bare")
+    seconds, _ = together(commit.append, work)
+    commit.close()
     return seconds / (threads * each)
 
 
@@ -112,6 +166,8 @@ def main() -> None:
         "8 threads": grouped(lambda folder, count: callers(folder, 8, count)),
         "64 threads": grouped(lambda folder, count: callers(folder, 64, count)),
         "64 futures": grouped(futures),
+        "8 bare threads": grouped(lambda folder, count: bare_callers(folder, 8, count)),
+        "64 bare threads": grouped(lambda folder, count: bare_callers(folder, 64, count)),
     }
     tails.clear()
     measured = measure(
@@ -139,6 +195,8 @@ def main() -> None:
             figure("8 threads, p99", tail(8), "x a bare sync", at_most(25)),
             figure("64 threads, p99", tail(64), "x a bare sync", at_most(25)),
             measured.speed("64 futures of one thread", "64 futures", "raw", at_least(30)),
+            measured.speed("8 bare threads", "8 bare threads", "raw"),
+            measured.speed("64 bare threads", "64 bare threads", "raw"),
         ],
         appends=COUNT,
     )

@@ -11,7 +11,8 @@ believed only after a clean stop; lost or damaged, it costs a readdir. (Kafka li
 """
 
 import struct
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -42,7 +43,7 @@ class Listing:
 
     logs: list[int]
     transactional: list[int]
-    snapshots: list[int]
+    snapshots: Sequence[int]
     unindexed: AbstractSet[int] = frozenset()
     """The logs without an offset index."""
     untimed: AbstractSet[int] = frozenset()
@@ -69,7 +70,7 @@ def listed(names: Iterable[str]) -> Listing:
     in_order &= known == set(kinds[".index"]) == set(kinds[".timeindex"]) >= {*kinds[".txnindex"], *kinds[SEAL]}
     in_order &= bool(logs) and (not strays or (len(strays) == 1 and strays[0] > logs[-1]))
     return Listing(
-        logs, kinds[".txnindex"], kinds[SNAPSHOT],
+        logs, kinds[".txnindex"], array("q", kinds[SNAPSHOT]),
         known.difference(kinds[".index"]), known.difference(kinds[".timeindex"]), in_order,
     )  # fmt: skip
 
@@ -148,4 +149,6 @@ def parse_listing(data: bytes) -> tuple[int, Listing] | None:
         return None
     numbers = memoryview(data)[_HEAD.size : -_CRC.size].cast("q")
     first, second = counts[0], counts[0] + counts[1]
-    return stamp, Listing(numbers[:first].tolist(), numbers[first:second].tolist(), numbers[second:].tolist())
+    # Nearly none of these is ever looked at: no number is made of them before.
+    snapshots = array("q", numbers[second:].tobytes())
+    return stamp, Listing(numbers[:first].tolist(), numbers[first:second].tolist(), snapshots)

@@ -73,8 +73,8 @@ class LocalLog:
         place `first` on are read anew anyway.
         """
         bases = self.segments.bases
-        asked = {*bases[-1:], *listing.transactional}.intersection(bases[:first])
-        lacking = {base for base in asked if not self._has_sane_indexes(bisect_left(bases, base))}
+        asked = {bisect_left(bases, base) for base in (*bases[-1:], *listing.transactional) if base in self.segments}
+        lacking = {bases[place] for place in asked if place < first and not self._has_sane_indexes(place)}
         return [bisect_left(bases, base) for base in sorted(lacking | listing.unindexed)]
 
     def _has_sane_indexes(self, place: int) -> bool:

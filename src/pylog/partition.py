@@ -82,7 +82,7 @@ class Partition(AppendingPartition):
             self._roll(self.next_offset, now_ms)
         if self.next_offset < checkpoint.start_offset:
             self._restart_at(checkpoint.start_offset, now_ms)
-        self.start_offset = max(checkpoint.start_offset, self._segments.first.base_offset)
+        self.start_offset = max(checkpoint.start_offset, self._segments.start)
         self.epochs.truncate_end(self.next_offset)
         self.epochs.truncate_start(checkpoint.start_offset)
         if not self.epochs.entries and self.start_offset < self.next_offset:
@@ -190,7 +190,7 @@ class Partition(AppendingPartition):
             if offset >= self.next_offset:
                 self.epochs.truncate_end(self.next_offset)
                 return False
-            if offset < self._segments.first.base_offset:
+            if offset < self._segments.start:
                 self._truncate_fully(offset, offset, now_ms)
                 return True
             segment = self._segments[self._segments.index_of(offset)]
@@ -222,7 +222,7 @@ class Partition(AppendingPartition):
     def _truncate_fully(self, offset: int, start_offset: int, now_ms: int) -> None:
         # Nothing is promised until the log begins anew: a crash may find no segment at all.
         self.start_offset = min(self.start_offset, start_offset)
-        with self._taking_away(min(offset, self._segments.first.base_offset), 0):
+        with self._taking_away(min(offset, self._segments.start), 0):
             self._restart_at(offset, now_ms)
             # What lies below the start needs no snapshot.
             self.producers.snapshot_offset = max(start_offset, offset)

@@ -48,7 +48,7 @@ class ReadablePartition:
     @property
     def first_base_offset(self) -> int:
         """Where the first segment begins: at `start_offset` or below it."""
-        return self._segments.first.base_offset
+        return self._segments.start
 
     @property
     def size(self) -> int:

@@ -147,7 +147,7 @@ class Recovery:
         for base, following in listing.gone:
             self._lose(self.local.fill(base, following), base, following)
         self._refuse_a_stranger(segments.active)
-        lost = min(segments.first.base_offset, self.promised)
+        lost = min(segments.start, self.promised)
         if self.checkpoint.published and self.start_offset < lost:
             self._lose(self.local.fill(self.start_offset, lost), self.start_offset, lost)
         segments.active.created_ms = segments.active.modified_ms()
@@ -176,7 +176,7 @@ class Recovery:
             # The log was closed at `promised`: a header that says more says what is not so.
             self._misplaced(segments.active)
             end = self.promised
-        self.start_offset = max(self.start_offset, segments.first.base_offset)
+        self.start_offset = max(self.start_offset, segments.start)
         if not listing.in_order:
             self.local.snapshots.drop_strays(segments.bases)
         self.finish(end)

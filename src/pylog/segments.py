@@ -6,7 +6,7 @@ place of the old ones, so whoever iterates goes on with the segments there were 
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pylog.files import Files, join
 from pylog.kernel.format import MAX_OFFSET
@@ -63,13 +63,14 @@ class Segments:
         return found if found is not None else made.setdefault(base_offset, self._make(base_offset))
 
     @property
-    def bases(self) -> list[int]:
-        """The base offsets, rising."""
-        return list(self._state[0])
+    def bases(self) -> Sequence[int]:
+        """The base offsets, rising. Those of segments that are added later come in behind."""
+        return self._state[0]
 
     @property
-    def first(self) -> Segment:
-        return self[0]
+    def start(self) -> int:
+        """The base offset of the first one, which is not made for that."""
+        return self._state[0][0]
 
     @property
     def active(self) -> Segment:

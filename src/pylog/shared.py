@@ -169,7 +169,7 @@ class SharedPartition(ReadablePartition):
             return
         active = self._segments.active
         active.load()
-        self.start_offset = max(self._find_start(), self._segments.first.base_offset)
+        self.start_offset = max(self._find_start(), self._segments.start)
         self.next_offset = self.high_watermark = self.durable_offset = active.next_offset
         self._data_end = active.next_offset
         self._stable_offset = self._measure_stable_offset()
@@ -225,10 +225,10 @@ class SharedPartition(ReadablePartition):
 
     def _check_begun(self, offset: int) -> None:
         """Whether the segments begin where the log does. Raises CorruptBatch."""
-        if len(self._segments) and offset < (first := self._segments.first).base_offset:
+        if len(self._segments) and offset < (start := self._segments.start):
             raise CorruptBatch(
-                f"the segments from here up to offset {first.base_offset} are missing. Restore them from a replica or "
-                f"a backup; or go on at offset {first.base_offset}", path=first.path, offset=offset,
+                f"the segments from here up to offset {start} are missing. Restore them from a replica or a backup; "
+                f"or go on at offset {start}", path=self._segments[0].path, offset=offset,
             )  # fmt: skip
 
     def check(self) -> None:

@@ -7,8 +7,9 @@ taken, and without any the log is replayed from its start.
 """
 
 import logging
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from pylog.errors import CorruptBatch, DiskFull, LogNotFound
@@ -40,7 +41,7 @@ class Snapshots:
     def __init__(self, files: Files, directory: str, offsets: Iterable[int] = ()) -> None:
         self._files = files
         self._directory = directory
-        self.offsets = list(offsets)
+        self.offsets = array("q", offsets)
 
     def path(self, offset: int) -> str:
         """Where the snapshot at `offset` is, or would be."""
@@ -64,7 +65,7 @@ class Snapshots:
             raise
         producers.note_snapshot(offset)
         at = bisect_left(self.offsets, offset)
-        if self.offsets[at : at + 1] != [offset]:
+        if at == len(self.offsets) or self.offsets[at] != offset:
             self.offsets.insert(at, offset)
         return file
 
@@ -100,7 +101,7 @@ class Snapshots:
         producers.snapshot_offset = start
         return bad
 
-    def drop_strays(self, bases: list[int]) -> None:
+    def drop_strays(self, bases: Sequence[int]) -> None:
         """Remove those that match no segment, but for the newest if it lies above the last one: that is the one of a
         clean stop. (ProducerStateManager.removeStraySnapshots)
         """
@@ -112,14 +113,14 @@ class Snapshots:
 
     def clear(self) -> None:
         """Remove all."""
-        self._remove(list(self.offsets))
+        self._remove(self.offsets[:])
 
     def forget(self, offset: int) -> None:
         """The snapshot at `offset`, if there was one, is going with its segment."""
         if offset in self.offsets:
             self.offsets.remove(offset)
 
-    def _remove(self, offsets: list[int]) -> None:
+    def _remove(self, offsets: Iterable[int]) -> None:
         for offset in offsets:
             with suppress(LogNotFound):
                 self._files.remove(self.path(offset))
