@@ -14,17 +14,17 @@ from pylog.log import Flush
 
 BATCH = 1000
 COUNT = scaled(usual=400_000, quick=10_000)
-ROUNDS = scaled(usual=5, quick=2)
+ROUNDS = scaled(usual=9, quick=2)
 ROWS = keys_and_values(COUNT)
+LISTS = peers.chunks([pylog.Record(value, key) for key, value in ROWS])
 
 
 def append(folder: Path, flush: Flush) -> float:
-    lists = peers.chunks([pylog.Record(value, key) for key, value in ROWS])
     with pylog.open(folder / "log", flush=flush) as log:
         partition = log.create_topic("bench")[0]
-        partition.append(lists[0])
+        partition.append(LISTS[0])
         taken = stopwatch()
-        for records in lists:
+        for records in LISTS:
             partition.append(records)
         seconds = taken()
         assert partition.next_offset == COUNT + BATCH

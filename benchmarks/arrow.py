@@ -22,7 +22,7 @@ from harness import (
 from storage import read_files
 
 COUNT = scaled(usual=1_000_000, quick=10_000)
-ROUNDS = scaled(usual=5, quick=2)
+ROUNDS = scaled(usual=9, quick=2)
 COLUMNS = ["offset", "timestamp", "key", "value"]
 
 

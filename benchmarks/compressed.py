@@ -15,7 +15,7 @@ from pylog.compression import Codec, decompress
 
 AT_ONCE = 10_000
 COUNT = scaled(usual=150_000, quick=10_000)
-ROUNDS = scaled(usual=5, quick=2)
+ROUNDS = scaled(usual=11, quick=2)
 CODECS = ("zstd", "lz4", "snappy", "gzip")
 WORDS = [f"{word}-{number}".encode() for word in ("click", "view", "order", "basket", "user") for number in range(40)]
 

@@ -17,7 +17,7 @@ from pylog.kernel import walk
 
 AT_ONCE = 1_000
 COUNT = scaled(usual=300_000, quick=10_000)
-ROUNDS = scaled(usual=5, quick=2)
+ROUNDS = scaled(usual=9, quick=2)
 
 
 def fill(folder: Path) -> None:

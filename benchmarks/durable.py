@@ -21,7 +21,7 @@ from harness import Way, at_least, at_most, enough, figure, fresh, keys_and_valu
 COUNT = scaled(usual=1_000, quick=40)
 MOST = scaled(usual=32_000, quick=128)
 OUTSTANDING = 64
-ROUNDS = scaled(usual=5, quick=2)
+ROUNDS = scaled(usual=7, quick=2)
 ROWS = keys_and_values(MOST)
 
 tails: dict[int, list[float]] = {}

@@ -1,8 +1,10 @@
 """Measures ways of doing the same work against each other, in one run; a result is a figure and what it was to be.
 
 A figure alone says little on a shared machine; a ratio of two ways measured in turn says much. So each round runs every
-way once, in an order that rotates, and a ratio is the median of the rounds' ratios. A way prepares itself outside the
-clock, and gives the seconds that one unit of its work took (a record, an append, a MiB): ways may do different amounts.
+way once, and a ratio is the median of the rounds' ratios. Each round has an order of its own: what a way leaves to the
+next one (a kernel that writes back, cold caches) is not always the same one's to bear. A way prepares itself outside
+the clock, and gives the seconds that one unit of its work took (a record, an append, a MiB): ways may do different
+amounts.
 
 A way that cannot run here raises `Skipped`, or ModuleNotFoundError: it is left out, which is said aloud and in the
 results.
@@ -99,7 +101,7 @@ def figure(name: str, value: float, unit: str, target: Target | None = None, not
 
 
 def measure(ways: Mapping[str, Way], rounds: int, unit: str = "record") -> Measured:
-    """Each way once in each round, after one that does not count. Another way begins each time."""
+    """Each way once in each round, in another order each time (the same in each run), after one that does not count."""
     missing: dict[str, str] = {}
     for name, way in ways.items():
         try:
@@ -109,9 +111,9 @@ def measure(ways: Mapping[str, Way], rounds: int, unit: str = "record") -> Measu
             print(f"  SKIPPED {name}: {error}", file=sys.stderr)
     names = [name for name in ways if name not in missing]
     seconds: dict[str, list[float]] = {name: [] for name in names}
+    draw = random.Random(1)
     for turn in range(rounds):
-        at = turn % max(len(names), 1)
-        for name in names[at:] + names[:at]:
+        for name in draw.sample(names, len(names)):
             gc.collect()
             seconds[name].append(ways[name]())
             scale, short = readable(seconds[name][-1])

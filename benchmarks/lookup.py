@@ -20,7 +20,7 @@ FEW, MANY = 10, scaled(usual=10_000, quick=300)
 LOOKUPS = scaled(usual=2_000, quick=300)
 MISSES = scaled(usual=2_000, quick=290)
 """More than max.open.files, which is 256: going round through them, each has been given back when its turn comes."""
-ROUNDS = scaled(usual=5, quick=2)
+ROUNDS = scaled(usual=7, quick=2)
 EACH = 10
 ROW = [(b"x" * 100, b"key", NOW_MS, ())]
 SMALL = {"segment_bytes": "1000000", "index_interval_bytes": "4096"}

@@ -21,7 +21,7 @@ SIZES = {
     1000: scaled(usual=512 * MIB, quick=2 * MIB, full=1024 * MIB),
     1: scaled(usual=256 * MIB, quick=MIB // 4, full=1024 * MIB),
 }
-ROUNDS = scaled(usual=5, quick=2)
+ROUNDS = scaled(usual=7, quick=2)
 
 
 def write_and_die(folder: Path, records: int) -> None:

@@ -13,7 +13,7 @@ import pylog
 from harness import at_least, enough, fresh, keys_and_values, measure, report, scaled, stopwatch
 
 LEAST, MOST = scaled(usual=(200_000, 1_000_000), quick=(5_000, 5_000))
-ROUNDS = scaled(usual=5, quick=2)
+ROUNDS = scaled(usual=9, quick=2)
 
 
 def send(folder: Path, rows: peers.Rows, *, callback: bool = False) -> float:

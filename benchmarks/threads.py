@@ -24,7 +24,7 @@ from harness import (
 )
 
 LEAST, MOST = scaled(usual=(200_000, 1_000_000), quick=(8_000, 8_000))
-ROUNDS = scaled(usual=5, quick=2)
+ROUNDS = scaled(usual=7, quick=2)
 THREADS = 4
 SAMPLE = 100
 BATCH_BYTES = 262_144

@@ -22,7 +22,7 @@ from pylog.batch import encode
 from pylog.replica import Leader
 
 COUNT = scaled(usual=20_000, quick=500)
-ROUNDS = scaled(usual=7, quick=2)
+ROUNDS = scaled(usual=9, quick=2)
 ROWS = keys_and_values(COUNT)
 RECORDS = [[pylog.Record(value, key)] for key, value in ROWS]
 
