@@ -3,7 +3,7 @@
 A fetch at a random offset, a look-up by time, an append and a clean open, in a partition of many small segments and in
 one of few. The segments that are looked at are open in both; "on a miss" asks for segments whose descriptors have been
 given back, as there are more of them than the budget has room for. Opening goes by the listing that a clean close has
-left, as a node's does (`listed`).
+left, as a node's does (`listed`). And a look-up by time in a single segment of 60 MiB.
 """
 
 import random
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import storage
-from harness import Measured, at_most, figure, measure, report, scaled, scratch, stopwatch
+from harness import Measured, Way, at_most, figure, measure, report, scaled, scratch, stopwatch
 from pylog.batch import encode
 from pylog.partition import Checkpoint, Partition
 from storage import NOW_MS
@@ -22,6 +22,7 @@ MISSES = scaled(usual=2_000, quick=290)
 """More than max.open.files, which is 256: going round through them, each has been given back when its turn comes."""
 ROUNDS = scaled(usual=7, quick=2)
 EACH = 10
+LARGE = scaled(usual=50_000, quick=300)
 ROW = [(b"x" * 100, b"key", NOW_MS, ())]
 SMALL = {"segment_bytes": "1000000", "index_interval_bytes": "4096"}
 
@@ -101,12 +102,31 @@ def opening(folder: Path, segments: int) -> float:
     return seconds
 
 
+def in_a_large_segment(folder: Path) -> Way:
+    """Looks for random times in one segment of many batches, after it has made them."""
+    partition = storage.created(folder)
+    for number in range(LARGE):
+        rows = [(b"x" * 100, b"key", NOW_MS + EACH * number + index, ()) for index in range(EACH)]
+        partition.append(encode(rows, now_ms=NOW_MS), epoch=0, now_ms=NOW_MS)
+    end, draw = EACH * LARGE, random.Random(1)
+
+    def run() -> float:
+        offsets = [draw.randrange(end) for _ in range(LOOKUPS)]
+        taken = stopwatch()
+        for offset in offsets:
+            found = partition.offset_for_time(NOW_MS + offset, upto=end)
+            assert found is not None and found.offset == offset
+        return taken() / LOOKUPS
+
+    return run
+
+
 def many_and_few(work: Callable[[Opened], float], one: Opened, other: Opened) -> Measured:
     return measure({"10,000 segments": lambda: work(other), "10 segments": lambda: work(one)}, ROUNDS, "call")
 
 
 def main() -> None:
-    with scratch() as few, scratch() as many:
+    with scratch() as few, scratch() as many, scratch() as large:
         make(few, FEW)
         make(many, MANY)
         opened = measure(
@@ -117,6 +137,7 @@ def main() -> None:
         times = many_and_few(Opened.time_lookup, one, other)
         appends = many_and_few(Opened.append, one, other)
         misses = measure({"fetch": other.fetch_miss, "time": other.time_miss}, ROUNDS, "call")
+        single = measure({"time": in_a_large_segment(large)}, ROUNDS, "call")
     ways = ("10,000 segments", "10 segments")
     report(
         "lookup",
@@ -125,6 +146,7 @@ def main() -> None:
             times.time("look-up by time", *ways, at_most(1.2)),
             figure("fetch, on a descriptor miss", misses.median("fetch") * 1e6, "us", at_most(20)),
             figure("look-up by time, on a descriptor miss", misses.median("time") * 1e6, "us", at_most(20)),
+            figure("look-up by time, in a segment of 60 MiB", single.median("time") * 1e6, "us"),
             appends.time("append", *ways),
             opened.time("clean open of the partition", *ways, at_most(2)),
         ],

@@ -263,15 +263,17 @@ class LogFile:
                 f"{epoch}", position, offset,
             )  # fmt: skip
 
-    def scan(self, position: int = 0, *, check_crc: bool, expected: int | None = None) -> Iterator[Window]:
+    def scan(
+        self, position: int = 0, *, check_crc: bool, expected: int | None = None, at_first: int = WINDOW_BYTES
+    ) -> Iterator[Window]:
         """Walk the file from `position`, window by window; a Fault ends the walk, damaged parts are stepped over.
 
-        `expected` is the lowest offset that may come first.
+        `expected` is the lowest offset that may come first. The first window has `at_first` bytes, the next ones more.
         """
         expected = self.base_offset if expected is None else expected
         for damage in (*self.damages, None):
             stop = self.size() if damage is None else damage.position
-            for window in self._scan(position, stop, expected, check_crc):
+            for window in self._scan(position, stop, expected, check_crc, at_first):
                 if window.spans:
                     expected = window.spans[-1].last_offset + 1
                 yield window
@@ -284,8 +286,7 @@ class LogFile:
             reason = f"the file was cut: {size} bytes are left of {self.sealed_size}"
             yield Window(b"", size, Spans(), Fault(self.path, size, expected, reason))
 
-    def _scan(self, position: int, size: int, expected: int, check_crc: bool) -> Iterator[Window]:
-        length = WINDOW_BYTES
+    def _scan(self, position: int, size: int, expected: int, check_crc: bool, length: int) -> Iterator[Window]:
         while position < size:
             asked = min(length, size - position)
             data = self.file.read(position, asked)
@@ -307,7 +308,7 @@ class LogFile:
             # Behind a fault nobody asks for more.
             yield Window(data, position, spans, fault)
             position += valid
-            length = WINDOW_BYTES
+            length = min(4 * length, WINDOW_BYTES)
 
     def _out_of_order(self, spans: Spans, index: int, expected: int) -> tuple[int, int, str]:
         """The batch to blame where the one at `index` does not follow, what was expected there, and the reason."""

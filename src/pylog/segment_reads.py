@@ -6,11 +6,13 @@ from typing import NamedTuple
 from pylog.batch import Batch
 from pylog.errors import CorruptBatch
 from pylog.kernel import HEADER_BYTES
-from pylog.logfile import HEAD_BYTES
+from pylog.logfile import HEAD_BYTES, WINDOW_BYTES
 from pylog.segment_files import SegmentFiles
 from pylog.slices import Slice, Wanted, Window
 
 OFFSET_MAX = 2**63 - 1
+_BATCH_BYTES = 1 << 14
+"""What a batch usually has at most; one that has more costs another read."""
 
 
 class TimestampAndOffset(NamedTuple):
@@ -58,6 +60,11 @@ class ReadableSegment(SegmentFiles):
                 return min(window, last - position + interval)
         return window
 
+    @property
+    def _near(self) -> int:
+        """How much to read from an index entry on to come upon what it leads to, unless batches are large."""
+        return min(self.config.index_interval_bytes + _BATCH_BYTES, WINDOW_BYTES)
+
     def scan(self, position: int = 0, *, check_crc: bool) -> Iterator[Window]:
         """Walk the log from `position` on: see `LogFile.scan`."""
         return self.log.scan(position, check_crc=check_crc)
@@ -71,7 +78,7 @@ class ReadableSegment(SegmentFiles):
         indexed = self.times.lookup(timestamp)[1]
         position = self.offsets.lookup(max(indexed, first), log_size=self.size)[1]
         # With CRCs: a batch is passed over for what its header says.
-        for data, start, spans, fault in self.log.scan(position, check_crc=True):
+        for data, start, spans, fault in self.log.scan(position, check_crc=True, at_first=self._near):
             for span in spans:
                 limit = min(end, written) if span.base_offset < written else end
                 if span.last_offset >= limit:
@@ -107,7 +114,7 @@ class ReadableSegment(SegmentFiles):
         # The batch of an entry below `offset` stays, so its end is known before the first that goes is met.
         position = self.offsets.lookup(offset - 1, log_size=self.size)[1]
         kept = self.base_offset
-        for _, start, spans, _ in self.scan(position, check_crc=False):
+        for _, start, spans, _ in self.log.scan(position, check_crc=False, at_first=self._near):
             for span in spans:
                 if span.last_offset >= offset:
                     return start + span.position, kept

@@ -1,5 +1,8 @@
 """Looking for a time, and for the end of a cut, in segments that are damaged, large, or begin inside a batch."""
 
+import random
+import tracemalloc
+
 import pytest
 
 from bugs.partition_log import DIRECTORY, NOW, Log
@@ -106,3 +109,30 @@ def test_a_transaction_index_that_is_not_what_was_sealed_is_not_believed() -> No
     with pytest.raises(CorruptBatch, match="not what it was when its segment was sealed") as caught:
         _ = Segment(log.files, DIRECTORY, 0, log.config, active=False).aborted
     assert caught.value.path == path
+
+
+def test_a_time_is_found_however_large_the_batches_are() -> None:
+    """Behind an index entry little is read at first, and more where that is not enough."""
+    log = Log(segment_bytes=1 << 24, index_interval_bytes=4096)
+    draw = random.Random(3)
+    for number in range(60):
+        log.append("x" * draw.choice((10, 3_000, 20_000, 70_000, 300_000)), timestamp=NOW + 10 * number)
+    for number in range(60):
+        found = log.partition.offset_for_time(NOW + 10 * number - 5, upto=60)
+        assert found == TimestampAndOffset(NOW + 10 * number, number, 0)
+    assert log.partition.offset_for_time(NOW + 591, upto=60) is None
+    for number in (59, 40, 17, 1):
+        log.partition.truncate(number, NOW)
+        assert (log.partition.next_offset, log.partition.data_end) == (number, number)
+
+
+def test_looking_for_a_time_reads_little_of_a_large_segment() -> None:
+    log = Log(segment_bytes=1 << 24, index_interval_bytes=4096)
+    for number in range(2_000):
+        log.append("x" * 1_000, timestamp=NOW + number)
+    tracemalloc.start()
+    try:
+        assert log.partition.offset_for_time(NOW + 700, upto=2_000) == TimestampAndOffset(NOW + 700, 700, 0)
+        assert tracemalloc.get_traced_memory()[1] < 100_000, "at most a few batches behind the index entry"
+    finally:
+        tracemalloc.stop()
