@@ -51,4 +51,4 @@ if kernel.NAME == "compiled":
     except ImportError as error:
         logging.getLogger("pylog").info("records are sent in pure Python, many times slower: %s", error)
     else:
-        globals().update({name: getattr(compiled, name) for name in __all__})
+        globals().update({name: getattr(compiled, name) for name in compiled.__all__})

@@ -6,16 +6,5 @@ delivery    from the answer of a batch to its futures and callbacks
 
 from pylog.sending.compiled.delivery import Delivery, RecordFuture
 from pylog.sending.compiled.sender import OpenBatches, ProducerBatch, Route, Sender, StickyPartitioner
-from pylog.sending.pure import OnDelivery, Part
 
-__all__ = [
-    "Delivery",
-    "OnDelivery",
-    "OpenBatches",
-    "Part",
-    "ProducerBatch",
-    "RecordFuture",
-    "Route",
-    "Sender",
-    "StickyPartitioner",
-]
+__all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordFuture", "Route", "Sender", "StickyPartitioner"]
