@@ -74,8 +74,8 @@ class LocalLog:
         """
         bases = self.segments.bases
         asked = {bisect_left(bases, base) for base in (*bases[-1:], *listing.transactional) if base in self.segments}
-        lacking = {bases[place] for place in asked if place < first and not self._has_sane_indexes(place)}
-        return [bisect_left(bases, base) for base in sorted(lacking | listing.unindexed)]
+        lacking = {place for place in asked if place < first and not self._has_sane_indexes(place)}
+        return sorted(lacking.union(bisect_left(bases, base) for base in listing.unindexed))
 
     def _has_sane_indexes(self, place: int) -> bool:
         segment = self.segments[place]
