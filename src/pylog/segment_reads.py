@@ -12,7 +12,9 @@ from pylog.slices import Slice, Wanted, Window
 
 OFFSET_MAX = 2**63 - 1
 _BATCH_BYTES = 1 << 14
-"""What a batch usually has at most; one that has more costs another read."""
+"""So much behind an index entry holds the batch that is looked for, if it is a small one; a larger one is read again
+with four times as much, and again.
+"""
 
 
 class TimestampAndOffset(NamedTuple):
@@ -62,7 +64,7 @@ class ReadableSegment(SegmentFiles):
 
     @property
     def _near(self) -> int:
-        """How much to read from an index entry on to come upon what it leads to, unless batches are large."""
+        """How much to read at first from an index entry on, to come upon what it leads to."""
         return min(self.config.index_interval_bytes + _BATCH_BYTES, WINDOW_BYTES)
 
     def scan(self, position: int = 0, *, check_crc: bool) -> Iterator[Window]:
