@@ -283,7 +283,7 @@ def interrupted(descriptor, buffers, position):
     raise KeyboardInterrupt
 os.pwrite = short_then_interrupted
 try:
-    file.write(3, b"defgh")
+    file.write_on(3, (b"defgh",))
 except KeyboardInterrupt:
     print(file.size(), os.path.getsize(path))
 os.pwrite = real

@@ -23,6 +23,7 @@ from contextlib import suppress
 
 from pylog.errors import Closed, LogNotFound, StorageError
 from pylog.files.descriptors import Descriptors
+from pylog.files.output import Output
 from pylog.files.protocol import refuse_write, typed_error
 
 _IOV_MAX = 1024
@@ -32,13 +33,10 @@ _fdatasync = getattr(os, "fdatasync", os.fsync)
 _fallocate = getattr(os, "posix_fallocate", None)
 
 
-class DiskFile:
+class DiskFile(Output):
     """One file: what `protocol.File` says."""
 
-    __slots__ = (
-        "_closed", "_descriptors", "_failed", "_name", "_physical", "_size", "_synced", "_writes", "descriptor",
-        "has_written", "pins", "read_only", "writing",
-    )  # fmt: skip
+    __slots__ = ("_descriptors", "_name", "_synced", "pins")
 
     def __init__(self, descriptors: Descriptors, path: str, *, read_only: bool, create: bool) -> None:
         self._name = descriptors.name(path)
@@ -47,11 +45,11 @@ class DiskFile:
         self.pins = 0
         self.writing = self.has_written = False
         self._descriptors = descriptors
-        self._closed = False
-        self._failed: str | None = None
+        self.closed = False
+        self.failed: str | None = None
         # Bytes that an earlier, killed process left in the page cache count as not synced.
-        self._writes, self._synced = 1, 0
-        self._size = self._physical = self._measured(os.O_CREAT if create else 0)
+        self.writes, self._synced = 1, 0
+        self.logical_size = self.physical_size = self.measured(os.O_CREAT if create else 0)
 
     @property
     def path(self) -> str:
@@ -72,7 +70,7 @@ class DiskFile:
             return self.descriptor
 
     def _open(self, flags: int) -> None:
-        if self._closed:
+        if self.closed:
             raise self._closed_error()
         flags |= os.O_CLOEXEC | (os.O_RDONLY if self.read_only else os.O_RDWR)
         try:
@@ -86,13 +84,10 @@ class DiskFile:
     def unpin(self) -> None:
         with self._descriptors.lock:
             self.pins -= 1
-            if self._closed and self.pins == 0:
+            if self.closed and self.pins == 0:
                 self._descriptors.release(self)
 
-    def size(self) -> int:
-        return self._measured() if self.read_only else self._size
-
-    def _measured(self, flags: int = 0) -> int:
+    def measured(self, flags: int = 0) -> int:
         """The length that the disk knows."""
         descriptor = self._pin(flags)
         try:
@@ -103,8 +98,8 @@ class DiskFile:
             self.unpin()
 
     def read(self, position: int, size: int) -> bytes:
-        if self._physical > self._size:
-            size = min(size, max(0, self._size - position))
+        if self.physical_size > self.logical_size:
+            size = min(size, max(0, self.logical_size - position))
         descriptor = self._pin()
         try:
             return os.pread(descriptor, size, position)
@@ -114,8 +109,8 @@ class DiskFile:
             self.unpin()
 
     def send(self, target: int, position: int, size: int) -> int:
-        if self._physical > self._size:
-            size = min(size, max(0, self._size - position))
+        if self.physical_size > self.logical_size:
+            size = min(size, max(0, self.logical_size - position))
         descriptor = self._pin()
         try:
             # No bytes mean all of them on some systems.
@@ -129,9 +124,7 @@ class DiskFile:
         finally:
             self.unpin()
 
-    def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None:
-        if self._closed or self.read_only or self._failed is not None or not 0 <= position <= self._size:
-            self._check_writable("write to", position)
+    def write_on(self, position: int, buffers: tuple[bytes | bytearray | memoryview, ...]) -> None:
         # Said before the descriptor is looked at: see `Descriptors`.
         self.writing = self.has_written = True
         descriptor = self.descriptor
@@ -156,13 +149,13 @@ class DiskFile:
             raise
         finally:
             self.writing = False
-            if self._closed:
-                self._give_up()
-        if end > self._size:
-            self._size = end
-            if end > self._physical:
-                self._physical = end
-        self._writes += 1
+            if self.closed:
+                self.give_up()
+        if end > self.logical_size:
+            self.logical_size = end
+            if end > self.physical_size:
+                self.physical_size = end
+        self.writes += 1
 
     def _opened(self) -> int:
         with self._descriptors.lock:
@@ -173,51 +166,51 @@ class DiskFile:
     def _roll_back(self, descriptor: int) -> None:
         """Give the file the length it had before a failed write. What was reserved goes: half a write lies in it."""
         try:
-            if os.fstat(descriptor).st_size != self._size:
-                os.ftruncate(descriptor, self._size)
-            self._physical = self._size
+            if os.fstat(descriptor).st_size != self.logical_size:
+                os.ftruncate(descriptor, self.logical_size)
+            self.physical_size = self.logical_size
         except OSError as error:
-            self._failed = f"a failed write could not be undone ({error.strerror})"
+            self.failed = f"a failed write could not be undone ({error.strerror})"
             raise StorageError(
-                f"{self.path}: {self._failed}; bytes behind position {self._size} are in doubt. "
+                f"{self.path}: {self.failed}; bytes behind position {self.logical_size} are in doubt. "
                 "Close the log and open it again"
             ) from error
 
-    def _check_writable(self, doing: str, position: int) -> None:
+    def check_writable(self, doing: str, position: int) -> None:
         if self.read_only:
             raise refuse_write(doing, self.path)
-        if self._closed:
+        if self.closed:
             raise self._closed_error()
-        if self._failed is not None:
-            raise StorageError(f"{self.path}: {self._failed}; close the log and open it again")
-        if not 0 <= position <= self._size:
-            raise ValueError(f"cannot {doing} {self.path} at position {position}: it has {self._size} bytes")
+        if self.failed is not None:
+            raise StorageError(f"{self.path}: {self.failed}; close the log and open it again")
+        if not 0 <= position <= self.logical_size:
+            raise ValueError(f"cannot {doing} {self.path} at position {position}: it has {self.logical_size} bytes")
 
     def truncate(self, size: int) -> None:
-        self._check_writable("truncate", size)
-        if size != self._size:
+        self.check_writable("truncate", size)
+        if size != self.logical_size:
             self._cut(size)
 
     def _cut(self, size: int) -> None:
         descriptor = self._pin()
         try:
             os.ftruncate(descriptor, size)
-            self._size = self._physical = size
-            self._writes += 1
+            self.logical_size = self.physical_size = size
+            self.writes += 1
         except OSError as error:
             raise typed_error(error, f"cut at position {size}", self.path) from error
         finally:
             self.unpin()
 
     def allocate(self, size: int) -> None:
-        self._check_writable("reserve space in", 0)
-        if size <= self._physical or _fallocate is None:
+        self.check_writable("reserve space in", 0)
+        if size <= self.physical_size or _fallocate is None:
             return
         descriptor = self._pin()
         try:
             _fallocate(descriptor, 0, size)
-            self._physical = size
-            self._writes += 1
+            self.physical_size = size
+            self.writes += 1
         except OSError as error:
             # Part of it may have been reserved.
             self._roll_back(descriptor)
@@ -227,20 +220,20 @@ class DiskFile:
             self.unpin()
 
     def trim(self) -> None:
-        self._check_writable("trim", 0)
-        if self._physical != self._size:
-            self._cut(self._size)
+        self.check_writable("trim", 0)
+        if self.physical_size != self.logical_size:
+            self._cut(self.logical_size)
 
     def sync(self) -> None:
-        self._check_writable("sync", 0)
-        target = self._writes
+        self.check_writable("sync", 0)
+        target = self.writes
         if self._synced >= target:
             return
         descriptor = self._pin()
         try:
             _fdatasync(descriptor)
         except OSError as error:
-            self._failed = f"an earlier sync failed ({error.strerror}), and what it lost cannot be known"
+            self.failed = f"an earlier sync failed ({error.strerror}), and what it lost cannot be known"
             # Never DiskFull: that would say that nothing was written.
             raise StorageError(
                 f"cannot sync {self.path}: {error.strerror}. Check the device and the kernel's log"
@@ -253,11 +246,11 @@ class DiskFile:
         if self.read_only:
             return memoryview(self.read(0, self.size()))
         descriptors = self._descriptors
-        if self._size == 0:
+        if self.logical_size == 0:
             return memoryview(b"")
-        if self._size <= _COPY_BYTES_MAX or len(descriptors.maps) >= descriptors.max_open // 2:
-            return memoryview(self.read(0, self._size))
-        descriptor, size = self._pin(), self._size
+        if self.logical_size <= _COPY_BYTES_MAX or len(descriptors.maps) >= descriptors.max_open // 2:
+            return memoryview(self.read(0, self.logical_size))
+        descriptor, size = self._pin(), self.logical_size
         try:
             mapped = descriptors.spared(lambda: mmap.mmap(descriptor, size, access=mmap.ACCESS_READ))
             with descriptors.lock:
@@ -270,15 +263,15 @@ class DiskFile:
 
     def close(self) -> None:
         try:
-            if not self._closed and not self.read_only and self._failed is None:
+            if not self.closed and not self.read_only and self.failed is None:
                 with suppress(LogNotFound):  # removed meanwhile
                     self.trim()
         finally:
-            self._give_up()
+            self.give_up()
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
         with self._descriptors.lock:
-            self._closed = True
+            self.closed = True
             if self.pins == 0:
                 self._descriptors.release(self)
 

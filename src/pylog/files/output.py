@@ -1,0 +1,71 @@
+"""What a file that is written consists of, twice: in Python, and in Cython, where most writes are nothing else.
+
+Which one runs is decided with the kernel's. Static types are those of the one in Python.
+"""
+
+import importlib
+import logging
+from abc import abstractmethod
+
+from pylog import kernel
+
+__all__ = ["Output"]
+
+
+class Output:
+    """A file to be written by one thread at a time: its descriptor, and what is known of it.
+
+    Who writes takes no lock, but says `writing` before it looks at the descriptor: see `descriptors`.
+    """
+
+    __slots__ = (
+        "closed", "descriptor", "failed", "has_written", "logical_size", "physical_size", "read_only", "writes",
+        "writing",
+    )  # fmt: skip
+
+    descriptor: int
+    """-1 while it is closed."""
+    read_only: bool
+    writing: bool
+    has_written: bool
+    closed: bool
+    failed: str | None
+    """Why nothing can be written any more."""
+    logical_size: int
+    physical_size: int
+    """With what was reserved."""
+    writes: int
+    """How many there were, with what is no write and needs a sync as well."""
+
+    def size(self) -> int:
+        """See `protocol.File.size`."""
+        return self.measured() if self.read_only else self.logical_size
+
+    def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None:
+        """See `protocol.File.write`."""
+        if self.closed or self.read_only or self.failed is not None or not 0 <= position <= self.logical_size:
+            self.check_writable("write to", position)
+        self.write_on(position, buffers)
+
+    @abstractmethod
+    def measured(self) -> int:
+        """The length that the disk knows."""
+
+    @abstractmethod
+    def check_writable(self, doing: str, position: int) -> None:
+        """Raise what keeps a file from being written."""
+
+    @abstractmethod
+    def write_on(self, position: int, buffers: tuple[bytes | bytearray | memoryview, ...]) -> None:
+        """Write, whatever it takes, to a file that can be written."""
+
+    @abstractmethod
+    def give_up(self) -> None:
+        """Close the descriptor of a file that was closed meanwhile."""
+
+
+if kernel.NAME == "compiled":  # pragma: no cover - the pure one is measured
+    try:
+        globals().update(Output=importlib.import_module("pylog.files.compiled").Output)
+    except ImportError as error:
+        logging.getLogger("pylog").info("files are written in pure Python, more slowly: %s", error)
