@@ -9,7 +9,6 @@ bounds and rolling are looked at only where there is something to look at.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from uuid import UUID
 
@@ -24,30 +23,18 @@ from pylog.errors import (
     RecordBatchTooLarge,
 )
 from pylog.files import Files
-from pylog.kernel import BatchSpan, Spans
+from pylog.kernel import Appended, BatchSpan, Spans
 from pylog.local_log import LocalLog
 from pylog.published import Entry, Fields
 from pylog.retention import Bounds, rules
 from pylog.seal import NO_TOPIC, Identity
 from pylog.segment import Segment
 from pylog.sequence import Plan, Producers, Verification
-from pylog.validate import Admission, follower_spans, sent_batches
+from pylog.validate import admission, follower_spans, leader_batch, sent_batches
 from pylog.written import WrittenPartition
 
 BOUND_PARTS = 8
 """Into how many segments a bounded queue is cut at least."""
-
-
-@dataclass(slots=True)
-class Appended:
-    """What an append did: records have offsets [base_offset, next_offset). Never changed."""
-
-    base_offset: int
-    next_offset: int
-    log_append_time: int | None = None
-    """The broker's clock, where the topic stamps LogAppendTime; None where records keep their own timestamps."""
-    duplicate: bool = False
-    """The producer has sent the batch before: nothing was written, the offsets are those it got then."""
 
 
 class AppendingPartition(WrittenPartition):
@@ -66,7 +53,7 @@ class AppendingPartition(WrittenPartition):
             f"{topic}-{number}", expiration_ms=producer_id_expiration_ms, verify=verify_transactions
         )
         self._first_unstable_offset: int | None = None  # the producers', who change under the lock
-        self._admission = Admission(config)
+        self._admission = admission(config)
         self._is_bounded = config.is_bounded
         self._local = LocalLog(files, directory, config, Identity(topic_id, number))
         self._segments = self._local.segments
@@ -105,20 +92,20 @@ class AppendingPartition(WrittenPartition):
             self._entry.publish(self._state())
 
     def _state(self) -> Fields:
-        data_end, base_offset, aborted = 0, 0, (0, 0)
-        if self.is_open:
-            active = self._local.active
-            data_end, base_offset, aborted = active.next_offset, active.base_offset, active.aborted.checksum()
-        return (
-            self._generation, self.start_offset, self.next_offset, self.high_watermark, self.last_stable_offset,
-            self.durable_offset, data_end, base_offset, self._failure is not None, *aborted,
-        )  # fmt: skip
+        high = self.high_watermark
+        stable = high if self._first_unstable_offset is None else self.last_stable_offset
+        offsets = self._generation, self.start_offset, self.next_offset, high, stable, self.durable_offset
+        if not self._segments:
+            return (*offsets, 0, 0, self._failure is not None, 0, 0)
+        active = self._local.active
+        entries, crc = active.aborted.checksum()
+        return (*offsets, active.next_offset, active.base_offset, self._failure is not None, entries, crc)
 
     def reconfigure(self, config: TopicConfig) -> None:
         """Go by `config` from now on: the next append, roll and clean-up do."""
         with self._lock:
             self.config = config
-            self._admission = Admission(config)
+            self._admission = admission(config)
             self._is_bounded = config.is_bounded
             self._local.reconfigure(config)
 
@@ -135,7 +122,8 @@ class AppendingPartition(WrittenPartition):
         DiskFull (nothing written, try again when there is room); DurabilityUnknown (the write failed and the partition
         is latched); PartitionFailed (it had failed before).
         """
-        batch = self._admission.admit(batch, now_ms, origin)
+        if not self._admission.admits(batch, now_ms):
+            batch = leader_batch(batch, self.config, now_ms, origin=origin)
         with self._lock:
             if self._closed or self._failure is not None:
                 self._check_usable()
@@ -146,7 +134,7 @@ class AppendingPartition(WrittenPartition):
             if epoch != self.epochs.latest or base_offset < self.epochs.latest_start:
                 self._note_epochs((batch,))
             segment = self._local.active
-            if not segment.takes(batch.size, batch.last_offset, batch.max_timestamp):
+            if not segment.takes_batch(batch):
                 segment = self._taking(batch.size, base_offset, batch.last_offset, batch.max_timestamp, now_ms)
             plan = None
             if batch.producer_id >= 0:
@@ -161,7 +149,13 @@ class AppendingPartition(WrittenPartition):
                 # Only now: a repetition needs no room.
                 self._check_bound(batch.size, now_ms)
                 segment = self._local.active
-            self._write(segment, batch.data, batch, plan)
+            try:
+                segment.put(segment.log.file, batch)
+                self.next_offset = self.producers.end_offset = segment.next_offset
+                if plan is not None:
+                    self._apply(plan, segment)
+            except BaseException as error:  # noqa: BLE001 - it is raised again
+                self._interrupted(error)
             return Appended(base_offset, self.next_offset, batch.append_timestamp)
 
     def append_bytes(
@@ -216,8 +210,9 @@ class AppendingPartition(WrittenPartition):
             if index <= 2:
                 # A segment has room for certain once its second batch has asked.
                 rest = spans.part(index, len(spans))
-                asked = rest.summary()
-                if self._local.active.takes(asked.size, asked.last_offset, asked.max_timestamp, len(rest)):
+                asked, segment = rest.summary(), self._local.active
+                fits = segment.takes(asked.size, asked.last_offset, asked.max_timestamp)
+                if fits and (len(rest) == 1 or segment.takes_entries(len(rest))):
                     self._append_spans(data, rest, now_ms)
                     return
             self._append_spans(data, spans.part(index, index + 1), now_ms)
@@ -234,7 +229,11 @@ class AppendingPartition(WrittenPartition):
         if producer_id >= 0:
             marked = [(span, marker_at(data, span)) for span in spans.of_producers()]
             plan = self.producers.plan(marked, origin=Origin.REPLICATION)
-        self._write(segment, memoryview(data)[first.position : first.position + size], spans, plan)
+        with self._in_doubt():
+            segment.append(memoryview(data)[first.position : first.position + size], spans)
+            self.next_offset = self.producers.end_offset = segment.next_offset
+            if plan is not None:
+                self._apply(plan, segment)
 
     def _note_epochs(self, batches: Sequence[Batch | BatchSpan]) -> None:
         """Note the leader epochs that begin with these batches, which are durable before the batches are written."""
@@ -266,20 +265,12 @@ class AppendingPartition(WrittenPartition):
         with self._in_doubt():
             return self._roll(max(base_offset, self.next_offset), now_ms)
 
-    def _write(self, segment: Segment, data: Buffer, written: Batch | Spans, plan: Plan | None) -> None:
-        """The one place where bytes enter the log."""
-        try:
-            segment.append(data, written)
-            self.next_offset = next_offset = segment.next_offset
-            if plan is None:
-                self.producers.end_offset = next_offset
-            else:
-                for txn in self.producers.apply(plan, next_offset):
-                    segment.aborted.append(txn)
-                    # The first one makes the file.
-                    self._local.note_names()
-        except BaseException as error:  # noqa: BLE001 - it is raised again
-            self._interrupted(error)
+    def _apply(self, plan: Plan, segment: Segment) -> None:
+        """What was just written changes what is known of producers."""
+        for txn in self.producers.apply(plan, self.next_offset):
+            segment.aborted.append(txn)
+            # The first one makes the file.
+            self._local.note_names()
 
     def begin_epoch(self, epoch: int) -> None:
         """Note that the leader of `epoch` begins at the end of the log, before it appends: who follows an older epoch

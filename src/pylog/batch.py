@@ -30,13 +30,17 @@ from pylog.compression import STREAM_BYTES_MAX, Codec, compress, decompress
 from pylog.errors import CorruptBatch, RecordTooLarge, UnsupportedFormat
 from pylog.kernel import (
     CODEC_MASK,
+    CONTROL_BIT,
     CRC_FROM,
     CREATE_TIME,
+    DELETE_HORIZON_BIT,
     HEADER_BYTES,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
     BatchHeader,
     BatchScope,
     BatchSpan,
@@ -51,11 +55,6 @@ from pylog.kernel import (
 
 if TYPE_CHECKING:
     import pyarrow
-
-TIMESTAMP_TYPE_BIT = 0x08
-TRANSACTIONAL_BIT = 0x10
-CONTROL_BIT = 0x20
-DELETE_HORIZON_BIT = 0x40
 
 _MARKER_KEY = struct.Struct(">hh")  # version, type
 _MARKER_VALUE = struct.Struct(">hi")  # version, coordinator epoch
@@ -132,11 +131,6 @@ class Batch(BatchHeader):
     @property
     def timestamp_type(self) -> int:
         return LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_BIT else CREATE_TIME
-
-    @property
-    def append_timestamp(self) -> int | None:
-        """What every record reports as its timestamp under LogAppendTime; None under CreateTime."""
-        return self.max_timestamp if self.attributes & TIMESTAMP_TYPE_BIT else None
 
     @property
     def is_transactional(self) -> bool:

@@ -14,12 +14,13 @@ from contextlib import suppress
 from typing import TypeVar
 from uuid import UUID
 
-from pylog.appending import Appended, AppendingPartition
+from pylog.appending import AppendingPartition
 from pylog.checkpoint import write_topic_id
 from pylog.epoch import LeaderEpochs
 from pylog.errors import Closed, CorruptBatch, LogNotFound, OffsetOutOfRange, PolicyViolation
 from pylog.files import join
 from pylog.index import AbortedTxn
+from pylog.kernel import Appended
 from pylog.record import TopicPartition
 from pylog.recovery import Checkpoint, Quarantined, Recovered, Recovery, note_epochs, open_epochs, take_stock
 from pylog.seal import Mark

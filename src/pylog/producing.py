@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
-from pylog.batch import TRANSACTIONAL_BIT, Batch
+from pylog.batch import Batch
 from pylog.clock import Clock, SteppedClock
 from pylog.commit import Commit, CommitThread, Gate
 from pylog.errors import (
@@ -24,6 +24,7 @@ from pylog.errors import (
 )
 from pylog.future import Future, completed
 from pylog.interrupts import wait_at
+from pylog.kernel import TRANSACTIONAL_BIT
 from pylog.message import ACKS_ALL, Produce, Produced, ProducedPart, ProducePart
 from pylog.node import Node
 from pylog.parking import Parking

@@ -28,6 +28,7 @@ from crc32c import crc32c
 
 from pylog.errors import ReadOnly, StorageError, UnsupportedFormat
 from pylog.files import File, Files
+from pylog.kernel import pack_slot
 
 logger = logging.getLogger("pylog")
 
@@ -77,13 +78,12 @@ Fields = tuple[int, int, int, int, int, int, int, int, bool, int, int]
 class Entry:
     """The place of one partition in the file. One publisher at a time; any number of readers."""
 
-    __slots__ = ("_key_crc", "_packed", "_position", "_published", "_seen", "_sequence", "_unchecked", "key")
+    __slots__ = ("_key_crc", "_packed", "_position", "_published", "_seen", "_sequence", "key")
 
     def __init__(self, published: "Published", key: bytes, position: int) -> None:
         self.key = key
         self._key_crc = crc32c(key)
         self._packed = bytearray(_SLOT.size + _CRC.size)
-        self._unchecked = memoryview(self._packed)[: _SLOT.size]
         self._published = published
         self._position = position
         self._sequence = -1
@@ -91,17 +91,16 @@ class Entry:
 
     def publish(self, state: Fields) -> None:
         """Let readers see `state`. Raises: ReadOnly (not the owner), DiskFull, StorageError."""
-        if not self._published.writable:
-            raise ReadOnly(f"cannot publish in {self._published.path}: only the owner of the directory does")
+        published = self._published
+        if not published.writable:
+            raise ReadOnly(f"cannot publish in {published.path}: only the owner of the directory does")
         if self._sequence < 0:
             # Nobody else publishes here, so what was read has the latest.
             self._sequence = self._seen if self._seen >= 0 else self._latest()[0]
         sequence = self._sequence + 1
         packed = self._packed
-        _SLOT.pack_into(packed, 0, sequence, *state)
-        _CRC.pack_into(packed, _SLOT.size, crc32c(self._unchecked, self._key_crc))
-        slot = self._position + _SLOTS_AT + _SLOT_BYTES * (sequence & 1)
-        self._published.file.write(slot, packed)
+        pack_slot(packed, self._key_crc, sequence, state)
+        published.file.write(self._position + _SLOTS_AT + _SLOT_BYTES * (sequence & 1), packed)
         self._sequence = sequence
 
     def sync(self) -> None:

@@ -26,18 +26,19 @@ from collections.abc import Iterator
 from pylog.batch import Batch
 from pylog.config import TopicConfig
 from pylog.files import Files
-from pylog.kernel import BatchSpan, Spans
+from pylog.kernel import BatchSpan, Spans, Tail
 from pylog.logfile import MAX_RELATIVE_OFFSET
 from pylog.seal import NOBODY, Identity
 from pylog.segment_reads import ReadableSegment
 from pylog.slices import Damage, Fault, Window
 
 NO_TIMESTAMP = -1
+UNKNOWN = -2
 
 _MAX_TIMESTAMP_AT = 35
 
 
-class Segment(ReadableSegment):
+class Segment(ReadableSegment, Tail):
     """A `.log` file with its indexes. Not thread-safe for writing: the partition's lock is held by whoever appends.
 
     `active=False` opens the indexes as files of a sealed segment. `next_offset` is known of an active segment alone;
@@ -65,10 +66,11 @@ class Segment(ReadableSegment):
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self.created_ms = 0
-        self._unindexed_bytes = 0
-        self._room = 0  # so many bytes can follow, for certain, if they are not newer than this
-        self._newest_in_room = NO_TIMESTAMP
-        self._first_timestamp: int | None = None
+        self.index_interval_bytes = config.index_interval_bytes
+        self.unindexed_bytes = 0
+        self.room = 0
+        self.newest_in_room = NO_TIMESTAMP
+        self.first_max_timestamp = UNKNOWN
         self._roll_after_ms = _roll_after_ms(config)
         self._loaded_timestamps = active and not files.read_only
         self._timed_bytes = 0  # so much of the log was looked at for want of a time index
@@ -121,16 +123,9 @@ class Segment(ReadableSegment):
         """Whether it can be written to: see `activate`."""
         return self._active
 
-    def takes(self, size: int, last_offset: int, max_timestamp: int, batches: int = 1) -> bool:
-        """Whether an append of `size` bytes fits for certain: nothing has to be asked, or done before, and were it of
-        several batches, before any of them.
-        """
-        return (
-            size <= self._room
-            and max_timestamp <= self._newest_in_room
-            and last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
-            and (batches == 1 or min(self.offsets.room, self.times.room) >= batches)
-        )
+    def takes_entries(self, count: int) -> bool:
+        """Whether so many batches fit into the indexes, whatever they are."""
+        return min(self.offsets.room, self.times.room) >= count
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         """Whether an append of `size` bytes has to go into a new segment (LogSegment.shouldRoll): the size, time,
@@ -148,7 +143,7 @@ class Segment(ReadableSegment):
             return True
         if first >= 0 and self._active:
             # None of this changes before an index is full.
-            self._room, self._newest_in_room = self.config.segment_bytes - used, first + self._roll_after_ms
+            self.room, self.newest_in_room = self.config.segment_bytes - used, first + self._roll_after_ms
         return False
 
     def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
@@ -157,60 +152,48 @@ class Segment(ReadableSegment):
 
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch; -1 where it has none, or there is no batch."""
-        if self._first_timestamp is None:
+        if self.first_max_timestamp == UNKNOWN:
             head = self.log.file.read(_MAX_TIMESTAMP_AT, 8)
             if len(head) < 8:
                 return NO_TIMESTAMP
-            self._first_timestamp = int.from_bytes(head, "big", signed=True)
-        return self._first_timestamp
+            self.first_max_timestamp = max(int.from_bytes(head, "big", signed=True), NO_TIMESTAMP)
+        return self.first_max_timestamp
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
-    def append(self, data: bytes | bytearray | memoryview, written: Batch | Spans) -> None:
-        """Write `data`, the bytes of a batch or of several, behind what is there.
+    def append(self, data: bytes | bytearray | memoryview, batches: Spans) -> None:
+        """Write `data`, the bytes of one batch or several, behind what is there; `put` writes one that is known.
 
         Raises: DiskFull (nothing was written), StorageError (the file is in doubt: the caller latches).
         """
         position = self.log.append(data)
-        self._room -= len(data)
-        if isinstance(written, Spans):
-            self._note_all(written, position - written[0].position)
-            self.offsets.write_some()
-            self.times.write_some()
-            self._roll_if_full()
-        else:
-            self._note(written, position)
-        if position == 0:
-            # How long the segment may live goes by its first batch.
-            self._room = 0
+        self.room -= len(data)
+        self._note_all(batches, position - batches[0].position)
+        self.offsets.write_some()
+        self.times.write_some()
+        self._roll_if_full()
 
-    def _note(self, batch: Batch, position: int) -> None:
-        self._note_timestamp(batch)
-        if self._unindexed_bytes > self.config.index_interval_bytes:
-            self.offsets.add(batch.last_offset, position)
-            self.times.maybe_add(self.max_timestamp, self.max_timestamp_offset)
-            self._unindexed_bytes = 0
-            self._roll_if_full()
-        elif position == 0:
-            self._first_timestamp = batch.max_timestamp
-        self._unindexed_bytes += batch.size
-        self.next_offset = batch.last_offset + 1
+    def add_entry(self, last_offset: int, position: int) -> None:
+        """See `Tail.add_entry`."""
+        self.offsets.add(last_offset, position)
+        self.times.maybe_add(self.max_timestamp, self.max_timestamp_offset)
+        self._roll_if_full()
 
     def _roll_if_full(self) -> None:
         if self.offsets.is_full or self.times.is_full:
-            self._room = 0
+            self.room = 0
 
     def _note_all(self, batches: Spans, start: int) -> None:
         """Put down batches that lie in the file from `start` on."""
         if start + batches[0].position == 0:
-            self._first_timestamp = batches[0].max_timestamp
+            self.first_max_timestamp = batches[0].max_timestamp
         marks = batches.marks(
-            self.base_offset, start, self.config.index_interval_bytes, self._unindexed_bytes, self.max_timestamp,
+            self.base_offset, start, self.index_interval_bytes, self.unindexed_bytes, self.max_timestamp,
             self.max_timestamp_offset,
         )  # fmt: skip
         self.offsets.extend(marks.offsets, marks.positions)
         self.times.extend(marks.timestamps, marks.timestamp_offsets)
-        self._unindexed_bytes = marks.passed
+        self.unindexed_bytes = marks.passed
         self.max_timestamp, self.max_timestamp_offset = marks.newest, marks.newest_offset
         self.next_offset = batches[-1].last_offset + 1
 
@@ -221,8 +204,9 @@ class Segment(ReadableSegment):
     def reconfigure(self, config: TopicConfig) -> None:
         """Go by `config` from now on; what was written stays as it is."""
         self.config = config
+        self.index_interval_bytes = config.index_interval_bytes
         self._roll_after_ms = _roll_after_ms(config)
-        self._room = 0
+        self.room = 0
 
     def activate(self, *, rebuilding: bool = False) -> None:
         """Make a sealed segment the active one again: before the first append after a clean stop, or after a truncation
@@ -245,7 +229,7 @@ class Segment(ReadableSegment):
             offsets.unseal()
             times.unseal()
         self._active = True
-        self._room = 0
+        self.room = 0
         self._open_indexes()
         # Last: who syncs has no lock, and would open a second transaction index.
         self._touched = True
@@ -306,14 +290,14 @@ class Segment(ReadableSegment):
             self.aborted.reset()
         self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         self.next_offset = self.base_offset
-        self._unindexed_bytes = 0
+        self.unindexed_bytes = 0
         for window in self.scan(check_crc=True):
             if window.spans:
                 self._note_all(window.spans, window.position)
             yield window
         self.finish()
         # What was recovered counts for an index entry no more (as in Kafka, where the counter begins anew).
-        self._unindexed_bytes = 0
+        self.unindexed_bytes = 0
 
     def lacks(self, offset: int) -> bool:
         """Whether an offset of the segment lies in a damaged part, or behind what is left of it."""
@@ -328,9 +312,9 @@ class Segment(ReadableSegment):
         self.aborted.truncate(offset)
         self.log.truncate(position)
         self.next_offset = self.base_offset
-        self._unindexed_bytes = self._room = 0
+        self.unindexed_bytes = self.room = 0
         if position == 0:
-            self._first_timestamp = None
+            self.first_max_timestamp = UNKNOWN
         self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         self._timed_bytes, self._loaded_timestamps = 0, False
         self._load_timestamps()

@@ -18,7 +18,7 @@ whole batch. A batch of which nothing has to change keeps its bytes, CRC include
 
 from typing import NoReturn
 
-from pylog.batch import CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, Batch, Buffer, Origin, encode
+from pylog.batch import Batch, Buffer, Origin, encode
 from pylog.compression import Codec
 from pylog.config import TopicConfig
 from pylog.errors import (
@@ -33,12 +33,15 @@ from pylog.errors import (
 )
 from pylog.kernel import (
     CODEC_MASK,
+    CONTROL_BIT,
     CREATE_TIME,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
     MAX_OFFSET,
     MAX_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    Admission,
     BatchScope,
     ConsumerRecord,
     Spans,
@@ -57,37 +60,18 @@ GIVEN_OFFSETS = (Origin.CLIENT, Origin.COORDINATOR)
 # --- leader -----------------------------------------------------------------------------------------------------------
 
 
-class Admission:
-    """What a topic lets in as it is: batches that were made here, of which their headers prove all that it asks.
+def admission(config: TopicConfig) -> Admission:
+    """What lets batches into a topic as they are: none, where its headers cannot prove all that the topic asks.
 
     Every other batch is for `leader_batch` to look at, or to change.
     """
-
-    __slots__ = ("_after_max_ms", "_bytes_max", "_config", "_header_is_enough")
-
-    def __init__(self, config: TopicConfig) -> None:
-        self._config = config
-        self._bytes_max = config.max_message_bytes
-        self._after_max_ms = config.message_timestamp_after_max_ms
-        self._header_is_enough = (
-            config.compression_type == "producer"
-            and config.message_timestamp_type == "CreateTime"
-            and config.message_timestamp_before_max_ms == NO_LIMIT
-            and "compact" not in config.cleanup_policy
-        )
-
-    def admit(self, batch: Batch, now_ms: int, origin: Origin) -> Batch:
-        """The batch to append for `batch`; raises what `leader_batch` raises."""
-        if (
-            self._header_is_enough
-            and batch.trusted
-            and batch.attributes & ~TRANSACTIONAL_BIT <= CODEC_MASK
-            and (batch.producer_id < 0 or batch.base_sequence >= 0)
-            and batch.size <= self._bytes_max
-            and batch.max_timestamp - now_ms <= self._after_max_ms
-        ):
-            return batch
-        return leader_batch(batch, self._config, now_ms, origin=origin)
+    header_is_enough = (
+        config.compression_type == "producer"
+        and config.message_timestamp_type == "CreateTime"
+        and config.message_timestamp_before_max_ms == NO_LIMIT
+        and "compact" not in config.cleanup_policy
+    )
+    return Admission(config.max_message_bytes if header_is_enough else -1, config.message_timestamp_after_max_ms)
 
 
 def leader_batches(data: Buffer, config: TopicConfig, now_ms: int, *, origin: Origin = Origin.CLIENT) -> list[Batch]:

@@ -16,10 +16,12 @@ from pylog.compression import Codec
 from pylog.kernel import pure
 from pylog.testing import check_kernel
 from pylog.testing.check_kernel import (
+    appends_the_same,
     decodes_the_same,
     encodes_the_same,
     hashes_the_same,
     makes_the_same_records,
+    publishes_the_same,
     reads_the_same,
 )
 
@@ -72,6 +74,18 @@ def test_good_streams_and_damaged_ones(rows, flips, more, beyond, base):
         kernel, flipped(data, flips), count + more, base_offset=base, last_offset=last,
         base_timestamp=base, append_timestamp=None if beyond else base,
     )  # fmt: skip
+
+
+@given(st.lists(st.lists(rows, min_size=1, max_size=3), min_size=1, max_size=3), flips, st.integers(0, 2000))
+def test_batches_at_the_end_of_a_segment(batches, flips, room):
+    # No CRC is looked at there: what is wrong with a header was found before.
+    data = [bytes(encode(rows, now_ms=5).data) for rows in batches]
+    appends_the_same(kernel, [flipped(data[0], flips), *data], room=room)
+
+
+@given(st.lists(st.integers(0, 5) | st.sampled_from([-1, 2**32 - 1, 2**32, 2**63, 2**64]), min_size=12, max_size=12))
+def test_published_numbers(numbers):
+    publishes_the_same(kernel, numbers)
 
 
 @given(st.binary(max_size=120), st.integers(-2, 2**31 - 1) | st.integers(0, 8))

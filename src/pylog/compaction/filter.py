@@ -19,23 +19,21 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from pylog.batch import (
-    CONTROL_BIT,
-    DELETE_HORIZON_BIT,
-    TIMESTAMP_TYPE_BIT,
-    TRANSACTIONAL_BIT,
-    Batch,
-)
+from pylog.batch import Batch
 from pylog.compression import Codec, compress
 from pylog.errors import CorruptBatch
 from pylog.kernel import (
     CODEC_MASK,
+    CONTROL_BIT,
     CRC_FROM,
+    DELETE_HORIZON_BIT,
     HEADER,
     HEADER_BYTES,
     LOG_OVERHEAD,
     MAGIC,
     MAX_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
     RecordSpans,
     keep_records,
     scan_records,

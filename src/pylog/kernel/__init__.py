@@ -9,6 +9,8 @@ it is not the compiled one ("" where it is). Static types are those of the pure 
     encode, decode     rows to a stream, a stream to records
     columns            a stream to Arrow; imported only by those who ask for it, as it needs numpy and pyarrow
     header, stream     a batch and its header, batches one after the other
+    tail               the end of a segment, where a batch is written and noted
+    slot               what a partition publishes, as bytes
     filter, keys       compaction: which records there are and which stay; hashes of keys
 
 Functions take whole buffers and have no policy. Bytes from outside are bounded before they are read.
@@ -20,7 +22,9 @@ import os
 from pylog.kernel import values
 from pylog.kernel.format import (
     CODEC_MASK,
+    CONTROL_BIT,
     CRC_FROM,
+    DELETE_HORIZON_BIT,
     HEADER,
     HEADER_BYTES,
     LOG_OVERHEAD,
@@ -28,12 +32,16 @@ from pylog.kernel.format import (
     MAGIC_AT,
     MAX_OFFSET,
     MAX_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
     BatchSpan,
     frame_fault,
     header_fault,
 )
 from pylog.kernel.pure import (
     NAME,
+    Admission,
+    Appended,
     BatchHeader,
     ConsumerRecord,
     KeyTable,
@@ -41,10 +49,12 @@ from pylog.kernel.pure import (
     Record,
     RecordSpans,
     Spans,
+    Tail,
     decode_records,
     encode_records,
     keep_records,
     murmur2,
+    pack_slot,
     record_size_bound,
     scan_records,
     walk,
@@ -61,8 +71,10 @@ from pylog.kernel.values import (
 
 __all__ = [
     "CODEC_MASK",
+    "CONTROL_BIT",
     "CRC_FROM",
     "CREATE_TIME",
+    "DELETE_HORIZON_BIT",
     "HEADER",
     "HEADER_BYTES",
     "LOG_APPEND_TIME",
@@ -72,7 +84,11 @@ __all__ = [
     "MAX_OFFSET",
     "MAX_TIMESTAMP",
     "NAME",
+    "TIMESTAMP_TYPE_BIT",
+    "TRANSACTIONAL_BIT",
     "WHY_PURE",
+    "Admission",
+    "Appended",
     "BatchHeader",
     "BatchScope",
     "BatchSpan",
@@ -84,6 +100,7 @@ __all__ = [
     "Record",
     "RecordSpans",
     "Spans",
+    "Tail",
     "check_fields",
     "checked_headers",
     "decode_records",
@@ -92,6 +109,7 @@ __all__ = [
     "header_fault",
     "keep_records",
     "murmur2",
+    "pack_slot",
     "record_size_bound",
     "scan_records",
     "walk",

@@ -14,9 +14,10 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
-from pylog.batch import CONTROL_BIT, TRANSACTIONAL_BIT, Marker, Origin
+from pylog.batch import Marker, Origin
 from pylog.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence, TransactionCoordinatorFenced
 from pylog.index import AbortedTxn
+from pylog.kernel import CONTROL_BIT, TRANSACTIONAL_BIT
 from pylog.sequence.snapshot import decode_snapshot, encode_snapshot
 from pylog.sequence.state import (
     BATCHES_KEPT,

@@ -43,10 +43,12 @@ def check_kernel(kernel: ModuleType, batches: Iterable[bytes] = (), *, rounds: i
         rows = _rows(chance)
         makes_the_same_records(kernel, rows)
         encodes_the_same(kernel, rows, now_ms=chance.randrange(1 << 42), limit=chance.randrange(4000))
+        publishes_the_same(kernel, [chance.choice((0, 7, -1, 1 << 32, _END, _END + 1)) for _ in range(12)])
         hashes_the_same(kernel, [key or b"" for _, key, _, _ in rows])
         if rows:
             data = bytes(encode(rows, now_ms=1, codec=chance.choice(list(Codec))).data)
             reads_the_same(kernel, data * 2)
+            appends_the_same(kernel, [data, data[:HEADER_BYTES], data], room=chance.randrange(3 * len(data)))
             reads_the_same(kernel, _damaged(chance, data))
             decodes_the_same(kernel, _damaged(chance, data[HEADER_BYTES:]), len(rows), last_offset=len(rows) - 1)
         decodes_the_same(kernel, chance.randbytes(chance.randrange(60)), chance.randrange(-1, 4))
@@ -108,6 +110,67 @@ def _filled(batch: Any, rows: Iterable[Row], now_ms: int) -> Outcome:
         said.append(_outcome(batch.add, value, key, stamp, headers))
         said.append((batch.size, batch.count, batch.limit))
     return said, batch.close(), _outcome(batch.close), _outcome(batch.add, b"late", None, 0)
+
+
+# --- the end of a log -------------------------------------------------------------------------------------------------
+
+
+class _File(list[bytes]):
+    """A file of which each write is told apart."""
+
+    def size(self) -> int:
+        return sum(map(len, self))
+
+    def write(self, position: int, data: bytes) -> None:
+        if len(self) > 3:
+            raise ValueError("full")
+        self.append(bytes([position % 256]) + bytes(data))
+
+
+def appends_the_same(kernel: ModuleType, batches: Sequence[bytes], *, room: int) -> None:
+    """Batches, whatever their headers say, are let in or not, fit or not, and are written and noted the same."""
+    _same("Tail", *(_appended(twin, batches, room) for twin in (pure, kernel)))
+
+
+def _appended(twin: Any, batches: Sequence[bytes], room: int) -> Outcome:
+    file, entries = _File(), []
+    said: list[Outcome] = []
+    numbers = dict.fromkeys(("base_offset", "next_offset", "max_timestamp_offset", "unindexed_bytes"), 0)
+    numbers |= {"max_timestamp": -1, "first_max_timestamp": -2, "index_interval_bytes": 80, "room": room}
+    numbers["newest_in_room"] = _END // 2
+
+    class Segment(twin.Tail):  # type: ignore[misc]
+        def add_entry(self, last_offset: int, position: int) -> None:
+            entries.append((last_offset, position, self.max_timestamp, self.max_timestamp_offset))
+
+    tail = Segment()
+    for name, number in numbers.items():
+        setattr(tail, name, number)
+    for data in [*batches, *batches]:
+        batch = twin.BatchHeader(bytearray(data))
+        for batch.trusted in (False, True):
+            said.append([twin.Admission(size, 10).admits(batch, now) for size in (-1, room) for now in (-1, 0, _END)])
+        said.append(_outcome(batch.stamp, tail.next_offset, 3))
+        said.append((tail.takes_batch(batch), tail.takes(batch.size, batch.last_offset, batch.max_timestamp)))
+        said.append(_outcome(tail.put, file, batch))
+        said.append([getattr(tail, name) for name in numbers])
+    done = [twin.Appended(*some) for some in ((1, 2), (1, 2, None, False), (1, 3, 5), (1, 2, 5, True))]
+    return file, entries, said, [(repr(one), [one == other for other in done], one == (1, 2)) for one in done]
+
+
+def publishes_the_same(kernel: ModuleType, numbers: Sequence[int]) -> None:
+    """A slot for a sequence number and a state, or the same refusal of what has no place."""
+    _same("pack_slot", *(_packed(twin, numbers) for twin in (pure, kernel)))
+
+
+def _packed(twin: Any, numbers: Sequence[int]) -> Outcome:
+    fitting = [number % (1 << 32) for number in numbers]
+    said = []
+    for first, *others in (fitting, numbers, numbers[:-1]):
+        slot = bytearray(88)
+        refused = _outcome(twin.pack_slot, slot, 5, first, tuple(others))
+        said.append(refused if refused is not None else slot)
+    return said, _outcome(twin.pack_slot, bytearray(80), 5, fitting[0], tuple(fitting[1:]))
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

@@ -10,12 +10,16 @@ from pylog.kernel.compiled.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.compiled.header import BatchHeader
 from pylog.kernel.compiled.keys import KeyTable, murmur2
 from pylog.kernel.compiled.records import ConsumerRecord, Record
+from pylog.kernel.compiled.slot import pack_slot
 from pylog.kernel.compiled.stream import Spans, walk
+from pylog.kernel.compiled.tail import Admission, Appended, Tail
 
 NAME = "compiled"
 
 __all__ = [
     "NAME",
+    "Admission",
+    "Appended",
     "BatchHeader",
     "ConsumerRecord",
     "KeyTable",
@@ -23,10 +27,12 @@ __all__ = [
     "Record",
     "RecordSpans",
     "Spans",
+    "Tail",
     "decode_records",
     "encode_records",
     "keep_records",
     "murmur2",
+    "pack_slot",
     "record_size_bound",
     "scan_records",
     "walk",

@@ -151,14 +151,14 @@ CRC_TARGET static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *data,
 }
 #endif
 
-/* The CRC-32C of a buffer. */
-static uint32_t pylog_crc32c(const uint8_t *data, size_t size)
+/* The CRC-32C of what follows something of which it is `crc`; 0 where it begins. */
+static uint32_t pylog_crc32c(uint32_t crc, const uint8_t *data, size_t size)
 {
 #if defined(CRC_TARGET)
     if (crc_has_instruction)
-        return ~crc_by_instruction(~0u, data, size);
+        return ~crc_by_instruction(~crc, data, size);
 #endif
-    return ~crc_by_tables(~0u, data, size);
+    return ~crc_by_tables(~crc, data, size);
 }
 
 #endif

@@ -16,6 +16,7 @@ cdef enum:
     MAGIC = 2
     CRC_AT = 17
     CRC_FROM = 21
+    APPEND_TIME = 8
     LONG = 65536  # bytes, whose CRC takes longer than handing over the GIL
 
 
@@ -27,22 +28,6 @@ cdef class BatchHeader:
 
     `data` is exactly one batch, whose header makes sense. Raises struct.error where there are too few bytes for one.
     """
-
-    cdef public object data
-    cdef public Py_ssize_t size
-    cdef public int64_t base_offset
-    cdef public int32_t leader_epoch
-    cdef public uint32_t crc
-    cdef public int16_t attributes
-    cdef public int64_t last_offset
-    cdef public int32_t last_offset_delta
-    cdef public int64_t base_timestamp
-    cdef public int64_t max_timestamp
-    cdef public int64_t producer_id
-    cdef public int16_t producer_epoch
-    cdef public int32_t base_sequence
-    cdef public int32_t count
-    cdef public bint trusted
 
     def __init__(self, data):
         cdef Py_buffer view
@@ -69,7 +54,7 @@ cdef class BatchHeader:
         int32_t leader_epoch=-1,
     ):
         """The batch of `count` records that lie in `data` behind room for a header, which is written, CRC and all."""
-        cdef BatchHeader batch = cls.__new__(cls)
+        cdef BatchHeader batch = BatchHeader.__new__(cls)
         batch.data, batch.size, batch.trusted = data, PyByteArray_GET_SIZE(data), True
         batch.base_offset, batch.leader_epoch, batch.attributes = base_offset, leader_epoch, attributes
         batch.count, batch.last_offset_delta, batch.last_offset = count, count - 1, base_offset + count - 1
@@ -77,6 +62,11 @@ cdef class BatchHeader:
         batch.producer_id, batch.producer_epoch, batch.base_sequence = producer_id, producer_epoch, base_sequence
         batch.write()
         return batch
+
+    @property
+    def append_timestamp(self):
+        """What every record reports as its timestamp under LogAppendTime; None under CreateTime."""
+        return self.max_timestamp if self.attributes & APPEND_TIME else None
 
     def stamp(self, int64_t base_offset, int32_t leader_epoch):
         """Write the offset and the epoch that the leader gives into the batch; the CRC does not cover them.
@@ -106,12 +96,12 @@ cdef class BatchHeader:
         put_be32(at + 53, self.base_sequence)
         put_be32(at + 57, self.count)
         if self.size < LONG:
-            self.crc = crc_of(at + CRC_FROM, self.size - CRC_FROM)
+            self.crc = crc_of(0, at + CRC_FROM, self.size - CRC_FROM)
         else:
             # Nobody can change the size of a bytearray that is looked at.
             PyObject_GetBuffer(self.data, &view, PyBUF_SIMPLE)
             with nogil:
-                self.crc = crc_of(<Bytes>view.buf + CRC_FROM, view.len - CRC_FROM)
+                self.crc = crc_of(0, <Bytes>view.buf + CRC_FROM, view.len - CRC_FROM)
             PyBuffer_Release(&view)
             at = self.own()
         put_be32(at + CRC_AT, self.crc)

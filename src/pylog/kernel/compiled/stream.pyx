@@ -18,7 +18,7 @@ from pylog.kernel.format import CODEC_MASK, BatchSpan, Marks, Summary, frame_fau
 
 cdef extern from "crc32c.h" nogil:
     void pylog_crc32c_init()
-    uint32_t pylog_crc32c(const uint8_t *data, size_t size)
+    uint32_t pylog_crc32c(uint32_t crc, const uint8_t *data, size_t size)
     uint32_t crc_by_tables(uint32_t crc, const uint8_t *data, size_t size)
 
 pylog_crc32c_init()
@@ -29,13 +29,13 @@ def crc32c(data, *, bint by_tables=False):
     cdef Py_buffer view
     cdef uint32_t crc
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    crc = ~crc_by_tables(0xFFFFFFFFU, <Bytes>view.buf, view.len) if by_tables else pylog_crc32c(<Bytes>view.buf, view.len)
+    crc = ~crc_by_tables(0xFFFFFFFFU, <Bytes>view.buf, view.len) if by_tables else crc_of(0, <Bytes>view.buf, view.len)
     PyBuffer_Release(&view)
     return crc
 
 
-cdef uint32_t crc_of(Bytes data, size_t size) noexcept nogil:
-    return pylog_crc32c(data, size)
+cdef uint32_t crc_of(uint32_t crc, Bytes data, size_t size) noexcept nogil:
+    return pylog_crc32c(crc, data, size)
 
 
 cdef object new_tuple = tuple.__new__
@@ -282,7 +282,7 @@ cdef Outcome walked(
         end = at + OVERHEAD + length
         if end > size:
             return CUT_OFF
-        if check_crc and pylog_crc32c(here + CRC_FROM, end - at - CRC_FROM) != <uint32_t>be32(here + 17):
+        if check_crc and crc_of(0, here + CRC_FROM, end - at - CRC_FROM) != <uint32_t>be32(here + 17):
             return BAD_CRC
         head = spans.next((size - at) // (end - at))
         if head == NULL:

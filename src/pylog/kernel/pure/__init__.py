@@ -6,12 +6,16 @@ from pylog.kernel.pure.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.keys import KeyTable, murmur2
 from pylog.kernel.pure.records import ConsumerRecord, Record
+from pylog.kernel.pure.slot import pack_slot
 from pylog.kernel.pure.stream import Spans, walk
+from pylog.kernel.pure.tail import Admission, Appended, Tail
 
 NAME = "pure"
 
 __all__ = [
     "NAME",
+    "Admission",
+    "Appended",
     "BatchHeader",
     "ConsumerRecord",
     "KeyTable",
@@ -19,10 +23,12 @@ __all__ = [
     "Record",
     "RecordSpans",
     "Spans",
+    "Tail",
     "decode_records",
     "encode_records",
     "keep_records",
     "murmur2",
+    "pack_slot",
     "record_size_bound",
     "scan_records",
     "walk",

@@ -5,7 +5,7 @@ from typing import Self
 
 from crc32c import crc32c
 
-from pylog.kernel.format import CRC_AT, CRC_FROM, HEADER, LOG_OVERHEAD, MAGIC, MAX_OFFSET
+from pylog.kernel.format import CRC_AT, CRC_FROM, HEADER, LOG_OVERHEAD, MAGIC, MAX_OFFSET, TIMESTAMP_TYPE_BIT
 
 _STAMP = struct.Struct(">qii")  # base offset, batch length, leader epoch
 _CRC = struct.Struct(">I")
@@ -80,6 +80,11 @@ class BatchHeader:
         batch.producer_id, batch.producer_epoch, batch.base_sequence = producer_id, producer_epoch, base_sequence
         batch.write()
         return batch
+
+    @property
+    def append_timestamp(self) -> int | None:
+        """What every record reports as its timestamp under LogAppendTime; None under CreateTime."""
+        return self.max_timestamp if self.attributes & TIMESTAMP_TYPE_BIT else None
 
     def write(self) -> None:
         """Write the attributes into the bytes, with a new CRC. Bytes that somebody read are theirs: they are copied."""

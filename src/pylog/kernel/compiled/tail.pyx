@@ -1,0 +1,108 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""The twin of `pure.tail`."""
+
+from libc.stdint cimport int32_t, int64_t
+
+from pylog.kernel.compiled.header cimport BatchHeader
+
+from pylog.kernel.format import CODEC_MASK, TRANSACTIONAL_BIT
+
+cdef int64_t RELATIVE_OFFSET_MAX = 0x7fffffff
+cdef int32_t NOT_TRANSACTIONAL = ~TRANSACTIONAL_BIT
+cdef int32_t CODECS = CODEC_MASK
+
+
+cdef class Admission:
+    """What lets a batch in as it is: one that was made here, whose header proves all that is asked of it.
+
+    That is at most `bytes_max` bytes, and no record that is more than `after_max_ms` newer than now.
+    """
+
+    cdef readonly int64_t bytes_max
+    cdef readonly int64_t after_max_ms
+
+    def __init__(self, int64_t bytes_max, int64_t after_max_ms):
+        self.bytes_max = bytes_max
+        self.after_max_ms = after_max_ms
+
+    def admits(self, BatchHeader batch not None, int64_t now_ms):
+        """Whether that is so. Where not, somebody has to look at the batch, and may find it good."""
+        cdef int64_t now = max(now_ms, 0)
+        return (
+            batch.trusted
+            and batch.attributes & NOT_TRANSACTIONAL <= CODECS
+            and (batch.producer_id < 0 or batch.base_sequence >= 0)
+            and batch.size <= self.bytes_max
+            and (batch.max_timestamp <= now or batch.max_timestamp - now <= self.after_max_ms)
+        )
+
+
+cdef class Appended:
+    """What an append did: records have offsets [base_offset, next_offset). Never changed."""
+
+    cdef readonly int64_t base_offset
+    cdef readonly int64_t next_offset
+    cdef readonly object log_append_time
+    cdef readonly bint duplicate
+
+    def __init__(self, int64_t base_offset, int64_t next_offset, log_append_time=None, bint duplicate=False):
+        self.base_offset, self.next_offset = base_offset, next_offset
+        self.log_append_time, self.duplicate = log_append_time, duplicate
+
+    cdef tuple fields(self):
+        return self.base_offset, self.next_offset, self.log_append_time, self.duplicate
+
+    def __eq__(self, other):
+        return self.fields() == (<Appended>other).fields() if isinstance(other, Appended) else NotImplemented
+
+    __hash__ = None
+
+    def __reduce__(self):
+        return Appended, self.fields()
+
+    def __repr__(self):
+        return (
+            f"Appended(base_offset={self.base_offset}, next_offset={self.next_offset}, "
+            f"log_append_time={self.log_append_time}, duplicate={self.duplicate})"
+        )
+
+
+cdef class Tail:
+    """The end of a segment that is written: what an append is measured against, and what it changes."""
+
+    cdef public int64_t base_offset
+    cdef public int64_t next_offset
+    cdef public int64_t max_timestamp
+    cdef public int64_t max_timestamp_offset
+    cdef public int64_t first_max_timestamp
+    cdef public int64_t index_interval_bytes
+    cdef public int64_t unindexed_bytes
+    cdef public int64_t room
+    cdef public int64_t newest_in_room
+
+    cpdef bint takes(self, int64_t size, int64_t last_offset, int64_t max_timestamp) noexcept:
+        """Whether an append of `size` bytes fits for certain: nothing has to be asked, or done before."""
+        return (
+            size <= self.room
+            and max_timestamp <= self.newest_in_room
+            and last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+        )
+
+    def takes_batch(self, BatchHeader batch not None):
+        """The same for a batch that has its offsets."""
+        return self.takes(batch.size, batch.last_offset, batch.max_timestamp)
+
+    def put(self, file, BatchHeader batch not None):
+        """Write a batch that has its offsets behind what is in the file, and note it. Raises what the file does."""
+        cdef int64_t position = file.size()
+        file.write(position, batch.data)
+        self.room -= batch.size
+        if position == 0:
+            self.first_max_timestamp = batch.max_timestamp
+        if batch.max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
+        if self.unindexed_bytes > self.index_interval_bytes:
+            self.add_entry(batch.last_offset, position)
+            self.unindexed_bytes = 0
+        self.unindexed_bytes += batch.size
+        self.next_offset = batch.last_offset + 1

@@ -1,0 +1,103 @@
+"""The end of a log: which batches get there as they are, and what each of them changes."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pylog.kernel.format import CODEC_MASK, TRANSACTIONAL_BIT
+from pylog.kernel.pure.header import BatchHeader
+
+_MAX_RELATIVE_OFFSET = 2**31 - 1
+
+
+class Writable(Protocol):
+    """What a tail needs of a file."""
+
+    def size(self) -> int: ...
+    def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None: ...
+
+
+class Admission:
+    """What lets a batch in as it is: one that was made here, whose header proves all that is asked of it.
+
+    That is at most `bytes_max` bytes, and no record that is more than `after_max_ms` newer than now.
+    """
+
+    __slots__ = ("after_max_ms", "bytes_max")
+
+    def __init__(self, bytes_max: int, after_max_ms: int) -> None:
+        self.bytes_max = bytes_max
+        self.after_max_ms = after_max_ms
+
+    def admits(self, batch: BatchHeader, now_ms: int) -> bool:
+        """Whether that is so. Where not, somebody has to look at the batch, and may find it good."""
+        return (
+            batch.trusted
+            and batch.attributes & ~TRANSACTIONAL_BIT <= CODEC_MASK
+            and (batch.producer_id < 0 or batch.base_sequence >= 0)
+            and batch.size <= self.bytes_max
+            and batch.max_timestamp - max(now_ms, 0) <= self.after_max_ms
+        )
+
+
+@dataclass(slots=True)
+class Appended:
+    """What an append did: records have offsets [base_offset, next_offset). Never changed."""
+
+    base_offset: int
+    next_offset: int
+    log_append_time: int | None = None
+    """The broker's clock, where the topic stamps LogAppendTime; None where records keep their own timestamps."""
+    duplicate: bool = False
+    """The producer has sent the batch before: nothing was written, the offsets are those it got then."""
+
+
+class Tail:
+    """The end of a segment that is written: what an append is measured against, and what it changes."""
+
+    base_offset: int
+    """Where the segment begins."""
+    next_offset: int
+    """Behind its last record."""
+    max_timestamp: int
+    """The largest timestamp of its records, and the last offset of the first batch that has it."""
+    max_timestamp_offset: int
+    first_max_timestamp: int
+    """The largest timestamp of its first batch; -2 where that is not known, or there is none."""
+    index_interval_bytes: int
+    """Behind so many bytes a batch gets an index entry."""
+    unindexed_bytes: int
+    """How many there are since the last one."""
+    room: int
+    """So many bytes can follow, for certain, if they are not newer than `newest_in_room`."""
+    newest_in_room: int
+
+    def takes(self, size: int, last_offset: int, max_timestamp: int) -> bool:
+        """Whether an append of `size` bytes fits for certain: nothing has to be asked, or done before."""
+        return (
+            size <= self.room
+            and max_timestamp <= self.newest_in_room
+            and last_offset - self.base_offset <= _MAX_RELATIVE_OFFSET
+        )
+
+    def takes_batch(self, batch: BatchHeader) -> bool:
+        """The same for a batch that has its offsets."""
+        return self.takes(batch.size, batch.last_offset, batch.max_timestamp)
+
+    def put(self, file: Writable, batch: BatchHeader) -> None:
+        """Write a batch that has its offsets behind what is in the file, and note it. Raises what the file does."""
+        position = file.size()
+        file.write(position, batch.data)
+        self.room -= batch.size
+        if position == 0:
+            self.first_max_timestamp = batch.max_timestamp
+        if batch.max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
+        if self.unindexed_bytes > self.index_interval_bytes:
+            self.add_entry(batch.last_offset, position)
+            self.unindexed_bytes = 0
+        self.unindexed_bytes += batch.size
+        self.next_offset = batch.last_offset + 1
+
+    def add_entry(self, last_offset: int, position: int) -> None:
+        """A batch gets an index entry; for whoever has the indexes."""
+        raise NotImplementedError
