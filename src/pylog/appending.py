@@ -23,7 +23,7 @@ from pylog.errors import (
     RecordBatchTooLarge,
 )
 from pylog.files import Files
-from pylog.kernel import Appended, BatchSpan, Spans
+from pylog.kernel import Appended, BatchSpan, PlainAppends, Spans
 from pylog.local_log import LocalLog
 from pylog.published import Entry, Fields
 from pylog.retention import Bounds, rules
@@ -37,7 +37,7 @@ BOUND_PARTS = 8
 """Into how many segments a bounded queue is cut at least."""
 
 
-class AppendingPartition(WrittenPartition):
+class AppendingPartition(WrittenPartition, PlainAppends):
     """What a partition is to whoever appends."""
 
     def __init__(
@@ -122,6 +122,9 @@ class AppendingPartition(WrittenPartition):
         DiskFull (nothing written, try again when there is room); DurabilityUnknown (the write failed and the partition
         is latched); PartitionFailed (it had failed before).
         """
+        plain = self.append_plain(batch, epoch, now_ms)
+        if plain is not None:  # pragma: no cover - the pure kernel is measured
+            return plain
         if not self._admission.admits(batch, now_ms):
             batch = leader_batch(batch, self.config, now_ms, origin=origin)
         with self._lock:
@@ -374,6 +377,9 @@ class AppendingPartition(WrittenPartition):
 
         Gives whether it moved.
         """
+        moved = self.advance_plain(offset)
+        if moved is not None:  # pragma: no cover - the pure kernel is measured
+            return moved
         with self._lock:
             if offset > self.next_offset:
                 offset = self.next_offset

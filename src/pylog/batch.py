@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crc32c import crc32c
 
-from pylog.compression import STREAM_BYTES_MAX, Codec, compress, decompress
-from pylog.errors import CorruptBatch, RecordTooLarge, UnsupportedFormat
+from pylog.compression import Codec, compress, decompress
+from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.kernel import (
     CODEC_MASK,
     CONTROL_BIT,
@@ -46,6 +46,7 @@ from pylog.kernel import (
     BatchSpan,
     ConsumerRecord,
     Record,
+    check_stream,
     decode_records,
     encode_records,
     frame_fault,
@@ -240,8 +241,11 @@ def encode(
     """Encode records, or (value, key, timestamp, headers) tuples, as one batch, in a bytearray of its own.
 
     A record without timestamp gets `now_ms`. A payload is kept compressed whether that gains anything or not. Nobody
-    checks the tuples. Raises ValueError without records.
+    checks the tuples. Raises ValueError without records, RecordTooLarge.
     """
+    is_plain = producer_id == producer_epoch == base_sequence == leader_epoch == -1
+    if is_plain and not (codec or transactional or control or base_offset):
+        return Batch.of(rows, now_ms)
     return seal(
         encode_records(rows, now_ms), codec=codec, level=level, producer_id=producer_id, producer_epoch=producer_epoch,
         base_sequence=base_sequence, transactional=transactional, control=control, base_offset=base_offset,
@@ -280,10 +284,7 @@ def seal(
     RecordTooLarge where they would not fit into a batch uncompressed.
     """
     data, count, base_timestamp, max_timestamp = stream
-    if count == 0:
-        raise ValueError("a batch needs at least one record")
-    if len(data) > STREAM_BYTES_MAX:
-        raise RecordTooLarge(f"{len(data)} bytes of records do not fit into a batch (2 GiB): append them in parts")
+    check_stream(count, len(data))
     if codec:
         packed = compress(codec, memoryview(data)[HEADER_BYTES:], level)
         data = bytearray(HEADER_BYTES) + packed

@@ -21,6 +21,7 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 from pylog.answers import describe_log_dirs
+from pylog.batch import Batch
 from pylog.clock import Clock
 from pylog.config import NodeConfig, TopicConfig
 from pylog.coordinating import Coordinating
@@ -64,7 +65,7 @@ from pylog.message import (
 from pylog.metadata import MetadataImage
 from pylog.node import Follow, Lead, Node
 from pylog.parking import Parking, is_enough
-from pylog.partition import Partition
+from pylog.partition import Appended, Partition
 from pylog.producing import Producing
 from pylog.record import TopicPartition
 from pylog.recovery import Quarantined, Recovered
@@ -176,6 +177,14 @@ class Broker:
         with WHOLE:
             route = self._routes.get(type(message))
             return self._coordinating.handle(message, session) if route is None else route(message)
+
+    def append(self, topic: str, partition: int, batch: Batch, now_ms: int) -> Appended | None:
+        """Append a batch of this process without a message, where that is one step: see `Producing.append`.
+
+        None where it is a Produce's business. Raises Closed, and what a failed write raises.
+        """
+        self._check_usable()
+        return self._producing.append(topic, partition, batch, now_ms)
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -299,13 +308,15 @@ class Broker:
         if self._flush == "sync":
             return
         if self._flush == "interval" and self._flush_due is None:
-            self._flush_due = self._clock.tick_ms() + self.config.flush_interval_ms
-            self._worker.wake()
+            with WHOLE:
+                self._flush_due = self._clock.tick_ms() + self.config.flush_interval_ms
+                self._worker.wake()
         if partition.config.flush_ms < NEVER_MS:
             key = TopicPartition(partition.topic, partition.number)
             if key not in self._topic_flushes:
-                self._topic_flushes[key] = self._clock.tick_ms() + partition.config.flush_ms
-                self._worker.wake()
+                with WHOLE:
+                    self._topic_flushes[key] = self._clock.tick_ms() + partition.config.flush_ms
+                    self._worker.wake()
 
     def _due(self) -> int | None:
         flushes = self._topic_flushes.copy().values()

@@ -28,13 +28,13 @@ import lz4.frame
 import zstandard
 
 from pylog.errors import CorruptBatch, InvalidConfig
+from pylog.kernel import STREAM_BYTES_MAX
 
 Buffer = bytes | bytearray | memoryview
 
 LIMIT_BYTES = 64 << 20
 LIMIT_RATIO = 256
 """What a payload may grow to without being measured, unless told: 64 MiB and 256 times its size."""
-STREAM_BYTES_MAX = 2**31 - 1
 """What no record stream is larger than: a batch says in an i32 how long it is, before it is compressed too."""
 
 LZ4_FAST_LEVEL = 9  # Kafka's default; every other level is one of LZ4 HC

@@ -28,6 +28,7 @@ from pylog.directory import LogDirectory
 from pylog.errors import DiskFull, PylogError
 from pylog.files import join
 from pylog.folders import folder_name
+from pylog.interrupts import WHOLE
 from pylog.node import Node
 from pylog.partition import Partition
 from pylog.record import TopicPartition
@@ -80,13 +81,15 @@ class Housekeeping:
     def note_append(self, partition: Partition) -> None:
         """Something was appended: there will be work."""
         if not self._due:
-            now = self._clock.tick_ms()
-            self._due = {name: now + interval for name, (interval, _) in self._tasks.items()}
-            self._worker.wake()
-            self.scrubber.start()
+            with WHOLE:
+                now = self._clock.tick_ms()
+                self._due = {name: now + interval for name, (interval, _) in self._tasks.items()}
+                self._worker.wake()
+                self.scrubber.start()
         if self._clean_due is None and self._config.log_cleaner_enable and _is_compacted(partition):
-            self._clean_due = self._clock.tick_ms() + self._config.log_cleaner_backoff_ms
-            self._cleaner.wake()
+            with WHOLE:
+                self._clean_due = self._clock.tick_ms() + self._config.log_cleaner_backoff_ms
+                self._cleaner.wake()
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
         """These partitions are gone; what comes later under their names begins anew."""

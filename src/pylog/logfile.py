@@ -54,7 +54,7 @@ class LogFile:
         self.damages = damages
         self.sealed_size = 0
         """How large the file was when it was sealed; 0 where that is not known."""
-        self._file: File | None = files.open(path, create=True) if create else None
+        self.opened: File | None = files.open(path, create=True) if create else None
         self._closed_size: int | None = None
         self._cuts = 0
         self._following = (-1, 0, 0)  # where the last read ended, and after how many cuts: the next one needs no index
@@ -62,14 +62,14 @@ class LogFile:
     @property
     def file(self) -> File:
         """The open file. Raises LogNotFound when it is gone."""
-        if self._file is None:
-            self._file = self.files.open(self.path)
-        return self._file
+        if self.opened is None:
+            self.opened = self.files.open(self.path)
+        return self.opened
 
     def size(self) -> int:
         """Bytes of the file. Raises LogNotFound when it is gone."""
-        if self._file is not None:
-            return self._file.size()
+        if self.opened is not None:
+            return self.opened.size()
         if self._closed_size is None or self.files.read_only:
             stat = self._stat()
             if stat is None:
@@ -93,7 +93,7 @@ class LogFile:
 
         Raises: DiskFull (nothing was written), StorageError (the file is in doubt: the caller latches).
         """
-        file = self._file or self.file
+        file = self.opened or self.file
         position = file.size()
         file.write(position, data)
         return position
@@ -111,10 +111,10 @@ class LogFile:
 
     def close(self) -> None:
         """Give the descriptor back; reading opens the file again."""
-        if self._file is not None:
-            self._closed_size = self._file.size() if not self.files.read_only else None
-            self._file.close()
-            self._file = None
+        if self.opened is not None:
+            self._closed_size = self.opened.size() if not self.files.read_only else None
+            self.opened.close()
+            self.opened = None
 
     # --- reading ---------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from pylog.partition import Appended, Partition
 from pylog.replica import Follower, Leader
 from pylog.sequence import Verification
 
-TICK_MAX = 2**63 - 1
+TICK_MAX = OFFSET_MAX = 2**63 - 1
 SAFE_MS_MAX = 5000
 """How long what a coordinator has appended may wait for followers (Kafka: offsets.commit.timeout.ms)."""
 ROOM_POLL_MS = 50
@@ -81,6 +81,22 @@ class Producing:
         self._commits.close()
         for gate in list(self._gates.values()):
             gate.lead()
+
+    def append(self, topic: str, number: int, batch: Batch, now_ms: int) -> Appended | None:
+        """Append a batch and show it, in one step, where this node alone has the partition, owes no sync for it, and
+        takes the batch as it is; None where it takes more than that: then it is for `produce`.
+        """
+        leader = self._node.held(topic, number)
+        if self._flush == "sync" or not isinstance(leader, Leader) or leader.epoch is None or leader.has_followers:
+            return None
+        partition = leader.partition
+        if partition.config.flush_messages < OFFSET_MAX:
+            return None
+        self._note_append(partition)
+        try:
+            return partition.append_plain(batch, leader.epoch, now_ms, visible=True)
+        finally:
+            self._parking.release(partition)
 
     def produce(self, message: Produce) -> Future[Produced]:
         """Answer a Produce; what is wrong with a part is in its answer."""

@@ -28,7 +28,7 @@ from crc32c import crc32c
 
 from pylog.errors import ReadOnly, StorageError, UnsupportedFormat
 from pylog.files import File, Files
-from pylog.kernel import pack_slot
+from pylog.kernel import SLOT_BYTES, Slots
 
 logger = logging.getLogger("pylog")
 
@@ -43,7 +43,6 @@ _GOOD = _HEADER.pack(MAGIC, VERSION, ENTRY_BYTES)
 _HEADER_ENTRY = (_GOOD + _CRC.pack(crc32c(_GOOD))).ljust(ENTRY_BYTES, b"\0")
 _SLOT = struct.Struct("<QQqqqqqqqIII")
 _SLOTS_AT = 32
-_SLOT_BYTES = 96
 _FAILED = 1
 _READ_ATTEMPTS = 100
 
@@ -75,33 +74,27 @@ Fields = tuple[int, int, int, int, int, int, int, int, bool, int, int]
 """Those of a `State`, for each append: a tuple is made in a third of the time."""
 
 
-class Entry:
+class Entry(Slots):
     """The place of one partition in the file. One publisher at a time; any number of readers."""
 
-    __slots__ = ("_key_crc", "_packed", "_position", "_published", "_seen", "_sequence", "key")
+    __slots__ = ("_key_crc", "_position", "_published", "_seen", "key")
 
     def __init__(self, published: "Published", key: bytes, position: int) -> None:
         self.key = key
         self._key_crc = crc32c(key)
-        self._packed = bytearray(_SLOT.size + _CRC.size)
+        super().__init__(published.file, position + _SLOTS_AT, self._key_crc)
         self._published = published
         self._position = position
-        self._sequence = -1
         self._seen = -1
 
     def publish(self, state: Fields) -> None:
         """Let readers see `state`. Raises: ReadOnly (not the owner), DiskFull, StorageError."""
-        published = self._published
-        if not published.writable:
-            raise ReadOnly(f"cannot publish in {published.path}: only the owner of the directory does")
-        if self._sequence < 0:
+        if not self._published.writable:
+            raise ReadOnly(f"cannot publish in {self._published.path}: only the owner of the directory does")
+        if self.sequence < 0:
             # Nobody else publishes here, so what was read has the latest.
-            self._sequence = self._seen if self._seen >= 0 else self._latest()[0]
-        sequence = self._sequence + 1
-        packed = self._packed
-        pack_slot(packed, self._key_crc, sequence, state)
-        published.file.write(self._position + _SLOTS_AT + _SLOT_BYTES * (sequence & 1), packed)
-        self._sequence = sequence
+            self.sequence = self._seen if self._seen >= 0 else self._latest()[0]
+        self.show(state)
 
     def sync(self) -> None:
         """Make what was published durable. Raises StorageError."""
@@ -119,8 +112,8 @@ class Entry:
 
     def _latest(self) -> tuple[int, State | None]:
         for _ in range(_READ_ATTEMPTS):
-            data = self._published.file.read(self._position + _SLOTS_AT, 2 * _SLOT_BYTES)
-            found = max((self._slot(data, 0), self._slot(data, _SLOT_BYTES)), key=_sequence)
+            data = self._published.file.read(self._position + _SLOTS_AT, 2 * SLOT_BYTES)
+            found = max((self._slot(data, 0), self._slot(data, SLOT_BYTES)), key=_sequence)
             # Never back to the slot before: the newer one is just being read again while it is written.
             if (found[1] is not None and found[0] >= self._seen) or not any(data):
                 return found

@@ -9,13 +9,13 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pylog.batch import Batch, columns, seal, split
+from pylog.batch import Batch, columns, split
 from pylog.broker import Broker
 from pylog.clock import Clock
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.isolation import Delivery, Isolation
-from pylog.kernel import ConsumerRecord, Record, encode_records
+from pylog.kernel import ConsumerRecord, Record
 from pylog.message import Produce, Produced, ProducePart, Session
 from pylog.partition import Appended, Partition
 from pylog.readable import ReadablePartition
@@ -118,7 +118,12 @@ class PartitionView:
         Raises: what refuses the batch (RecordTooLarge, InvalidTimestamp...), DiskFull, DurabilityUnknown, ReadOnly,
         TypeError.
         """
-        batch = seal(encode_records(records, self._clock.wall_ms(), records_only=True))
+        now_ms = self._clock.wall_ms()
+        batch = Batch.of(records, now_ms, True)
+        if isinstance(self._node, Broker):
+            appended = self._node.append(self.topic, self.partition, batch, now_ms)
+            if appended is not None:
+                return appended
         answer = self._node.handle(Produce([ProducePart(self.topic, self.partition, batch)]), _SESSION)
         produced: Produced = answer.result()
         part = produced.parts[0]

@@ -126,8 +126,8 @@ def test_a_fetch_goes_on_where_the_last_one_ended() -> None:
 def test_an_index_that_is_wrong_about_the_last_batches_is_not_believed() -> None:
     log = big(MemoryFiles(), 12)
     index = log.partition.segments[0][0].offsets
-    for place in range(len(index._rows.seconds)):
-        index._rows.seconds[place] += 100  # type: ignore[index]
+    for place in range(len(index.rows.seconds)):
+        index.rows.seconds[place] += 100  # type: ignore[index]
     piece = found(log)
     assert bytes_of(piece) == bytes_of(log.partition.read(0, 1 << 20, upto=12))
     assert log.partition.segments[0][0].log.base_of(1 << 30, 11) is None

@@ -279,6 +279,20 @@ def test_a_producer_goes_on_whenever_a_signal_comes(tmp_path: Path, flush: Liter
     assert len(given) == len(set(given))
 
 
+def test_an_append_is_there_or_not_whenever_a_signal_comes(tmp_path: Path) -> None:
+    struck = 0
+    with pylog.open(tmp_path, flush="none") as log:
+        partition = log.create_topic("t")[0]
+        for step in range(1, 60):
+            records = [pylog.Record(b"%d" % step)]
+            struck += is_struck(step, lambda records=records: partition.append(records))  # type: ignore[misc]
+            partition.append([pylog.Record(b"after %d" % step)])
+        given = everything(log, "read_uncommitted")
+        assert partition.high_watermark == partition.next_offset == len(given)
+    assert struck > 10 and len(given) == len(set(given))
+    assert {b"after %d" % step for step in range(1, 60)} <= set(given)
+
+
 def test_a_transaction_can_be_ended_whenever_a_signal_comes(tmp_path: Path) -> None:
     """It left the coordinator's partition failed, and nobody could take the id up until the log was opened again."""
     struck, committed = 0, []

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
@@ -9,8 +10,10 @@ from uuid import UUID
 import pytest
 
 from bugs.partition_log import DIRECTORY, NOW, InterruptingFiles, Log
+from pylog.batch import encode
 from pylog.errors import DurabilityUnknown, LogNotFound, NotLeaderOrFollower, PartitionFailed
 from pylog.files import DiskFiles, MemoryFiles
+from pylog.files.disk_file import DiskFile
 from pylog.partition import Partition
 from pylog.published import Published
 from pylog.testing import FaultFiles
@@ -75,6 +78,28 @@ def test_a_failure_that_cannot_be_published_latches_all_the_same(caplog: pytest.
     assert "u-0: its failure could not be published: cannot write log/.pylog-published" in caplog.text
     with pytest.raises(PartitionFailed):
         log.append("c")
+
+
+def test_what_is_shown_after_a_failure_still_says_that_it_failed(tmp_path: Path) -> None:
+    files = DiskFiles()
+    entry = Published(files, str(tmp_path / "published"), writable=True).entry(UUID(int=7), 0)
+    partition = Partition(files, str(tmp_path / "t-0"), "t", 0, Log().config, entry)
+    partition.create(UUID(int=7), NOW)
+    for value in (b"a", b"b", b"c"):
+        partition.append(encode([(value, None, NOW, ())], now_ms=NOW), epoch=0, now_ms=NOW)
+    opened = partition._local.active.log.file
+    assert isinstance(opened, DiskFile)
+    ends = os.pipe()
+    good = os.dup(opened.descriptor)
+    os.dup2(ends[0], opened.descriptor)
+    with pytest.raises(DurabilityUnknown):
+        partition.append(encode([(b"d", None, NOW, ())], now_ms=NOW), epoch=0, now_ms=NOW)
+    os.dup2(good, opened.descriptor)
+    for descriptor in (good, *ends):
+        os.close(descriptor)
+    assert partition.advance_high_watermark(3)
+    state = entry.read()
+    assert state is not None and (state.high_watermark, state.failed) == (3, True)
 
 
 def test_a_full_disk_latches_nothing() -> None:

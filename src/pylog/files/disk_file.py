@@ -23,8 +23,8 @@ from contextlib import suppress
 
 from pylog.errors import Closed, LogNotFound, StorageError
 from pylog.files.descriptors import Descriptors
-from pylog.files.output import Output
 from pylog.files.protocol import refuse_write, typed_error
+from pylog.kernel import Output
 
 _IOV_MAX = 1024
 _COPY_BYTES_MAX = 1 << 16

@@ -24,7 +24,7 @@ class OffsetIndex(SparseIndex):
         Raises: StorageError unless both are above those of the last entry and fit into 31 bits.
         """
         relative = offset - self.base_offset
-        rows = self._rows
+        rows = self.rows
         last, last_position = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else (-1, 0)
         if not last < relative <= MAX_INT32 or not last_position < position <= MAX_INT32:
             raise self._refuse(
@@ -43,7 +43,7 @@ class OffsetIndex(SparseIndex):
         They reach the file with the next `write_some`, `sync`, `add`, `seal` or `close`.
         Raises: StorageError unless the first are above those of the last entry and the last fit into 31 bits.
         """
-        rows = self._rows
+        rows = self.rows
         if not offsets:
             return
         last, last_position = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else (-1, 0)
@@ -84,7 +84,7 @@ class OffsetIndex(SparseIndex):
 
     def truncate(self, offset: int) -> None:
         """Drop the entries at or above `offset`."""
-        self._keep(bisect_left(self._rows.firsts, offset - self.base_offset))
+        self._keep(bisect_left(self.rows.firsts, offset - self.base_offset))
 
     def _trusted(self, data: memoryview, last: tuple[int, int] | None) -> int:
         last_relative, last_position = last if last is not None else (-1, 0)

@@ -25,12 +25,9 @@ from typing import NamedTuple, overload
 
 from pylog.errors import DiskFull, LogNotFound, StorageError
 from pylog.files import File, Files
+from pylog.kernel.format import UNWRITTEN_MAX
 
 MAX_INT32 = 2**31 - 1
-UNWRITTEN_MAX = 8
-"""The file of an active index lacks fewer entries than this: a write for each would cost an append a tenth of its time.
-Who reads it in another process looks through so many batches more at most.
-"""
 
 Vouch = Callable[[memoryview | bytes | None], bool | None]
 """Whether the bytes of a file (None: there is none) are those that were written; None where nobody knows."""
@@ -93,15 +90,15 @@ class SparseIndex(ABC):
         """How many entries `segment.index.bytes` allows."""
         self._active = active
         self._fault: str | None = None
-        self._written = 0
+        self.written = 0
         self._file: File | None = None
         with suppress(LogNotFound):
             self._file = files.open(path, create=active and not files.read_only)
         self.believed = True
         """Whether the file is what it was when it was sealed, as far as that is known. It has no entries else."""
-        self._rows = self._load(vouch)
+        self.rows = self._load(vouch)
         if active and self.exists and self.sanity() is not None and not files.read_only:
-            self._replace(len(self._rows.firsts))
+            self._replace(len(self.rows.firsts))
 
     @property
     def exists(self) -> bool:
@@ -121,7 +118,7 @@ class SparseIndex(ABC):
     @property
     def room(self) -> int:
         """How many entries can be added."""
-        return max(self.capacity - self._kept_free - len(self._rows.firsts), 0)
+        return max(self.capacity - self._kept_free - len(self.rows.firsts), 0)
 
     @abstractmethod
     def entry(self, index: int) -> tuple[int, int]:
@@ -141,7 +138,7 @@ class SparseIndex(ABC):
 
     def reset(self) -> None:
         """Drop every entry; the index is active from now on."""
-        if self._rows.firsts or self._fault is not None or not self._active:
+        if self.rows.firsts or self._fault is not None or not self._active:
             self._replace(0)
         self._fault = None
 
@@ -153,18 +150,18 @@ class SparseIndex(ABC):
         if not self._active or self._file is None:
             return
         self._flush(self._file)
-        self._rows = self._mapped(self._file.view(), len(self._rows.firsts))
+        self.rows = self._mapped(self._file.view(), len(self.rows.firsts))
         self._active = False
 
     def unseal(self) -> None:
         """Entries are added to a sealed index again. A file that could not be believed as a whole is begun anew."""
         file = self._file
         if file is None or self.sanity() is not None:
-            self._replace(len(self._rows.firsts))
+            self._replace(len(self.rows.firsts))
         else:
             # Arrays of their own: another thread may be searching the old rows.
-            self._rows = self._unpacked(memoryview(file.read(0, file.size())), len(self._rows.firsts))
-            self._written = len(self._rows.firsts)
+            self.rows = self._unpacked(memoryview(file.read(0, file.size())), len(self.rows.firsts))
+            self.written = len(self.rows.firsts)
             self._active = True
 
     def sync(self) -> None:
@@ -196,7 +193,7 @@ class SparseIndex(ABC):
             self._fault = f"only {count} entries ({count * self._entry.size} of {len(data)} bytes) can be believed"
         if not self._active:
             return self._mapped(data, count)
-        self._written = count
+        self.written = count
         return self._unpacked(data, count)
 
     @abstractmethod
@@ -214,24 +211,24 @@ class SparseIndex(ABC):
         """The rows; those of an index that another process is appending to include what it has added by now."""
         file = self._file
         if file is None or not self._active or not file.read_only or not self.believed:
-            return self._rows
-        rows, known = self._rows, self._written * self._entry.size
+            return self.rows
+        rows, known = self.rows, self.written * self._entry.size
         size = file.size()
         if size < known:
-            self._rows = rows = self._load()
+            self.rows = rows = self._load()
         elif size - known >= self._entry.size:
             data = memoryview(file.read(known, size - known))
             last = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else None
             more = self._unpacked(data, self._trusted(data, last))
             # New arrays: another thread may be searching the old ones.
-            self._rows = rows = _Rows(
+            self.rows = rows = _Rows(
                 array("q", [*rows.firsts, *more.firsts]), array("q", [*rows.seconds, *more.seconds])
             )
-            self._written = len(rows.firsts)
+            self.written = len(rows.firsts)
         return rows
 
     def _append(self, firsts: Sequence[int], seconds: Sequence[int]) -> None:
-        rows = self._rows
+        rows = self.rows
         if not isinstance(rows.firsts, array) or not isinstance(rows.seconds, array):
             raise StorageError(f"{self.path} is the index of a sealed segment and takes no more entries")
         # Who searches the first column looks into the second one afterwards, so that is filled first.
@@ -240,7 +237,7 @@ class SparseIndex(ABC):
 
     def write_some(self) -> None:
         """Write the entries that the file lacks, where they are many."""
-        if len(self._rows.firsts) - self._written >= UNWRITTEN_MAX:
+        if len(self.rows.firsts) - self.written >= UNWRITTEN_MAX:
             self._flush_if_room()
 
     def _flush_if_room(self) -> None:
@@ -254,16 +251,16 @@ class SparseIndex(ABC):
 
     def _flush(self, file: File) -> None:
         """Write the entries that are not in the file yet."""
-        count = len(self._rows.firsts)
-        if count > self._written:
-            rows, start = self._rows, self._written
+        count = len(self.rows.firsts)
+        if count > self.written:
+            rows, start = self.rows, self.written
             data = b"".join(map(self._entry.pack, rows.firsts[start:], rows.seconds[start:]))
-            file.write(self._written * self._entry.size, data)
-            self._written = count
+            file.write(self.written * self._entry.size, data)
+            self.written = count
 
     def _keep(self, count: int) -> None:
         """Drop all but the first `count` entries; a sealed index becomes active by that."""
-        if count < len(self._rows.firsts):
+        if count < len(self.rows.firsts):
             self._replace(count)
 
     def _replace(self, count: int) -> None:
@@ -273,8 +270,8 @@ class SparseIndex(ABC):
             self._file.close()
             self.files.remove(self.path)
             self._file = None
-        self._rows = _Rows(array("q", self._rows.firsts[:count]), array("q", self._rows.seconds[:count]))
-        self._written = 0
+        self.rows = _Rows(array("q", self.rows.firsts[:count]), array("q", self.rows.seconds[:count]))
+        self.written = 0
         self._active = True
         self._flush_if_room()
 

@@ -27,7 +27,7 @@ class TimeIndex(SparseIndex):
         Raises: StorageError when `timestamp` or `offset` is below that of the last entry.
         """
         relative = offset - self.base_offset
-        rows = self._rows
+        rows = self.rows
         last, last_relative = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else (NO_TIMESTAMP, 0)
         if not last_relative <= relative <= MAX_INT32 or timestamp < last:
             raise self._refuse(
@@ -44,7 +44,7 @@ class TimeIndex(SparseIndex):
         """Add timestamps, which rise, with offsets, less the base; one that is that of the last entry is left out, and
         what has no room. They reach the file as those of an `OffsetIndex` do.
         """
-        last = self._rows.firsts[-1] if self._rows.firsts else NO_TIMESTAMP
+        last = self.rows.firsts[-1] if self.rows.firsts else NO_TIMESTAMP
         start = bisect_right(timestamps, last)
         end = start + self.room
         self._append(timestamps[start:end], offsets[start:end])
@@ -69,7 +69,7 @@ class TimeIndex(SparseIndex):
 
     def truncate(self, offset: int) -> None:
         """Drop the entries at or above `offset`."""
-        self._keep(bisect_left(self._rows.seconds, offset - self.base_offset))
+        self._keep(bisect_left(self.rows.seconds, offset - self.base_offset))
 
     def _trusted(self, data: memoryview, last: tuple[int, int] | None) -> int:
         if last is None and len(data) > 12 and not any(data[:24]):

@@ -48,12 +48,12 @@ class TransactionIndex:
         self.base_offset = base_offset
         self._file: File | None = None
         self._surplus = False  # whether the file may hold more than there is
-        self._summed, self._crc = 0, 0  # how many rows the checksum covers
+        self.summed, self.crc = 0, 0  # how many rows the checksum covers
         data = self._read()
         self.believed = vouch(data) is not False
         """Whether the file is what it was when its segment was sealed, as far as that is known."""
-        self._rows, self._fault = self._parsed(data)
-        self._written = len(self._rows)
+        self.rows, self._fault = self._parsed(data)
+        self._written = len(self.rows)
 
     @property
     def exists(self) -> bool:
@@ -80,13 +80,13 @@ class TransactionIndex:
 
         Raises: StorageError unless its marker lies behind that of the last.
         """
-        last = self._rows[-1].last_offset if self._rows else self.base_offset - 1
+        last = self.rows[-1].last_offset if self.rows else self.base_offset - 1
         if txn.last_offset <= last:
             raise StorageError(
-                f"{self.path}, entry {len(self._rows)}: a marker at offset {txn.last_offset} does not follow {last}. "
+                f"{self.path}, entry {len(self.rows)}: a marker at offset {txn.last_offset} does not follow {last}. "
                 "Run `pylog verify` on the log"
             )
-        self._rows.append(txn)
+        self.rows.append(txn)
         self._flush_if_room()
 
     def collect(self, start: int, upto: int) -> tuple[list[AbortedTxn], bool]:
@@ -104,11 +104,11 @@ class TransactionIndex:
 
     def checksum(self) -> tuple[int, int]:
         """How many entries there are, and the crc32c of their bytes: what `matches` goes by in another process."""
-        if self._summed < len(self._rows):
-            for txn in self._rows[self._summed :]:
-                self._crc = crc32c(_ENTRY.pack(_VERSION, *txn), self._crc)
-            self._summed = len(self._rows)
-        return self._summed, self._crc
+        if self.summed < len(self.rows):
+            for txn in self.rows[self.summed :]:
+                self.crc = crc32c(_ENTRY.pack(_VERSION, *txn), self.crc)
+            self.summed = len(self.rows)
+        return self.summed, self.crc
 
     def matches(self, entries: int, crc: int) -> bool:
         """Whether the file begins with these entries, whatever has been added to it since."""
@@ -120,8 +120,8 @@ class TransactionIndex:
 
     def truncate(self, offset: int) -> None:
         """Drop the transactions whose markers lie at or above `offset`."""
-        kept = [txn for txn in self._rows if txn.last_offset < offset]
-        if len(kept) < len(self._rows):
+        kept = [txn for txn in self.rows if txn.last_offset < offset]
+        if len(kept) < len(self.rows):
             self._cut(kept)
 
     def reset(self) -> None:
@@ -131,8 +131,8 @@ class TransactionIndex:
         seeing what a recovery only repeats.
         """
         self._fault = None
-        self._rows, self._written, self._surplus = [], 0, self.exists
-        self._summed, self._crc = 0, 0
+        self.rows, self._written, self._surplus = [], 0, self.exists
+        self.summed, self.crc = 0, 0
 
     def sync(self) -> None:
         """Make durable what is written. Nothing is written here: another thread may be appending."""
@@ -169,12 +169,12 @@ class TransactionIndex:
 
     def _current(self) -> list[AbortedTxn]:
         # Another process may have added some, or taken some away.
-        return self._parsed(self._read())[0] if self.files.read_only else self._rows
+        return self._parsed(self._read())[0] if self.files.read_only else self.rows
 
     def _cut(self, kept: list[AbortedTxn]) -> None:
         """Keep the first entries only, which are `kept`: a new list, for another thread may be reading the old one."""
-        self._rows, self._written = kept, min(self._written, len(kept))
-        self._summed, self._crc = 0, 0
+        self.rows, self._written = kept, min(self._written, len(kept))
+        self.summed, self.crc = 0, 0
         self._open().truncate(self._written * _ENTRY.size)
         self._flush_if_room()
 
@@ -192,7 +192,7 @@ class TransactionIndex:
 
     def _flush_if_room(self) -> None:
         """Write the entries that are not in the file yet."""
-        missing = self._rows[self._written :]
+        missing = self.rows[self._written :]
         if not missing:
             return
         try:

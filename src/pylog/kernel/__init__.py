@@ -10,7 +10,8 @@ it is not the compiled one ("" where it is). Static types are those of the pure 
     columns            a stream to Arrow; imported only by those who ask for it, as it needs numpy and pyarrow
     header, stream     a batch and its header, batches one after the other
     tail               the end of a segment, where a batch is written and noted
-    slot               what a partition publishes, as bytes
+    output, slot       a file that is written, and what a partition publishes
+    plain              an append that needs no decision, in one step
     filter, keys       compaction: which records there are and which stay; hashes of keys
 
 Functions take whole buffers and have no policy. Bytes from outside are bounded before they are read.
@@ -32,6 +33,8 @@ from pylog.kernel.format import (
     MAGIC_AT,
     MAX_OFFSET,
     MAX_TIMESTAMP,
+    SLOT_BYTES,
+    STREAM_BYTES_MAX,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchSpan,
@@ -46,15 +49,17 @@ from pylog.kernel.pure import (
     ConsumerRecord,
     KeyTable,
     OpenBatch,
+    Output,
+    PlainAppends,
     Record,
     RecordSpans,
+    Slots,
     Spans,
     Tail,
     decode_records,
     encode_records,
     keep_records,
     murmur2,
-    pack_slot,
     record_size_bound,
     scan_records,
     walk,
@@ -66,6 +71,7 @@ from pylog.kernel.values import (
     Header,
     Judgement,
     check_fields,
+    check_stream,
     checked_headers,
 )
 
@@ -84,6 +90,8 @@ __all__ = [
     "MAX_OFFSET",
     "MAX_TIMESTAMP",
     "NAME",
+    "SLOT_BYTES",
+    "STREAM_BYTES_MAX",
     "TIMESTAMP_TYPE_BIT",
     "TRANSACTIONAL_BIT",
     "WHY_PURE",
@@ -97,11 +105,15 @@ __all__ = [
     "Judgement",
     "KeyTable",
     "OpenBatch",
+    "Output",
+    "PlainAppends",
     "Record",
     "RecordSpans",
+    "Slots",
     "Spans",
     "Tail",
     "check_fields",
+    "check_stream",
     "checked_headers",
     "decode_records",
     "encode_records",
@@ -109,7 +121,6 @@ __all__ = [
     "header_fault",
     "keep_records",
     "murmur2",
-    "pack_slot",
     "record_size_bound",
     "scan_records",
     "walk",

@@ -31,10 +31,18 @@ TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
 LOG_OVERHEAD = 12
+STREAM_BYTES_MAX = 2**31 - 1
+SLOT_BYTES = 96  # from one slot to the other: see `pylog.published`
 RECORD_OVERHEAD_MAX = 21
 RECORD_BYTES_MIN = 7
 MAX_OFFSET = MAX_TIMESTAMP = 2**63 - 1
 BATCH_LENGTH_MAX = 2**31 - 1 - LOG_OVERHEAD  # Kafka holds a batch in one array
+
+
+UNWRITTEN_MAX = 8
+"""The file of an active index lacks fewer entries than this: a write for each would cost an append a tenth of its time.
+Who reads it in another process looks through so many batches more at most.
+"""
 
 
 class BatchSpan(NamedTuple):

@@ -4,6 +4,9 @@ import enum
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from pylog.errors import RecordTooLarge
+from pylog.kernel.format import STREAM_BYTES_MAX
+
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1
 
@@ -23,6 +26,14 @@ class BatchScope(NamedTuple):
     leader_epoch: int
     timestamp_type: int
     """0: CreateTime, the producer's; 1: LogAppendTime, the broker's."""
+
+
+def check_stream(count: int, size: int) -> None:
+    """Raise ValueError where a stream has no records, RecordTooLarge where its bytes do not fit into a batch."""
+    if count == 0:
+        raise ValueError("a batch needs at least one record")
+    if size > STREAM_BYTES_MAX:
+        raise RecordTooLarge(f"{size} bytes of records do not fit into a batch (2 GiB): append them in parts")
 
 
 class Judgement(enum.IntEnum):

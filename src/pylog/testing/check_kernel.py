@@ -43,7 +43,7 @@ def check_kernel(kernel: ModuleType, batches: Iterable[bytes] = (), *, rounds: i
         rows = _rows(chance)
         makes_the_same_records(kernel, rows)
         encodes_the_same(kernel, rows, now_ms=chance.randrange(1 << 42), limit=chance.randrange(4000))
-        publishes_the_same(kernel, [chance.choice((0, 7, -1, 1 << 32, _END, _END + 1)) for _ in range(12)])
+        publishes_the_same(kernel, [chance.choice((0, 7, -1, 1 << 32, _END, 1 << 64)) for _ in range(11)])
         hashes_the_same(kernel, [key or b"" for _, key, _, _ in rows])
         if rows:
             data = bytes(encode(rows, now_ms=1, codec=chance.choice(list(Codec))).data)
@@ -159,18 +159,22 @@ def _appended(twin: Any, batches: Sequence[bytes], room: int) -> Outcome:
 
 
 def publishes_the_same(kernel: ModuleType, numbers: Sequence[int]) -> None:
-    """A slot for a sequence number and a state, or the same refusal of what has no place."""
-    _same("pack_slot", *(_packed(twin, numbers) for twin in (pure, kernel)))
+    """The same slots for the numbers of a state, or a refusal of what has no place."""
+    _same("Slots", *(_shown(twin, numbers) for twin in (pure, kernel)))
 
 
-def _packed(twin: Any, numbers: Sequence[int]) -> Outcome:
-    fitting = [number % (1 << 32) for number in numbers]
-    said = []
-    for first, *others in (fitting, numbers, numbers[:-1]):
-        slot = bytearray(88)
-        refused = _outcome(twin.pack_slot, slot, 5, first, tuple(others))
-        said.append(refused if refused is not None else slot)
-    return said, _outcome(twin.pack_slot, bytearray(80), 5, fitting[0], tuple(fitting[1:]))
+def _shown(twin: Any, numbers: Sequence[int]) -> Outcome:
+    """What gets into the file, and which of it is refused; not in which words."""
+    file = _File()
+    slots = twin.Slots(file, 32, 7)
+    said: list[Outcome] = []
+    for some in ([number % (1 << 32) for number in numbers], numbers, numbers[:-1]):
+        try:
+            said.append(slots.show(tuple(some)))
+        except struct.error:
+            said.append("refused")
+        said.append(slots.sequence)
+    return said, file
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

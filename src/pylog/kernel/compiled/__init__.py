@@ -9,8 +9,10 @@ from pylog.kernel.compiled.encode import OpenBatch, encode_records, record_size_
 from pylog.kernel.compiled.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.compiled.header import BatchHeader
 from pylog.kernel.compiled.keys import KeyTable, murmur2
+from pylog.kernel.compiled.output import Output
+from pylog.kernel.compiled.plain import PlainAppends
 from pylog.kernel.compiled.records import ConsumerRecord, Record
-from pylog.kernel.compiled.slot import pack_slot
+from pylog.kernel.compiled.slot import Slots
 from pylog.kernel.compiled.stream import Spans, walk
 from pylog.kernel.compiled.tail import Admission, Appended, Tail
 
@@ -24,15 +26,17 @@ __all__ = [
     "ConsumerRecord",
     "KeyTable",
     "OpenBatch",
+    "Output",
+    "PlainAppends",
     "Record",
     "RecordSpans",
+    "Slots",
     "Spans",
     "Tail",
     "decode_records",
     "encode_records",
     "keep_records",
     "murmur2",
-    "pack_slot",
     "record_size_bound",
     "scan_records",
     "walk",

@@ -15,3 +15,7 @@ cdef class OpenBatch:
 
     cdef Py_ssize_t put(self, PyObject *value, PyObject *key, int64_t timestamp, PyObject *headers) except -2
     cdef int reserve(self, Py_ssize_t capacity) except -1
+    cdef bytearray closed(self)
+
+
+cdef OpenBatch filled(rows, now_ms, Py_ssize_t reserve, bint records_only)

@@ -108,12 +108,15 @@ cdef class OpenBatch:
 
     def close(self):
         """The stream, as `encode_records` gives it; nothing can be added to it now. Raises ValueError when closed."""
+        return self.closed(), self.count, self.base, self.newest
+
+    cdef bytearray closed(self):
         cdef bytearray buffer = self.buffer
         if buffer is None:
             raise ValueError("this batch is closed")
         self.buffer = None
         PyByteArray_Resize(buffer, self.size)
-        return buffer, self.count, self.base, self.newest
+        return buffer
 
 
 def encode_records(rows, now_ms, Py_ssize_t reserve=RESERVE, bint records_only=False):
@@ -123,6 +126,10 @@ def encode_records(rows, now_ms, Py_ssize_t reserve=RESERVE, bint records_only=F
     timestamp (the first record's) and the largest. No rows: (zeros, 0, -1, -1). Raises ValueError for a timestamp below
     -1 or beyond 64 bits, TypeError for a key or value that is not bytes, and with `records_only` for what is no record.
     """
+    return filled(rows, now_ms, reserve, records_only).close()
+
+
+cdef OpenBatch filled(rows, now_ms, Py_ssize_t reserve, bint records_only):
     cdef list listed = rows if type(rows) is list else list(rows)
     cdef Py_ssize_t first = 0
     cdef OpenBatch batch = OpenBatch(0, reserve)
@@ -155,7 +162,7 @@ def encode_records(rows, now_ms, Py_ssize_t reserve=RESERVE, bint records_only=F
             # The others may be as large; more is asked for when they are.
             first = batch.size - reserve
             batch.reserve(batch.size + min((first + ROOM) * (PyList_GET_SIZE(listed) - 1), GUESS_MOST))
-    return batch.close()
+    return batch
 
 
 cdef int64_t checked_stamp(object timestamp, Py_ssize_t number) except? -3:

@@ -20,5 +20,7 @@ cdef class BatchHeader:
     cdef public bint trusted
 
     cpdef write(self)
+    cpdef stamp(self, int64_t base_offset, int32_t leader_epoch)
+    cdef append_time(self)
     cdef void put_stamp(self, uint8_t *at) noexcept
     cdef uint8_t *own(self) except NULL

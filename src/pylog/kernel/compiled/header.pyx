@@ -5,10 +5,12 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
+from pylog.kernel.compiled.encode cimport OpenBatch, filled
 from pylog.kernel.compiled.stream cimport crc_of
 from pylog.kernel.compiled.wire cimport Bytes, be16, be32, be64, put_be16, put_be32, put_be64
 
-from pylog.kernel.format import HEADER, MAX_OFFSET
+from pylog.kernel.format import HEADER, MAX_OFFSET, STREAM_BYTES_MAX
+from pylog.kernel.values import check_stream
 
 cdef enum:
     HEADER_BYTES = 61
@@ -21,6 +23,7 @@ cdef enum:
 
 
 cdef int64_t OFFSET_MAX = MAX_OFFSET
+cdef int64_t STREAM_MAX = STREAM_BYTES_MAX
 
 
 cdef class BatchHeader:
@@ -63,12 +66,33 @@ cdef class BatchHeader:
         batch.write()
         return batch
 
+    @classmethod
+    def of(cls, rows, now_ms, bint records_only=False):
+        """The batch of some rows: uncompressed, and of no producer. Raises what `encode_records` does, and ValueError
+        without rows, RecordTooLarge where they are too many bytes.
+        """
+        cdef OpenBatch stream = filled(rows, now_ms, HEADER_BYTES, records_only)
+        cdef BatchHeader batch
+        if stream.count == 0 or stream.size > STREAM_MAX:
+            check_stream(stream.count, stream.size)
+        batch = BatchHeader.__new__(cls)
+        batch.data, batch.size, batch.trusted = stream.closed(), stream.size, True
+        batch.base_offset, batch.leader_epoch, batch.attributes = 0, -1, 0
+        batch.count, batch.last_offset_delta, batch.last_offset = stream.count, stream.count - 1, stream.count - 1
+        batch.base_timestamp, batch.max_timestamp = stream.base, stream.newest
+        batch.producer_id, batch.producer_epoch, batch.base_sequence = -1, -1, -1
+        batch.write()
+        return batch
+
     @property
     def append_timestamp(self):
         """What every record reports as its timestamp under LogAppendTime; None under CreateTime."""
+        return self.append_time()
+
+    cdef append_time(self):
         return self.max_timestamp if self.attributes & APPEND_TIME else None
 
-    def stamp(self, int64_t base_offset, int32_t leader_epoch):
+    cpdef stamp(self, int64_t base_offset, int32_t leader_epoch):
         """Write the offset and the epoch that the leader gives into the batch; the CRC does not cover them.
 
         In place where the batch lies in a bytearray. Bytes that somebody read are theirs: they are copied first.

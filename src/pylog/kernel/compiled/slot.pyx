@@ -1,14 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """The twin of `pure.slot`."""
 
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
+import struct
+
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
+from pylog.kernel.compiled.output cimport Output
 from pylog.kernel.compiled.stream cimport crc_of
 from pylog.kernel.compiled.wire cimport put_be32, put_be64
-
-from pylog.kernel.pure import slot as pure
 
 cdef extern from *:
     int64_t swapped "(int64_t)__builtin_bswap64"(int64_t n)
@@ -16,34 +17,52 @@ cdef extern from *:
 
 cdef enum:
     LONG_ONES = 8  # of the numbers, eight bytes each; the other three have four
-    ALL = 11
     CRC_AT = 84
     BYTES = 88
+    SLOT_BYTES = 96  # from one slot to the other
 
 
-def pack_slot(bytearray slot not None, uint32_t key_crc, sequence, numbers):
-    """Put a sequence number and the eleven of a state into a slot, and a CRC that goes on from `key_crc`.
+cdef class Slots:
+    """Two slots at `slots_at` in a file, of which `sequence` is in use; a CRC of what is in one goes on from `seed`."""
 
-    Raises struct.error where they are not so many, or have no place.
-    """
-    cdef uint8_t *at = <uint8_t *>PyByteArray_AS_STRING(slot)
-    cdef Py_ssize_t index
-    cdef int too_large = 0
-    cdef int64_t number = PyLong_AsLongLongAndOverflow(sequence, &too_large)
-    cdef bint fits = number >= 0 and not too_large and PyByteArray_GET_SIZE(slot) >= BYTES and len(numbers) == ALL
-    if fits:
-        put_be64(at, swapped(number))
-        for index in range(ALL):
-            number = PyLong_AsLongLongAndOverflow(numbers[index], &too_large)
-            fits = fits and not too_large
-            if index < LONG_ONES:
-                put_be64(at + 8 + 8 * index, swapped(number))
-                fits = fits and (index > 0 or number >= 0)
-            else:
-                put_be32(at + 72 + 4 * (index - LONG_ONES), swapped32(<uint32_t>number))
-                fits = fits and 0 <= number <= 0xFFFFFFFF
-    if not fits:
-        # Which says what is wrong.
-        pure.pack_slot(slot, key_crc, sequence, numbers)
-        return
-    put_be32(at + CRC_AT, swapped32(crc_of(key_crc, at, CRC_AT)))
+    def __init__(self, file, int64_t slots_at, uint32_t seed):
+        self.file = file
+        self.sequence = -1
+        self.slots_at, self.seed = slots_at, seed
+        self.packed = bytearray(BYTES)
+
+    def show(self, numbers):
+        """Write the eleven numbers of a state into the other slot.
+
+        Raises struct.error where they are not so many, or have no place; and what the file does.
+        """
+        cdef int64_t found[NUMBERS]
+        cdef int too_large = 0
+        cdef Py_ssize_t index
+        cdef bint fits = len(numbers) == NUMBERS
+        if fits:
+            for index in range(NUMBERS):
+                found[index] = PyLong_AsLongLongAndOverflow(numbers[index], &too_large)
+                fits = fits and not too_large and (0 < index < LONG_ONES or found[index] >= 0)
+                fits = fits and (index < LONG_ONES or found[index] <= 0xFFFFFFFF)
+        if not fits:
+            raise struct.error(f"these are no numbers of a state: {numbers}")
+        self.show_these(found)
+
+    cdef int show_these(self, int64_t *numbers) except -1:
+        """The same for numbers that have their places."""
+        cdef int64_t sequence = self.sequence + 1, position = self.slots_at + SLOT_BYTES * (sequence & 1)
+        cdef uint8_t *at = <uint8_t *>PyByteArray_AS_STRING(self.packed)
+        cdef Py_ssize_t index
+        put_be64(at, swapped(sequence))
+        for index in range(LONG_ONES):
+            put_be64(at + 8 + 8 * index, swapped(numbers[index]))
+        for index in range(LONG_ONES, NUMBERS):
+            put_be32(at + 72 + 4 * (index - LONG_ONES), swapped32(<uint32_t>numbers[index]))
+        put_be32(at + CRC_AT, swapped32(crc_of(self.seed, at, CRC_AT)))
+        if isinstance(self.file, Output) and (<Output>self.file).is_writable(position):
+            (<Output>self.file).put(position, self.packed)
+        else:
+            self.file.write(position, self.packed)
+        self.sequence = sequence
+        return 0

@@ -18,15 +18,15 @@ cdef class Admission:
     That is at most `bytes_max` bytes, and no record that is more than `after_max_ms` newer than now.
     """
 
-    cdef readonly int64_t bytes_max
-    cdef readonly int64_t after_max_ms
-
     def __init__(self, int64_t bytes_max, int64_t after_max_ms):
         self.bytes_max = bytes_max
         self.after_max_ms = after_max_ms
 
     def admits(self, BatchHeader batch not None, int64_t now_ms):
         """Whether that is so. Where not, somebody has to look at the batch, and may find it good."""
+        return self.lets_in(batch, now_ms)
+
+    cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) noexcept:
         cdef int64_t now = max(now_ms, 0)
         return (
             batch.trusted
@@ -39,11 +39,6 @@ cdef class Admission:
 
 cdef class Appended:
     """What an append did: records have offsets [base_offset, next_offset). Never changed."""
-
-    cdef readonly int64_t base_offset
-    cdef readonly int64_t next_offset
-    cdef readonly object log_append_time
-    cdef readonly bint duplicate
 
     def __init__(self, int64_t base_offset, int64_t next_offset, log_append_time=None, bint duplicate=False):
         self.base_offset, self.next_offset = base_offset, next_offset
@@ -67,18 +62,14 @@ cdef class Appended:
         )
 
 
+cdef Appended appended(int64_t base_offset, int64_t next_offset, log_append_time):
+    cdef Appended made = Appended.__new__(Appended)
+    made.base_offset, made.next_offset, made.log_append_time = base_offset, next_offset, log_append_time
+    return made
+
+
 cdef class Tail:
     """The end of a segment that is written: what an append is measured against, and what it changes."""
-
-    cdef public int64_t base_offset
-    cdef public int64_t next_offset
-    cdef public int64_t max_timestamp
-    cdef public int64_t max_timestamp_offset
-    cdef public int64_t first_max_timestamp
-    cdef public int64_t index_interval_bytes
-    cdef public int64_t unindexed_bytes
-    cdef public int64_t room
-    cdef public int64_t newest_in_room
 
     cpdef bint takes(self, int64_t size, int64_t last_offset, int64_t max_timestamp) noexcept:
         """Whether an append of `size` bytes fits for certain: nothing has to be asked, or done before."""
@@ -96,13 +87,21 @@ cdef class Tail:
         """Write a batch that has its offsets behind what is in the file, and note it. Raises what the file does."""
         cdef int64_t position = file.size()
         file.write(position, batch.data)
+        if self.note(batch, position):
+            self.add_entry(batch.last_offset, position)
+
+    cdef bint wants_entry(self) noexcept:
+        """Whether the next batch is to have an index entry."""
+        return self.unindexed_bytes > self.index_interval_bytes
+
+    cdef bint note(self, BatchHeader batch, int64_t position) noexcept:
+        """Note a batch that was written; gives whether it is to have an index entry."""
+        cdef bint has_entry = self.wants_entry()
         self.room -= batch.size
         if position == 0:
             self.first_max_timestamp = batch.max_timestamp
         if batch.max_timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
-        if self.unindexed_bytes > self.index_interval_bytes:
-            self.add_entry(batch.last_offset, position)
-            self.unindexed_bytes = 0
-        self.unindexed_bytes += batch.size
+        self.unindexed_bytes = batch.size if has_entry else self.unindexed_bytes + batch.size
         self.next_offset = batch.last_offset + 1
+        return has_entry

@@ -5,8 +5,10 @@ from pylog.kernel.pure.encode import OpenBatch, encode_records, record_size_boun
 from pylog.kernel.pure.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.keys import KeyTable, murmur2
+from pylog.kernel.pure.output import Output
+from pylog.kernel.pure.plain import PlainAppends
 from pylog.kernel.pure.records import ConsumerRecord, Record
-from pylog.kernel.pure.slot import pack_slot
+from pylog.kernel.pure.slot import Slots
 from pylog.kernel.pure.stream import Spans, walk
 from pylog.kernel.pure.tail import Admission, Appended, Tail
 
@@ -20,15 +22,17 @@ __all__ = [
     "ConsumerRecord",
     "KeyTable",
     "OpenBatch",
+    "Output",
+    "PlainAppends",
     "Record",
     "RecordSpans",
+    "Slots",
     "Spans",
     "Tail",
     "decode_records",
     "encode_records",
     "keep_records",
     "murmur2",
-    "pack_slot",
     "record_size_bound",
     "scan_records",
     "walk",

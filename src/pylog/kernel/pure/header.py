@@ -1,11 +1,24 @@
 """The header of a batch, drawn in `pylog.batch`: its fields as attributes, and how they get into the bytes."""
 
 import struct
+from collections.abc import Iterable
 from typing import Self
 
 from crc32c import crc32c
 
-from pylog.kernel.format import CRC_AT, CRC_FROM, HEADER, LOG_OVERHEAD, MAGIC, MAX_OFFSET, TIMESTAMP_TYPE_BIT
+from pylog.kernel.format import (
+    CRC_AT,
+    CRC_FROM,
+    HEADER,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAX_OFFSET,
+    TIMESTAMP_TYPE_BIT,
+)
+from pylog.kernel.pure.encode import Row, encode_records
+from pylog.kernel.pure.records import ConsumerRecord, Record
+from pylog.kernel.values import check_stream
 
 _STAMP = struct.Struct(">qii")  # base offset, batch length, leader epoch
 _CRC = struct.Struct(">I")
@@ -80,6 +93,17 @@ class BatchHeader:
         batch.producer_id, batch.producer_epoch, batch.base_sequence = producer_id, producer_epoch, base_sequence
         batch.write()
         return batch
+
+    @classmethod
+    def of(
+        cls, rows: Iterable[Row | Record | ConsumerRecord], now_ms: int, records_only: bool = False
+    ) -> Self:  # fmt: skip
+        """The batch of some rows: uncompressed, and of no producer. Raises what `encode_records` does, and ValueError
+        without rows, RecordTooLarge where they are too many bytes.
+        """
+        data, count, base_timestamp, max_timestamp = encode_records(rows, now_ms, HEADER_BYTES, records_only)
+        check_stream(count, len(data))
+        return cls.begun(data, count, base_timestamp, max_timestamp, 0)
 
     @property
     def append_timestamp(self) -> int | None:

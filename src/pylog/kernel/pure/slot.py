@@ -1,18 +1,36 @@
-"""A slot of published offsets, which `pylog.published` draws: numbers, and a CRC of them."""
+"""The two slots in which a partition publishes its numbers in turn, as `pylog.published` draws them."""
 
 import struct
 
 from crc32c import crc32c
 
-NUMBERS = struct.Struct("<QQqqqqqqqIII")
-CRC = struct.Struct("<I")
-SLOT_BYTES = NUMBERS.size + CRC.size
+from pylog.kernel.format import SLOT_BYTES
+from pylog.kernel.pure.output import Writable
+
+_NUMBERS = struct.Struct("<QQqqqqqqqIII")
+_CRC = struct.Struct("<I")
 
 
-def pack_slot(slot: bytearray, key_crc: int, sequence: int, numbers: tuple[int, ...]) -> None:
-    """Put a sequence number and the eleven of a state into a slot, and a CRC that goes on from `key_crc`.
+class Slots:
+    """Two slots at `slots_at` in a file, of which `sequence` is in use; a CRC of what is in one goes on from `seed`."""
 
-    Raises struct.error where they are not so many, or have no place.
-    """
-    NUMBERS.pack_into(slot, 0, sequence, *numbers)
-    CRC.pack_into(slot, NUMBERS.size, crc32c(memoryview(slot)[: NUMBERS.size], key_crc))
+    __slots__ = ("_packed", "_seed", "_slots_at", "file", "sequence")
+
+    def __init__(self, file: Writable, slots_at: int, seed: int) -> None:
+        self.file = file
+        self.sequence = -1
+        """The number of what was shown last; -1 where that is not known."""
+        self._slots_at = slots_at
+        self._seed = seed
+        self._packed = bytearray(_NUMBERS.size + _CRC.size)
+
+    def show(self, numbers: tuple[int, ...]) -> None:
+        """Write the eleven numbers of a state into the other slot.
+
+        Raises struct.error where they are not so many, or have no place; and what the file does.
+        """
+        sequence, packed = self.sequence + 1, self._packed
+        _NUMBERS.pack_into(packed, 0, sequence, *numbers)
+        _CRC.pack_into(packed, _NUMBERS.size, crc32c(memoryview(packed)[: _NUMBERS.size], self._seed))
+        self.file.write(self._slots_at + SLOT_BYTES * (sequence & 1), packed)
+        self.sequence = sequence

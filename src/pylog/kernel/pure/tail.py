@@ -1,19 +1,12 @@
 """The end of a log: which batches get there as they are, and what each of them changes."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from pylog.kernel.format import CODEC_MASK, TRANSACTIONAL_BIT
 from pylog.kernel.pure.header import BatchHeader
+from pylog.kernel.pure.output import Writable
 
 _MAX_RELATIVE_OFFSET = 2**31 - 1
-
-
-class Writable(Protocol):
-    """What a tail needs of a file."""
-
-    def size(self) -> int: ...
-    def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None: ...
 
 
 class Admission:
@@ -92,11 +85,11 @@ class Tail:
             self.first_max_timestamp = batch.max_timestamp
         if batch.max_timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
-        if self.unindexed_bytes > self.index_interval_bytes:
-            self.add_entry(batch.last_offset, position)
-            self.unindexed_bytes = 0
-        self.unindexed_bytes += batch.size
+        has_entry = self.unindexed_bytes > self.index_interval_bytes
+        self.unindexed_bytes = batch.size if has_entry else self.unindexed_bytes + batch.size
         self.next_offset = batch.last_offset + 1
+        if has_entry:
+            self.add_entry(batch.last_offset, position)
 
     def add_entry(self, last_offset: int, position: int) -> None:
         """A batch gets an index entry; for whoever has the indexes."""

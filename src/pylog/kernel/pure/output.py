@@ -1,21 +1,20 @@
-"""What a file that is written consists of, twice: in Python, and in Cython, where most writes are nothing else.
+"""A file that is written, as far as writing most often goes."""
 
-Which one runs is decided with the kernel's. Static types are those of the one in Python.
-"""
-
-import importlib
-import logging
 from abc import abstractmethod
+from typing import Protocol
 
-from pylog import kernel
 
-__all__ = ["Output"]
+class Writable(Protocol):
+    """What somebody needs who writes to a file, whatever it is."""
+
+    def size(self) -> int: ...
+    def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None: ...
 
 
 class Output:
     """A file to be written by one thread at a time: its descriptor, and what is known of it.
 
-    Who writes takes no lock, but says `writing` before it looks at the descriptor: see `descriptors`.
+    Who writes takes no lock, but says `writing` before it looks at the descriptor: whoever closes that looks at both.
     """
 
     __slots__ = (
@@ -38,11 +37,11 @@ class Output:
     """How many there were, with what is no write and needs a sync as well."""
 
     def size(self) -> int:
-        """See `protocol.File.size`."""
+        """Bytes of the file."""
         return self.measured() if self.read_only else self.logical_size
 
     def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None:
-        """See `protocol.File.write`."""
+        """Write buffers one behind the other, not behind the end of the file. Raises what the other methods do."""
         if self.closed or self.read_only or self.failed is not None or not 0 <= position <= self.logical_size:
             self.check_writable("write to", position)
         self.write_on(position, buffers)
@@ -62,10 +61,3 @@ class Output:
     @abstractmethod
     def give_up(self) -> None:
         """Close the descriptor of a file that was closed meanwhile."""
-
-
-if kernel.NAME == "compiled":  # pragma: no cover - the pure one is measured
-    try:
-        globals().update(Output=importlib.import_module("pylog.files.compiled").Output)
-    except ImportError as error:
-        logging.getLogger("pylog").info("files are written in pure Python, more slowly: %s", error)

@@ -1,0 +1,17 @@
+# cython: language_level=3
+from libc.stdint cimport int64_t
+
+
+cdef class Output:
+    cdef public int descriptor
+    cdef public bint read_only
+    cdef public bint writing
+    cdef public bint has_written
+    cdef public bint closed
+    cdef public object failed
+    cdef public int64_t logical_size
+    cdef public int64_t physical_size
+    cdef public int64_t writes
+
+    cdef bint is_writable(self, int64_t position) noexcept
+    cdef int put(self, int64_t position, buffers) except -1

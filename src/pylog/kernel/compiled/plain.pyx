@@ -1,0 +1,180 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Where an append needs no decision: from a batch to its bytes in the file, and to what others may see, in one step.
+
+The numbers of a partition are fields here, those of its active segment are `Tail`'s, of its file `Output`'s, and what
+it publishes goes through `Slots`. All of it is looked at under the partition's lock: what is not plain is not begun. The
+ordinary way, in `pylog.appending`, says what this has to be equal to.
+
+What is shown at once is written without any Python code, from the first byte to the last one that is published: no
+signal's handler can strike in between. Only what follows from a refusal of the system is for Python.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+
+from pylog.kernel.compiled.header cimport BatchHeader
+from pylog.kernel.compiled.output cimport Output
+from pylog.kernel.compiled.slot cimport NUMBERS, Slots
+from pylog.kernel.compiled.tail cimport Admission, Appended, Tail, appended
+
+from pylog.kernel.format import UNWRITTEN_MAX
+
+cdef int64_t INT32_MAX = 0x7fffffff
+cdef Py_ssize_t LACKING_MOST = UNWRITTEN_MAX
+
+
+cdef class PlainAppends:
+    """A partition that takes plain batches in one step. The fields are those that its Python half goes by."""
+
+    cdef public int64_t start_offset
+    cdef public int64_t next_offset
+    cdef public int64_t high_watermark
+    cdef public int64_t durable_offset
+    cdef public int64_t _generation
+    cdef public bint _closed
+    cdef public bint _is_bounded
+    cdef public object _failure
+    cdef public object _lock
+    cdef public object _entry
+    cdef public object _first_unstable_offset
+    cdef public object _admission
+    cdef public object _local
+    cdef public object epochs
+    cdef public object producers
+
+    def append_plain(self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, bint visible=False):
+        """Append a batch of this process as the leader of `epoch`, and let everybody see it if it is to be `visible`,
+        where nothing has to be decided, opened, or done besides. None where something has: then nothing was done.
+
+        Raises what the partition raises whose write or publishing failed.
+        """
+        if batch.producer_id >= 0 or self._is_bounded or not (<Admission?>self._admission).lets_in(batch, now_ms):
+            return None
+        self._lock.acquire()
+        try:
+            return self.append_locked(batch, epoch, visible)
+        finally:
+            self._lock.release()
+
+    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible):
+        cdef Tail tail
+        cdef int64_t base_offset = self.next_offset, last_offset = self.next_offset + batch.last_offset_delta
+        cdef int64_t latest, latest_start
+        epochs = self.epochs
+        latest, latest_start = epochs.latest, epochs.latest_start
+        if self._closed or self._failure is not None or epoch != latest or base_offset < latest_start:
+            return None
+        tail = self._local.active
+        file = tail.log.opened
+        if not tail.takes(batch.size, last_offset, batch.max_timestamp) or not is_ready(file, visible):
+            return None
+        if tail.wants_entry() and not has_room_for_entry(tail, batch, last_offset, file.size()):
+            return None
+        if visible and not self.can_show(tail):
+            return None
+        batch.stamp(base_offset, epoch)
+        try:
+            write(tail, file, batch)
+            self.next_offset = self.producers.end_offset = tail.next_offset
+        except BaseException as error:
+            self._interrupted(error)
+        if visible:
+            self.high_watermark = self.next_offset
+            self.show(tail)
+        return appended(base_offset, last_offset + 1, batch.append_time())
+
+    def advance_plain(self, int64_t offset):
+        """Let everybody see what is below `offset`; gives whether that is more than before. None where something has to
+        be done besides: then nothing was done.
+        """
+        self._lock.acquire()
+        try:
+            offset = min(offset, self.next_offset)
+            if offset <= self.high_watermark:
+                return False
+            if not self.can_show(self._local.active):
+                return None
+            self.high_watermark = offset
+            self.show(self._local.active)
+            return True
+        finally:
+            self._lock.release()
+
+    cdef bint can_show(self, Tail tail) except -1:
+        """Whether nothing but numbers has changed when the high watermark moves."""
+        slots, aborted = self._entry, tail._aborted
+        if self._failure is not None or self._first_unstable_offset is not None or self.producers.is_transactional:
+            return False
+        if slots is None:
+            return True
+        return (
+            (<Slots?>slots).sequence >= 0 and is_ready((<Slots>slots).file, True)
+            and aborted is not None and len(aborted.rows) == aborted.summed
+        )
+
+    cdef int show(self, Tail tail) except -1:
+        cdef int64_t numbers[NUMBERS]
+        if self._entry is None:
+            return 0
+        aborted = tail._aborted
+        numbers[:] = [
+            self._generation, self.start_offset, self.next_offset, self.high_watermark, self.high_watermark,
+            self.durable_offset, tail.next_offset, tail.base_offset, 0, aborted.summed, aborted.crc,
+        ]
+        return (<Slots>self._entry).show_these(numbers)
+
+
+cdef bint is_ready(file, bint at_once) noexcept:
+    """Whether a file is open for writing; on a disk, if it is to be written `at_once`, without Python code."""
+    if isinstance(file, Output):
+        return (<Output>file).descriptor >= 0 and (<Output>file).is_writable((<Output>file).logical_size)
+    return file is not None and not at_once
+
+
+cdef bint has_room_for_entry(Tail tail, BatchHeader batch, int64_t last_offset, int64_t position) except -1:
+    """Whether the indexes take the entry of a batch, are not full then, and need not be written to their files."""
+    cdef int64_t newest = max(tail.max_timestamp, batch.max_timestamp)
+    cdef int64_t newest_offset = last_offset if batch.max_timestamp > tail.max_timestamp else tail.max_timestamp_offset
+    offsets, times = tail._offsets, tail._times
+    if offsets is None or times is None:
+        return False
+    return follows(offsets, last_offset - tail.base_offset, position, 0) and (
+        newest == last_of(times.rows.firsts, -1) or follows(times, newest, newest_offset - tail.base_offset, 1)
+    )
+
+
+cdef bint follows(index, int64_t first, int64_t second, Py_ssize_t kept_free) except -1:
+    """Whether an index takes an entry behind the last one."""
+    rows = index.rows
+    cdef Py_ssize_t count = len(rows.firsts) + 1
+    return (
+        count < index.capacity - kept_free and count - index.written < LACKING_MOST
+        and first > last_of(rows.firsts, -1) and last_of(rows.seconds, 0) <= second <= INT32_MAX
+        and (kept_free or (first <= INT32_MAX and second > last_of(rows.seconds, 0)))
+    )
+
+
+cdef int64_t last_of(column, int64_t otherwise) except? -3:
+    return column[len(column) - 1] if len(column) else otherwise
+
+
+cdef int write(Tail tail, file, BatchHeader batch) except -1:
+    cdef int64_t position
+    if isinstance(file, Output):
+        position = (<Output>file).logical_size
+        (<Output>file).put(position, batch.data)
+    else:
+        position = file.size()
+        file.write(position, batch.data)
+    if tail.note(batch, position):
+        add(tail._offsets.rows, batch.last_offset - tail.base_offset, position)
+        rows = tail._times.rows
+        if tail.max_timestamp != last_of(rows.firsts, -1):
+            add(rows, tail.max_timestamp, tail.max_timestamp_offset - tail.base_offset)
+    return 0
+
+
+cdef int add(rows, int64_t first, int64_t second) except -1:
+    # Who searches the first column looks into the second one afterwards, so that is filled first.
+    rows.seconds.append(second)
+    rows.firsts.append(first)
+    return 0

@@ -1,0 +1,39 @@
+# cython: language_level=3
+from libc.stdint cimport int64_t
+
+from pylog.kernel.compiled.header cimport BatchHeader
+
+
+cdef class Admission:
+    cdef readonly int64_t bytes_max
+    cdef readonly int64_t after_max_ms
+
+    cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) noexcept
+
+
+cdef class Appended:
+    cdef readonly int64_t base_offset
+    cdef readonly int64_t next_offset
+    cdef readonly object log_append_time
+    cdef readonly bint duplicate
+
+    cdef tuple fields(self)
+
+
+cdef Appended appended(int64_t base_offset, int64_t next_offset, log_append_time)
+
+
+cdef class Tail:
+    cdef public int64_t base_offset
+    cdef public int64_t next_offset
+    cdef public int64_t max_timestamp
+    cdef public int64_t max_timestamp_offset
+    cdef public int64_t first_max_timestamp
+    cdef public int64_t index_interval_bytes
+    cdef public int64_t unindexed_bytes
+    cdef public int64_t room
+    cdef public int64_t newest_in_room
+
+    cpdef bint takes(self, int64_t size, int64_t last_offset, int64_t max_timestamp) noexcept
+    cdef bint wants_entry(self) noexcept
+    cdef bint note(self, BatchHeader batch, int64_t position) noexcept

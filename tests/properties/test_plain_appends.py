@@ -1,0 +1,194 @@
+"""What is appended in one step is what the ordinary way makes of it: the same answers, numbers and bytes.
+
+Two partitions on a disk get the same; one of them takes plain batches in one step, the other one never. Small segments
+and an index entry for nearly every batch bring them to all that is not plain. Where there is no compiled kernel both go
+the ordinary way.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from pylog.batch import Batch, Origin, encode, encode_marker
+from pylog.config import TopicConfig
+from pylog.errors import PylogError
+from pylog.files import DiskFiles
+from pylog.kernel import Appended, pure
+from pylog.partition import Partition
+from pylog.published import Published
+
+NOW = 1_700_000_000_000
+TOPIC_ID = UUID(int=7)
+CONFIG = {"segment.bytes": "9000", "index.interval.bytes": "200", "segment.ms": "5000", "segment.index.bytes": "120"}
+
+
+TIMED = ("pylog-listing",)
+"""Files that know when they, or others, were written."""
+KINDS = [{}, {"max.message.bytes": "300"}, {"message.timestamp.type": "LogAppendTime"}, {"retention.bytes": "1"}]
+
+
+class Ordinary(Partition):
+    append_plain = pure.PlainAppends.append_plain
+    advance_plain = pure.PlainAppends.advance_plain
+
+
+class Side:
+    """A partition in a directory of its own, and what it publishes."""
+
+    def __init__(self, kind: type[Partition], folder: Path) -> None:
+        folder.mkdir()
+        self.files = DiskFiles()
+        self.published = Published(self.files, str(folder / "published"), writable=True)
+        self.folder = folder
+        config = TopicConfig.loaded(CONFIG)
+        entry = self.published.entry(TOPIC_ID, 0)
+        self.partition = kind(self.files, str(folder / "t-0"), "t", 0, config, entry, topic_id=TOPIC_ID)
+        self.partition.create(TOPIC_ID, NOW)
+
+    def put(self, batch: Batch, epoch: int, now_ms: int, visible: bool) -> Appended:
+        partition = self.partition
+        appended = partition.append_plain(batch, epoch, now_ms, visible)
+        if appended is None:
+            appended = partition.append(batch, epoch=epoch, now_ms=now_ms, origin=Origin.COORDINATOR)
+            if visible:
+                partition.advance_high_watermark(partition.next_offset)
+        return appended
+
+    def facts(self) -> Any:
+        segments = [
+            (segment.base_offset, end, segment.size, segment.largest_timestamp, segment.largest_timestamp_offset,
+             list(segment.offsets), list(segment.times))
+            for segment, end in self.partition.segments
+        ]  # fmt: skip
+        index_bytes = [
+            Path(index.path).stat().st_size
+            for segment, _ in self.partition.segments[-1:]
+            for index in (segment.offsets, segment.times)
+        ]
+        published = (self.folder / "published").read_bytes()
+        return self.partition.state(), self.partition.producers.end_offset, segments, index_bytes, published
+
+    def bytes(self) -> dict[str, bytes]:
+        paths = [path for path in self.folder.rglob("*") if path.is_file() and path.name not in TIMED]
+        return {str(path.relative_to(self.folder)): path.read_bytes() for path in paths}
+
+
+@contextmanager
+def sides() -> Iterator[tuple[Side, Side]]:
+    with tempfile.TemporaryDirectory() as folder:
+        both = Side(Partition, Path(folder, "plain")), Side(Ordinary, Path(folder, "ordinary"))
+        yield both
+        for side in both:
+            side.partition.close()
+            side.published.close()
+        assert both[0].bytes() == both[1].bytes()
+
+
+def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return call(*arguments)
+    except PylogError as error:
+        return type(error)
+
+
+rows = st.lists(st.tuples(st.integers(-3000, 3000), st.integers(0, 120)), min_size=1, max_size=4)
+appends = st.tuples(
+    st.just("append"), rows, st.sampled_from(["plain"] * 6 + ["idempotent", "transactional"]), st.integers(0, 20),
+    st.booleans(), st.integers(1, 12),
+)  # fmt: skip
+steps = (
+    appends
+    | appends
+    | appends
+    | st.tuples(
+        st.sampled_from(
+            ["sync", "truncate", "start", "advance", "epoch", "roll", "commit", "abort", "configure", "late"]
+        ),
+        st.integers(0, 9),
+    )
+)
+
+
+class Run:
+    """One run: the same steps for both sides."""
+
+    def __init__(self, both: tuple[Side, Side]) -> None:
+        self.both = both
+        self.epoch = 0
+        self.now = NOW
+        self.sequences = {1: 0, 2: 0}
+
+    def step(self, what: str, *given: Any) -> None:
+        answers = [outcome(getattr(self, what), side, *given) for side in self.both]
+        assert answers[0] == answers[1]
+        if what == "append" and given[1] != "plain" and isinstance(answers[0], Appended):
+            self.sequences[self.producer(given[1])] += len(given[0])
+        self.epoch += what == "epoch"
+        self.now += 100 + 4000 * (what == "late")
+        facts = [side.facts() for side in self.both]
+        assert facts[0] == facts[1]
+
+    @staticmethod
+    def producer(kind: str) -> int:
+        return 1 if kind == "idempotent" else 2
+
+    def append(self, side: Side, rows: list[tuple[int, int]], kind: str, older: int, visible: bool) -> Appended:
+        records = [(b"v" * size, b"k", self.now + age, ()) for age, size in rows]
+        stamps: dict[str, Any] = {}
+        if kind != "plain":
+            producer_id = self.producer(kind)
+            stamps = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": self.sequences[producer_id]}
+        batch = encode(records, now_ms=self.now, transactional=kind == "transactional", **stamps)
+        # An epoch that is over, now and then.
+        return side.put(batch, self.epoch - (older == 0), self.now, visible)
+
+    def sync(self, side: Side, _: int) -> int:
+        return side.partition.sync()
+
+    def truncate(self, side: Side, back: int) -> bool:
+        return side.partition.truncate(max(side.partition.next_offset - back, 0), self.now)
+
+    def start(self, side: Side, share: int) -> None:
+        side.partition.advance_start(side.partition.high_watermark * share // 9)
+
+    def advance(self, side: Side, back: int) -> bool:
+        return side.partition.advance_high_watermark(side.partition.next_offset - back)
+
+    def epoch_begins(self, side: Side) -> None:
+        side.partition.begin_epoch(self.epoch + 1)
+
+    def roll(self, side: Side, _: int) -> int:
+        return side.partition.roll(self.now)
+
+    def commit(self, side: Side, _: int, *, is_abort: bool = False) -> Appended:
+        marker = encode_marker(2, 0, is_abort=is_abort, coordinator_epoch=0, now_ms=self.now)
+        return side.put(marker, self.epoch, self.now, True)
+
+    def abort(self, side: Side, _: int) -> Appended:
+        return self.commit(side, 0, is_abort=True)
+
+    def configure(self, side: Side, number: int) -> None:
+        side.partition.reconfigure(TopicConfig.loaded(CONFIG | KINDS[number % 4]))
+
+    def late(self, side: Side, _: int) -> None:
+        """Nothing but time passes."""
+
+
+@given(st.lists(steps, max_size=40))
+def test_one_step_is_as_good_as_the_ordinary_way(steps: list[tuple[Any, ...]]) -> None:
+    with sides() as both:
+        run = Run(both)
+        for what, *given in steps:
+            if what == "epoch":
+                for side in both:
+                    run.epoch_begins(side)
+                run.epoch += 1
+            else:
+                for _ in range(given.pop() if what == "append" else 1):
+                    run.step(what, *given)
