@@ -1,10 +1,10 @@
 """Which files are open, and which have a descriptor: one LRU with a budget, shared by every file of a `DiskFiles`.
 
 Invariants:
-- a descriptor is closed only while no call uses it: `pins` are counted under the lock; who writes takes no lock but
-  says `writing` before it looks at the descriptor, and whoever closes takes that away before it looks at `writing`;
-- who has written since it was last looked at goes behind the others once, as nobody keeps up its place in the order;
-  who is in use does, too;
+- a descriptor is closed only while no call uses it: who reads or writes says so, by `pins` or `writing`, before it
+  looks at the descriptor, and whoever closes takes that away before it looks at these; no lock is needed for it;
+- who was used since it was last looked at goes behind the others once, as nobody keeps up its place in the order; who
+  is in use does, too;
 - a map needs a descriptor as well, until nobody looks at it any more: both count;
 - who needs one of the process's last descriptors gets half of ours;
 - a file is opened again by the name it has then: names change under the lock, on the disk and here together.
@@ -31,7 +31,7 @@ class Holder(Protocol):
     descriptor: int
     pins: int
     writing: bool
-    has_written: bool
+    was_used: bool
 
     def __hash__(self) -> int: ...
 
@@ -119,19 +119,19 @@ class Descriptors:
         chances = 2 * len(self.recent)
         while surplus > 0 and chances > 0:
             holder = next(iter(self.recent))
-            if holder.has_written or holder.pins or not self.release(holder):
-                holder.has_written = False
+            if holder.was_used or not self.release(holder):
+                holder.was_used = False
                 self.recent.move_to_end(holder)
                 chances -= 1
             else:
                 surplus -= 1
 
     def release(self, holder: Holder) -> bool:
-        """Close the descriptor of `holder`, which has one and no pins; False while it is writing. The lock is held."""
+        """Close the descriptor of `holder`, if it has one; False while it is read or written. The lock is held."""
         descriptor, holder.descriptor = holder.descriptor, -1
         if descriptor < 0:
             return False
-        if holder.writing:
+        if holder.writing or holder.pins:
             holder.descriptor = descriptor
             return False
         del self.recent[holder]

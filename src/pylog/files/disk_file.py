@@ -36,14 +36,14 @@ _fallocate = getattr(os, "posix_fallocate", None)
 class DiskFile(Output):
     """One file: what `protocol.File` says."""
 
-    __slots__ = ("_descriptors", "_name", "_synced", "pins")
+    __slots__ = ("_descriptors", "_name", "_synced")
 
     def __init__(self, descriptors: Descriptors, path: str, *, read_only: bool, create: bool) -> None:
         self._name = descriptors.name(path)
         self.read_only = read_only
         self.descriptor = -1
         self.pins = 0
-        self.writing = self.has_written = False
+        self.writing = self.was_used = False
         self._descriptors = descriptors
         self.closed = False
         self.failed: str | None = None
@@ -66,7 +66,7 @@ class DiskFile(Output):
                 self._open(flags)
             else:
                 descriptors.recent.move_to_end(self)
-            self.pins += 1
+            self.pinned(1)
             return self.descriptor
 
     def _open(self, flags: int) -> None:
@@ -83,7 +83,7 @@ class DiskFile(Output):
 
     def unpin(self) -> None:
         with self._descriptors.lock:
-            self.pins -= 1
+            self.pinned(-1)
             if self.closed and self.pins == 0:
                 self._descriptors.release(self)
 
@@ -97,9 +97,7 @@ class DiskFile(Output):
         finally:
             self.unpin()
 
-    def read(self, position: int, size: int) -> bytes:
-        if self.physical_size > self.logical_size:
-            size = min(size, max(0, self.logical_size - position))
+    def read_on(self, position: int, size: int) -> bytes:
         descriptor = self._pin()
         try:
             return os.pread(descriptor, size, position)
@@ -126,7 +124,7 @@ class DiskFile(Output):
 
     def write_on(self, position: int, buffers: tuple[bytes | bytearray | memoryview, ...]) -> None:
         # Said before the descriptor is looked at: see `Descriptors`.
-        self.writing = self.has_written = True
+        self.writing = self.was_used = True
         descriptor = self.descriptor
         try:
             if descriptor < 0:

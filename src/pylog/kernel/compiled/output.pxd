@@ -6,7 +6,8 @@ cdef class Output:
     cdef public int descriptor
     cdef public bint read_only
     cdef public bint writing
-    cdef public bint has_written
+    cdef public bint was_used
+    cdef public Py_ssize_t pins
     cdef public bint closed
     cdef public object failed
     cdef public int64_t logical_size

@@ -1,23 +1,59 @@
 # cython: language_level=3
-"""The twin of `pure.output`: a write of one buffer to an open file is a call of the system and a few comparisons."""
+"""The twin of `pure.output`: a read, or a write of one buffer, of an open file is a call of the system and a few
+comparisons.
+"""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t
 from posix.types cimport off_t
 
 cdef extern from "unistd.h":
+    ssize_t pread(int descriptor, void *data, size_t size, off_t position) nogil
     ssize_t pwrite(int descriptor, const void *data, size_t size, off_t position) nogil
 
 
 cdef class Output:
     """A file to be written by one thread at a time: its descriptor, and what is known of it.
 
-    Who writes takes no lock, but says `writing` before it looks at the descriptor: whoever closes that looks at both.
+    Who reads or writes takes no lock, but says so, by `pins` or `writing`, before it looks at the descriptor: whoever
+    closes that takes it away before it looks at these.
     """
+
+    def pinned(self, int64_t more):
+        """So many read it more, in one step."""
+        self.pins += more
 
     def size(self):
         """Bytes of the file."""
         return self.measured() if self.read_only else self.logical_size
+
+    def read(self, int64_t position, int64_t size):
+        """Up to `size` bytes from `position` on, fewer at the end of the file. Raises what the other methods do."""
+        cdef ssize_t count = -1
+        cdef int descriptor
+        cdef bytes data
+        cdef char *target
+        if self.physical_size > self.logical_size:
+            size = min(size, max(0, self.logical_size - position))
+        if size < 0 or position < 0:
+            return self.read_on(position, size)
+        data = PyBytes_FromStringAndSize(NULL, size)
+        target = PyBytes_AS_STRING(data)
+        # Said before the descriptor is looked at.
+        self.pins += 1
+        descriptor = self.descriptor
+        if descriptor >= 0:
+            self.was_used = True
+            with nogil:
+                count = pread(descriptor, target, size, position)
+        self.pins -= 1
+        if self.closed and self.pins == 0:
+            self.give_up()
+        if count < 0:
+            # Once more: it may have to be opened, or it is said what is wrong.
+            return self.read_on(position, size)
+        return data if count == size else data[:count]
 
     def write(self, int64_t position, *buffers):
         """Write buffers one behind the other, not behind the end of the file. Raises what the other methods do."""
@@ -38,7 +74,7 @@ cdef class Output:
         cdef int descriptor
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         size = view.len
-        self.writing = self.has_written = True
+        self.writing = self.was_used = True
         descriptor = self.descriptor
         if descriptor >= 0:
             with nogil:

@@ -1,4 +1,4 @@
-"""A file that is written, as far as writing most often goes."""
+"""A file on a disk, as far as reading and writing most often go."""
 
 from abc import abstractmethod
 from typing import Protocol
@@ -14,11 +14,12 @@ class Writable(Protocol):
 class Output:
     """A file to be written by one thread at a time: its descriptor, and what is known of it.
 
-    Who writes takes no lock, but says `writing` before it looks at the descriptor: whoever closes that looks at both.
+    Who reads or writes takes no lock, but says so, by `pins` or `writing`, before it looks at the descriptor: whoever
+    closes that takes it away before it looks at these.
     """
 
     __slots__ = (
-        "closed", "descriptor", "failed", "has_written", "logical_size", "physical_size", "read_only", "writes",
+        "closed", "descriptor", "failed", "logical_size", "physical_size", "pins", "read_only", "was_used", "writes",
         "writing",
     )  # fmt: skip
 
@@ -26,7 +27,10 @@ class Output:
     """-1 while it is closed."""
     read_only: bool
     writing: bool
-    has_written: bool
+    was_used: bool
+    """Since somebody who needs a descriptor has looked at it last."""
+    pins: int
+    """By how many it is being read."""
     closed: bool
     failed: str | None
     """Why nothing can be written any more."""
@@ -36,9 +40,19 @@ class Output:
     writes: int
     """How many there were, with what is no write and needs a sync as well."""
 
+    def pinned(self, more: int) -> None:
+        """So many read it more."""
+        self.pins += more
+
     def size(self) -> int:
         """Bytes of the file."""
         return self.measured() if self.read_only else self.logical_size
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes from `position` on, fewer at the end of the file. Raises what the other methods do."""
+        if self.physical_size > self.logical_size:
+            size = min(size, max(0, self.logical_size - position))
+        return self.read_on(position, size)
 
     def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None:
         """Write buffers one behind the other, not behind the end of the file. Raises what the other methods do."""
@@ -53,6 +67,10 @@ class Output:
     @abstractmethod
     def check_writable(self, doing: str, position: int) -> None:
         """Raise what keeps a file from being written."""
+
+    @abstractmethod
+    def read_on(self, position: int, size: int) -> bytes:
+        """Read, whatever it takes."""
 
     @abstractmethod
     def write_on(self, position: int, buffers: tuple[bytes | bytearray | memoryview, ...]) -> None:
