@@ -118,35 +118,36 @@ class Gate:
         self._answer = answer
         self._call = call
         self._called = False
-        self._leading = threading.Lock()
-        self._joined: deque[Commit] = deque()
-        self._expected = 1
+        self.leading = threading.Lock()
+        self.joined: deque[Commit] = deque()
+        self.expected = 1
+        """How many the next group may have: those who were at it the last time."""
         self._sync_seconds = 0.0
 
     def join(self, commit: Commit) -> None:
         """Let `commit` be of the next group."""
-        self._joined.append(commit)
+        self.joined.append(commit)
 
     @whole
     def lead(self) -> None:
         """Make durable and answer what has joined, unless somebody is at it."""
-        if not self._leading.acquire(blocking=False):
+        if not self.leading.acquire(blocking=False):
             return
         group: list[Commit] = []
         try:
             self._gather()
-            group = [self._joined.popleft() for _ in range(len(self._joined))]
+            group = [self.joined.popleft() for _ in range(len(self.joined))]
             start = time.monotonic()
             if group:
                 self._settle(group)
             self._sync_seconds = time.monotonic() - start
         except BaseException:
-            self._joined.extendleft(reversed(group))
+            self.joined.extendleft(reversed(group))
             raise
         finally:
-            self._expected = len(group) + len(self._joined)
-            self._leading.release()
-            self._hand_over()
+            self.expected = len(group) + len(self.joined)
+            self.leading.release()
+            self.hand_over()
         raised: BaseException | None = None
         for commit in group:
             # Each whatever the callbacks of another raise.
@@ -158,19 +159,19 @@ class Gate:
             raise raised
 
     def _gather(self) -> None:
-        if self._expected > 1:
+        if self.expected > 1:
             deadline = time.monotonic() + self._sync_seconds / 3
-            while len(self._joined) < self._expected and time.monotonic() < deadline:
+            while len(self.joined) < self.expected and time.monotonic() < deadline:
                 time.sleep(0)
 
-    def _hand_over(self) -> None:
+    def hand_over(self) -> None:
         """Let one of those who have joined meanwhile lead."""
-        for commit in self._joined.copy():
+        for commit in self.joined.copy():
             wake = commit.wake
             if wake is not None:
                 wake()
                 return
-        if self._joined:
+        if self.joined:
             self.call_thread()
 
     def call_thread(self) -> None:

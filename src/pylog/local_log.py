@@ -42,10 +42,10 @@ class LocalLog:
         self.snapshots = Snapshots(files, directory)
         self.trash = Trash(files)
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
-        self._unsynced: list[File] = []
+        self.unsynced: list[File] = []
         # How often names have come or gone, and up to which of these they are durable.
-        self._changes = 0
-        self._synced_changes = 0
+        self.changes = 0
+        self.synced_changes = 0
 
     def _segment(self, base_offset: int) -> Segment:
         damages = tuple(Damage(*part) for part in self._damages.get(base_offset, ()))
@@ -120,7 +120,7 @@ class LocalLog:
     def add(self, base_offset: int, now_ms: int) -> Segment:
         """Begin a new active segment."""
         self._clear(base_offset)
-        self._changes += 1
+        self.changes += 1
         try:
             segment = self._new_segment(base_offset)
         except DiskFull:
@@ -135,7 +135,7 @@ class LocalLog:
     def fill(self, base_offset: int, next_offset: int) -> Segment:
         """Put an empty segment in the place of one that was lost."""
         self._clear(base_offset)
-        self._changes += 1
+        self.changes += 1
         segment = self._new_segment(base_offset)
         segment.seal(next_offset)
         segment.forget_indexes()
@@ -160,7 +160,7 @@ class LocalLog:
         if sealed.sealed_end not in (None, base_offset):
             # The seal of a clean close, and a gap follows: it may not stand beside what begins behind the gap.
             sealed.activate()
-            self._changes += 1
+            self.changes += 1
         # The closing entry before the new segment can be seen: a reader believes a segment that is not the last.
         sealed.finish()
         sealed.aborted.trim()
@@ -181,7 +181,7 @@ class LocalLog:
         active.truncate(offset)
         self.write_damages()
         # Durable before anything is written in its place: what was cut off could come back behind that.
-        self._changes += 1
+        self.changes += 1
         self.sync(offset)
 
     def drop_empty_tail(self) -> None:
@@ -194,7 +194,7 @@ class LocalLog:
             empty.remove()
             before.activate()
             self.active = before
-            self._changes += 1
+            self.changes += 1
 
     def restart(self, offset: int, now_ms: int) -> None:
         """Drop everything, producers' snapshots too, and begin anew at `offset`."""
@@ -221,7 +221,7 @@ class LocalLog:
         for segment in segments:
             self.trash.add(segment, now_ms + self.config.file_delete_delay_ms)
             self.snapshots.forget(segment.base_offset)
-        self._changes += 1
+        self.changes += 1
 
     def replace(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
         """Put `new`, which is complete and synced as `.cleaned`, in the place of the neighbours `old`.
@@ -248,20 +248,20 @@ class LocalLog:
 
     def note_names(self) -> None:
         """A file was made in the directory."""
-        self._changes += 1
+        self.changes += 1
 
     @property
     def has_unsynced_names(self) -> bool:
         """Whether files came or went since the last `sync`."""
-        return self._changes > self._synced_changes
+        return self.changes > self.synced_changes
 
     def sync(self, offset: int) -> None:
         """Make everything from the segment that holds `offset` on durable: bytes first, then the names.
 
         The indexes of the active segment are not: after a crash they are made anew from its batches.
         """
-        changes = self._changes
-        unsynced, self._unsynced = self._unsynced, []
+        changes = self.changes
+        unsynced, self.unsynced = self.unsynced, []
         for segment in self.segments.from_offset(offset):
             if segment is self.active:
                 segment.sync_log()
@@ -270,9 +270,9 @@ class LocalLog:
         for file in unsynced:
             file.sync()
             file.close()
-        if changes > self._synced_changes:
+        if changes > self.synced_changes:
             self.files.sync_dir(self.directory)
-            self._synced_changes = max(self._synced_changes, changes)
+            self.synced_changes = max(self.synced_changes, changes)
 
     def snapshot(self, producers: Producers) -> None:
         """Write the producers down as they are, unless that was done. A full disk only costs time at the next open."""
@@ -282,8 +282,8 @@ class LocalLog:
             logger.warning("%s: no producer snapshot was written: %s", self.directory, error)
             return
         if written is not None:
-            self._unsynced.append(written)
-            self._changes += 1
+            self.unsynced.append(written)
+            self.changes += 1
 
     def seal_active(self) -> None:
         """Write down what the active segment is, at a clean close, and what the directory holds. Where nobody has
@@ -300,6 +300,6 @@ class LocalLog:
         """Give the descriptors back."""
         for segment in self.segments.made:
             segment.close()
-        for file in self._unsynced:
+        for file in self.unsynced:
             file.close()
         self.trash.close()

@@ -23,7 +23,7 @@ from pylog.errors import (
     PylogError,
 )
 from pylog.future import Future, completed
-from pylog.interrupts import wait_at
+from pylog.interrupts import WHOLE, wait_at
 from pylog.kernel import TRANSACTIONAL_BIT
 from pylog.message import ACKS_ALL, Produce, Produced, ProducedPart, ProducePart
 from pylog.node import Node
@@ -60,6 +60,7 @@ class Producing:
         self._enroll = enroll
         self._gates: WeakKeyDictionary[Partition, Gate] = WeakKeyDictionary()
         self._making_gate = threading.Lock()
+        self._alone = False  # whether the last group that was made durable was of one
         self._commits = CommitThread()
         self._call = Gate.take_call if isinstance(clock, SteppedClock) else self._commits.call
         self._room = threading.Condition()
@@ -86,10 +87,15 @@ class Producing:
         """Append a batch and show it, in one step, where this node alone has the partition, owes no sync for it, and
         takes the batch as it is; None where it takes more than that: then it is for `produce`.
         """
+        if self._flush == "sync" and not self._alone:
+            # Whoever shares his syncs with others waits for them a little.
+            return None
         leader = self._node.held(topic, number)
-        if self._flush == "sync" or not isinstance(leader, Leader) or leader.epoch is None or leader.has_followers:
+        if not isinstance(leader, Leader) or leader.epoch is None or leader.has_followers:
             return None
         partition = leader.partition
+        if self._flush == "sync":
+            return self._append_durably(leader, leader.epoch, batch, now_ms)
         if partition.config.flush_messages < OFFSET_MAX:
             return None
         self._note_append(partition)
@@ -97,6 +103,31 @@ class Producing:
             return partition.append_plain(batch, leader.epoch, now_ms, visible=True)
         finally:
             self._parking.release(partition)
+
+    def _append_durably(self, leader: Leader, epoch: int, batch: Batch, now_ms: int) -> Appended | None:
+        """The same where everything is durable before it is answered: by a caller who finds nobody else at it."""
+        partition = leader.partition
+        gate = self._gates.get(partition)
+        if gate is None or gate.joined:
+            return None
+        self._note_append(partition)
+        try:
+            appended = partition.append_durably(batch, epoch, now_ms, gate.leading)
+        finally:
+            if gate.joined:
+                # They came meanwhile, and found it taken.
+                with WHOLE:
+                    gate.expected = 1 + len(gate.joined)
+                    gate.hand_over()
+        if appended is None:
+            return None
+        self._advance(leader)
+        if partition.high_watermark < appended.next_offset:
+            # The lead was lost meanwhile.
+            (part,) = self.make_safe(leader, appended.base_offset, appended.next_offset).result().parts
+            if part.error is not None:
+                raise part.error
+        return appended
 
     def produce(self, message: Produce) -> Future[Produced]:
         """Answer a Produce; what is wrong with a part is in its answer."""
@@ -250,6 +281,7 @@ class Producing:
         return commit
 
     def _settle(self, group: list[Commit]) -> None:
+        self._alone = len(group) == 1
         appended: dict[Leader, list[ProducedPart]] = {}
         for commit in group:
             if commit.part is None and commit.broken is None:

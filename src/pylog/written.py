@@ -107,20 +107,25 @@ class WrittenPartition(ReadablePartition):
             return self._synced_by_close(target)
         try:
             self._sync_files(target)
-        except (Closed, LogNotFound):
-            # Removed meanwhile, and with it what was to be synced (KAFKA-15391); else it is missing for good.
-            if generation == self._generation and not self._closed:
-                raise
-        except BaseException as error:
-            with self._lock:
-                self._latch(error)
-            if not isinstance(error, Exception):
-                raise
-            raise DurabilityUnknown(self._failed_words(error)) from error
+        except BaseException as error:  # noqa: BLE001 - it is raised again
+            self._not_synced(error, generation)
         with self._lock:
             if cuts == self._cuts:
                 self.durable_offset = max(self.durable_offset, target)
             return self.durable_offset
+
+    def _not_synced(self, error: BaseException, generation: int) -> None:
+        """Raise what follows from an error of a sync that began in this generation: unless all is gone, latched."""
+        if isinstance(error, Closed | LogNotFound):
+            # Removed meanwhile, and with it what was to be synced (KAFKA-15391); else it is missing for good.
+            if generation != self._generation or self._closed:
+                return
+            raise error
+        with self._lock:
+            self._latch(error)
+        if not isinstance(error, Exception):
+            raise error
+        raise DurabilityUnknown(self._failed_words(error)) from error
 
     def _synced_by_close(self, target: int) -> int:
         """What is durable when it is closed, as for a move to another directory: all that was appended before."""

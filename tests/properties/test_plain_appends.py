@@ -6,6 +6,7 @@ the ordinary way.
 """
 
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,13 +52,18 @@ class Side:
         self.partition = kind(self.files, str(folder / "t-0"), "t", 0, config, entry, topic_id=TOPIC_ID)
         self.partition.create(TOPIC_ID, NOW)
 
-    def put(self, batch: Batch, epoch: int, now_ms: int, visible: bool) -> Appended:
+    def put(self, batch: Batch, epoch: int, now_ms: int, how: str) -> Appended:
         partition = self.partition
-        appended = partition.append_plain(batch, epoch, now_ms, visible)
+        if how == "durable":
+            appended = partition.append_durably(batch, epoch, now_ms, threading.Lock())
+        else:
+            appended = partition.append_plain(batch, epoch, now_ms, how == "visible")
         if appended is None:
             appended = partition.append(batch, epoch=epoch, now_ms=now_ms, origin=Origin.COORDINATOR)
-            if visible:
+            if how == "visible":
                 partition.advance_high_watermark(partition.next_offset)
+            elif how == "durable":
+                partition.sync()
         return appended
 
     def facts(self) -> Any:
@@ -100,7 +106,7 @@ def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
 rows = st.lists(st.tuples(st.integers(-3000, 3000), st.integers(0, 120)), min_size=1, max_size=4)
 appends = st.tuples(
     st.just("append"), rows, st.sampled_from(["plain"] * 6 + ["idempotent", "transactional"]), st.integers(0, 20),
-    st.booleans(), st.integers(1, 12),
+    st.sampled_from(["hidden", "visible", "durable"]), st.integers(1, 12),
 )  # fmt: skip
 steps = (
     appends
@@ -138,7 +144,7 @@ class Run:
     def producer(kind: str) -> int:
         return 1 if kind == "idempotent" else 2
 
-    def append(self, side: Side, rows: list[tuple[int, int]], kind: str, older: int, visible: bool) -> Appended:
+    def append(self, side: Side, rows: list[tuple[int, int]], kind: str, older: int, how: str) -> Appended:
         records = [(b"v" * size, b"k", self.now + age, ()) for age, size in rows]
         stamps: dict[str, Any] = {}
         if kind != "plain":
@@ -146,7 +152,7 @@ class Run:
             stamps = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": self.sequences[producer_id]}
         batch = encode(records, now_ms=self.now, transactional=kind == "transactional", **stamps)
         # An epoch that is over, now and then.
-        return side.put(batch, self.epoch - (older == 0), self.now, visible)
+        return side.put(batch, self.epoch - (older == 0), self.now, how)
 
     def sync(self, side: Side, _: int) -> int:
         return side.partition.sync()
@@ -168,7 +174,7 @@ class Run:
 
     def commit(self, side: Side, _: int, *, is_abort: bool = False) -> Appended:
         marker = encode_marker(2, 0, is_abort=is_abort, coordinator_epoch=0, now_ms=self.now)
-        return side.put(marker, self.epoch, self.now, True)
+        return side.put(marker, self.epoch, self.now, "visible")
 
     def abort(self, side: Side, _: int) -> Appended:
         return self.commit(side, 0, is_abort=True)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+import pylog
 from bugs.partition_log import DIRECTORY, NOW, InterruptingFiles, Log
 from pylog.batch import encode
 from pylog.errors import DurabilityUnknown, LogNotFound, NotLeaderOrFollower, PartitionFailed
@@ -78,6 +79,26 @@ def test_a_failure_that_cannot_be_published_latches_all_the_same(caplog: pytest.
     assert "u-0: its failure could not be published: cannot write log/.pylog-published" in caplog.text
     with pytest.raises(PartitionFailed):
         log.append("c")
+
+
+def test_a_refused_sync_of_a_single_append_latches(tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "log", flush="sync") as log:
+        view = log.create_topic("t")[0]
+        for value in (b"a", b"b", b"c"):
+            view.append([pylog.Record(value)])
+        opened = log.broker.partition("t", 0)._local.active.log.file
+        assert isinstance(opened, DiskFile)
+        # What takes every write and refuses every sync.
+        good, null = os.dup(opened.descriptor), os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, opened.descriptor)
+        with pytest.raises(DurabilityUnknown, match="cannot sync"):
+            view.append([pylog.Record(b"d")])
+        os.dup2(good, opened.descriptor)
+        os.close(good)
+        os.close(null)
+        with pytest.raises(PartitionFailed):
+            view.append([pylog.Record(b"e")])
+        assert [record.value for record in view.records(0)] == [b"a", b"b", b"c"]
 
 
 def test_what_is_shown_after_a_failure_still_says_that_it_failed(tmp_path: Path) -> None:

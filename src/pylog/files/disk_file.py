@@ -20,6 +20,7 @@ import errno
 import mmap
 import os
 from contextlib import suppress
+from typing import NoReturn
 
 from pylog.errors import Closed, LogNotFound, StorageError
 from pylog.files.descriptors import Descriptors
@@ -36,7 +37,7 @@ _fallocate = getattr(os, "posix_fallocate", None)
 class DiskFile(Output):
     """One file: what `protocol.File` says."""
 
-    __slots__ = ("_descriptors", "_name", "_synced")
+    __slots__ = ("_descriptors", "_name")
 
     def __init__(self, descriptors: Descriptors, path: str, *, read_only: bool, create: bool) -> None:
         self._name = descriptors.name(path)
@@ -48,7 +49,7 @@ class DiskFile(Output):
         self.closed = False
         self.failed: str | None = None
         # Bytes that an earlier, killed process left in the page cache count as not synced.
-        self.writes, self._synced = 1, 0
+        self.writes, self.synced = 1, 0
         self.logical_size = self.physical_size = self.measured(os.O_CREAT if create else 0)
 
     @property
@@ -222,23 +223,22 @@ class DiskFile(Output):
         if self.physical_size != self.logical_size:
             self._cut(self.logical_size)
 
-    def sync(self) -> None:
-        self.check_writable("sync", 0)
+    def sync_on(self) -> None:
         target = self.writes
-        if self._synced >= target:
-            return
         descriptor = self._pin()
         try:
             _fdatasync(descriptor)
         except OSError as error:
-            self.failed = f"an earlier sync failed ({error.strerror}), and what it lost cannot be known"
-            # Never DiskFull: that would say that nothing was written.
-            raise StorageError(
-                f"cannot sync {self.path}: {error.strerror}. Check the device and the kernel's log"
-            ) from error
+            self.sync_refused(error.errno or 0)
         finally:
             self.unpin()
-        self._synced = max(self._synced, target)
+        self.synced = max(self.synced, target)
+
+    def sync_refused(self, number: int) -> NoReturn:
+        why = os.strerror(number)
+        self.failed = f"an earlier sync failed ({why}), and what it lost cannot be known"
+        # Never DiskFull: that would say that nothing was written.
+        raise StorageError(f"cannot sync {self.path}: {why}. Check the device and the kernel's log")
 
     def view(self) -> memoryview:
         if self.read_only:

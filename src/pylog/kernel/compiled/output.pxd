@@ -13,6 +13,8 @@ cdef class Output:
     cdef public int64_t logical_size
     cdef public int64_t physical_size
     cdef public int64_t writes
+    cdef public int64_t synced
 
     cdef bint is_writable(self, int64_t position) noexcept
     cdef int put(self, int64_t position, buffers) except -1
+    cpdef sync(self)

@@ -5,10 +5,20 @@ comparisons.
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t
 from posix.types cimport off_t
 
-cdef extern from "unistd.h":
+cdef extern from *:
+    """
+    #include <unistd.h>
+    #if defined(__APPLE__)
+    #define pylog_datasync fsync
+    #else
+    #define pylog_datasync fdatasync
+    #endif
+    """
+    int datasync "pylog_datasync"(int descriptor) nogil
     ssize_t pread(int descriptor, void *data, size_t size, off_t position) nogil
     ssize_t pwrite(int descriptor, const void *data, size_t size, off_t position) nogil
 
@@ -63,6 +73,35 @@ cdef class Output:
             self.put(position, buffers[0])
         else:
             self.write_on(position, buffers)
+
+    cpdef sync(self):
+        """Make what was written durable. Raises what the other methods do."""
+        cdef int64_t target = self.writes
+        cdef int descriptor, refused = 0
+        if not self.is_writable(0):
+            self.check_writable("sync", 0)
+        if self.synced >= target:
+            return
+        self.pins += 1
+        descriptor = self.descriptor
+        if descriptor >= 0:
+            self.was_used = True
+            with nogil:
+                while datasync(descriptor) != 0:
+                    refused = errno
+                    if refused != EINTR:
+                        break
+                    refused = 0
+        self.pins -= 1
+        if self.closed and self.pins == 0:
+            self.give_up()
+        if descriptor < 0:
+            self.sync_on()
+        elif refused:
+            # Not once more: the system may have forgotten that it has lost something.
+            self.sync_refused(refused)
+        else:
+            self.synced = max(self.synced, target)
 
     cdef bint is_writable(self, int64_t position) noexcept:
         return not self.closed and not self.read_only and self.failed is None and 0 <= position <= self.logical_size

@@ -30,10 +30,12 @@ cdef class PlainAppends:
     cdef public int64_t high_watermark
     cdef public int64_t durable_offset
     cdef public int64_t _generation
+    cdef public int64_t _cuts
     cdef public bint _closed
     cdef public bint _is_bounded
     cdef public object _failure
     cdef public object _lock
+    cdef public object _syncing
     cdef public object _entry
     cdef public object _first_unstable_offset
     cdef public object _admission
@@ -51,11 +53,62 @@ cdef class PlainAppends:
             return None
         self._lock.acquire()
         try:
-            return self.append_locked(batch, epoch, visible)
+            return self.append_locked(batch, epoch, visible, visible)
         finally:
             self._lock.release()
 
-    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible):
+    def append_durably(self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, leading):
+        """The same, and make it durable, by a caller who is alone: `leading` is the lock of those who do so for others.
+        It is not shown.
+        """
+        if batch.producer_id >= 0 or self._is_bounded or not (<Admission?>self._admission).lets_in(batch, now_ms):
+            return None
+        if not leading.acquire(False):
+            return None
+        try:
+            if not self._syncing.acquire(False):
+                return None
+            try:
+                return self.append_and_sync(batch, epoch)
+            finally:
+                self._syncing.release()
+        finally:
+            leading.release()
+
+    cdef Appended append_and_sync(self, BatchHeader batch, int32_t epoch):
+        cdef Appended done = None
+        cdef int64_t cuts = self._cuts, generation = self._generation
+        self._lock.acquire()
+        try:
+            if self.can_sync():
+                done = self.append_locked(batch, epoch, True, False)
+            file, cuts, generation = (<Tail>self._local.active).log.opened, self._cuts, self._generation
+        finally:
+            self._lock.release()
+        if done is None:
+            return None
+        try:
+            (<Output>file).sync()
+        except BaseException as error:
+            self._not_synced(error, generation)
+        self._lock.acquire()
+        try:
+            if cuts == self._cuts:
+                self.durable_offset = max(self.durable_offset, done.next_offset)
+        finally:
+            self._lock.release()
+        return done
+
+    cdef bint can_sync(self) except -1:
+        """Whether a sync of the active segment's file makes everything durable."""
+        local = self._local
+        cdef Tail tail = local.active
+        return (
+            self.durable_offset >= tail.base_offset and not local.unsynced and local.changes == local.synced_changes
+            and tail._aborted is not None and not tail._aborted.rows
+        )
+
+    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint at_once, bint visible):
         cdef Tail tail
         cdef int64_t base_offset = self.next_offset, last_offset = self.next_offset + batch.last_offset_delta
         cdef int64_t latest, latest_start
@@ -65,7 +118,7 @@ cdef class PlainAppends:
             return None
         tail = self._local.active
         file = tail.log.opened
-        if not tail.takes(batch.size, last_offset, batch.max_timestamp) or not is_ready(file, visible):
+        if not tail.takes(batch.size, last_offset, batch.max_timestamp) or not is_ready(file, at_once):
             return None
         if tail.wants_entry() and not has_room_for_entry(tail, batch, last_offset, file.size()):
             return None

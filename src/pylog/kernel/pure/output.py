@@ -1,7 +1,7 @@
 """A file on a disk, as far as reading and writing most often go."""
 
 from abc import abstractmethod
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 
 class Writable(Protocol):
@@ -19,8 +19,8 @@ class Output:
     """
 
     __slots__ = (
-        "closed", "descriptor", "failed", "logical_size", "physical_size", "pins", "read_only", "was_used", "writes",
-        "writing",
+        "closed", "descriptor", "failed", "logical_size", "physical_size", "pins", "read_only", "synced", "was_used",
+        "writes", "writing",
     )  # fmt: skip
 
     descriptor: int
@@ -39,6 +39,8 @@ class Output:
     """With what was reserved."""
     writes: int
     """How many there were, with what is no write and needs a sync as well."""
+    synced: int
+    """How many of these are durable."""
 
     def pinned(self, more: int) -> None:
         """So many read it more."""
@@ -60,6 +62,12 @@ class Output:
             self.check_writable("write to", position)
         self.write_on(position, buffers)
 
+    def sync(self) -> None:
+        """Make what was written durable. Raises what the other methods do."""
+        self.check_writable("sync", 0)
+        if self.synced < self.writes:
+            self.sync_on()
+
     @abstractmethod
     def measured(self) -> int:
         """The length that the disk knows."""
@@ -75,6 +83,14 @@ class Output:
     @abstractmethod
     def write_on(self, position: int, buffers: tuple[bytes | bytearray | memoryview, ...]) -> None:
         """Write, whatever it takes, to a file that can be written."""
+
+    @abstractmethod
+    def sync_on(self) -> None:
+        """Make what was written durable, whatever it takes."""
+
+    @abstractmethod
+    def sync_refused(self, number: int) -> NoReturn:
+        """Raise what follows from a sync that the system has refused, with this errno: nothing is written any more."""
 
     @abstractmethod
     def give_up(self) -> None:
