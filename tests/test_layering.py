@@ -47,7 +47,7 @@ LAYERS = [
         replica quorum group transaction cluster answers
         node fetcher consuming
         scrubber
-        housekeeping parking commit
+        housekeeping parking commit flushing
         producing
         shard
         shards
@@ -69,8 +69,8 @@ STORAGE = set(
     files checkpoint validate metadata published index epoch extent slices logfile folders seal sequence
     segment_files segment_reads segment segments trash retention listing compaction integrity local_log replaying
     settling readable recovery written shared appending partition cleaner directory directories topic catalogue
-    damage repair inspect replica answers node scrubber housekeeping parking commit producing fetcher broker reader
-    effects group transaction shard shards coordinating observing
+    damage repair inspect replica answers node scrubber housekeeping parking commit flushing producing fetcher broker
+    reader effects group transaction shard shards coordinating observing
 """.split()
 )
 

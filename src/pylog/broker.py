@@ -16,7 +16,6 @@ Answers that wait are in `parking`: whoever makes an offset move releases them, 
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any, ClassVar
 
@@ -27,12 +26,12 @@ from pylog.config import NodeConfig, TopicConfig
 from pylog.coordinating import Coordinating
 from pylog.errors import (
     Closed,
-    NotLeaderOrFollower,
     OffsetOutOfRange,
     PylogError,
 )
 from pylog.fetcher import Fetcher
 from pylog.files import Files
+from pylog.flushing import Flushing
 from pylog.future import Future, completed
 from pylog.housekeeping import Housekeeping
 from pylog.interrupts import WHOLE, whole
@@ -75,9 +74,6 @@ from pylog.worker import Worker
 
 logger = logging.getLogger("pylog")
 
-NEVER_MS = 2**63 - 1
-"""The `flush.ms` of a topic that does not ask for syncs."""
-
 
 class Broker:
     """One node over its log directories. Thread-safe.
@@ -100,11 +96,10 @@ class Broker:
         self._made_in = Broker.process
         self._closed = False
         self._fetchers: dict[int, Fetcher] = {}
-        self._flush_due: int | None = None
-        self._topic_flushes: dict[TopicPartition, int] = {}
         self._worker = Worker("pylog-broker", clock, self._due, self.work)
         self.node = Node(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
         self.housekeeping = Housekeeping(self.node, config, clock)
+        self._flushing = Flushing(self.node, clock, flush, config.flush_interval_ms, self._worker.wake)
         self._parking = Parking(self.node, clock, self._read, self._worker.wake)
         # The two need each other: what is produced joins transactions, and what coordinators write is made safe.
         self._producing = Producing(
@@ -305,22 +300,10 @@ class Broker:
     def _note_append(self, partition: Partition) -> None:
         """Something was appended: there is work to do some day, and a sync where `flush` says so."""
         self.housekeeping.note_append(partition)
-        if self._flush == "sync":
-            return
-        if self._flush == "interval" and self._flush_due is None:
-            with WHOLE:
-                self._flush_due = self._clock.tick_ms() + self.config.flush_interval_ms
-                self._worker.wake()
-        if partition.config.flush_ms < NEVER_MS:
-            key = TopicPartition(partition.topic, partition.number)
-            if key not in self._topic_flushes:
-                with WHOLE:
-                    self._topic_flushes[key] = self._clock.tick_ms() + partition.config.flush_ms
-                    self._worker.wake()
+        self._flushing.note_append(partition)
 
     def _due(self) -> int | None:
-        flushes = self._topic_flushes.copy().values()
-        times = [self._parking.next_deadline, self._flush_due, self._coordinating.due_ms, *flushes]
+        times = [self._parking.next_deadline, self._flushing.due_ms, self._coordinating.due_ms]
         return min((due for due in times if due is not None), default=None)
 
     def work(self) -> None:
@@ -328,40 +311,13 @@ class Broker:
         now = self._clock.tick_ms()
         self._parking.expire(now)
         self._coordinating.tick(now)
-        for key in [key for key, due in self._topic_flushes.copy().items() if due <= now]:
-            # First, so that an append from now on is due again.
-            del self._topic_flushes[key]
-            role = self.node.held(*key)
-            if role is not None:
-                self._in_background(self._sync, role.partition)
-        if self._flush_due is not None and self._flush_due <= now:
-            self._flush_due = None
-            self._in_background(self.sync)
-
-    @staticmethod
-    def _in_background(sync: Callable[..., None], *arguments: Partition) -> None:
-        try:
-            sync(*arguments)
-        except PylogError as error:
-            # There is no caller to tell; what must not go on has latched itself.
-            logger.error("syncing in the background failed: %s", error)
+        self._flushing.work(now)
 
     def sync(self) -> None:
         """Make everything appended so far durable, whatever the flush mode. Raises DurabilityUnknown, after it has
         synced the partitions that could be.
         """
-        with ExitStack() as syncing:
-            for partition in self.node.opened:
-                if partition.durable_offset < partition.next_offset:
-                    syncing.callback(self._sync, partition)
-
-    def _sync(self, partition: Partition) -> None:
-        try:
-            partition.sync()
-        except NotLeaderOrFollower:
-            # Deleted or moved meanwhile: nothing is left here to be synced (KAFKA-15391).
-            return
-        partition.publish()
+        self._flushing.sync()
 
     def hurry(self) -> None:
         """Let nobody wait for followers, or for room, longer than a follower that lives takes to come by: this node is
