@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
+from typing import TypeVar
 
 from pylog.future import Future
 from pylog.interrupts import WHOLE, opened, whole
@@ -30,6 +31,8 @@ from pylog.message import Produced, ProducedPart, ProducePart
 from pylog.replica import Leader
 
 logger = logging.getLogger("pylog")
+
+T = TypeVar("T")
 
 
 class Commit(Future[Produced]):
@@ -118,36 +121,35 @@ class Gate:
         self._answer = answer
         self._call = call
         self._called = False
-        self.leading = threading.Lock()
-        self.joined: deque[Commit] = deque()
-        self.expected = 1
-        """How many the next group may have: those who were at it the last time."""
+        self._leading = threading.Lock()
+        self._joined: deque[Commit] = deque()
+        self._expected = 1
         self._sync_seconds = 0.0
 
     def join(self, commit: Commit) -> None:
         """Let `commit` be of the next group."""
-        self.joined.append(commit)
+        self._joined.append(commit)
 
     @whole
     def lead(self) -> None:
         """Make durable and answer what has joined, unless somebody is at it."""
-        if not self.leading.acquire(blocking=False):
+        if not self._leading.acquire(blocking=False):
             return
         group: list[Commit] = []
         try:
             self._gather()
-            group = [self.joined.popleft() for _ in range(len(self.joined))]
+            group = [self._joined.popleft() for _ in range(len(self._joined))]
             start = time.monotonic()
             if group:
                 self._settle(group)
             self._sync_seconds = time.monotonic() - start
         except BaseException:
-            self.joined.extendleft(reversed(group))
+            self._joined.extendleft(reversed(group))
             raise
         finally:
-            self.expected = len(group) + len(self.joined)
-            self.leading.release()
-            self.hand_over()
+            self._expected = len(group) + len(self._joined)
+            self._leading.release()
+            self._hand_over()
         raised: BaseException | None = None
         for commit in group:
             # Each whatever the callbacks of another raise.
@@ -158,20 +160,33 @@ class Gate:
         if raised is not None:
             raise raised
 
+    def alone(self, work: Callable[[threading.Lock], T | None]) -> T | None:
+        """What `work` gives, which takes the lead itself where it can: it is given the lock. None where others wait."""
+        if self._joined:
+            return None
+        try:
+            return work(self._leading)
+        finally:
+            if self._joined:
+                # They came meanwhile, and found it taken.
+                with WHOLE:
+                    self._expected = 1 + len(self._joined)
+                    self._hand_over()
+
     def _gather(self) -> None:
-        if self.expected > 1:
+        if self._expected > 1:
             deadline = time.monotonic() + self._sync_seconds / 3
-            while len(self.joined) < self.expected and time.monotonic() < deadline:
+            while len(self._joined) < self._expected and time.monotonic() < deadline:
                 time.sleep(0)
 
-    def hand_over(self) -> None:
+    def _hand_over(self) -> None:
         """Let one of those who have joined meanwhile lead."""
-        for commit in self.joined.copy():
+        for commit in self._joined.copy():
             wake = commit.wake
             if wake is not None:
                 wake()
                 return
-        if self.joined:
+        if self._joined:
             self.call_thread()
 
     def call_thread(self) -> None:

@@ -23,7 +23,7 @@ from pylog.errors import (
     PylogError,
 )
 from pylog.future import Future, completed
-from pylog.interrupts import WHOLE, wait_at
+from pylog.interrupts import wait_at
 from pylog.kernel import TRANSACTIONAL_BIT
 from pylog.message import ACKS_ALL, Produce, Produced, ProducedPart, ProducePart
 from pylog.node import Node
@@ -108,17 +108,10 @@ class Producing:
         """The same where everything is durable before it is answered: by a caller who finds nobody else at it."""
         partition = leader.partition
         gate = self._gates.get(partition)
-        if gate is None or gate.joined:
+        if gate is None:
             return None
         self._note_append(partition)
-        try:
-            appended = partition.append_durably(batch, epoch, now_ms, gate.leading)
-        finally:
-            if gate.joined:
-                # They came meanwhile, and found it taken.
-                with WHOLE:
-                    gate.expected = 1 + len(gate.joined)
-                    gate.hand_over()
+        appended = gate.alone(lambda leading: partition.append_durably(batch, epoch, now_ms, leading))
         if appended is None:
             return None
         self._advance(leader)

@@ -135,7 +135,7 @@ def test_a_callback_calls_the_thread_and_one_that_raises_keeps_nobody_waiting(ca
         raise ZeroDivisionError
 
     first, second = log.join(0), log.join(1)
-    with gate.leading:
+    with gate._leading:
         first.add_done_callback(refuse)
         second.add_done_callback(lambda future: told.append(future.result().parts[0].base_offset))
         second.add_done_callback(lambda _: done.set())
