@@ -49,7 +49,7 @@ cdef class PlainAppends:
 
         Raises what the partition raises whose write or publishing failed.
         """
-        if batch.producer_id >= 0 or self._is_bounded or not (<Admission?>self._admission).lets_in(batch, now_ms):
+        if not self.lets_in(batch, now_ms):
             return None
         self._lock.acquire()
         try:
@@ -61,7 +61,7 @@ cdef class PlainAppends:
         """The same, and make it durable, by a caller who is alone: `leading` is the lock of those who do so for others.
         It is not shown.
         """
-        if batch.producer_id >= 0 or self._is_bounded or not (<Admission?>self._admission).lets_in(batch, now_ms):
+        if not self.lets_in(batch, now_ms):
             return None
         if not leading.acquire(False):
             return None
@@ -75,13 +75,18 @@ cdef class PlainAppends:
         finally:
             leading.release()
 
+    cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) except -1:
+        """Whether a batch may be one to append as it is, as far as that can be told without the lock."""
+        return (
+            batch.producer_id < 0 and not self._is_bounded and (<Admission?>self._admission).lets_in(batch, now_ms)
+        )
+
     cdef Appended append_and_sync(self, BatchHeader batch, int32_t epoch):
-        cdef Appended done = None
-        cdef int64_t cuts = self._cuts, generation = self._generation
+        cdef Appended done
+        cdef int64_t cuts, generation
         self._lock.acquire()
         try:
-            if self.can_sync():
-                done = self.append_locked(batch, epoch, True, False)
+            done = self.append_locked(batch, epoch, True, False) if self.can_sync() else None
             file, cuts, generation = (<Tail>self._local.active).log.opened, self._cuts, self._generation
         finally:
             self._lock.release()
