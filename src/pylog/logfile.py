@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pylog.errors import CorruptBatch, LogNotFound
 from pylog.extent import FileExtent
 from pylog.files import File, Files, FileStat
-from pylog.kernel import HEADER_BYTES, LOG_OVERHEAD, Spans, walk
+from pylog.kernel import HEADER_BYTES, LOG_OVERHEAD, MAX_RELATIVE_OFFSET, Spans, walk
 from pylog.slices import Damage, Fault, Slice, Wanted, Window
 
 WINDOW_BYTES = 1 << 20
@@ -22,7 +22,6 @@ MANY = 16
 """Behind so many batches the others are looked at together, in the kernel: where they are small there are thousands."""
 HEAD_BYTES = 1 << 12
 """What is read where batches begin that need not come into memory; little ones lie in it as a whole."""
-MAX_RELATIVE_OFFSET = 2**31 - 1
 
 _PREFIX = struct.Struct(">qii7xi")  # base offset, batch length, leader epoch, (...), last offset delta
 _MIN_LENGTH = HEADER_BYTES - LOG_OVERHEAD

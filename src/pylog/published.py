@@ -28,7 +28,7 @@ from crc32c import crc32c
 
 from pylog.errors import ReadOnly, StorageError, UnsupportedFormat
 from pylog.files import File, Files
-from pylog.kernel import SLOT_BYTES, Slots
+from pylog.kernel import SLOT, SLOT_BYTES, Slots
 
 logger = logging.getLogger("pylog")
 
@@ -41,7 +41,6 @@ _KEY = struct.Struct("<16si")
 _CRC = struct.Struct("<I")
 _GOOD = _HEADER.pack(MAGIC, VERSION, ENTRY_BYTES)
 _HEADER_ENTRY = (_GOOD + _CRC.pack(crc32c(_GOOD))).ljust(ENTRY_BYTES, b"\0")
-_SLOT = struct.Struct("<QQqqqqqqqIII")
 _SLOTS_AT = 32
 _FAILED = 1
 _READ_ATTEMPTS = 100
@@ -77,12 +76,11 @@ Fields = tuple[int, int, int, int, int, int, int, int, bool, int, int]
 class Entry(Slots):
     """The place of one partition in the file. One publisher at a time; any number of readers."""
 
-    __slots__ = ("_key_crc", "_position", "_published", "_seen", "key")
+    __slots__ = ("_position", "_published", "_seen", "key")
 
     def __init__(self, published: "Published", key: bytes, position: int) -> None:
         self.key = key
-        self._key_crc = crc32c(key)
-        super().__init__(published.file, position + _SLOTS_AT, self._key_crc)
+        super().__init__(published.file, position + _SLOTS_AT, crc32c(key))
         self._published = published
         self._position = position
         self._seen = -1
@@ -128,11 +126,11 @@ class Entry(Slots):
         )
 
     def _slot(self, data: bytes, at: int) -> tuple[int, State | None]:
-        body = data[at : at + _SLOT.size]
-        checksum = data[at + _SLOT.size : at + _SLOT.size + 4]
-        if not any(body) or _CRC.pack(crc32c(body, self._key_crc)) != checksum:
+        body = data[at : at + SLOT.size]
+        checksum = data[at + SLOT.size : at + SLOT.size + 4]
+        if not any(body) or _CRC.pack(crc32c(body, self.seed)) != checksum:
             return 0, None
-        sequence, *offsets, flags, entries, crc = _SLOT.unpack(body)
+        sequence, *offsets, flags, entries, crc = SLOT.unpack(body)
         return sequence, State._make((*offsets, bool(flags & _FAILED), entries, crc))
 
 

@@ -26,8 +26,7 @@ from collections.abc import Iterator
 from pylog.batch import Batch
 from pylog.config import TopicConfig
 from pylog.files import Files
-from pylog.kernel import BatchSpan, Spans, Tail
-from pylog.logfile import MAX_RELATIVE_OFFSET
+from pylog.kernel import MAX_RELATIVE_OFFSET, BatchSpan, Spans, Tail
 from pylog.seal import NOBODY, Identity
 from pylog.segment_reads import ReadableSegment
 from pylog.slices import Damage, Fault, Window

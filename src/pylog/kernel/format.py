@@ -32,7 +32,9 @@ CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
 LOG_OVERHEAD = 12
 STREAM_BYTES_MAX = 2**31 - 1
-SLOT_BYTES = 96  # from one slot to the other: see `pylog.published`
+SLOT = struct.Struct("<QQqqqqqqqIII")  # see `pylog.published`; a CRC of four bytes follows
+SLOT_BYTES = 96  # from one slot to the other
+MAX_RELATIVE_OFFSET = 2**31 - 1  # of a segment
 RECORD_OVERHEAD_MAX = 21
 RECORD_BYTES_MIN = 7
 MAX_OFFSET = MAX_TIMESTAMP = 2**63 - 1

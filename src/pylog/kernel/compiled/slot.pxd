@@ -9,7 +9,7 @@ cdef class Slots:
     cdef public object file
     cdef public int64_t sequence
     cdef int64_t slots_at
-    cdef uint32_t seed
+    cdef readonly uint32_t seed
     cdef bytearray packed
 
     cdef int show_these(self, int64_t *numbers) except -1

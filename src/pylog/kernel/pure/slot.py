@@ -4,25 +4,24 @@ import struct
 
 from crc32c import crc32c
 
-from pylog.kernel.format import SLOT_BYTES
+from pylog.kernel.format import SLOT, SLOT_BYTES
 from pylog.kernel.pure.output import Writable
 
-_NUMBERS = struct.Struct("<QQqqqqqqqIII")
 _CRC = struct.Struct("<I")
 
 
 class Slots:
     """Two slots at `slots_at` in a file, of which `sequence` is in use; a CRC of what is in one goes on from `seed`."""
 
-    __slots__ = ("_packed", "_seed", "_slots_at", "file", "sequence")
+    __slots__ = ("_packed", "_slots_at", "file", "seed", "sequence")
 
     def __init__(self, file: Writable, slots_at: int, seed: int) -> None:
         self.file = file
         self.sequence = -1
         """The number of what was shown last; -1 where that is not known."""
         self._slots_at = slots_at
-        self._seed = seed
-        self._packed = bytearray(_NUMBERS.size + _CRC.size)
+        self.seed = seed
+        self._packed = bytearray(SLOT.size + _CRC.size)
 
     def show(self, numbers: tuple[int, ...]) -> None:
         """Write the eleven numbers of a state into the other slot.
@@ -30,7 +29,7 @@ class Slots:
         Raises struct.error where they are not so many, or have no place; and what the file does.
         """
         sequence, packed = self.sequence + 1, self._packed
-        _NUMBERS.pack_into(packed, 0, sequence, *numbers)
-        _CRC.pack_into(packed, _NUMBERS.size, crc32c(memoryview(packed)[: _NUMBERS.size], self._seed))
+        SLOT.pack_into(packed, 0, sequence, *numbers)
+        _CRC.pack_into(packed, SLOT.size, crc32c(memoryview(packed)[: SLOT.size], self.seed))
         self.file.write(self._slots_at + SLOT_BYTES * (sequence & 1), packed)
         self.sequence = sequence

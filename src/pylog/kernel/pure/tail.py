@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-from pylog.kernel.format import CODEC_MASK, TRANSACTIONAL_BIT
+from pylog.kernel.format import CODEC_MASK, MAX_RELATIVE_OFFSET, TRANSACTIONAL_BIT
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.output import Writable
-
-_MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 class Admission:
@@ -69,7 +67,7 @@ class Tail:
         return (
             size <= self.room
             and max_timestamp <= self.newest_in_room
-            and last_offset - self.base_offset <= _MAX_RELATIVE_OFFSET
+            and last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
         )
 
     def takes_batch(self, batch: BatchHeader) -> bool:
