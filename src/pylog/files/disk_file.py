@@ -25,7 +25,7 @@ from typing import NoReturn
 from pylog.errors import Closed, LogNotFound, StorageError
 from pylog.files.descriptors import Descriptors
 from pylog.files.protocol import refuse_write, typed_error
-from pylog.kernel import Output
+from pylog.kernel import OpenFile
 
 _IOV_MAX = 1024
 _COPY_BYTES_MAX = 1 << 16
@@ -34,7 +34,7 @@ _fdatasync = getattr(os, "fdatasync", os.fsync)
 _fallocate = getattr(os, "posix_fallocate", None)
 
 
-class DiskFile(Output):
+class DiskFile(OpenFile):
     """One file: what `protocol.File` says."""
 
     __slots__ = ("_descriptors", "_name")

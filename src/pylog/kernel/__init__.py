@@ -10,7 +10,7 @@ it is not the compiled one ("" where it is). Static types are those of the pure 
     columns            a stream to Arrow; imported only by those who ask for it, as it needs numpy and pyarrow
     header, stream     a batch and its header, batches one after the other
     tail               the end of a segment, where a batch is written and noted
-    output, slot       a file that is written, and what a partition publishes
+    open_file, slot    a file on a disk, and what a partition publishes
     plain              an append that needs no decision, in one step
     filter, keys       compaction: which records there are and which stay; hashes of keys
 
@@ -51,7 +51,7 @@ from pylog.kernel.pure import (
     ConsumerRecord,
     KeyTable,
     OpenBatch,
-    Output,
+    OpenFile,
     PlainAppends,
     Record,
     RecordSpans,
@@ -109,7 +109,7 @@ __all__ = [
     "Judgement",
     "KeyTable",
     "OpenBatch",
-    "Output",
+    "OpenFile",
     "PlainAppends",
     "Record",
     "RecordSpans",

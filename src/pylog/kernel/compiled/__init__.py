@@ -9,7 +9,7 @@ from pylog.kernel.compiled.encode import OpenBatch, encode_records, record_size_
 from pylog.kernel.compiled.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.compiled.header import BatchHeader
 from pylog.kernel.compiled.keys import KeyTable, murmur2
-from pylog.kernel.compiled.output import Output
+from pylog.kernel.compiled.open_file import OpenFile
 from pylog.kernel.compiled.plain import PlainAppends
 from pylog.kernel.compiled.records import ConsumerRecord, Record
 from pylog.kernel.compiled.slot import Slots
@@ -26,7 +26,7 @@ __all__ = [
     "ConsumerRecord",
     "KeyTable",
     "OpenBatch",
-    "Output",
+    "OpenFile",
     "PlainAppends",
     "Record",
     "RecordSpans",

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Where an append needs no decision: from a batch to its bytes in the file, and to what others may see, in one step.
 
-The numbers of a partition are fields here, those of its active segment are `Tail`'s, of its file `Output`'s, and what
+The numbers of a partition are fields here, those of its active segment are `Tail`'s, of its file `OpenFile`'s, and what
 it publishes goes through `Slots`. All of it is looked at under the partition's lock: what is not plain is not begun. The
 ordinary way, in `pylog.appending`, says what this has to be equal to.
 
@@ -12,7 +12,7 @@ signal's handler can strike in between. Only what follows from a refusal of the 
 from libc.stdint cimport int32_t, int64_t
 
 from pylog.kernel.compiled.header cimport BatchHeader
-from pylog.kernel.compiled.output cimport Output
+from pylog.kernel.compiled.open_file cimport OpenFile
 from pylog.kernel.compiled.slot cimport NUMBERS, Slots
 from pylog.kernel.compiled.tail cimport Admission, Appended, Tail, appended
 
@@ -93,7 +93,7 @@ cdef class PlainAppends:
         if done is None:
             return None
         try:
-            (<Output>file).sync()
+            (<OpenFile>file).sync()
         except BaseException as error:
             self._not_synced(error, generation)
         self._lock.acquire()
@@ -183,8 +183,8 @@ cdef class PlainAppends:
 
 cdef bint is_ready(file, bint at_once) noexcept:
     """Whether a file is open for writing; on a disk, if it is to be written `at_once`, without Python code."""
-    if isinstance(file, Output):
-        return (<Output>file).descriptor >= 0 and (<Output>file).is_writable((<Output>file).logical_size)
+    if isinstance(file, OpenFile):
+        return (<OpenFile>file).descriptor >= 0 and (<OpenFile>file).is_writable((<OpenFile>file).logical_size)
     return file is not None and not at_once
 
 
@@ -217,9 +217,9 @@ cdef int64_t last_of(column, int64_t otherwise) except? -3:
 
 cdef int write(Tail tail, file, BatchHeader batch) except -1:
     cdef int64_t position
-    if isinstance(file, Output):
-        position = (<Output>file).logical_size
-        (<Output>file).put(position, batch.data)
+    if isinstance(file, OpenFile):
+        position = (<OpenFile>file).logical_size
+        (<OpenFile>file).put(position, batch.data)
     else:
         position = file.size()
         file.write(position, batch.data)

@@ -7,7 +7,7 @@ from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
-from pylog.kernel.compiled.output cimport Output
+from pylog.kernel.compiled.open_file cimport OpenFile
 from pylog.kernel.compiled.stream cimport crc_of
 from pylog.kernel.compiled.wire cimport put_be32, put_be64
 
@@ -60,8 +60,8 @@ cdef class Slots:
         for index in range(LONG_ONES, NUMBERS):
             put_be32(at + 72 + 4 * (index - LONG_ONES), swapped32(<uint32_t>numbers[index]))
         put_be32(at + CRC_AT, swapped32(crc_of(self.seed, at, CRC_AT)))
-        if isinstance(self.file, Output) and (<Output>self.file).is_writable(position):
-            (<Output>self.file).put(position, self.packed)
+        if isinstance(self.file, OpenFile) and (<OpenFile>self.file).is_writable(position):
+            (<OpenFile>self.file).put(position, self.packed)
         else:
             self.file.write(position, self.packed)
         self.sequence = sequence

@@ -5,7 +5,7 @@ from pylog.kernel.pure.encode import OpenBatch, encode_records, record_size_boun
 from pylog.kernel.pure.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.keys import KeyTable, murmur2
-from pylog.kernel.pure.output import Output
+from pylog.kernel.pure.open_file import OpenFile
 from pylog.kernel.pure.plain import PlainAppends
 from pylog.kernel.pure.records import ConsumerRecord, Record
 from pylog.kernel.pure.slot import Slots
@@ -22,7 +22,7 @@ __all__ = [
     "ConsumerRecord",
     "KeyTable",
     "OpenBatch",
-    "Output",
+    "OpenFile",
     "PlainAppends",
     "Record",
     "RecordSpans",

@@ -5,7 +5,7 @@ import struct
 from crc32c import crc32c
 
 from pylog.kernel.format import SLOT, SLOT_BYTES
-from pylog.kernel.pure.output import Writable
+from pylog.kernel.pure.open_file import Writable
 
 _CRC = struct.Struct("<I")
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pylog.kernel.format import CODEC_MASK, MAX_RELATIVE_OFFSET, TRANSACTIONAL_BIT
 from pylog.kernel.pure.header import BatchHeader
-from pylog.kernel.pure.output import Writable
+from pylog.kernel.pure.open_file import Writable
 
 
 class Admission:

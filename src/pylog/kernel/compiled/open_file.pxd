@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t
 
 
-cdef class Output:
+cdef class OpenFile:
     cdef public int descriptor
     cdef public bint read_only
     cdef public bint writing

@@ -11,8 +11,8 @@ class Writable(Protocol):
     def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None: ...
 
 
-class Output:
-    """A file to be written by one thread at a time: its descriptor, and what is known of it.
+class OpenFile:
+    """A file on a disk, written by one thread at a time: its descriptor, if it has one now, and what is known of it.
 
     Who reads or writes takes no lock, but says so, by `pins` or `writing`, before it looks at the descriptor: whoever
     closes that takes it away before it looks at these.

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The twin of `pure.output`: a read, or a write of one buffer, of an open file is a call of the system and a few
+"""The twin of `pure.open_file`: a read, or a write of one buffer, of an open file is a call of the system and a few
 comparisons.
 """
 
@@ -23,8 +23,8 @@ cdef extern from *:
     ssize_t pwrite(int descriptor, const void *data, size_t size, off_t position) nogil
 
 
-cdef class Output:
-    """A file to be written by one thread at a time: its descriptor, and what is known of it.
+cdef class OpenFile:
+    """A file on a disk, written by one thread at a time: its descriptor, if it has one now, and what is known of it.
 
     Who reads or writes takes no lock, but says so, by `pins` or `writing`, before it looks at the descriptor: whoever
     closes that takes it away before it looks at these.
