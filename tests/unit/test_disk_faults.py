@@ -9,10 +9,12 @@ import os
 import resource
 import select
 import socket
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -195,6 +197,34 @@ def test_a_write_interrupted_between_two_system_calls_is_taken_back(tmp_path: Pa
     assert (file.size(), os.path.getsize(file.path)) == (3, 3)
     file.write(3, b"d")
     assert file.read(0, 10) == b"abcd"
+
+
+def test_a_write_interrupted_before_it_is_asked_why_it_was_short_is_taken_back(tmp_path: Path) -> None:
+    file = made(tmp_path / "f", b"abc")
+
+    def interrupt(frame: FrameType, event: str, arg: object) -> None:
+        if event == "call" and frame.f_code.co_name == "write_on":
+            raise KeyboardInterrupt
+
+    with limited(resource.RLIMIT_FSIZE, 5), pytest.raises(KeyboardInterrupt):
+        sys.setprofile(interrupt)
+        try:
+            file.write(3, b"defgh")
+        finally:
+            sys.setprofile(None)
+    assert (file.size(), os.path.getsize(file.path), file.writing) == (3, 3, False)
+    file.write(3, b"x")
+    assert file.read(0, 9) == b"abcx"
+
+
+def test_what_was_not_written_whole_is_taken_back(tmp_path: Path) -> None:
+    file = made(tmp_path / "f", b"abc")
+    os.pwrite(file.descriptor, b"half", 3)
+    file.take_back()
+    assert (file.size(), os.path.getsize(file.path)) == (3, 3)
+    file.close()
+    file.take_back()
+    assert file.descriptor == -1
 
 
 @pytest.mark.parametrize("buffers", [1, 2])

@@ -162,6 +162,16 @@ class DiskFile(OpenFile):
                 self._open(0)
             return self.descriptor
 
+    def take_back(self) -> None:
+        self.writing = True
+        try:
+            if self.descriptor >= 0 and self.failed is None:
+                self._roll_back(self.descriptor)
+        finally:
+            self.writing = False
+            if self.closed:
+                self.give_up()
+
     def _roll_back(self, descriptor: int) -> None:
         """Give the file the length it had before a failed write. What was reserved goes: half a write lies in it."""
         try:

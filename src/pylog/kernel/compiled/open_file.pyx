@@ -120,8 +120,13 @@ cdef class OpenFile:
                 written = pwrite(descriptor, view.buf, size, position)
         PyBuffer_Release(&view)
         if written != size:
-            # All of it anew: then it is said what is wrong.
-            self.write_on(position, (data,))
+            try:
+                # All of it anew: then it is said what is wrong.
+                self.write_on(position, (data,))
+            except BaseException:
+                # A signal may have come before that had begun.
+                self.take_back()
+                raise
             return 0
         self.writing = False
         if self.closed:

@@ -85,6 +85,10 @@ class OpenFile:
         """Write, whatever it takes, to a file that can be written."""
 
     @abstractmethod
+    def take_back(self) -> None:
+        """Give the file the length that it had before a write that was given up, wherever it was."""
+
+    @abstractmethod
     def sync_on(self) -> None:
         """Make what was written durable, whatever it takes."""
 
