@@ -25,8 +25,8 @@ from pylog.slices import Slice
 if TYPE_CHECKING:
     import pyarrow
 
-READ_BYTES = 1 << 19
-"""What is made of so much at once fits into memory that malloc keeps; of more, the system zeroes pages each time."""
+READ_BYTES = 1 << 20
+"""As Kafka's max.partition.fetch.bytes: what is done once a read, and once an Arrow batch made of it, hardly shows."""
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers")
 _SESSION = Session(client_id="pylog")
 

@@ -67,6 +67,23 @@ def test_a_part_of_the_offsets():
         assert found(batches, first, end) == expected(batches, first, end)
 
 
+@pytest.mark.parametrize("sizes", [(70_000, 90_000, 40_000), (700_000, 900_000, 300_000)])
+def test_columns_that_are_kept_stay_as_they_are(sizes):
+    """Memory of columns that are dropped is used again; that of others, or of what is left of them, is not."""
+    lots = []
+    for number, size in enumerate(sizes * 2):
+        row = bytes([number]) * 100
+        lots.append([batch([(row, b"%08d" % number, T0 + number, ()), (None, None, T0, ())] * (size // 220), 7)])
+    kept = []
+    for turn in range(4):
+        kept.extend((lot, columns(lot, 0, END, ALL)) for lot in lots)
+        kept[:] = kept[turn % 2 :: 2]
+        columns([], 0, END, ALL)
+        for lot, arrays in kept:
+            rows = zip(*(arrays[name].to_pylist() for name in NAMES), strict=True)
+            assert list(rows) == expected(lot)
+
+
 def test_no_batches():
     assert found([]) == []
     assert [str(array.type) for array in columns([], 0, END, frozenset({"key", "offset"})).values()]

@@ -25,38 +25,86 @@ cdef Py_ssize_t HEADER_LEAST = 2
 cdef int32_t CREATED = CREATE_TIME, APPENDED = LOG_APPEND_TIME
 
 
+cdef inline void copy(uint8_t *to, Bytes data, int64_t size) noexcept nogil:
+    """What most keys have, 8 to 16 bytes, without a call."""
+    if 8 <= size <= 16:
+        memcpy(to, data, 8)
+        memcpy(to + size - 8, data + size - 8, 8)
+    else:
+        memcpy(to, data, size)
+
+
 @cython.final
 cdef class Block:
     """Memory that Arrow can read and keep: what is not written is cut off before anybody sees it."""
 
     cdef uint8_t *data
     cdef Py_ssize_t size
+    cdef Py_ssize_t room
 
     def __cinit__(self, Py_ssize_t size):
+        self.room = take_spare(size, &self.data)
         self.resize(size)
 
     def __dealloc__(self):
-        free(self.data)
+        if not keep_spare(self.data, self.room):
+            free(self.data)
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
         PyBuffer_FillInfo(buffer, self, self.data, self.size, 1, flags)
 
     cdef int resize(self, Py_ssize_t size) except -1:
-        cdef uint8_t *data = <uint8_t *>realloc(self.data, max(size, <Py_ssize_t>1))
-        if data == NULL:
-            raise MemoryError(f"{size} bytes for a column")
-        self.data, self.size = data, size
+        cdef uint8_t *data
+        if size > self.room or self.data == NULL:
+            data = <uint8_t *>realloc(self.data, max(size, <Py_ssize_t>1))
+            if data == NULL:
+                raise MemoryError(f"{size} bytes for a column")
+            self.data, self.room = data, size
+        self.size = size
         return 0
 
     cdef Block cut(self, Py_ssize_t size):
-        """Leave out what lies behind `size`, and give it back where that is most of it.
+        """Leave out what lies behind `size`, and give it back where that is most of it."""
+        cdef Block smaller
+        if size >= self.room // 2:
+            self.size = size
+            return self
+        smaller = Block(size)
+        memcpy(smaller.data, self.data, size)
+        return smaller
 
-        Memory of one size is found again without the kernel, whose fresh pages cost more than filling them.
-        """
-        if size < self.size // 2:
-            self.resize(size)
-        self.size = size
-        return self
+
+# Memory that nobody uses. The system gives large blocks as fresh pages, whose first touch costs more than filling them
+# again. Only what holds the interpreter's lock comes here.
+
+cdef enum:
+    SPARE_MOST = 6
+    SPARE_LEAST_BYTES = 1 << 16
+    SPARE_MOST_BYTES = 1 << 21
+
+cdef uint8_t *spare[SPARE_MOST]
+cdef Py_ssize_t spare_room[SPARE_MOST]
+
+
+cdef Py_ssize_t take_spare(Py_ssize_t size, uint8_t **data) noexcept:
+    """How large the spare block is that now is at `data`: at least `size`, and at most twice that; 0: there is none."""
+    cdef int at
+    for at in range(SPARE_MOST):
+        if spare_room[at] and size <= spare_room[at] <= 2 * size:
+            data[0] = spare[at]
+            size, spare_room[at] = spare_room[at], 0
+            return size
+    return 0
+
+
+cdef bint keep_spare(uint8_t *data, Py_ssize_t room) noexcept:
+    cdef int at
+    if SPARE_LEAST_BYTES <= room <= SPARE_MOST_BYTES:
+        for at in range(SPARE_MOST):
+            if spare_room[at] == 0:
+                spare[at], spare_room[at] = data, room
+                return True
+    return False
 
 
 @cython.final
@@ -84,31 +132,30 @@ cdef class Binary:
         if 4 * (self.rows + rows + 1) > self.offsets.size:
             self.offsets.resize(max(4 * (self.rows + rows + 1), 2 * self.offsets.size))
             self.validity.resize(self.offsets.size // 32 + 1)
-            memset(self.validity.data + bits, 0, self.validity.size - bits)
+            memset(self.validity.data + bits, 0xFF, self.validity.size - bits)
         if self.used + size > self.data.size:
             self.data.resize(max(self.used + size, 2 * self.data.size))
         self.is_valid, self.ends, self.bytes = self.validity.data, <int32_t *>self.offsets.data + 1, self.data.data
         return 0
 
-    cdef void add(self, Bytes data, int64_t size) noexcept nogil:
+    cdef inline void add(self, Bytes data, int64_t size) noexcept nogil:
         """One more row of `size` bytes (below 0: null), for which there is room."""
         if size >= 0:
-            memcpy(self.bytes + self.used, data, size)
+            copy(self.bytes + self.used, data, size)
             self.extend(<int32_t>size)
         else:
-            self.extend(0)
             self.skip()
 
-    cdef void extend(self, int32_t size) noexcept nogil:
-        self.is_valid[self.rows >> 3] |= <uint8_t>(1 << (self.rows & 7))
+    cdef inline void extend(self, int32_t size) noexcept nogil:
         self.used += size
         self.ends[self.rows] = self.used
         self.rows += 1
 
     cdef void skip(self) noexcept nogil:
-        """The last row is null."""
-        self.is_valid[(self.rows - 1) >> 3] ^= <uint8_t>(1 << ((self.rows - 1) & 7))
+        """One more row, which is null."""
+        self.is_valid[self.rows >> 3] ^= <uint8_t>(1 << (self.rows & 7))
         self.nulls += 1
+        self.extend(0)
 
     cdef tuple buffers(self):
         """Rows, nulls, validity (None without nulls), offsets, data."""
@@ -153,7 +200,7 @@ cdef class Columns:
             self.contents.make_room(size // HEADER_LEAST, size)
         return 0
 
-    cdef void add(self, Fields *found, int64_t offset, int64_t timestamp, int32_t timestamp_type) noexcept nogil:
+    cdef inline void add(self, Fields *found, int64_t offset, int64_t timestamp, int32_t timestamp_type) noexcept nogil:
         if self.offset is not None:
             (<int64_t *>self.offset.data)[self.rows] = offset
         if self.timestamp is not None:
@@ -181,10 +228,10 @@ cdef class Columns:
             if is_kept:
                 self.names.add(name, name_size)
                 self.contents.add(value, value_size)
-        if is_kept:
+        if is_kept and count:
             self.headers.extend(<int32_t>count)
-            if count == 0:
-                self.headers.skip()
+        elif is_kept:
+            self.headers.skip()
         return at == end
 
     cdef bint decode(
@@ -203,7 +250,7 @@ cdef class Columns:
         """Add the records of one batch; False where they are refused."""
         cdef Fields found
         cdef int64_t offset, timestamp, previous = -1, most = last_delta(base_offset, last_offset)
-        cdef bint is_kept
+        cdef bint is_kept, is_bare
         while count > 0:
             at = get_record(at, end, &found)
             if at == NULL or found.delta <= previous or found.delta > most:
@@ -211,7 +258,8 @@ cdef class Columns:
             previous = found.delta
             offset = base_offset + found.delta
             is_kept = first_offset <= offset < end_offset
-            if not self.add_headers(found.headers, found.end, is_kept):
+            is_bare = found.headers + 1 == found.end and found.headers[0] == 0
+            if not (is_bare and self.headers is None) and not self.add_headers(found.headers, found.end, is_kept):
                 return False
             if is_kept:
                 timestamp = append_timestamp
