@@ -8,6 +8,9 @@ answer and finds nobody at it leads: he appends and syncs for all who have joine
 have joined since lead the next group. So a single caller does all of it himself, in his own thread; the thread here
 exists for answers that nobody waits for. A producer's batch may get more records until it is appended.
 
+Batches of this process that need no decision take the short way, `share`: the same lead, but a group of their own,
+which the compiled kernel appends, syncs and wakes in a few steps.
+
 Before it syncs, a leader of more than one gathers: it yields until as many have joined as the last time, or a third of
 what a sync takes has passed. Without that two half groups take turns.
 
@@ -23,16 +26,15 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import TypeVar
 
+from pylog.batch import Batch
 from pylog.future import Future
 from pylog.interrupts import WHOLE, opened, whole
+from pylog.kernel import Appended, GroupAppends
 from pylog.message import Produced, ProducedPart, ProducePart
 from pylog.replica import Leader
 
 logger = logging.getLogger("pylog")
-
-T = TypeVar("T")
 
 
 class Commit(Future[Produced]):
@@ -111,18 +113,21 @@ class Commit(Future[Produced]):
 
 class Gate:
     """Where the appends to one partition wait. `settle` appends a group, makes it durable and visible, `answer`
-    completes one of it; `call` lets a thread call `lead`.
+    completes one of it; `call` lets a thread call `lead`. For those who share a sync, `ordinarily` appends what
+    is not plain, and `show` makes visible what is durable.
     """
 
     def __init__(
-        self, settle: Callable[[list[Commit]], None], answer: Callable[[Commit], None], call: Callable[["Gate"], None]
-    ) -> None:
+        self, settle: Callable[[list[Commit]], None], answer: Callable[[Commit], None], call: Callable[["Gate"], None],
+        ordinarily: Callable[[Leader, Batch], Appended | None], show: Callable[[Leader], None],
+    ) -> None:  # fmt: skip
         self._settle = settle
         self._answer = answer
         self._call = call
         self._called = False
         self._leading = threading.Lock()
         self._joined: deque[Commit] = deque()
+        self._sharing = GroupAppends(self._leading, WHOLE, ordinarily, show)
         self._expected = 1
         self._sync_seconds = 0.0
 
@@ -160,18 +165,17 @@ class Gate:
         if raised is not None:
             raise raised
 
-    def alone(self, work: Callable[[threading.Lock], T | None]) -> T | None:
-        """What `work` gives, which takes the lead itself where it can: it is given the lock. None where others wait."""
-        if self._joined:
-            return None
+    def share(self, leader: Leader, batch: Batch, now_ms: int) -> Appended | None:
+        """Append a batch that needs no decision, and share a sync with those of other threads; None where it has to
+        `join`. Raises what the partition raises that cannot write or sync.
+        """
+        assert leader.epoch is not None, "the node takes an epoch before it appends"
         try:
-            return work(self._leading)
+            return self._sharing.append(leader.partition, batch, leader.epoch, now_ms, leader)
         finally:
             if self._joined:
-                # They came meanwhile, and found it taken.
-                with WHOLE:
-                    self._expected = 1 + len(self._joined)
-                    self._hand_over()
+                # They came meanwhile, and found the lead taken.
+                self._hand_over()
 
     def _gather(self) -> None:
         if self._expected > 1:
@@ -181,6 +185,7 @@ class Gate:
 
     def _hand_over(self) -> None:
         """Let one of those who have joined meanwhile lead."""
+        self._sharing.hand_over()
         for commit in self._joined.copy():
             wake = commit.wake
             if wake is not None:

@@ -60,7 +60,6 @@ class Producing:
         self._enroll = enroll
         self._gates: WeakKeyDictionary[Partition, Gate] = WeakKeyDictionary()
         self._making_gate = threading.Lock()
-        self._alone = False  # whether the last group that was made durable was of one
         self._commits = CommitThread()
         self._call = Gate.take_call if isinstance(clock, SteppedClock) else self._commits.call
         self._room = threading.Condition()
@@ -87,15 +86,12 @@ class Producing:
         """Append a batch and show it, in one step, where this node alone has the partition, owes no sync for it, and
         takes the batch as it is; None where it takes more than that: then it is for `produce`.
         """
-        if self._flush == "sync" and not self._alone:
-            # Whoever shares his syncs with others waits for them a little.
-            return None
         leader = self._node.held(topic, number)
         if not isinstance(leader, Leader) or leader.epoch is None or leader.has_followers:
             return None
         partition = leader.partition
         if self._flush == "sync":
-            return self._append_durably(leader, leader.epoch, batch, now_ms)
+            return self._append_durably(leader, batch, now_ms)
         if partition.config.flush_messages < OFFSET_MAX:
             return None
         self._note_append(partition)
@@ -104,17 +100,16 @@ class Producing:
         finally:
             self._parking.release(partition)
 
-    def _append_durably(self, leader: Leader, epoch: int, batch: Batch, now_ms: int) -> Appended | None:
-        """The same where everything is durable before it is answered: by a caller who finds nobody else at it."""
+    def _append_durably(self, leader: Leader, batch: Batch, now_ms: int) -> Appended | None:
+        """The same where everything is durable before it is answered."""
         partition = leader.partition
         gate = self._gates.get(partition)
         if gate is None:
             return None
         self._note_append(partition)
-        appended = gate.alone(lambda leading: partition.append_durably(batch, epoch, now_ms, leading))
+        appended = gate.share(leader, batch, now_ms)
         if appended is None:
             return None
-        self._advance(leader)
         if partition.high_watermark < appended.next_offset:
             # The lead was lost meanwhile.
             (part,) = self.make_safe(leader, appended.base_offset, appended.next_offset).result().parts
@@ -259,7 +254,8 @@ class Producing:
         gate = self._gates.get(leader.partition)
         if gate is None:
             with self._making_gate:
-                gate = self._gates.setdefault(leader.partition, Gate(self._settle, self._answer, self._call))
+                gate = Gate(self._settle, self._answer, self._call, self._append_ordinarily, self._show)
+                gate = self._gates.setdefault(leader.partition, gate)
         return gate
 
     def _commit(self, gate: Gate, message: Produce) -> Commit:
@@ -274,7 +270,6 @@ class Producing:
         return commit
 
     def _settle(self, group: list[Commit]) -> None:
-        self._alone = len(group) == 1
         appended: dict[Leader, list[ProducedPart]] = {}
         for commit in group:
             if commit.part is None and commit.broken is None:
@@ -286,6 +281,20 @@ class Producing:
             self._make_durable(leader.partition, parts)
             if any(part.error is None for part in parts):
                 self._advance(leader)
+
+    def _append_ordinarily(self, leader: Leader, batch: Batch) -> Appended | None:
+        """Append a batch of a group that is not plain; None where it may have to wait, or go elsewhere."""
+        try:
+            return leader.append(batch, self._clock.wall_ms())
+        except (PartitionFull, NotLeaderOrFollower):
+            return None
+
+    def _show(self, leader: Leader) -> None:
+        """A group was appended and is durable: tell who waits, and show what takes a decision to be shown."""
+        if leader.partition.high_watermark < leader.partition.durable_offset:
+            self._advance(leader)
+        else:
+            self._parking.release(leader.partition)
 
     def _append_late(self, commit: Commit) -> None:
         asked = commit.asked

@@ -8,7 +8,7 @@ the ordinary way.
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -20,7 +20,7 @@ from pylog.batch import Batch, Origin, encode, encode_marker
 from pylog.config import TopicConfig
 from pylog.errors import PylogError
 from pylog.files import DiskFiles
-from pylog.kernel import Appended, pure
+from pylog.kernel import Appended, GroupAppends, pure
 from pylog.partition import Partition
 from pylog.published import Published
 
@@ -39,6 +39,10 @@ class Ordinary(Partition):
     advance_plain = pure.PlainAppends.advance_plain
 
 
+def group_of(kind: type[Partition]) -> type[GroupAppends]:
+    return pure.GroupAppends if kind is Ordinary else GroupAppends
+
+
 class Side:
     """A partition in a directory of its own, and what it publishes."""
 
@@ -51,11 +55,20 @@ class Side:
         entry = self.published.entry(TOPIC_ID, 0)
         self.partition = kind(self.files, str(folder / "t-0"), "t", 0, config, entry, topic_id=TOPIC_ID)
         self.partition.create(TOPIC_ID, NOW)
+        self.group = group_of(kind)(threading.Lock(), nullcontext(), self.ordinarily, self.show)
+
+    def ordinarily(self, epoch: int, batch: Batch) -> None:
+        """What is not plain is for `put`."""
+
+    def show(self, _: int) -> None:
+        partition = self.partition
+        if partition.high_watermark < partition.durable_offset:
+            partition.advance_high_watermark(partition.durable_offset)
 
     def put(self, batch: Batch, epoch: int, now_ms: int, how: str) -> Appended:
         partition = self.partition
         if how == "durable":
-            appended = partition.append_durably(batch, epoch, now_ms, threading.Lock())
+            appended = self.group.append(partition, batch, epoch, now_ms, epoch)
         else:
             appended = partition.append_plain(batch, epoch, now_ms, how == "visible")
         if appended is None:
@@ -63,7 +76,7 @@ class Side:
             if how == "visible":
                 partition.advance_high_watermark(partition.next_offset)
             elif how == "durable":
-                partition.sync()
+                self.show(partition.sync())
         return appended
 
     def facts(self) -> Any:

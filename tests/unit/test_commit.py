@@ -23,7 +23,7 @@ class Log:
         self.groups: list[list[int]] = []
         self.called: list[Gate] = []
         self.during: Callable[[], None] = lambda: None
-        self.gate = Gate(self._settle, self._answer, self.called.append)
+        self.gate = Gate(self._settle, self._answer, self.called.append, lambda *_: None, lambda _: None)
 
     def _settle(self, group: list[Commit]) -> None:
         self.groups.append([commit.part.base_offset for commit in group if commit.part is not None])
@@ -126,7 +126,7 @@ def test_an_interrupted_leader_leaves_its_group_to_the_next_one() -> None:
 
 def test_a_callback_calls_the_thread_and_one_that_raises_keeps_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
     log, thread = Log(), CommitThread()
-    gate = Gate(log._settle, log._answer, thread.call)
+    gate = Gate(log._settle, log._answer, thread.call, lambda *_: None, lambda _: None)
     log.gate = gate
     told: list[int] = []
     done = threading.Event()

@@ -11,7 +11,7 @@ it is not the compiled one ("" where it is). Static types are those of the pure 
     header, stream     a batch and its header, batches one after the other
     tail               the end of a segment, where a batch is written and noted
     open_file, slot    a file on a disk, and what a partition publishes
-    plain              an append that needs no decision, in one step
+    plain, group       an append that needs no decision, in one step; those of many threads that share a sync
     filter, keys       compaction: which records there are and which stay; hashes of keys
 
 Functions take whole buffers and have no policy. Bytes from outside are bounded before they are read.
@@ -49,6 +49,7 @@ from pylog.kernel.pure import (
     Appended,
     BatchHeader,
     ConsumerRecord,
+    GroupAppends,
     KeyTable,
     OpenBatch,
     OpenFile,
@@ -105,6 +106,7 @@ __all__ = [
     "BatchScope",
     "BatchSpan",
     "ConsumerRecord",
+    "GroupAppends",
     "Header",
     "Judgement",
     "KeyTable",

@@ -7,6 +7,7 @@ that all the rest does not need pyarrow.
 from pylog.kernel.compiled.decode import decode_records
 from pylog.kernel.compiled.encode import OpenBatch, encode_records, record_size_bound
 from pylog.kernel.compiled.filter import RecordSpans, keep_records, scan_records
+from pylog.kernel.compiled.group import GroupAppends
 from pylog.kernel.compiled.header import BatchHeader
 from pylog.kernel.compiled.keys import KeyTable, murmur2
 from pylog.kernel.compiled.open_file import OpenFile
@@ -24,6 +25,7 @@ __all__ = [
     "Appended",
     "BatchHeader",
     "ConsumerRecord",
+    "GroupAppends",
     "KeyTable",
     "OpenBatch",
     "OpenFile",

@@ -25,24 +25,6 @@ cdef Py_ssize_t LACKING_MOST = UNWRITTEN_MAX
 cdef class PlainAppends:
     """A partition that takes plain batches in one step. The fields are those that its Python half goes by."""
 
-    cdef public int64_t start_offset
-    cdef public int64_t next_offset
-    cdef public int64_t high_watermark
-    cdef public int64_t durable_offset
-    cdef public int64_t _generation
-    cdef public int64_t _cuts
-    cdef public bint _closed
-    cdef public bint _is_bounded
-    cdef public object _failure
-    cdef public object _lock
-    cdef public object _syncing
-    cdef public object _entry
-    cdef public object _first_unstable_offset
-    cdef public object _admission
-    cdef public object _local
-    cdef public object epochs
-    cdef public object producers
-
     def append_plain(self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, bint visible=False):
         """Append a batch of this process as the leader of `epoch`, and let everybody see it if it is to be `visible`,
         where nothing has to be decided, opened, or done besides. None where something has: then nothing was done.
@@ -57,77 +39,116 @@ cdef class PlainAppends:
         finally:
             self._lock.release()
 
-    def append_durably(self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, leading):
-        """The same, and make it durable, by a caller who is alone: `leading` is the lock of those who do so for others.
-        It is not shown.
-        """
-        if not self.lets_in(batch, now_ms):
-            return None
-        if not leading.acquire(False):
-            return None
-        try:
-            if not self._syncing.acquire(False):
-                return None
-            try:
-                return self.append_and_sync(batch, epoch)
-            finally:
-                self._syncing.release()
-        finally:
-            leading.release()
-
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) except -1:
         """Whether a batch may be one to append as it is, as far as that can be told without the lock."""
         return (
             batch.producer_id < 0 and not self._is_bounded and (<Admission?>self._admission).lets_in(batch, now_ms)
         )
 
-    cdef Appended append_and_sync(self, BatchHeader batch, int32_t epoch):
-        cdef Appended done
-        cdef int64_t cuts, generation
-        self._lock.acquire()
+    cdef int append_group(self, list batches, list answers, int32_t epoch, ordinarily, role) except -1:
+        """Append batches, of which None are gone, make them durable, and show them. What is not plain is for
+        `ordinarily(role, batch)`, which appends it; the answers are what that gives or raises.
+        """
+        cdef Py_ssize_t at = 0, count
+        cdef int64_t end = -1
+        while at < len(batches):
+            count = 0
+            if batches[at] is not None:
+                self._lock.acquire()
+                try:
+                    count = self.append_run(batches, at, answers, epoch)
+                finally:
+                    self._lock.release()
+            if count == 0:
+                answers.append(None if batches[at] is None else answer_of(ordinarily, role, batches[at]))
+                count = 1
+            at += count
+            if isinstance(answers[at - 1], Appended):
+                end = max(end, (<Appended>answers[at - 1]).next_offset)
+        if end >= 0 and not self.is_synced(end, epoch):
+            self.sync()
+        return 0
+
+    cdef Py_ssize_t append_run(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1:
+        """Append as many as go in one write, from batches[at] on; gives how many."""
+        cdef Tail tail = self._local.active
+        cdef BatchHeader batch = batches[at]
+        cdef list run = []
+        cdef int64_t size = 0, first = self.next_offset, end = self.next_offset
+        cdef int64_t unindexed = 0 if tail.wants_entry() else tail.unindexed_bytes
+        file = tail.log.opened
+        if not self.takes(tail, file, batch, epoch, True):
+            return 0
+        while batch is not None and tail.takes(size + batch.size, end + batch.last_offset_delta, batch.max_timestamp):
+            batch.stamp(end, epoch)
+            run.append(batch)
+            size += batch.size
+            unindexed += batch.size
+            end += batch.last_offset_delta + 1
+            if at + len(run) == len(batches) or unindexed > tail.index_interval_bytes:
+                break
+            batch = batches[at + len(run)]
         try:
-            done = self.append_locked(batch, epoch, True, False) if self.can_sync() else None
-            file, cuts, generation = (<Tail>self._local.active).log.opened, self._cuts, self._generation
-        finally:
-            self._lock.release()
-        if done is None:
-            return None
-        try:
-            (<OpenFile>file).sync()
+            write_run(tail, file, run)
+            self.next_offset = self.producers.end_offset = tail.next_offset
+            for batch in run:
+                answers.append(appended(first, first + batch.last_offset_delta + 1, batch.append_time()))
+                first += batch.last_offset_delta + 1
         except BaseException as error:
-            self._not_synced(error, generation)
-        self._lock.acquire()
+            try:
+                self._interrupted(error)
+            except BaseException as answer:
+                answers += [answer] * len(run)
+        return len(run)
+
+    cdef bint is_synced(self, int64_t end, int32_t epoch) except -1:
+        """Make what lies below `end` durable, where that is one sync of the active segment's file; and show it, where
+        `epoch` is not over and that needs no decision.
+        """
+        cdef int64_t cuts, generation
+        cdef bint is_plain
+        self._syncing.acquire()
         try:
-            if cuts == self._cuts:
-                self.durable_offset = max(self.durable_offset, done.next_offset)
+            self._lock.acquire()
+            try:
+                is_plain = self.can_sync()
+                file, cuts, generation = (<Tail>self._local.active).log.opened, self._cuts, self._generation
+            finally:
+                self._lock.release()
+            if not is_plain:
+                return False
+            try:
+                (<OpenFile>file).sync()
+            except BaseException as error:
+                self._not_synced(error, generation)
+            self._lock.acquire()
+            try:
+                if cuts == self._cuts:
+                    self.durable_offset = max(self.durable_offset, end)
+                    if epoch == self.epochs.latest and end > self.high_watermark and self.can_show(self._local.active):
+                        self.high_watermark = end
+                        self.show(self._local.active)
+            finally:
+                self._lock.release()
         finally:
-            self._lock.release()
-        return done
+            self._syncing.release()
+        return True
 
     cdef bint can_sync(self) except -1:
         """Whether a sync of the active segment's file makes everything durable."""
         local = self._local
         cdef Tail tail = local.active
         return (
-            self.durable_offset >= tail.base_offset and not local.unsynced and local.changes == local.synced_changes
+            not self._closed and self._failure is None and isinstance(tail.log.opened, OpenFile)
+            and self.durable_offset >= tail.base_offset and not local.unsynced and local.changes == local.synced_changes
             and tail._aborted is not None and not tail._aborted.rows
         )
 
     cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint at_once, bint visible):
-        cdef Tail tail
-        cdef int64_t base_offset = self.next_offset, last_offset = self.next_offset + batch.last_offset_delta
-        cdef int64_t latest, latest_start
-        epochs = self.epochs
-        latest, latest_start = epochs.latest, epochs.latest_start
-        if self._closed or self._failure is not None or epoch != latest or base_offset < latest_start:
-            return None
-        tail = self._local.active
+        cdef Tail tail = self._local.active
+        cdef int64_t base_offset = self.next_offset
         file = tail.log.opened
-        if not tail.takes(batch.size, last_offset, batch.max_timestamp) or not is_ready(file, at_once):
-            return None
-        if tail.wants_entry() and not has_room_for_entry(tail, batch, last_offset, file.size()):
-            return None
-        if visible and not self.can_show(tail):
+        if not self.takes(tail, file, batch, epoch, at_once) or (visible and not self.can_show(tail)):
             return None
         batch.stamp(base_offset, epoch)
         try:
@@ -138,7 +159,19 @@ cdef class PlainAppends:
         if visible:
             self.high_watermark = self.next_offset
             self.show(tail)
-        return appended(base_offset, last_offset + 1, batch.append_time())
+        return appended(base_offset, self.next_offset, batch.append_time())
+
+    cdef bint takes(self, Tail tail, file, BatchHeader batch, int32_t epoch, bint at_once) except -1:
+        """Whether the active segment takes a batch, now."""
+        cdef int64_t last_offset = self.next_offset + batch.last_offset_delta
+        cdef int64_t latest, latest_start
+        epochs = self.epochs
+        latest, latest_start = epochs.latest, epochs.latest_start
+        return (
+            not self._closed and self._failure is None and epoch == latest and self.next_offset >= latest_start
+            and tail.takes(batch.size, last_offset, batch.max_timestamp) and is_ready(file, at_once)
+            and (not tail.wants_entry() or has_room_for_entry(tail, batch, last_offset, file.size()))
+        )
 
     def advance_plain(self, int64_t offset):
         """Let everybody see what is below `offset`; gives whether that is more than before. None where something has to
@@ -223,6 +256,22 @@ cdef int write(Tail tail, file, BatchHeader batch) except -1:
     else:
         position = file.size()
         file.write(position, batch.data)
+    note(tail, batch, position)
+    return 0
+
+
+cdef int write_run(Tail tail, OpenFile file, list run) except -1:
+    """The same for several, of which the first alone may have an index entry."""
+    cdef BatchHeader batch
+    cdef int64_t position = file.logical_size
+    file.put(position, run[0].data if len(run) == 1 else b"".join([batch.data for batch in run]))
+    for batch in run:
+        note(tail, batch, position)
+        position += batch.size
+    return 0
+
+
+cdef int note(Tail tail, BatchHeader batch, int64_t position) except -1:
     if tail.note(batch, position):
         add(tail._offsets.rows, batch.last_offset - tail.base_offset, position)
         rows = tail._times.rows
@@ -236,3 +285,10 @@ cdef int add(rows, int64_t first, int64_t second) except -1:
     rows.seconds.append(second)
     rows.firsts.append(first)
     return 0
+
+
+cdef object answer_of(ordinarily, role, batch):
+    try:
+        return ordinarily(role, batch)
+    except BaseException as error:
+        return error

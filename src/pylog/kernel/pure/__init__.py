@@ -3,6 +3,7 @@
 from pylog.kernel.pure.decode import decode_records
 from pylog.kernel.pure.encode import OpenBatch, encode_records, record_size_bound
 from pylog.kernel.pure.filter import RecordSpans, keep_records, scan_records
+from pylog.kernel.pure.group import GroupAppends
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.keys import KeyTable, murmur2
 from pylog.kernel.pure.open_file import OpenFile
@@ -20,6 +21,7 @@ __all__ = [
     "Appended",
     "BatchHeader",
     "ConsumerRecord",
+    "GroupAppends",
     "KeyTable",
     "OpenBatch",
     "OpenFile",

@@ -1,16 +1,7 @@
 """Where an append needs no decision, for the compiled kernel: see `compiled.plain`."""
 
-from typing import Protocol
-
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.tail import Appended
-
-
-class Lead(Protocol):
-    """The lock of those who make what others have appended durable."""
-
-    def acquire(self, blocking: bool = ...) -> bool: ...
-    def release(self) -> None: ...
 
 
 class PlainAppends:
@@ -21,12 +12,6 @@ class PlainAppends:
         where nothing has to be decided, opened, or done besides. None where something has: then nothing was done.
 
         Raises what the partition raises whose write or publishing failed.
-        """
-        return None
-
-    def append_durably(self, batch: BatchHeader, epoch: int, now_ms: int, leading: Lead) -> Appended | None:
-        """The same, and make it durable, by a caller who is alone: `leading` is the lock of those who do so for others.
-        It is not shown.
         """
         return None
 

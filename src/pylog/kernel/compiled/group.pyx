@@ -1,0 +1,157 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Plain appends of many threads that share a sync: whoever finds nobody at it appends and syncs for all who have joined.
+
+All that a thread does here takes a few steps of the compiled kernel, which the interpreter's lock makes one; it sleeps
+without that lock, and all of a group are woken by one call of the system. See `pylog.commit`, whose ordinary way says
+what this has to be equal to.
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int32_t, int64_t
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+from pylog.kernel.compiled.header cimport BatchHeader
+from pylog.kernel.compiled.plain cimport PlainAppends
+
+cdef extern from "bell.h" nogil:
+    ctypedef struct bell:
+        pass
+    void bell_make(bell *of)
+    void bell_end(bell *of)
+    void bell_wait(bell *of, long ns)
+    void bell_call(bell *of)
+    void bell_done(bell *of)
+
+cdef extern from "<sched.h>" nogil:
+    int sched_yield()
+
+cdef enum:
+    SLICE_NS = 100_000_000  # how long a signal may wait for who sleeps
+    SECOND_NS = 1_000_000_000
+
+
+cdef class Group:
+    """Batches that are appended together; `answers` are theirs, in order, once it `is_done`."""
+
+    cdef list batches
+    cdef list answers
+    cdef object error
+    cdef int32_t epoch
+    cdef Py_ssize_t joined  # seen without the interpreter's lock
+    cdef bint is_begun
+    cdef bint is_done
+    cdef bell bell
+
+    def __cinit__(self):
+        self.batches, self.answers = [], []
+        bell_make(&self.bell)
+
+    def __dealloc__(self):
+        bell_end(&self.bell)
+
+    cdef object answer(self, Py_ssize_t index):
+        done = self.answers[index] if index < len(self.answers) else self.error
+        if isinstance(done, BaseException):
+            raise done
+        if self.error is not None and (done is not None or not isinstance(self.error, Exception)):
+            raise self.error
+        return done
+
+
+cdef class GroupAppends:
+    """The twin of `pure.GroupAppends`."""
+
+    cdef object leading
+    cdef object whole
+    cdef object ordinarily
+    cdef object show
+    cdef Group open
+    cdef Py_ssize_t expected
+    cdef int64_t sync_ns
+
+    def __init__(self, leading, whole, ordinarily, show):
+        self.leading, self.whole, self.ordinarily, self.show = leading, whole, ordinarily, show
+        self.open = Group()
+        self.expected = 1
+
+    def append(self, PlainAppends partition not None, BatchHeader batch not None, int32_t epoch, int64_t now_ms, role):
+        """See the twin."""
+        cdef Group group
+        cdef Py_ssize_t index
+        if not partition.lets_in(batch, now_ms):
+            return None
+        group = self.open
+        index = group.joined
+        if index and group.epoch != epoch:
+            return None
+        group.epoch = epoch
+        group.batches.append(batch)
+        group.joined = index + 1
+        try:
+            while not (group.is_done or self.leads(group, partition, role)):
+                with nogil:
+                    bell_wait(&group.bell, SLICE_NS)
+                PyErr_CheckSignals()
+        except BaseException:
+            self.leave(group, index)
+            raise
+        return group.answer(index)
+
+    def hand_over(self):
+        """Let one of those who have joined lead: the lead is free."""
+        if self.open.joined:
+            bell_call(&self.open.bell)
+
+    cdef int leave(self, Group group, Py_ssize_t index) except -1:
+        """A signal's handler has raised: what is not appended stays so, and another one may have to lead."""
+        if not group.is_begun:
+            group.batches[index] = None
+            bell_call(&group.bell)
+        return 0
+
+    cdef bint leads(self, Group group, PlainAppends partition, role) except -1:
+        """Lead, unless somebody else does."""
+        if not self.leading.acquire(False):
+            return False
+        if group.joined == 1 and self.expected == 1:
+            return self.lead(partition, role)
+        # What a signal's handler raises in one thread is not for the others: none may strike a leader.
+        self.leading.release()
+        with self.whole:
+            return self.leading.acquire(False) and self.lead(partition, role)
+
+    cdef bint lead(self, PlainAppends partition, role) except -1:
+        cdef Group group, following = Group()
+        cdef int64_t began
+        self.gather()
+        group, self.open = self.open, following
+        group.is_begun = True
+        began = now_ns()
+        try:
+            partition.append_group(group.batches, group.answers, group.epoch, self.ordinarily, role)
+            self.show(role)
+        except BaseException as error:
+            group.error = error
+        self.sync_ns, self.expected = now_ns() - began, max(group.joined + following.joined, 1)
+        group.is_done = True
+        self.leading.release()
+        bell_done(&group.bell)
+        self.hand_over()
+        return True
+
+    cdef int gather(self) except -1:
+        """Wait until as many have joined as the last time, or a third of what a sync takes has passed."""
+        cdef Group group = self.open
+        cdef int64_t deadline = now_ns() + self.sync_ns // 3
+        cdef Py_ssize_t expected = self.expected
+        if group.joined < expected:
+            with nogil:
+                while group.joined < expected and now_ns() < deadline:
+                    sched_yield()
+        return 0
+
+
+cdef inline int64_t now_ns() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <int64_t>now.tv_sec * SECOND_NS + now.tv_nsec

@@ -1,0 +1,272 @@
+"""Plain appends that share a sync: who leads, what is one group, and what becomes of it when something goes wrong."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+import pylog
+from pylog.batch import Batch, encode
+from pylog.config import TopicConfig
+from pylog.errors import DurabilityUnknown, PartitionFailed, PylogError, RecordBatchTooLarge
+from pylog.files import DiskFiles
+from pylog.interrupts import WHOLE
+from pylog.kernel import NAME, Appended, GroupAppends
+from pylog.partition import Partition
+
+pytestmark = pytest.mark.skipif(NAME != "compiled", reason="in Python no append is plain")
+
+NOW = 1_700_000_000_000
+TOPIC_ID = UUID(int=7)
+SECONDS = 20
+
+
+class Lead:
+    """The lead of a gate: it tells who found it taken."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.refused: SimpleQueue[None] = SimpleQueue()
+
+    def acquire(self, blocking: bool = True) -> bool:
+        taken = self._lock.acquire(blocking)
+        if not taken:
+            self.refused.put(None)
+        return taken
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+class Log:
+    """A partition whose appends share syncs, and the threads that append to it, in the order in which they join."""
+
+    def __init__(self, folder: Path, **config: str) -> None:
+        self.partition = Partition(
+            DiskFiles(), str(folder / "t-0"), "t", 0, TopicConfig.loaded(config), topic_id=TOPIC_ID
+        )
+        self.partition.create(TOPIC_ID, NOW)
+        # The first batch of an epoch is not plain.
+        self.partition.append(batch(1), epoch=0, now_ms=NOW)
+        self.leading = Lead()
+        self.shown: list[int] = []
+        self.ordinary: Callable[[Batch], Appended | None] = lambda batch: self.partition.append(
+            batch, epoch=0, now_ms=NOW
+        )
+        self.group = GroupAppends(self.leading, nullcontext(), lambda _, batch: self.ordinary(batch), self.show)
+        self.threads: list[threading.Thread] = []
+        self.answers: dict[int, Any] = {}
+
+    def show(self, _: object) -> None:
+        self.partition.advance_high_watermark(self.partition.durable_offset)
+        self.shown.append(self.partition.durable_offset)
+
+    def append(self, size: int = 10, epoch: int = 0) -> Appended | None:
+        return self.group.append(self.partition, batch(size), epoch, NOW, None)
+
+    def join(self, *sizes: int) -> None:
+        """Threads append records of these sizes while somebody else leads."""
+        for size in sizes:
+            number = len(self.threads)
+            self.threads.append(threading.Thread(target=self._answered, args=(number, size)))
+            self.threads[-1].start()
+            self.leading.refused.get(timeout=SECONDS)
+
+    def _answered(self, number: int, size: int) -> None:
+        try:
+            self.answers[number] = self.append(size)
+        except BaseException as error:  # noqa: BLE001
+            self.answers[number] = error
+
+    def let_go(self) -> list[Any]:
+        """The lead is free; what the threads get."""
+        self.leading.release()
+        self.group.hand_over()
+        for thread in self.threads:
+            thread.join(SECONDS)
+        return [self.answers[number] for number in range(len(self.threads))]
+
+
+def batch(size: int) -> Batch:
+    return encode([(b"v" * size, None, NOW, ())], now_ms=NOW)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    made = Log(tmp_path)
+    yield made
+    made.partition.close()
+
+
+def test_one_caller_appends_syncs_and_shows(log: Log) -> None:
+    assert log.append() == Appended(1, 2)
+    assert (log.partition.durable_offset, log.partition.high_watermark, log.shown) == (2, 2, [2])
+
+
+def test_those_who_join_meanwhile_are_one_group_in_their_order(log: Log) -> None:
+    log.leading.acquire()
+    log.join(1, 2, 3, 4)
+    assert log.partition.next_offset == 1, "nobody writes before he leads"
+    assert log.let_go() == [Appended(offset, offset + 1) for offset in range(1, 5)]
+    assert log.shown == [5]
+
+
+def test_index_entries_lie_where_one_append_after_the_other_puts_them(tmp_path: Path) -> None:
+    sizes = [100, 900, 3000, 200, 4000, 50, 50, 2000, 2500, 10, 10]
+    both = []
+    for name in ("together", "apart"):
+        (tmp_path / name).mkdir()
+        log = Log(tmp_path / name)
+        if name == "together":
+            log.leading.acquire()
+            log.join(*sizes)
+            log.let_go()
+        else:
+            for size in sizes:
+                log.partition.append(batch(size), epoch=0, now_ms=NOW)
+            log.partition.sync()
+            log.show(None)
+        ((segment, _),) = log.partition.segments
+        both.append((list(segment.offsets), list(segment.times), log.partition.state()))
+        log.partition.close()
+        both[-1] += tuple(sorted((path.name, path.read_bytes()) for path in (tmp_path / name / "t-0").glob("0*")))
+    assert both[0] == both[1]
+    assert len(both[0][0]) > 2
+
+
+def test_what_is_not_plain_is_appended_in_its_place_by_whoever_leads(tmp_path: Path) -> None:
+    log = Log(tmp_path, **{"segment.bytes": "1000"})
+    log.leading.acquire()
+    log.join(300, 300, 800, 100, 2000, 10)
+    answers = log.let_go()
+    assert isinstance(answers.pop(4), RecordBatchTooLarge), "of one alone"
+    assert answers == [Appended(offset, offset + 1) for offset in range(1, 6)]
+    assert len(log.partition.segments) > 1
+    assert log.partition.durable_offset == log.partition.next_offset == 6
+    log.partition.close()
+
+
+def test_a_batch_of_another_epoch_goes_the_ordinary_way(log: Log) -> None:
+    log.leading.acquire()
+    log.join(1)
+    assert log.append(epoch=1) is None
+    assert log.let_go() == [Appended(1, 2)]
+    log.partition.begin_epoch(1)
+    log.ordinary = lambda _: None
+    assert log.append(epoch=0) is None
+    assert log.partition.next_offset == 2
+
+
+def broken(log: Log) -> None:
+    """The file is none any more."""
+    ((segment, _),) = log.partition.segments
+    out, into = os.pipe()
+    os.dup2(into, segment.log.opened.descriptor)  # type: ignore[attr-defined]
+    os.close(out)
+    os.close(into)
+
+
+def test_a_write_that_fails_is_the_answer_of_all_that_it_was_for(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    assert log.append() == Appended(1, 2)
+    broken(log)
+    log.leading.acquire()
+    log.join(1, 2, 3)
+    answers = log.let_go()
+    assert [type(answer) for answer in answers] == [DurabilityUnknown] * 3
+    assert log.partition.failed
+    assert (log.partition.next_offset, log.partition.durable_offset) == (2, 2)
+    with pytest.raises(PartitionFailed):
+        log.append()
+    log.partition.abandon()
+
+
+def test_a_sync_that_fails_is_the_answer_of_all_that_were_written(tmp_path: Path) -> None:
+    log = Log(tmp_path, **{"segment.bytes": "1000"})
+    assert log.append() == Appended(1, 2)
+    log.ordinary = lambda _: broken(log)
+    log.leading.acquire()
+    log.join(1, 2000)
+    answers = log.let_go()
+    assert isinstance(answers[0], DurabilityUnknown)
+    assert answers[1] is None, "nothing was done for it"
+    assert (log.partition.next_offset, log.partition.durable_offset) == (3, 2)
+    log.partition.abandon()
+
+
+def test_who_is_interrupted_while_he_waits_has_appended_nothing(log: Log) -> None:
+    def interrupt() -> None:
+        log.leading.refused.get(timeout=SECONDS)
+        log.join(1)
+        signal.raise_signal(signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    log.leading.acquire()
+    other = threading.Thread(target=interrupt)
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        log.append(7)
+        pytest.fail("nobody leads")
+    other.join(SECONDS)
+    assert log.let_go() == [Appended(1, 2)]
+    assert log.partition.next_offset == 2
+
+
+def test_a_signal_is_for_the_thread_that_it_strikes_alone(log: Log) -> None:
+    def show(_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        log.show(None)
+
+    assert log.append() == Appended(1, 2)
+    log.group = GroupAppends(log.leading, WHOLE, lambda *_: None, show)
+    log.leading.acquire()
+    log.join(1, 2)
+    log.leading.release()
+    with pytest.raises(KeyboardInterrupt):
+        log.append(3)
+    log.leading.acquire()
+    assert log.let_go() == [Appended(2, 3), Appended(3, 4)]
+    assert (log.partition.next_offset, log.partition.high_watermark) == (5, 5)
+
+
+def test_what_showing_raises_is_told_to_all(log: Log) -> None:
+    def refuse(_: object) -> None:
+        raise PylogError("there is nobody to show it to")
+
+    assert log.append() == Appended(1, 2)
+    log.group = GroupAppends(log.leading, nullcontext(), lambda *_: None, refuse)
+    log.leading.acquire()
+    log.join(1, 2)
+    assert [str(answer) for answer in log.let_go()] == ["there is nobody to show it to"] * 2
+    assert log.partition.durable_offset == 4
+
+
+def test_many_threads_through_a_log(tmp_path: Path) -> None:
+    each, count = 60, 8
+    with pylog.open(tmp_path / "log", flush="sync") as log:
+        partition = log.create_topic("t")[0]
+        offsets: dict[int, list[int]] = {}
+
+        def run(number: int) -> None:
+            offsets[number] = [
+                partition.append([pylog.Record(b"%d %d" % (number, index))]).base_offset for index in range(each)
+            ]
+
+        threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(SECONDS)
+        assert partition.durable_offset == partition.high_watermark == each * count
+        assert all(found == sorted(found) for found in offsets.values())
+        values = {record.offset: record.value for record in partition.records()}
+    assert values == {
+        offset: b"%d %d" % (n, index) for n, found in offsets.items() for index, offset in enumerate(found)
+    }
