@@ -17,7 +17,7 @@ from typing import Self
 
 from pylog.clock import Clock
 from pylog.config import ConsumerConfig
-from pylog.consuming.alone import alone
+from pylog.consuming.alone import alone, one_at_a_time
 from pylog.consuming.choosing import CLOSE_MS
 from pylog.consuming.committing import Commits
 from pylog.consuming.member import GroupMember
@@ -169,12 +169,13 @@ class Consumer(Positions):
     def _take_back(self, records: list[ConsumerRecord]) -> None:
         self._subscription.take_back(records)
 
-    @alone
+    @one_at_a_time
     def _poll_alone(self, timeout_ms: float, max_records: int | None) -> list[ConsumerRecord]:
         self._check_open()
         if not (self._subscription.states or self._subscription.is_by_topic):
             raise RuntimeError("this consumer reads nothing: subscribe to topics, or assign partitions, first")
-        self._unread()
+        if self._polled:
+            self._unread()
         count = self.config.max_poll_records if max_records is None else max_records
         if type(count) is not int:
             raise TypeError(f"max_records is {type(count).__name__}, not int or None")

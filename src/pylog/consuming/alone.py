@@ -29,13 +29,10 @@ class Alone:
 S = TypeVar("S", bound=Alone)
 
 
-def alone(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Let one thread in at a time; that one again and again, as a listener may use its consumer. A signal waits until
-    the call has come to an end, or waits itself.
-    """
+def one_at_a_time(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Let one thread in at a time; that one again and again, as a listener may use its consumer."""
 
     @wraps(method)
-    @whole
     def checked(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         me = threading.get_ident()
         if not self._lock.acquire(blocking=False):
@@ -52,3 +49,8 @@ def alone(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P],
             self._lock.release()
 
     return checked
+
+
+def alone(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """The same, and a signal waits until the call has come to an end, or waits itself."""
+    return whole(one_at_a_time(method))

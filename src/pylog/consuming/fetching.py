@@ -27,7 +27,7 @@ from pylog.errors import (
     PylogError,
 )
 from pylog.isolation import Delivery, Isolation
-from pylog.kernel import HEADER, HEADER_BYTES, LOG_OVERHEAD
+from pylog.kernel import HEADER, HEADER_BYTES, LOG_OVERHEAD, take_records
 from pylog.message import Fetch, Fetched, FetchedPart, FetchPart
 from pylog.record import ConsumerRecord, DeserializedRecord, TopicPartition
 
@@ -43,7 +43,9 @@ class FetchedRecords:
         self, part: FetchedPart, position: int, *, check_crc: bool, deserialize: Deserialize | None = None
     ) -> None:
         self._part = part
-        self._batches: Iterator[Batch] = split(part.data, check_crc=check_crc)
+        self._check_crc = check_crc
+        # None as long as all batches were plain: then nobody looks at them one by one.
+        self._batches: Iterator[Batch] | None = split(part.data, check_crc=check_crc) if part.aborted else None
         self._delivery = Delivery(part.aborted)
         self._deserialize = deserialize
         self._records: list[ConsumerRecord] = []
@@ -62,22 +64,10 @@ class FetchedRecords:
         while self._given == len(self._records):
             if self._error is not None:
                 raise self._error.with_traceback(None)
-            batch: Batch | None = None
-            try:
-                batch = next(self._batches, None)
-                if batch is None:
-                    return []
-                wanted = self._delivery.gives(batch)
-                records = batch.records(self._part.topic, self._part.partition, self.next_offset) if wanted else []
-            except CorruptBatch as error:
-                self._error = self._located(error, batch)
-                raise self._error from error
-            self._at += batch.size
-            self._after = max(batch.next_offset, self.next_offset)
-            self._records, self._given = records, 0
-            self.leader_epoch = batch.leader_epoch
-            if not records:
-                self.next_offset = self._after
+            if self._batches is None and self._take_plain(count):
+                continue
+            if not self._take_batch():
+                return []
         if self._deserialize is not None:
             return self._take_deserialized(count, self._deserialize)
         if len(self._records) - self._given > count:
@@ -90,6 +80,39 @@ class FetchedRecords:
             self._records, self._given = [], 0
             self.next_offset = self._after
         return taken
+
+    def _take_plain(self, count: int) -> bool:
+        """Go past batches that need no decision; whether there were any."""
+        part, at = self._part, self._at
+        records, self._at, after, epoch = take_records(
+            part.data, at, self.next_offset, count, part.topic, part.partition, self._check_crc
+        )
+        if self._at == at:
+            self._batches = split(part.data[at:], check_crc=self._check_crc)
+            return False
+        self._gather(records, after, epoch)
+        return True
+
+    def _take_batch(self) -> bool:
+        """Go past the next batch, if there is one. Raises CorruptBatch."""
+        batch: Batch | None = None
+        try:
+            batch = next(self._batches, None) if self._batches is not None else None
+            if batch is None:
+                return False
+            wanted = self._delivery.gives(batch)
+            records = batch.records(self._part.topic, self._part.partition, self.next_offset) if wanted else []
+        except CorruptBatch as error:
+            self._error = self._located(error, batch)
+            raise self._error from error
+        self._at += batch.size
+        self._gather(records, max(batch.next_offset, self.next_offset), batch.leader_epoch)
+        return True
+
+    def _gather(self, records: list[ConsumerRecord], after: int, leader_epoch: int) -> None:
+        self._records, self._given, self._after, self.leader_epoch = records, 0, after, leader_epoch
+        if not records:
+            self.next_offset = after
 
     def _take_deserialized(self, count: int, deserialize: Deserialize) -> list[DeserializedRecord]:
         taken: list[DeserializedRecord] = []

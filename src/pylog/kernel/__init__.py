@@ -6,7 +6,7 @@ it is not the compiled one ("" where it is). Static types are those of the pure 
 
     format, values     what both say and refuse: layouts and limits, headers, scopes, checks of fields
     records            Record and ConsumerRecord
-    encode, decode     rows to a stream, a stream to records
+    encode, decode     rows to a stream; a stream, or plain batches, to records
     columns            a stream to Arrow; imported only by those who ask for it, as it needs numpy and pyarrow
     header, stream     a batch and its header, batches one after the other
     tail               the end of a segment, where a batch is written and noted
@@ -65,6 +65,7 @@ from pylog.kernel.pure import (
     murmur2,
     record_size_bound,
     scan_records,
+    take_records,
     walk,
 )
 from pylog.kernel.values import (
@@ -129,6 +130,7 @@ __all__ = [
     "murmur2",
     "record_size_bound",
     "scan_records",
+    "take_records",
     "walk",
 ]
 

@@ -70,7 +70,10 @@ def _facts(kind: Any, given: tuple[Any, ...]) -> Outcome:
 
 
 def _decoded(kernel: ModuleType, *stream: Any) -> Outcome:
-    records = kernel.decode_records(*stream)
+    return _records(kernel.decode_records(*stream))
+
+
+def _records(records: Sequence[Any]) -> Outcome:
     return [
         (r.topic, r.partition, r.leader_epoch, r.timestamp_type, *r.__reduce__()[1][1:], repr(r), hash(r))
         for r in records
@@ -188,6 +191,9 @@ def reads_the_same(kernel: ModuleType, data: bytes) -> None:
         _same("walk", (list(wanted), end, fault), (list(found[0]), *found[1:]))
         _same("walk", list(wanted[1:]), list(found[0][1:]))
         _same("Spans", _asked(wanted), _asked(found[0]))
+        for most in (1, 3, 1000):
+            for first in (0, wanted[0].last_offset if wanted else 1):
+                _same("take_records", *(_taken(twin, data, first, most, check_crc) for twin in (pure, kernel)))
     heads_the_same(kernel, data[:HEADER_BYTES])
     for span in wanted:
         heads_the_same(kernel, data[span.position : span.position + span.size])
@@ -200,6 +206,17 @@ def reads_the_same(kernel: ModuleType, data: bytes) -> None:
             kernel, payload, batch.count, base_offset=batch.base_offset, last_offset=batch.last_offset,
             base_timestamp=batch.base_timestamp, append_timestamp=batch.append_timestamp,
         )  # fmt: skip
+
+
+def _taken(kernel: ModuleType, data: bytes, first: int, most: int, check_crc: bool) -> Outcome:
+    """What is taken until nothing more is plain, and what of what stands behind that."""
+    said: list[Outcome] = []
+    before, at = -1, 0
+    while at != before or (len(said) == 1 and data):
+        records, after, *ends = kernel.take_records(data, at, first, most, "topic", 3, check_crc)
+        said.append((_records(records), after, ends))
+        before, at = at, after if after > at or len(said) > 1 else min(HEADER_BYTES, len(data))
+    return said
 
 
 def heads_the_same(kernel: ModuleType, data: bytes) -> None:

@@ -4,7 +4,7 @@
 that all the rest does not need pyarrow.
 """
 
-from pylog.kernel.compiled.decode import decode_records
+from pylog.kernel.compiled.decode import decode_records, take_records
 from pylog.kernel.compiled.encode import OpenBatch, encode_records, record_size_bound
 from pylog.kernel.compiled.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.compiled.group import GroupAppends
@@ -41,5 +41,6 @@ __all__ = [
     "murmur2",
     "record_size_bound",
     "scan_records",
+    "take_records",
     "walk",
 ]

@@ -9,19 +9,29 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
 
 from pylog.kernel.compiled.records cimport ConsumerRecord
-from pylog.kernel.compiled.wire cimport Bytes, Fields, get_header, get_header_count, get_record, last_delta
+from pylog.kernel.compiled.stream cimport crc_of
+from pylog.kernel.compiled.wire cimport (
+    Bytes, Fields, be16, be32, be64, get_header, get_header_count, get_record, last_delta,
+)
 
 from pylog.errors import CorruptBatch
-from pylog.kernel.format import MAX_OFFSET, RECORD_BYTES_MIN
+from pylog.kernel.format import (
+    CODEC_MASK, CONTROL_BIT, CRC_FROM, HEADER_BYTES, MAGIC, MAX_OFFSET, RECORD_BYTES_MIN, TIMESTAMP_TYPE_BIT,
+)
 from pylog.kernel.pure import decode as specification
 from pylog.kernel.values import BatchScope, Header
 
 cdef object new_tuple = tuple.__new__
 cdef int64_t LAST = MAX_OFFSET
 cdef Py_ssize_t LEAST = RECORD_BYTES_MIN
+cdef Py_ssize_t HEAD = HEADER_BYTES, CHECKED_FROM = CRC_FROM
+cdef int CODEC = CODEC_MASK, CONTROL = CONTROL_BIT, STAMPED = TIMESTAMP_TYPE_BIT, FORMAT = MAGIC
+
+cdef enum:
+    LARGE = 1 << 16  # bytes whose checksum others need not wait for
 
 
 def decode_records(
@@ -59,6 +69,66 @@ def decode_records(
         )
         raise CorruptBatch("the compiled kernel refuses what the pure one reads: please report this")
     return records
+
+
+def take_records(data, Py_ssize_t position, int64_t first_offset, Py_ssize_t most, topic, partition, bint check_crc=True):
+    """See the twin."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        if not 0 <= position <= view.len:
+            raise ValueError(f"position {position} is not in the buffer")
+        return taken(<Bytes>view.buf, position, view.len, first_offset, most, topic, partition, check_crc)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef tuple taken(
+    Bytes data, Py_ssize_t position, Py_ssize_t size, int64_t first_offset, Py_ssize_t most, object topic,
+    object partition, bint check_crc,
+):  # fmt: skip
+    cdef Bytes at
+    cdef Py_ssize_t end
+    cdef list records = [], more
+    cdef int64_t base, next_offset = first_offset
+    cdef int32_t count, delta, epoch = -1, known = -2
+    cdef int16_t attributes, kind = -1
+    cdef object scope = None
+    while len(records) < most and size - position >= HEAD:
+        at = data + position
+        base, count, delta, attributes = be64(at), be32(at + 57), be32(at + 23), be16(at + 21)
+        end = position + 12 + <Py_ssize_t>be32(at + 8)
+        if at[16] != FORMAT or end < position + HEAD or end > size or attributes & CODEC or base < 0 or delta < 0:
+            break
+        if base > LAST - delta or not 0 < count <= <int64_t>delta + 1 or (records and len(records) + count > most):
+            break
+        if check_crc and not is_right(at, end - position):
+            break
+        if not attributes & CONTROL:
+            if be32(at + 12) != known or (attributes & STAMPED) != kind:
+                known, kind = be32(at + 12), attributes & STAMPED
+                scope = new_tuple(BatchScope, (topic, partition, known, 1 if kind else 0))
+            more = decoded(
+                at + HEAD, data + end, count, base, be64(at + 27), kind != 0, be64(at + 35), scope, first_offset,
+                base + delta,
+            )
+            if more is None:
+                break
+            records = records + more if records else more
+        epoch = be32(at + 12)
+        next_offset = max(next_offset, base + delta + 1)
+        position = end
+    return records, position, next_offset, epoch
+
+
+cdef bint is_right(Bytes at, Py_ssize_t size) noexcept:
+    cdef uint32_t crc
+    if size > LARGE:
+        with nogil:
+            crc = crc_of(0, at + CHECKED_FROM, size - CHECKED_FROM)
+    else:
+        crc = crc_of(0, at + CHECKED_FROM, size - CHECKED_FROM)
+    return crc == <uint32_t>be32(at + 17)
 
 
 cdef list decoded(

@@ -1,6 +1,6 @@
 """The kernel in Python: the specification of the compiled one, and what runs where that cannot be had."""
 
-from pylog.kernel.pure.decode import decode_records
+from pylog.kernel.pure.decode import decode_records, take_records
 from pylog.kernel.pure.encode import OpenBatch, encode_records, record_size_bound
 from pylog.kernel.pure.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.pure.group import GroupAppends
@@ -37,5 +37,6 @@ __all__ = [
     "murmur2",
     "record_size_bound",
     "scan_records",
+    "take_records",
     "walk",
 ]

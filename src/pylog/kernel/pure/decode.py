@@ -4,10 +4,19 @@ Here speed decides over shape: fields are read in place, and the short varints, 
 """
 
 from pylog.errors import CorruptBatch
-from pylog.kernel.format import MAX_OFFSET, RECORD_BYTES_MIN
+from pylog.kernel.format import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAX_OFFSET,
+    RECORD_BYTES_MIN,
+    TIMESTAMP_TYPE_BIT,
+)
 from pylog.kernel.pure.records import ConsumerRecord
+from pylog.kernel.pure.stream import walk
 from pylog.kernel.pure.varint import TWO_BYTES_MAX, read_long, read_varint
-from pylog.kernel.values import BatchScope, Header
+from pylog.kernel.values import CREATE_TIME, LOG_APPEND_TIME, BatchScope, Header
 
 Buffer = bytes | bytearray | memoryview
 
@@ -149,3 +158,43 @@ def _read_headers(data: bytes, at: int, end: int) -> tuple[tuple[Header, ...], i
                 raise CorruptBatch(f"a header value of {n >> 1} bytes does not fit into its record")
             headers.append(Header(name, data[start:at]))
     return tuple(headers), at
+
+
+def take_records(
+    data: Buffer, position: int, first_offset: int, most: int, topic: str, partition: int, check_crc: bool = True
+) -> tuple[list[ConsumerRecord], int, int, int]:
+    """Records from `first_offset` on of whole batches that begin at `position`: of one at least, and of more as long as
+    that is `most` of them or fewer. Control batches are stepped over.
+
+    Gives the records, where the next batch begins, what the offset behind the last one is, at least `first_offset`, and
+    its leader epoch (-1: there was none). It stops before a batch that is compressed, or empty, or anything but right:
+    somebody else says what that is. Raises ValueError for a position outside of the buffer.
+    """
+    view = memoryview(data)
+    if not 0 <= position <= len(view):
+        raise ValueError(f"position {position} is not in the buffer")
+    records: list[ConsumerRecord] = []
+    next_offset, leader_epoch = first_offset, -1
+    while len(records) < most:
+        size = LOG_OVERHEAD + int.from_bytes(view[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
+        spans, _, _ = walk(view[position : max(position + size, 0)], check_crc=check_crc)
+        span = spans[0] if spans else None
+        if span is None or span.attributes & CODEC_MASK or not span.count:
+            break
+        if records and len(records) + span.count > most:
+            break
+        if not span.attributes & CONTROL_BIT:
+            stamped = LOG_APPEND_TIME if span.attributes & TIMESTAMP_TYPE_BIT else CREATE_TIME
+            scope = BatchScope(topic, partition, span.leader_epoch, stamped)
+            payload = view[position + HEADER_BYTES : position + span.size]
+            append_time = span.max_timestamp if stamped == LOG_APPEND_TIME else None
+            try:
+                records += decode_records(
+                    payload, span.count, span.base_offset, span.base_timestamp, append_time, scope, first_offset,
+                    span.last_offset,
+                )  # fmt: skip
+            except CorruptBatch:
+                break
+        position += span.size
+        next_offset, leader_epoch = max(next_offset, span.last_offset + 1), span.leader_epoch
+    return records, position, next_offset, leader_epoch
