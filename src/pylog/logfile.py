@@ -8,37 +8,20 @@ file is known to be damaged it is stepped over: reading what was in it raises Co
 Invariants: offsets rise from batch to batch; a walk never trusts a length that leads behind the end of the file.
 """
 
-import struct
 from collections.abc import Iterator
 
 from pylog.errors import CorruptBatch, LogNotFound
 from pylog.extent import FileExtent
 from pylog.files import File, Files, FileStat
-from pylog.kernel import HEADER_BYTES, LOG_OVERHEAD, MAX_RELATIVE_OFFSET, Spans, walk
+from pylog.kernel import HEADER_BYTES, LOG_OVERHEAD, MAX_OFFSET, MAX_RELATIVE_OFFSET, HeaderWalk, Spans, walk
+from pylog.kernel.pure.header_walk import MIN_LENGTH, PREFIX
 from pylog.slices import Damage, Fault, Slice, Wanted, Window
 
 WINDOW_BYTES = 1 << 20
-MANY = 16
-"""Behind so many batches the others are looked at together, in the kernel: where they are small there are thousands."""
 HEAD_BYTES = 1 << 12
 """What is read where batches begin that need not come into memory; little ones lie in it as a whole."""
 
-_PREFIX = struct.Struct(">qii7xi")  # base offset, batch length, leader epoch, (...), last offset delta
-_MIN_LENGTH = HEADER_BYTES - LOG_OVERHEAD
 _ADVICE = "run `pylog verify` to see all damage, and `pylog repair` to give up what cannot be read"
-
-
-class _Walk:
-    """How far a walk has come: where the next batch may begin, by position and offset, and the leader epoch of the last
-    one; and where the first batch began that is wanted, -1 until it was met.
-    """
-
-    __slots__ = ("begin", "epoch", "offset", "position")
-
-    def __init__(self, position: int, offset: int) -> None:
-        self.position = position
-        self.offset = offset
-        self.epoch = self.begin = -1
 
 
 class LogFile:
@@ -148,10 +131,10 @@ class LogFile:
         """The base offset of the batch at `position` if `last_offset` is its last one, as an index entry says; else
         None.
         """
-        head = self.file.read(position, _PREFIX.size)
-        if len(head) < _PREFIX.size:
+        head = self.file.read(position, PREFIX.size)
+        if len(head) < PREFIX.size:
             return None
-        base, _, _, last_delta = _PREFIX.unpack(head)
+        base, _, _, last_delta = PREFIX.unpack(head)
         return int(base) if base + last_delta == last_offset else None
 
     def damaged(self, damage: Damage) -> CorruptBatch:
@@ -163,7 +146,7 @@ class LogFile:
         )  # fmt: skip
 
     def _read(self, wanted: Wanted, position: int, size: int, cuts: int, expected: int, window: int) -> Slice | None:
-        walk = _Walk(position, expected)
+        walk = HeaderWalk(position, expected)
         while walk.position < size:
             at = walk.position
             asked = min(window, size - at)
@@ -181,14 +164,14 @@ class LogFile:
                 self._skip(walk, *wanted.lookup(wanted.upto - 1, min(walk.begin + wanted.max_bytes + 1, size)))
         return None
 
-    def _skip(self, walk: _Walk, last_offset: int, position: int) -> None:
+    def _skip(self, walk: HeaderWalk, last_offset: int, position: int) -> None:
         """Let a walk go on at `position`, if it is not there yet and the index is right about what begins there."""
         if position > walk.position:
             base = self.base_of(position, last_offset)
             if base is not None and base >= walk.offset:
                 walk.position, walk.offset = position, base
 
-    def _slice(self, walk: _Walk, data: bytes, at: int, size: int, cuts: int) -> Slice | None:
+    def _slice(self, walk: HeaderWalk, data: bytes, at: int, size: int, cuts: int) -> Slice | None:
         """What lies between where the wanted batches begin and where the walk has ended; `data`, at `at`, was read
         last.
         """
@@ -196,7 +179,7 @@ class LogFile:
         if begin < 0:
             return None
         if end < size:
-            self.check_following(end, walk.offset, walk.epoch, data[end - at : end - at + _PREFIX.size])
+            self.check_following(end, walk.offset, walk.epoch, data[end - at : end - at + PREFIX.size])
         self._following = (walk.offset, end, cuts)
         if begin >= at and end <= at + len(data):
             return Slice(memoryview(data)[begin - at : end - at], self.path, begin, walk.offset)
@@ -208,53 +191,23 @@ class LogFile:
             f"{what}; {_ADVICE}", path=self.path, position=position, offset=max(offset, self.base_offset)
         )
 
-    def _walk_on(self, walk: _Walk, data: bytes, at: int, reach: int, wanted: Wanted) -> int:
-        """Go on over the headers in `data`, which lies at `at` in the file; batches may reach up to `reach`.
-
-        Gives 0 when the wanted ones were passed, otherwise how many bytes there have to be from `walk.position` on.
-        """
+    def _walk_on(self, walk: HeaderWalk, data: bytes, at: int, reach: int, wanted: Wanted) -> int:
+        """Go on over the headers in `data`: see `HeaderWalk.go_on`. Raises CorruptBatch."""
         offset, upto, end, max_bytes, written, _ = wanted
-        written_end = min(end, written)
-        position, begin, passed = walk.position, walk.begin, 0
-        last = at + len(data) - _PREFIX.size
-        while position <= last:
-            base, length, epoch, last_delta = _PREFIX.unpack_from(data, position - at)
-            if upto <= base < end:
-                return 0
-            limit = written_end if base < written else end
-            if (
-                length < _MIN_LENGTH
-                or last_delta < 0
-                or base < walk.offset
-                or base + last_delta >= limit
-                or epoch < walk.epoch
-            ):
-                raise self._nonsense(_misfit(base, length, epoch, last_delta, limit, walk), position, offset)
-            following = position + LOG_OVERHEAD + length
-            if begin < 0 and base + last_delta >= offset:
-                begin = walk.begin = position
-            if begin >= 0 and (following > reach or (position > begin and following - begin > max_bytes)):
-                return 0 if position > begin else LOG_OVERHEAD + length
-            walk.offset, walk.epoch = base + last_delta + 1, epoch
-            walk.position = position = following
-            if walk.offset >= upto:
-                # What follows is nobody's business yet, and another process may be writing it right now.
-                return 0
-            passed += begin >= 0
-            if passed == MANY:
-                part = memoryview(data)[position - at : min(begin + max_bytes, reach) - at]
-                position = _leap(walk, part, min(upto, written_end) - 1)
-        return 0 if 0 <= begin < position and position + _PREFIX.size > reach else _PREFIX.size
+        least = walk.go_on(data, at, reach, offset, upto, end, min(max_bytes, MAX_OFFSET), written)
+        if least < 0:
+            raise self._nonsense(_misfit(walk, data[walk.position - at :], end, written), walk.position, offset)
+        return least
 
     def check_following(self, position: int, offset: int, epoch: int, head: bytes = b"") -> None:
         """Whether the batch at `position`, if there is one, can follow one that ends before `offset`: no CRC covers
         where a batch says that it is. `head` is what of it was read already. Raises CorruptBatch.
         """
-        if len(head) < _PREFIX.size:
-            head = self.file.read(position, _PREFIX.size)
-        if len(head) < _PREFIX.size or (self.damages and any(damage.position == position for damage in self.damages)):
+        if len(head) < PREFIX.size:
+            head = self.file.read(position, PREFIX.size)
+        if len(head) < PREFIX.size or (self.damages and any(damage.position == position for damage in self.damages)):
             return
-        base, length, following, _ = _PREFIX.unpack_from(head)
+        base, length, following, _ = PREFIX.unpack_from(head)
         # No length: reserved space.
         if length != 0 and (base < offset or following < epoch):
             raise self._nonsense(
@@ -341,8 +294,8 @@ class LogFile:
         head = self.file.read(position, HEADER_BYTES)
         if len(head) < HEADER_BYTES:
             return None
-        base, length, _, last_delta = _PREFIX.unpack_from(head)
-        if not _MIN_LENGTH <= length <= size - position - LOG_OVERHEAD or last_delta < 0:
+        base, length, _, last_delta = PREFIX.unpack_from(head)
+        if not MIN_LENGTH <= length <= size - position - LOG_OVERHEAD or last_delta < 0:
             return None
         if not expected <= base <= base + last_delta <= self.base_offset + MAX_RELATIVE_OFFSET:
             return None
@@ -350,23 +303,11 @@ class LogFile:
         return int(base) if len(spans) == 1 else None
 
 
-def _leap(walked: _Walk, data: memoryview, most: int) -> int:
-    """Go on over the batches in `data` as far as they are what can be expected there and end at the offset `most` or
-    before; gives the position where whoever looks closer goes on.
-    """
-    spans, _, _ = walk(data, check_crc=False)
-    spans = spans.part(0, spans.rising(walked.offset, most))
-    found = spans.summary()
-    if spans and walked.epoch <= found.min_leader_epoch == found.max_leader_epoch:
-        walked.position += found.size
-        walked.offset, walked.epoch = found.last_offset + 1, found.max_leader_epoch
-    return walked.position
-
-
-def _misfit(base: int, length: int, epoch: int, last_delta: int, limit: int, walk: _Walk) -> str:
+def _misfit(walk: HeaderWalk, head: bytes, end: int, written: int) -> str:
     """Why a batch header cannot be: what the CRC does not cover has to follow from its neighbours."""
-    last = base + last_delta
-    if length < _MIN_LENGTH or last_delta < 0:
+    base, length, epoch, last_delta = PREFIX.unpack_from(head)
+    last, limit = base + last_delta, min(end, written) if base < written else end
+    if length < MIN_LENGTH or last_delta < 0:
         return f"a batch header says length {length} and last offset delta {last_delta}"
     if base < walk.offset or last >= limit:
         return f"a batch header says offsets {base} to {last}, which cannot be between {walk.offset} and {limit}"

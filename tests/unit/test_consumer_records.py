@@ -721,3 +721,14 @@ def test_other_errors_than_ours_are_not_hidden(far: pylog.Log, way: Held) -> Non
     way.held.clear()
     with pytest.raises(ZeroDivisionError):
         consumer.poll(0)
+
+
+def test_any_number_may_be_asked_for(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as log:
+        partition = log.create_topic("t")[0]
+        partition.append([Record(b"a")])
+        partition.append([Record(b"b"), Record(b"c")])
+        most = 10**30
+        assert len(partition.read(0, most)) == partition.size
+        with log.consumer("t", auto_offset_reset="earliest") as consumer:
+            assert [r.value for r in consumer.poll(timeout_ms=1000, max_records=most)] == [b"a", b"b", b"c"]

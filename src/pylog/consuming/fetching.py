@@ -84,8 +84,10 @@ class FetchedRecords:
     def _take_plain(self, count: int) -> bool:
         """Go past batches that need no decision; whether there were any."""
         part, at = self._part, self._at
+        # No more than there can be: a count may be anything.
+        most = min(count, len(part.data))
         records, self._at, after, epoch = take_records(
-            part.data, at, self.next_offset, count, part.topic, part.partition, self._check_crc
+            part.data, at, self.next_offset, most, part.topic, part.partition, self._check_crc
         )
         if self._at == at:
             self._batches = split(part.data[at:], check_crc=self._check_crc)

@@ -9,6 +9,7 @@ it is not the compiled one ("" where it is). Static types are those of the pure 
     encode, decode     rows to a stream; a stream, or plain batches, to records
     columns            a stream to Arrow; imported only by those who ask for it, as it needs numpy and pyarrow
     header, stream     a batch and its header, batches one after the other
+    header_walk        from header to header, to where wanted batches begin and end
     tail               the end of a segment, where a batch is written and noted
     open_file, slot    a file on a disk, and what a partition publishes
     plain, group       an append that needs no decision, in one step; those of many threads that share a sync
@@ -50,6 +51,7 @@ from pylog.kernel.pure import (
     BatchHeader,
     ConsumerRecord,
     GroupAppends,
+    HeaderWalk,
     KeyTable,
     OpenBatch,
     OpenFile,
@@ -109,6 +111,7 @@ __all__ = [
     "ConsumerRecord",
     "GroupAppends",
     "Header",
+    "HeaderWalk",
     "Judgement",
     "KeyTable",
     "OpenBatch",

@@ -9,6 +9,7 @@ from pylog.kernel.compiled.encode import OpenBatch, encode_records, record_size_
 from pylog.kernel.compiled.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.compiled.group import GroupAppends
 from pylog.kernel.compiled.header import BatchHeader
+from pylog.kernel.compiled.header_walk import HeaderWalk
 from pylog.kernel.compiled.keys import KeyTable, murmur2
 from pylog.kernel.compiled.open_file import OpenFile
 from pylog.kernel.compiled.plain import PlainAppends
@@ -26,6 +27,7 @@ __all__ = [
     "BatchHeader",
     "ConsumerRecord",
     "GroupAppends",
+    "HeaderWalk",
     "KeyTable",
     "OpenBatch",
     "OpenFile",

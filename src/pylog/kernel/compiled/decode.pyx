@@ -114,7 +114,10 @@ cdef tuple taken(
             )
             if more is None:
                 break
-            records = records + more if records else more
+            if records:
+                records.extend(more)
+            else:
+                records = more
         epoch = be32(at + 12)
         next_offset = max(next_offset, base + delta + 1)
         position = end

@@ -5,6 +5,7 @@ from pylog.kernel.pure.encode import OpenBatch, encode_records, record_size_boun
 from pylog.kernel.pure.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.pure.group import GroupAppends
 from pylog.kernel.pure.header import BatchHeader
+from pylog.kernel.pure.header_walk import HeaderWalk
 from pylog.kernel.pure.keys import KeyTable, murmur2
 from pylog.kernel.pure.open_file import OpenFile
 from pylog.kernel.pure.plain import PlainAppends
@@ -22,6 +23,7 @@ __all__ = [
     "BatchHeader",
     "ConsumerRecord",
     "GroupAppends",
+    "HeaderWalk",
     "KeyTable",
     "OpenBatch",
     "OpenFile",

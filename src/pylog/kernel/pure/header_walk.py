@@ -1,0 +1,58 @@
+"""From batch to batch of a log, by what headers say before the CRC: where the batches begin and end that are wanted."""
+
+import struct
+
+from pylog.kernel.format import HEADER_BYTES, LOG_OVERHEAD
+
+PREFIX = struct.Struct(">qii7xi")  # base offset, batch length, leader epoch, (...), last offset delta
+MIN_LENGTH = HEADER_BYTES - LOG_OVERHEAD
+
+
+class HeaderWalk:
+    """How far a walk has come: where the next batch may begin, by position and offset, and the leader epoch of the last
+    one; and where the first batch began that is wanted, -1 until it was met.
+    """
+
+    __slots__ = ("begin", "epoch", "offset", "position")
+
+    def __init__(self, position: int, offset: int) -> None:
+        self.position = position
+        self.offset = offset
+        self.epoch = self.begin = -1
+
+    def go_on(
+        self, data: bytes, at: int, reach: int, offset: int, upto: int, end: int, max_bytes: int, written: int
+    ) -> int:
+        """Go on over the headers in `data`, which lies at `at` in the file; batches may reach up to `reach`.
+
+        Wanted is what ends at `offset` or behind and begins below `upto`, a batch at least, and `max_bytes` at most.
+        All end below `end`, and what begins below `written` does so below that. Gives 0 when the wanted ones were
+        passed, -1 where the header at `position` cannot be, else how many bytes there have to be from `position` on.
+        """
+        written_end = min(end, written)
+        last = at + len(data) - PREFIX.size
+        while self.position <= last:
+            position = self.position
+            base, length, epoch, last_delta = PREFIX.unpack_from(data, position - at)
+            if upto <= base < end:
+                return 0
+            limit = written_end if base < written else end
+            if (
+                length < MIN_LENGTH
+                or last_delta < 0
+                or base < self.offset
+                or base + last_delta >= limit
+                or epoch < self.epoch
+            ):
+                return -1
+            following = position + LOG_OVERHEAD + length
+            if self.begin < 0 and base + last_delta >= offset:
+                self.begin = position
+            begin = self.begin
+            if begin >= 0 and (following > reach or (position > begin and following - begin > max_bytes)):
+                return 0 if position > begin else LOG_OVERHEAD + length
+            self.offset, self.epoch, self.position = base + last_delta + 1, epoch, following
+            if self.offset >= upto:
+                # What follows is nobody's business yet, and another process may be writing it right now.
+                return 0
+        return 0 if 0 <= self.begin < self.position and self.position + PREFIX.size > reach else PREFIX.size
