@@ -9,8 +9,6 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Generic, TypeVar
 
-from sortedcontainers import SortedDict
-
 T = TypeVar("T")
 
 
@@ -18,14 +16,16 @@ class Pending(Generic[T]):
     """Items waiting under keys, each for an offset of its key, all with a deadline. An item may wait under several
     keys.
 
-    An item leaves when it is released: by `reached`, `expired` or `drain`; it is never given out twice.
+    An item leaves when it is released: by `reached`, `expired` or `drain`; it is never given out twice. What else it
+    waited under forgets it when it comes upon it.
     """
 
     def __init__(self) -> None:
         self._tickets = count()
-        self.items: dict[int, tuple[T, list[tuple[Hashable, int]]]] = {}
+        self.items: dict[int, T] = {}
         """What waits, by ticket; read by who asks whether anything does."""
-        self._waiting: dict[Hashable, SortedDict] = {}
+        self._waiting: dict[Hashable, list[tuple[int, int]]] = {}
+        """Heaps of offset and ticket."""
         self._deadlines: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
@@ -34,9 +34,12 @@ class Pending(Generic[T]):
     def add(self, item: T, wants: list[tuple[Hashable, int]], deadline_ms: int) -> None:
         """Let `item` wait until one of `wants` (key, offset) is reached or the deadline has come."""
         ticket = next(self._tickets)
-        self.items[ticket] = (item, wants)
+        self.items[ticket] = item
         for key, offset in wants:
-            self._waiting.setdefault(key, SortedDict())[(offset, ticket)] = None
+            waiting = self._waiting.setdefault(key, [])
+            while waiting and waiting[0][1] not in self.items:
+                heappop(waiting)
+            heappush(waiting, (offset, ticket))
         heappush(self._deadlines, (deadline_ms, ticket))
 
     def reached(self, key: Hashable, offset: int) -> list[T]:
@@ -44,12 +47,14 @@ class Pending(Generic[T]):
         waiting = self._waiting.get(key)
         if waiting is None:
             return []
-        tickets = []
-        for wanted, ticket in waiting:
-            if wanted > offset:
-                break
-            tickets.append(ticket)
-        return [self._release(ticket) for ticket in tickets]
+        released = []
+        while waiting and waiting[0][0] <= offset:
+            ticket = heappop(waiting)[1]
+            if ticket in self.items:
+                released.append(self.items.pop(ticket))
+        if not waiting:
+            del self._waiting[key]
+        return released
 
     def expired(self, now_ms: int) -> list[T]:
         """Release what has waited long enough."""
@@ -57,7 +62,7 @@ class Pending(Generic[T]):
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             ticket = heappop(self._deadlines)[1]
             if ticket in self.items:
-                items.append(self._release(ticket))
+                items.append(self.items.pop(ticket))
         return items
 
     def hasten(self, deadline_ms: int) -> None:
@@ -67,7 +72,9 @@ class Pending(Generic[T]):
 
     def drain(self) -> list[T]:
         """Release everything: the node goes away."""
-        return [self._release(ticket) for ticket in list(self.items)]
+        items, self.items = list(self.items.values()), {}
+        self._waiting.clear()
+        return items
 
     @property
     def next_deadline(self) -> int | None:
@@ -75,12 +82,3 @@ class Pending(Generic[T]):
         while self._deadlines and self._deadlines[0][1] not in self.items:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
-
-    def _release(self, ticket: int) -> T:
-        item, wants = self.items.pop(ticket)
-        for key, offset in wants:
-            waiting = self._waiting[key]
-            del waiting[(offset, ticket)]
-            if not waiting:
-                del self._waiting[key]
-        return item

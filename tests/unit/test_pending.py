@@ -46,3 +46,16 @@ def test_the_same_item_may_wait_twice() -> None:
     pending.add("x", [("p", 1)], 10)
     assert pending.reached("p", 1) == ["x", "x"]
     assert len(pending) == 0
+
+
+def test_what_has_left_is_not_kept() -> None:
+    """A consumer of an idle partition waits for the same offset again and again."""
+    pending: Pending[int] = Pending()
+    for now in range(1000):
+        pending.add(now, [("p", 5), ("q", 7)], now)
+        assert pending.expired(now) == [now]
+    assert sum(map(len, pending._waiting.values())) <= 2
+    pending.add(-1, [("p", 3), ("q", 9)], 5000)
+    assert pending.reached("p", 4) == [-1]
+    assert pending.reached("p", 99) == pending.reached("q", 99) == []
+    assert not pending._waiting
