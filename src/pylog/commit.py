@@ -170,12 +170,16 @@ class Gate:
         `join`. Raises what the partition raises that cannot write or sync.
         """
         assert leader.epoch is not None, "the node takes an epoch before it appends"
+        if self._joined:
+            # Or those who share would pass the lead to each other for ever.
+            return None
         try:
             return self._sharing.append(leader.partition, batch, leader.epoch, now_ms, leader)
         finally:
             if self._joined:
                 # They came meanwhile, and found the lead taken.
-                self._hand_over()
+                with WHOLE:
+                    self._hand_over()
 
     def _gather(self) -> None:
         if self._expected > 1:

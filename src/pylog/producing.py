@@ -23,7 +23,7 @@ from pylog.errors import (
     PylogError,
 )
 from pylog.future import Future, completed
-from pylog.interrupts import wait_at
+from pylog.interrupts import WHOLE, wait_at
 from pylog.kernel import TRANSACTIONAL_BIT
 from pylog.message import ACKS_ALL, Produce, Produced, ProducedPart, ProducePart
 from pylog.node import Node
@@ -292,7 +292,8 @@ class Producing:
     def _show(self, leader: Leader) -> None:
         """A group was appended and is durable: tell who waits, and show what takes a decision to be shown."""
         if leader.partition.high_watermark < leader.partition.durable_offset:
-            self._advance(leader)
+            with WHOLE:
+                self._advance(leader)
         else:
             self._parking.release(leader.partition)
 

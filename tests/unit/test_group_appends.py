@@ -1,10 +1,11 @@
 """Plain appends that share a sync: who leads, what is one group, and what becomes of it when something goes wrong."""
 
+import itertools
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -14,12 +15,14 @@ import pytest
 
 import pylog
 from pylog.batch import Batch, encode
+from pylog.commit import Commit, Gate
 from pylog.config import TopicConfig
 from pylog.errors import DurabilityUnknown, PartitionFailed, PylogError, RecordBatchTooLarge
 from pylog.files import DiskFiles
 from pylog.interrupts import WHOLE
 from pylog.kernel import NAME, Appended, GroupAppends
 from pylog.partition import Partition
+from pylog.replica import Leader
 
 pytestmark = pytest.mark.skipif(NAME != "compiled", reason="in Python no append is plain")
 
@@ -236,6 +239,35 @@ def test_a_signal_is_for_the_thread_that_it_strikes_alone(log: Log) -> None:
     assert (log.partition.next_offset, log.partition.high_watermark) == (5, 5)
 
 
+def test_a_signal_in_what_is_not_plain_waits_until_it_is_done(tmp_path: Path) -> None:
+    log = Log(tmp_path, **{"segment.bytes": "1000"})
+
+    def ordinary(batch: Batch) -> Appended | None:
+        signal.raise_signal(signal.SIGINT)
+        return log.partition.append(batch, epoch=0, now_ms=NOW)
+
+    log.group = GroupAppends(log.leading, WHOLE, lambda _, batch: ordinary(batch), log.show)
+    with pytest.raises(KeyboardInterrupt):
+        log.append(800)
+    assert not log.partition.failed
+    assert log.partition.durable_offset == log.partition.next_offset == 2
+    log.partition.close()
+
+
+def test_where_somebody_has_joined_the_ordinary_way_nobody_overtakes_him(tmp_path: Path) -> None:
+    partition = Partition(DiskFiles(), str(tmp_path / "t-0"), "t", 0, TopicConfig.loaded({}), topic_id=TOPIC_ID)
+    partition.create(TOPIC_ID, NOW)
+    leader = Leader(partition, epoch=0, followers=frozenset(), visible_when_durable=True)
+    settle: Callable[[Any], None] = lambda _: None
+    gate = Gate(settle, settle, settle, lambda role, given: role.append(given, NOW), settle)
+    first = gate.share(leader, batch(1), NOW)
+    assert first == Appended(0, 1)
+    gate.join(Commit(gate, None, needs_all=True, timeout_ms=1))  # type: ignore[arg-type]
+    assert gate.share(leader, batch(1), NOW) is None
+    assert partition.next_offset == 1
+    partition.close()
+
+
 def test_what_showing_raises_is_told_to_all(log: Log) -> None:
     def refuse(_: object) -> None:
         raise PylogError("there is nobody to show it to")
@@ -246,6 +278,37 @@ def test_what_showing_raises_is_told_to_all(log: Log) -> None:
     log.join(1, 2)
     assert [str(answer) for answer in log.let_go()] == ["there is nobody to show it to"] * 2
     assert log.partition.durable_offset == 4
+
+
+def test_a_log_is_closed_while_threads_share_and_others_send(tmp_path: Path) -> None:
+    log = pylog.open(tmp_path / "log", flush="sync")
+    partition = log.create_topic("t")[0]
+    acknowledged: list[tuple[int, bytes]] = []
+    begun = threading.Semaphore(0)
+
+    def run(append: Callable[[bytes], int], name: bytes) -> None:
+        with suppress(PylogError):
+            for number in itertools.count():
+                value = name + b" %d" % number
+                acknowledged.append((append(value), value))
+                begun.release()
+
+    producer = log.producer(linger_ms=0)
+    ways: list[Callable[[bytes], int]] = [lambda value: partition.append([pylog.Record(value)]).base_offset] * 6
+    ways += [lambda value: producer.send("t", value).result(SECONDS).offset] * 2
+    threads = [threading.Thread(target=run, args=(way, b"%d" % number)) for number, way in enumerate(ways)]
+    for thread in threads:
+        thread.start()
+    for _ in range(200):
+        assert begun.acquire(timeout=SECONDS)
+    log.close()
+    for thread in threads:
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+    assert {value[:1] for _, value in acknowledged} >= {b"6", b"7"}, "senders get their turn"
+    with pylog.open(tmp_path / "log") as log:
+        values = {record.offset: record.value for record in log.topic("t")[0].records()}
+    assert all(values[offset] == value for offset, value in acknowledged)
 
 
 def test_many_threads_through_a_log(tmp_path: Path) -> None:

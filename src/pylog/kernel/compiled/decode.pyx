@@ -100,7 +100,7 @@ cdef tuple taken(
         end = position + 12 + <Py_ssize_t>be32(at + 8)
         if at[16] != FORMAT or end < position + HEAD or end > size or attributes & CODEC or base < 0 or delta < 0:
             break
-        if base > LAST - delta or not 0 < count <= <int64_t>delta + 1 or (records and len(records) + count > most):
+        if base >= LAST - delta or not 0 < count <= <int64_t>delta + 1 or (records and len(records) + count > most):
             break
         if check_crc and not is_right(at, end - position):
             break

@@ -28,6 +28,7 @@ cdef extern from "<sched.h>" nogil:
 cdef enum:
     SLICE_NS = 100_000_000  # how long a signal may wait for who sleeps
     SECOND_NS = 1_000_000_000
+    GATHER_NS_MOST = 3_000_000  # a disk may have stalled
 
 
 cdef class Group:
@@ -106,6 +107,9 @@ cdef class GroupAppends:
         """A signal's handler has raised: what is not appended stays so, and another one may have to lead."""
         if not group.is_begun:
             group.batches[index] = None
+            if group.batches.count(None) == group.joined:
+                group.batches.clear()
+                group.joined = 0
             bell_call(&group.bell)
         return 0
 
@@ -115,7 +119,7 @@ cdef class GroupAppends:
             return False
         if group.joined == 1 and self.expected == 1:
             return self.lead(partition, role)
-        # What a signal's handler raises in one thread is not for the others: none may strike a leader.
+        # What a signal's handler raises in one thread is not for the others: none may strike who leads some.
         self.leading.release()
         with self.whole:
             return self.leading.acquire(False) and self.lead(partition, role)
@@ -128,7 +132,7 @@ cdef class GroupAppends:
         group.is_begun = True
         began = now_ns()
         try:
-            partition.append_group(group.batches, group.answers, group.epoch, self.ordinarily, role)
+            partition.append_group(group.batches, group.answers, group.epoch, self.ordinarily, role, self.whole)
             self.show(role)
         except BaseException as error:
             group.error = error
@@ -142,7 +146,7 @@ cdef class GroupAppends:
     cdef int gather(self) except -1:
         """Wait until as many have joined as the last time, or a third of what a sync takes has passed."""
         cdef Group group = self.open
-        cdef int64_t deadline = now_ns() + self.sync_ns // 3
+        cdef int64_t deadline = now_ns() + min(self.sync_ns // 3, <int64_t>GATHER_NS_MOST)
         cdef Py_ssize_t expected = self.expected
         if group.joined < expected:
             with nogil:

@@ -45,29 +45,39 @@ cdef class PlainAppends:
             batch.producer_id < 0 and not self._is_bounded and (<Admission?>self._admission).lets_in(batch, now_ms)
         )
 
-    cdef int append_group(self, list batches, list answers, int32_t epoch, ordinarily, role) except -1:
+    cdef int append_group(self, list batches, list answers, int32_t epoch, ordinarily, role, whole) except -1:
         """Append batches, of which None are gone, make them durable, and show them. What is not plain is for
         `ordinarily(role, batch)`, which appends it; the answers are what that gives or raises.
         """
-        cdef Py_ssize_t at = 0, count
-        cdef int64_t end = -1
-        while at < len(batches):
-            count = 0
-            if batches[at] is not None:
-                self._lock.acquire()
-                try:
-                    count = self.append_run(batches, at, answers, epoch)
-                finally:
-                    self._lock.release()
-            if count == 0:
-                answers.append(None if batches[at] is None else answer_of(ordinarily, role, batches[at]))
-                count = 1
-            at += count
-            if isinstance(answers[at - 1], Appended):
-                end = max(end, (<Appended>answers[at - 1]).next_offset)
-        if end >= 0 and not self.is_synced(end, epoch):
-            self.sync()
+        cdef Py_ssize_t at = self.append_runs(batches, 0, answers, epoch)
+        if at == len(batches) and self.is_synced(end_of(answers), epoch):
+            return 0
+        with whole:
+            # From here on it is Python, in the middle of which a signal would strike.
+            while at < len(batches):
+                answers.append(answer_of(ordinarily, role, batches[at]))
+                at = self.append_runs(batches, at + 1, answers, epoch)
+            if not self.is_synced(end_of(answers), epoch):
+                self.sync()
         return 0
+
+    cdef Py_ssize_t append_runs(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1:
+        """Append batches from batches[at] on, up to the first that is not plain; gives which that is."""
+        cdef Py_ssize_t count
+        while at < len(batches):
+            if batches[at] is None:
+                answers.append(None)
+                at += 1
+                continue
+            self._lock.acquire()
+            try:
+                count = self.append_run(batches, at, answers, epoch)
+            finally:
+                self._lock.release()
+            if count == 0:
+                break
+            at += count
+        return at
 
     cdef Py_ssize_t append_run(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1:
         """Append as many as go in one write, from batches[at] on; gives how many."""
@@ -107,12 +117,17 @@ cdef class PlainAppends:
         """
         cdef int64_t cuts, generation
         cdef bint is_plain
+        cdef Tail tail
+        if end < 0:
+            return True
         self._syncing.acquire()
         try:
             self._lock.acquire()
             try:
                 is_plain = self.can_sync()
-                file, cuts, generation = (<Tail>self._local.active).log.opened, self._cuts, self._generation
+                tail = self._local.active
+                end = min(end, self.next_offset, tail.next_offset)
+                file, cuts, generation = tail.log.opened, self._cuts, self._generation
             finally:
                 self._lock.release()
             if not is_plain:
@@ -292,3 +307,12 @@ cdef object answer_of(ordinarily, role, batch):
         return ordinarily(role, batch)
     except BaseException as error:
         return error
+
+
+cdef int64_t end_of(list answers) except -2:
+    """Where the last batch ends that was appended; -1: none was."""
+    cdef int64_t end = -1
+    for answer in answers:
+        if isinstance(answer, Appended):
+            end = max(end, (<Appended>answer).next_offset)
+    return end
