@@ -13,8 +13,17 @@ from collections.abc import Iterator
 from pylog.errors import CorruptBatch, LogNotFound
 from pylog.extent import FileExtent
 from pylog.files import File, Files, FileStat
-from pylog.kernel import HEADER_BYTES, LOG_OVERHEAD, MAX_OFFSET, MAX_RELATIVE_OFFSET, HeaderWalk, Spans, walk
-from pylog.kernel.pure.header_walk import MIN_LENGTH, PREFIX
+from pylog.kernel import (
+    BATCH_LENGTH_MIN,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAX_OFFSET,
+    MAX_RELATIVE_OFFSET,
+    PREFIX,
+    HeaderWalk,
+    Spans,
+    walk,
+)
 from pylog.slices import Damage, Fault, Slice, Wanted, Window
 
 WINDOW_BYTES = 1 << 20
@@ -295,7 +304,7 @@ class LogFile:
         if len(head) < HEADER_BYTES:
             return None
         base, length, _, last_delta = PREFIX.unpack_from(head)
-        if not MIN_LENGTH <= length <= size - position - LOG_OVERHEAD or last_delta < 0:
+        if not BATCH_LENGTH_MIN <= length <= size - position - LOG_OVERHEAD or last_delta < 0:
             return None
         if not expected <= base <= base + last_delta <= self.base_offset + MAX_RELATIVE_OFFSET:
             return None
@@ -307,7 +316,7 @@ def _misfit(walk: HeaderWalk, head: bytes, end: int, written: int) -> str:
     """Why a batch header cannot be: what the CRC does not cover has to follow from its neighbours."""
     base, length, epoch, last_delta = PREFIX.unpack_from(head)
     last, limit = base + last_delta, min(end, written) if base < written else end
-    if length < MIN_LENGTH or last_delta < 0:
+    if length < BATCH_LENGTH_MIN or last_delta < 0:
         return f"a batch header says length {length} and last offset delta {last_delta}"
     if base < walk.offset or last >= limit:
         return f"a batch header says offsets {base} to {last}, which cannot be between {walk.offset} and {limit}"

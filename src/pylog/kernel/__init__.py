@@ -23,6 +23,7 @@ import os
 
 from pylog.kernel import values
 from pylog.kernel.format import (
+    BATCH_LENGTH_MIN,
     CODEC_MASK,
     CONTROL_BIT,
     CRC_FROM,
@@ -35,6 +36,7 @@ from pylog.kernel.format import (
     MAX_OFFSET,
     MAX_RELATIVE_OFFSET,
     MAX_TIMESTAMP,
+    PREFIX,
     SLOT,
     SLOT_BYTES,
     STREAM_BYTES_MAX,
@@ -82,6 +84,7 @@ from pylog.kernel.values import (
 )
 
 __all__ = [
+    "BATCH_LENGTH_MIN",
     "CODEC_MASK",
     "CONTROL_BIT",
     "CRC_FROM",
@@ -97,6 +100,7 @@ __all__ = [
     "MAX_RELATIVE_OFFSET",
     "MAX_TIMESTAMP",
     "NAME",
+    "PREFIX",
     "SLOT",
     "SLOT_BYTES",
     "STREAM_BYTES_MAX",

@@ -38,6 +38,8 @@ MAX_RELATIVE_OFFSET = 2**31 - 1  # of a segment
 RECORD_OVERHEAD_MAX = 21
 RECORD_BYTES_MIN = 7
 MAX_OFFSET = MAX_TIMESTAMP = 2**63 - 1
+PREFIX = struct.Struct(">qii7xi")  # of a batch: base offset, length, leader epoch, (...), last offset delta
+BATCH_LENGTH_MIN = HEADER_BYTES - LOG_OVERHEAD
 BATCH_LENGTH_MAX = 2**31 - 1 - LOG_OVERHEAD  # Kafka holds a batch in one array
 
 
@@ -104,8 +106,8 @@ def frame_fault(view: memoryview, position: int) -> str | None:
     magic = view[position + MAGIC_AT] if len(view) - position > MAGIC_AT else MAGIC
     if magic != MAGIC and length > MAGIC_AT - LOG_OVERHEAD:
         return f"magic {magic} is not a record batch of format v2"
-    if not HEADER_BYTES - LOG_OVERHEAD <= length <= BATCH_LENGTH_MAX:
-        return f"a batch length of {length} cannot be: its header alone takes {HEADER_BYTES - LOG_OVERHEAD}"
+    if not BATCH_LENGTH_MIN <= length <= BATCH_LENGTH_MAX:
+        return f"a batch length of {length} cannot be: its header alone takes {BATCH_LENGTH_MIN}"
     return None
 
 

@@ -7,13 +7,10 @@ from libc.stdint cimport int32_t, int64_t
 
 from pylog.kernel.compiled.wire cimport Bytes, be32, be64
 
-from pylog.kernel.pure.header_walk import MIN_LENGTH, PREFIX
+from pylog.kernel.format import BATCH_LENGTH_MIN, LOG_OVERHEAD, PREFIX
 
-cdef int64_t HEAD = PREFIX.size
-cdef int32_t LEAST = MIN_LENGTH
-
-cdef enum:
-    OVERHEAD = 12
+cdef int64_t HEAD = PREFIX.size, OVERHEAD = LOG_OVERHEAD
+cdef int32_t LEAST = BATCH_LENGTH_MIN
 
 
 @cython.final

@@ -1,11 +1,6 @@
 """From batch to batch of a log, by what headers say before the CRC: where the batches begin and end that are wanted."""
 
-import struct
-
-from pylog.kernel.format import HEADER_BYTES, LOG_OVERHEAD
-
-PREFIX = struct.Struct(">qii7xi")  # base offset, batch length, leader epoch, (...), last offset delta
-MIN_LENGTH = HEADER_BYTES - LOG_OVERHEAD
+from pylog.kernel.format import BATCH_LENGTH_MIN, LOG_OVERHEAD, PREFIX
 
 
 class HeaderWalk:
@@ -38,7 +33,7 @@ class HeaderWalk:
                 return 0
             limit = written_end if base < written else end
             if (
-                length < MIN_LENGTH
+                length < BATCH_LENGTH_MIN
                 or last_delta < 0
                 or base < self.offset
                 or base + last_delta >= limit

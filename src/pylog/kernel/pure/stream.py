@@ -6,6 +6,7 @@ from crc32c import crc32c
 
 from pylog.kernel.format import (
     BATCH_LENGTH_MAX,
+    BATCH_LENGTH_MIN,
     CODEC_MASK,
     CRC_FROM,
     HEADER,
@@ -105,7 +106,7 @@ def walk(
     while position + HEADER_BYTES <= size:
         base, length, epoch, magic, crc, attributes, last_delta, *rest = unpack(view, position)
         end = position + LOG_OVERHEAD + length
-        if magic != MAGIC or not HEADER_BYTES - LOG_OVERHEAD <= length <= BATCH_LENGTH_MAX:
+        if magic != MAGIC or not BATCH_LENGTH_MIN <= length <= BATCH_LENGTH_MAX:
             break
         if end > size:
             return spans, position, None
