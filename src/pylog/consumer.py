@@ -174,8 +174,7 @@ class Consumer(Positions):
         self._check_open()
         if not (self._subscription.states or self._subscription.is_by_topic):
             raise RuntimeError("this consumer reads nothing: subscribe to topics, or assign partitions, first")
-        if self._polled:
-            self._unread()
+        self._unread()
         count = self.config.max_poll_records if max_records is None else max_records
         if type(count) is not int:
             raise TypeError(f"max_records is {type(count).__name__}, not int or None")

@@ -198,10 +198,7 @@ def is_enough(message: Fetch, fetched: Fetched) -> bool:
     """Whether a Fetch is answered at once: with bytes enough, an error, or news for a follower."""
     follower = message.replica_id != CONSUMER
     wanted = 1 if follower else max(1, min(message.min_bytes, message.max_bytes))
-    size = 0
-    for part in fetched.parts:
-        size += part.size
-    if size >= wanted:
+    if sum(part.size for part in fetched.parts) >= wanted:
         return True
     return any(
         part.error is not None

@@ -136,10 +136,7 @@ class Partition(AppendingPartition):
     def read(self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False) -> Slice | None:
         """See `ReadablePartition.read`: read again when the segment was cut, replaced or dropped meanwhile."""
         read = super().read
-        try:
-            return read(offset, max_bytes, upto=upto, as_extent=as_extent)
-        except (Closed, CorruptBatch, LogNotFound):
-            return self._steadily(lambda: read(offset, max_bytes, upto=upto, as_extent=as_extent))
+        return self._steadily(lambda: read(offset, max_bytes, upto=upto, as_extent=as_extent))
 
     def _steadily(self, look: Callable[[], T]) -> T:
         """What `look` finds in files that nobody cuts, replaces or drops meanwhile: else it looks again.

@@ -264,6 +264,8 @@ class Choosing(Alone):
 
     def _unread(self) -> None:
         """Take back what a loop over this consumer has polled but not come to yet: it will be read again."""
+        if not self._polled:
+            return
         for key, offset in self._first_unseen().items():
             if key in self._subscription.states:
                 self._subscription.move(key, offset)

@@ -30,7 +30,7 @@ cdef class PlainAppends:
     cdef Py_ssize_t append_run(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1
     cdef bint is_synced(self, int64_t end, int32_t epoch) except -1
     cdef bint can_sync(self) except -1
-    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint at_once, bint visible)
+    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible)
     cdef bint takes(self, Tail tail, file, BatchHeader batch, int32_t epoch, bint at_once) except -1
     cdef bint can_show(self, Tail tail) except -1
     cdef int show(self, Tail tail) except -1

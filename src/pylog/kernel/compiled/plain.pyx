@@ -35,7 +35,7 @@ cdef class PlainAppends:
             return None
         self._lock.acquire()
         try:
-            return self.append_locked(batch, epoch, visible, visible)
+            return self.append_locked(batch, epoch, visible)
         finally:
             self._lock.release()
 
@@ -159,11 +159,11 @@ cdef class PlainAppends:
             and tail._aborted is not None and not tail._aborted.rows
         )
 
-    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint at_once, bint visible):
+    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible):
         cdef Tail tail = self._local.active
         cdef int64_t base_offset = self.next_offset
         file = tail.log.opened
-        if not self.takes(tail, file, batch, epoch, at_once) or (visible and not self.can_show(tail)):
+        if not self.takes(tail, file, batch, epoch, visible) or (visible and not self.can_show(tail)):
             return None
         batch.stamp(base_offset, epoch)
         try:
