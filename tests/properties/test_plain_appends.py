@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 import hypothesis.strategies as st
-from hypothesis import given
+from hypothesis import example, given
 
 from pylog.batch import Batch, Origin, encode, encode_marker
 from pylog.config import TopicConfig
@@ -199,7 +199,15 @@ class Run:
         """Nothing but time passes."""
 
 
+HIDDEN_AND_DURABLE = [
+    ("append", [(0, 0)], "plain", 1, "hidden", 1),
+    ("sync", 0),
+    ("append", [(0, 0)], "plain", 1, "durable", 1),
+]
+
+
 @given(st.lists(steps, max_size=40))
+@example(HIDDEN_AND_DURABLE)
 def test_one_step_is_as_good_as_the_ordinary_way(steps: list[tuple[Any, ...]]) -> None:
     with sides() as both:
         run = Run(both)

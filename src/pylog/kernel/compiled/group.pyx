@@ -132,8 +132,8 @@ cdef class GroupAppends:
         group.is_begun = True
         began = now_ns()
         try:
-            partition.append_group(group.batches, group.answers, group.epoch, self.ordinarily, role, self.whole)
-            self.show(role)
+            if partition.append_group(group.batches, group.answers, group.epoch, self.ordinarily, role, self.whole):
+                self.show(role)
         except BaseException as error:
             group.error = error
         self.sync_ns, self.expected = now_ns() - began, max(group.joined + following.joined, 1)

@@ -25,7 +25,7 @@ cdef class PlainAppends:
     cdef public object producers
 
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) except -1
-    cdef int append_group(self, list batches, list answers, int32_t epoch, ordinarily, role, whole) except -1
+    cdef bint append_group(self, list batches, list answers, int32_t epoch, ordinarily, role, whole) except -1
     cdef Py_ssize_t append_runs(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1
     cdef Py_ssize_t append_run(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1
     cdef bint is_synced(self, int64_t end, int32_t epoch) except -1

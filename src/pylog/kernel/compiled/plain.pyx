@@ -45,21 +45,20 @@ cdef class PlainAppends:
             batch.producer_id < 0 and not self._is_bounded and (<Admission?>self._admission).lets_in(batch, now_ms)
         )
 
-    cdef int append_group(self, list batches, list answers, int32_t epoch, ordinarily, role, whole) except -1:
-        """Append batches, of which None are gone, make them durable, and show them. What is not plain is for
-        `ordinarily(role, batch)`, which appends it; the answers are what that gives or raises.
+    cdef bint append_group(self, list batches, list answers, int32_t epoch, ordinarily, role, whole) except -1:
+        """Append batches, of which None are gone, make them durable, and show them; gives whether any was appended. What
+        is not plain is for `ordinarily(role, batch)`, which appends it; the answers are what that gives or raises.
         """
         cdef Py_ssize_t at = self.append_runs(batches, 0, answers, epoch)
-        if at == len(batches) and self.is_synced(end_of(answers), epoch):
-            return 0
-        with whole:
-            # From here on it is Python, in the middle of which a signal would strike.
-            while at < len(batches):
-                answers.append(answer_of(ordinarily, role, batches[at]))
-                at = self.append_runs(batches, at + 1, answers, epoch)
-            if not self.is_synced(end_of(answers), epoch):
-                self.sync()
-        return 0
+        if at < len(batches) or not self.is_synced(end_of(answers), epoch):
+            with whole:
+                # From here on it is Python, in the middle of which a signal would strike.
+                while at < len(batches):
+                    answers.append(answer_of(ordinarily, role, batches[at]))
+                    at = self.append_runs(batches, at + 1, answers, epoch)
+                if not self.is_synced(end_of(answers), epoch):
+                    self.sync()
+        return end_of(answers) >= 0
 
     cdef Py_ssize_t append_runs(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1:
         """Append batches from batches[at] on, up to the first that is not plain; gives which that is."""
