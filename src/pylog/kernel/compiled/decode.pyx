@@ -9,26 +9,22 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from pylog.kernel.compiled.records cimport ConsumerRecord
-from pylog.kernel.compiled.stream cimport crc_of
-from pylog.kernel.compiled.wire cimport (
-    Bytes, Fields, be16, be32, be64, get_header, get_header_count, get_record, last_delta,
-)
+from pylog.kernel.compiled.stream cimport OFFSET_MAX, Head, end_of_batch, has_right_crc, read_head
+from pylog.kernel.compiled.wire cimport Bytes, Fields, get_header, get_header_count, get_record, last_delta
 
 from pylog.errors import CorruptBatch
-from pylog.kernel.format import (
-    CODEC_MASK, CONTROL_BIT, CRC_FROM, HEADER_BYTES, MAGIC, MAX_OFFSET, RECORD_BYTES_MIN, TIMESTAMP_TYPE_BIT,
-)
+from pylog.kernel.format import CODEC_MASK, CONTROL_BIT, HEADER_BYTES, RECORD_BYTES_MIN, TIMESTAMP_TYPE_BIT
 from pylog.kernel.pure import decode as specification
-from pylog.kernel.values import BatchScope, Header
+from pylog.kernel.values import CREATE_TIME, LOG_APPEND_TIME, BatchScope, Header
 
 cdef object new_tuple = tuple.__new__
-cdef int64_t LAST = MAX_OFFSET
 cdef Py_ssize_t LEAST = RECORD_BYTES_MIN
-cdef Py_ssize_t HEAD = HEADER_BYTES, CHECKED_FROM = CRC_FROM
-cdef int CODEC = CODEC_MASK, CONTROL = CONTROL_BIT, STAMPED = TIMESTAMP_TYPE_BIT, FORMAT = MAGIC
+cdef Py_ssize_t HEAD = HEADER_BYTES
+cdef int CODEC = CODEC_MASK, CONTROL = CONTROL_BIT, STAMPED = TIMESTAMP_TYPE_BIT
+cdef object CREATED = CREATE_TIME, APPENDED = LOG_APPEND_TIME
 
 cdef enum:
     LARGE = 1 << 16  # bytes whose checksum others need not wait for
@@ -42,7 +38,7 @@ def decode_records(
     append_timestamp,
     scope,
     int64_t first_offset=0,
-    int64_t last_offset=LAST,
+    int64_t last_offset=OFFSET_MAX,
 ):
     """Decode a record stream; records below `first_offset` are left out. `append_timestamp` replaces all timestamps.
 
@@ -87,30 +83,29 @@ cdef tuple taken(
     Bytes data, Py_ssize_t position, Py_ssize_t size, int64_t first_offset, Py_ssize_t most, object topic,
     object partition, bint check_crc,
 ):  # fmt: skip
-    cdef Bytes at
+    cdef Head head
     cdef Py_ssize_t end
     cdef list records = [], more
-    cdef int64_t base, next_offset = first_offset
-    cdef int32_t count, delta, epoch = -1, known = -2
-    cdef int16_t attributes, kind = -1
+    cdef int64_t next_offset = first_offset
+    cdef int32_t epoch = -1, known = 0
+    cdef bint is_stamped, were_stamped = False
     cdef object scope = None
-    while len(records) < most and size - position >= HEAD:
-        at = data + position
-        base, count, delta, attributes = be64(at), be32(at + 57), be32(at + 23), be16(at + 21)
-        end = position + 12 + <Py_ssize_t>be32(at + 8)
-        if at[16] != FORMAT or end < position + HEAD or end > size or attributes & CODEC or base < 0 or delta < 0:
+    while len(records) < most:
+        end = end_of_batch(data, position, size)
+        if not 0 <= end <= size or not read_head(data, position, &head) or head.attributes & CODEC or head.count == 0:
             break
-        if base >= LAST - delta or not 0 < count <= <int64_t>delta + 1 or (records and len(records) + count > most):
+        if head.base_offset == OFFSET_MAX - head.last_delta or (records and len(records) + head.count > most):
             break
-        if check_crc and not is_right(at, end - position):
+        if check_crc and not is_right(data, position, end):
             break
-        if not attributes & CONTROL:
-            if be32(at + 12) != known or (attributes & STAMPED) != kind:
-                known, kind = be32(at + 12), attributes & STAMPED
-                scope = new_tuple(BatchScope, (topic, partition, known, 1 if kind else 0))
+        if not head.attributes & CONTROL:
+            is_stamped = head.attributes & STAMPED != 0
+            if scope is None or head.leader_epoch != known or is_stamped != were_stamped:
+                known, were_stamped = head.leader_epoch, is_stamped
+                scope = new_tuple(BatchScope, (topic, partition, known, APPENDED if is_stamped else CREATED))
             more = decoded(
-                at + HEAD, data + end, count, base, be64(at + 27), kind != 0, be64(at + 35), scope, first_offset,
-                base + delta,
+                data + position + HEAD, data + end, head.count, head.base_offset, head.base_timestamp, is_stamped,
+                head.max_timestamp, scope, first_offset, head.base_offset + head.last_delta,
             )
             if more is None:
                 break
@@ -118,20 +113,19 @@ cdef tuple taken(
                 records.extend(more)
             else:
                 records = more
-        epoch = be32(at + 12)
-        next_offset = max(next_offset, base + delta + 1)
+        epoch = head.leader_epoch
+        next_offset = max(next_offset, head.base_offset + head.last_delta + 1)
         position = end
     return records, position, next_offset, epoch
 
 
-cdef bint is_right(Bytes at, Py_ssize_t size) noexcept:
-    cdef uint32_t crc
-    if size > LARGE:
-        with nogil:
-            crc = crc_of(0, at + CHECKED_FROM, size - CHECKED_FROM)
-    else:
-        crc = crc_of(0, at + CHECKED_FROM, size - CHECKED_FROM)
-    return crc == <uint32_t>be32(at + 17)
+cdef bint is_right(Bytes data, Py_ssize_t at, Py_ssize_t end) noexcept:
+    cdef bint right
+    if end - at <= LARGE:
+        return has_right_crc(data, at, end)
+    with nogil:
+        right = has_right_crc(data, at, end)
+    return right
 
 
 cdef list decoded(

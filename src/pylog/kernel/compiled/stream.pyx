@@ -8,11 +8,11 @@ from array import array as new_array
 
 from cpython.array cimport array, clone, resize
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
-from pylog.kernel.compiled.wire cimport Bytes, be16, be32, be64
+from pylog.kernel.compiled.wire cimport Bytes
 
 from pylog.kernel.format import CODEC_MASK, BatchSpan, Marks, Summary, frame_fault, header_fault
 
@@ -41,14 +41,6 @@ cdef uint32_t crc_of(uint32_t crc, Bytes data, size_t size) noexcept nogil:
 cdef object new_tuple = tuple.__new__
 cdef array NUMBERS = new_array("q")
 
-cdef enum:
-    HEADER = 61
-    OVERHEAD = 12
-    MAGIC = 2
-    CRC_FROM = 21
-    LENGTH_MAX = 2147483635
-
-cdef int64_t OFFSET_MAX = 9223372036854775807
 cdef int CODEC = CODEC_MASK
 
 cdef enum Outcome:
@@ -57,21 +49,6 @@ cdef enum Outcome:
     BAD_CRC
     BAD_HEADER
     NO_MEMORY
-
-
-cdef struct Head:
-    int64_t position
-    int64_t base_offset
-    int64_t base_timestamp
-    int64_t max_timestamp
-    int64_t producer_id
-    int32_t size
-    int32_t last_delta
-    int32_t leader_epoch
-    int32_t base_sequence
-    int32_t count
-    int16_t attributes
-    int16_t producer_epoch
 
 
 cdef class Spans:
@@ -271,42 +248,19 @@ cdef Outcome walked(
     """Adds what it finds to `spans`; a batch of a bad header is left behind them."""
     cdef Py_ssize_t at = position[0], end
     cdef Head *head
-    cdef int32_t length
-    cdef Bytes here
-    while at <= size - HEADER:
+    while True:
         position[0] = at
-        here = data + at
-        length = be32(here + 8)
-        if here[16] != MAGIC or not HEADER - OVERHEAD <= length <= LENGTH_MAX:
+        end = end_of_batch(data, at, size)
+        if end < 0:
             return AT_END
-        end = at + OVERHEAD + length
         if end > size:
             return CUT_OFF
-        if check_crc and crc_of(0, here + CRC_FROM, end - at - CRC_FROM) != <uint32_t>be32(here + 17):
+        if check_crc and not has_right_crc(data, at, end):
             return BAD_CRC
         head = spans.next((size - at) // (end - at))
         if head == NULL:
             return NO_MEMORY
-        head.position = at
-        head.size = OVERHEAD + length
-        head.base_offset = be64(here)
-        head.leader_epoch = be32(here + 12)
-        head.attributes = be16(here + 21)
-        head.last_delta = be32(here + 23)
-        head.base_timestamp = be64(here + 27)
-        head.max_timestamp = be64(here + 35)
-        head.producer_id = be64(here + 43)
-        head.producer_epoch = be16(here + 51)
-        head.base_sequence = be32(here + 53)
-        head.count = be32(here + 57)
-        if (
-            head.base_offset < 0
-            or head.last_delta < 0
-            or not 0 <= head.count <= <int64_t>head.last_delta + 1
-            or head.base_offset > OFFSET_MAX - head.last_delta
-        ):
+        if not read_head(data, at, head):
             return BAD_HEADER
         spans.count += 1
         at = end
-    position[0] = at
-    return AT_END
