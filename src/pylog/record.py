@@ -1,9 +1,9 @@
-"""What a user holds: the names of topics' partitions, what a send gives back, and the kernel's record classes."""
+"""What a user holds: the names of topics' partitions and positions, and the kernel's record classes."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pylog.kernel import ConsumerRecord, Header, Record
+from pylog.kernel import ConsumerRecord, Header, Record, RecordMetadata
 
 __all__ = [
     "ConsumerGroupMetadata",
@@ -24,15 +24,6 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
-
-
-class RecordMetadata(NamedTuple):
-    """Where a record landed. `timestamp` is its own, or the broker's where the topic says LogAppendTime."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
 
 
 class OffsetAndMetadata(NamedTuple):

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from pylog.kernel import BatchScope
+from pylog.kernel import BatchScope, pure
 from pylog.record import ConsumerRecord, Header, OffsetAndTimestamp, Record, RecordMetadata, TopicPartition
 
 
@@ -63,3 +63,20 @@ def test_everything_pickles_and_compares():
 def test_a_consumer_record_knows_its_partition():
     record = ConsumerRecord(9, 5, None, b"v", (), BatchScope("topic", 3, 7, 1))
     assert (record.topic, record.partition, record.leader_epoch, record.timestamp_type) == ("topic", 3, 7, 1)
+
+
+@pytest.mark.parametrize("kind", [RecordMetadata, pure.RecordMetadata])
+def test_where_a_record_landed(kind):
+    landed = kind("topic", 3, -1, 5)
+    assert (landed.topic, landed.partition, landed.offset, landed.timestamp) == ("topic", 3, -1, 5)
+    assert repr(landed) == "RecordMetadata(topic='topic', partition=3, offset=-1, timestamp=5)"
+    assert landed == kind(topic="topic", partition=3, offset=-1, timestamp=5)
+    assert landed != kind("topic", 3, 0, 5)
+    assert landed != ("topic", 3, -1, 5)
+    assert len({landed, kind("topic", 3, -1, 5)}) == 1
+    for fields, name in (
+        ((b"topic", 3, 0, 5), "topic"), (("topic", None, 0, 5), "partition"), (("topic", 3, 0.5, 5), "offset"),
+        (("topic", 3, 0, "now"), "timestamp"),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=f"^{name} is"):
+            kind(*fields)

@@ -5,7 +5,7 @@ runs where it can be imported, unless the environment says PYLOG_PURE=1; `NAME` 
 it is not the compiled one ("" where it is). Static types are those of the pure one.
 
     format, values     what both say and refuse: layouts and limits, headers, scopes, checks of fields
-    records            Record and ConsumerRecord
+    records            Record, RecordMetadata and ConsumerRecord
     encode, decode     rows to a stream; a stream, or plain batches, to records
     columns            a stream to Arrow; imported only by those who ask for it, as it needs numpy and pyarrow
     header, stream     a batch and its header, batches one after the other
@@ -59,6 +59,7 @@ from pylog.kernel.pure import (
     OpenFile,
     PlainAppends,
     Record,
+    RecordMetadata,
     RecordSpans,
     Slots,
     Spans,
@@ -122,6 +123,7 @@ __all__ = [
     "OpenFile",
     "PlainAppends",
     "Record",
+    "RecordMetadata",
     "RecordSpans",
     "Slots",
     "Spans",
@@ -153,4 +155,4 @@ else:
     else:
         globals().update({name: getattr(compiled, name) for name in compiled.__all__})
 
-values.record_classes.update(Record=Record, ConsumerRecord=ConsumerRecord)
+values.record_classes.update(Record=Record, RecordMetadata=RecordMetadata, ConsumerRecord=ConsumerRecord)

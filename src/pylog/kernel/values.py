@@ -80,15 +80,27 @@ def checked_headers(headers: Iterable[Any]) -> tuple[Header, ...]:
 
 def check_received(offset: object, timestamp: object, key: object, value: object, scope: object) -> None:
     """Raise TypeError unless a record can have been read with these."""
-    wanted = (int, int, bytes | None, bytes | None, BatchScope)
-    names = ("offset", "timestamp", "key", "value", "scope")
-    for name, kind, given in zip(names, wanted, (offset, timestamp, key, value, scope), strict=True):
+    _check_kinds(
+        ("offset", offset, int), ("timestamp", timestamp, int), ("key", key, bytes | None),
+        ("value", value, bytes | None), ("scope", scope, BatchScope),
+    )  # fmt: skip
+
+
+def check_landed(topic: object, partition: object, offset: object, timestamp: object) -> None:
+    """Raise TypeError unless a record can have landed there."""
+    _check_kinds(
+        ("topic", topic, str), ("partition", partition, int), ("offset", offset, int), ("timestamp", timestamp, int)
+    )
+
+
+def _check_kinds(*fields: tuple[str, object, Any]) -> None:
+    for name, given, kind in fields:
         if not isinstance(given, kind):
             raise TypeError(f"{name} is {type(given).__name__}, not {getattr(kind, '__name__', kind)}")
 
 
 record_classes: dict[str, Any] = {}
-"""`Record` and `ConsumerRecord` of the kernel that runs, by name."""
+"""`Record`, `RecordMetadata` and `ConsumerRecord` of the kernel that runs, by name."""
 
 
 def restored(name: str, *fields: object) -> Any:

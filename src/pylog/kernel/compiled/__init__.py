@@ -13,7 +13,7 @@ from pylog.kernel.compiled.header_walk import HeaderWalk
 from pylog.kernel.compiled.keys import KeyTable, murmur2
 from pylog.kernel.compiled.open_file import OpenFile
 from pylog.kernel.compiled.plain import PlainAppends
-from pylog.kernel.compiled.records import ConsumerRecord, Record
+from pylog.kernel.compiled.records import ConsumerRecord, Record, RecordMetadata
 from pylog.kernel.compiled.slot import Slots
 from pylog.kernel.compiled.stream import Spans, walk
 from pylog.kernel.compiled.tail import Admission, Appended, Tail
@@ -33,6 +33,7 @@ __all__ = [
     "OpenFile",
     "PlainAppends",
     "Record",
+    "RecordMetadata",
     "RecordSpans",
     "Slots",
     "Spans",

@@ -1,6 +1,6 @@
 # cython: language_level=3
 cimport cython
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 
 @cython.final
@@ -13,6 +13,21 @@ cdef class Record:
     cdef readonly tuple headers
 
     cdef tuple fields(self)
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+cdef class RecordMetadata:
+    cdef readonly object topic
+    cdef readonly int32_t partition
+    cdef readonly int64_t offset
+    cdef readonly int64_t timestamp
+
+    cdef tuple fields(self)
+
+
+cdef RecordMetadata metadata(object topic, int32_t partition, int64_t offset, int64_t timestamp)
 
 
 @cython.final

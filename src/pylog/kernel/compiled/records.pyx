@@ -12,9 +12,9 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromSt
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyTypeObject
 from cpython.unicode cimport PyUnicode_CheckExact, PyUnicode_FromObject
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
-from pylog.kernel.values import BatchScope, Header, check_fields, check_received, checked_headers, restored
+from pylog.kernel.values import BatchScope, Header, check_fields, check_landed, check_received, checked_headers, restored
 
 cdef object new_tuple = tuple.__new__
 
@@ -89,6 +89,51 @@ cdef class Record:
 
     def __reduce__(self):
         return restored, ("Record", *self.fields())
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(64)
+cdef class RecordMetadata:
+    """Where a record landed; `offset` is -1 where nobody was asked (acks=0). `timestamp` (ms) is its own, or the
+    broker's where the topic says LogAppendTime.
+
+    Raises TypeError for other fields.
+    """
+
+    def __init__(self, topic, partition, offset, timestamp):
+        check_landed(topic, partition, offset, timestamp)
+        self.topic = PyUnicode_FromObject(topic)
+        self.partition = partition
+        self.offset = offset
+        self.timestamp = timestamp
+
+    cdef tuple fields(self):
+        return self.topic, self.partition, self.offset, self.timestamp
+
+    def __eq__(self, other):
+        if not isinstance(other, RecordMetadata):
+            return NotImplemented
+        return self.fields() == (<RecordMetadata>other).fields()
+
+    def __hash__(self):
+        return hash(self.fields())
+
+    def __repr__(self):
+        return (
+            f"RecordMetadata(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
+            f"timestamp={self.timestamp})"
+        )
+
+    def __reduce__(self):
+        return restored, ("RecordMetadata", *self.fields())
+
+
+cdef RecordMetadata metadata(object topic, int32_t partition, int64_t offset, int64_t timestamp):
+    """Where a record landed, in a topic of a plain name."""
+    cdef RecordMetadata made = RecordMetadata.__new__(RecordMetadata)
+    made.topic, made.partition, made.offset, made.timestamp = topic, partition, offset, timestamp
+    return made
 
 
 @cython.final

@@ -9,7 +9,7 @@ from pylog.kernel.pure.header_walk import HeaderWalk
 from pylog.kernel.pure.keys import KeyTable, murmur2
 from pylog.kernel.pure.open_file import OpenFile
 from pylog.kernel.pure.plain import PlainAppends
-from pylog.kernel.pure.records import ConsumerRecord, Record
+from pylog.kernel.pure.records import ConsumerRecord, Record, RecordMetadata
 from pylog.kernel.pure.slot import Slots
 from pylog.kernel.pure.stream import Spans, walk
 from pylog.kernel.pure.tail import Admission, Appended, Tail
@@ -29,6 +29,7 @@ __all__ = [
     "OpenFile",
     "PlainAppends",
     "Record",
+    "RecordMetadata",
     "RecordSpans",
     "Slots",
     "Spans",

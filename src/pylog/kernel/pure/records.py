@@ -1,6 +1,7 @@
-"""The two record classes: what a user sends, and what comes back.
+"""The record classes: what a user sends, what a send gives back, and what is read.
 
     Record          value, key, timestamp, headers                           made by a user
+    RecordMetadata  topic, partition, offset, timestamp                      made by a delivery
     ConsumerRecord  offset, timestamp, key, value, headers + its BatchScope   made by `decode_records`
 
 What all records of a batch share (topic, partition, leader epoch, timestamp type) is one object, the scope.
@@ -9,7 +10,15 @@ What all records of a batch share (topic, partition, leader epoch, timestamp typ
 from collections.abc import Iterable
 from typing import Any
 
-from pylog.kernel.values import BatchScope, Header, check_fields, check_received, checked_headers, restored
+from pylog.kernel.values import (
+    BatchScope,
+    Header,
+    check_fields,
+    check_landed,
+    check_received,
+    checked_headers,
+    restored,
+)
 
 
 class Record:
@@ -48,6 +57,41 @@ class Record:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return restored, ("Record", *self._fields())
+
+
+class RecordMetadata:
+    """Where a record landed; `offset` is -1 where nobody was asked (acks=0). `timestamp` (ms) is its own, or the
+    broker's where the topic says LogAppendTime.
+
+    Not to be changed once made, nor derived from. Raises TypeError for other fields.
+    """
+
+    __slots__ = ("offset", "partition", "timestamp", "topic")
+
+    def __init__(self, topic: str, partition: int, offset: int, timestamp: int) -> None:
+        check_landed(topic, partition, offset, timestamp)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp = timestamp
+
+    def _fields(self) -> tuple[str, int, int, int]:
+        return self.topic, self.partition, self.offset, self.timestamp
+
+    def __eq__(self, other: object) -> bool:
+        return self._fields() == other._fields() if isinstance(other, RecordMetadata) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __repr__(self) -> str:
+        return (
+            f"RecordMetadata(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
+            f"timestamp={self.timestamp})"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored, ("RecordMetadata", *self._fields())
 
 
 class ConsumerRecord:

@@ -1,12 +1,13 @@
 # cython: language_level=3
 cimport cython
-from libc.stdint cimport int64_t
+from cpython.array cimport array
+from libc.stdint cimport int32_t, int64_t
 
 
 @cython.final
 cdef class Delivery:
     cdef readonly object topic
-    cdef readonly object partition
+    cdef readonly int32_t partition
     cdef public object carrier  # what the answer comes with, while the batch is on its way
     cdef readonly list parts  # the answers to its parts, in order, where the batch was too large to be sent as one
     cdef bint done
@@ -14,10 +15,13 @@ cdef class Delivery:
     cdef object log_append_time
     cdef object error
     cdef object traceback
-    cdef list callbacks  # futures with an `on_delivery`; other callbacks, each before the future that it is for
+    cdef list told  # the `on_delivery` of those records that have one
+    cdef array places  # their numbers in the batch and times, in turn: no future is kept for them
+    cdef list callbacks  # of futures, each before the future that it is for
 
     cdef object settle(self, int64_t base_offset, object log_append_time, object error, object traceback)
     cdef int call_back(self, object fn, object future) except -1
+    cdef int tell_later(self, object on_delivery, Py_ssize_t index, int64_t timestamp) except -1
     cdef int forget(self, object fn) except -1
 
 
@@ -28,8 +32,6 @@ cdef class RecordFuture:
     cdef Delivery delivery
     cdef Py_ssize_t index
     cdef int64_t timestamp
-    cdef object on_delivery  # None again once it was called
 
 
 cdef RecordFuture future_of(Delivery delivery, Py_ssize_t index, int64_t timestamp)
-cdef int tell_later(RecordFuture future, object on_delivery) except -1

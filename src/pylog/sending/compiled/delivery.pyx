@@ -1,19 +1,20 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """The twins of `pure.Delivery` and `pure.RecordFuture`: the answer for a batch, and a place in it."""
 
+from array import array as new_array
+
 cimport cython
-from cpython.object cimport PyTypeObject
-from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_SET_ITEM
+from cpython.array cimport array, clone, resize_smart
+from cpython.unicode cimport PyUnicode_FromObject
 from libc.stdint cimport int64_t
 
+from pylog.kernel.compiled.records cimport RecordMetadata, metadata
+
 from pylog.future import Future
-from pylog.record import RecordMetadata
 from pylog.sending.pure import Delivery as PureDelivery
 from pylog.sending.pure import logger
 
-cdef extern from "Python.h":
-    object PyType_GenericAlloc(PyTypeObject *made, Py_ssize_t items)
+cdef array NUMBERS = new_array("q")
 
 
 @cython.final
@@ -24,9 +25,10 @@ cdef class Delivery:
     """
 
     def __init__(self, topic, partition):
-        self.topic = topic
+        self.topic = PyUnicode_FromObject(topic)
         self.partition = partition
-        self.callbacks = []
+        self.callbacks, self.told = [], []
+        self.places = clone(NUMBERS, 0, False)
         self.parts = []
 
     part_of = PureDelivery.part_of
@@ -52,9 +54,10 @@ cdef class Delivery:
         self.settle(-1, None, error, error.__traceback__)
 
     cdef object settle(self, int64_t base_offset, object log_append_time, object error, object traceback):
-        cdef list callbacks = self.callbacks
-        cdef Py_ssize_t at = 0
-        cdef object entry, raised = None
+        cdef list callbacks = self.callbacks, told = self.told
+        cdef int64_t *place
+        cdef Py_ssize_t at
+        cdef object raised = None
         if self.done:
             raise RuntimeError("this future is answered already")
         self.base_offset = base_offset
@@ -62,17 +65,17 @@ cdef class Delivery:
         self.error = error
         self.traceback = traceback
         self.done = True
-        self.callbacks = None
+        self.callbacks = self.told = None
         self.carrier = None
-        while at < len(callbacks):
-            entry = callbacks[at]
-            at += 1
+        for at in range(len(told)):
+            place = <int64_t *>self.places.data.as_voidptr + 2 * at
             try:
-                if type(entry) is RecordFuture:
-                    tell(<RecordFuture>entry)
-                else:
-                    at += 1
-                    entry(callbacks[at - 1])
+                tell(self, told[at], place[0], place[1])
+            except BaseException as problem:
+                raised = problem
+        for at in range(0, len(callbacks), 2):
+            try:
+                callbacks[at](callbacks[at + 1])
             except BaseException as problem:
                 raised = problem
         if raised is not None:
@@ -84,6 +87,17 @@ cdef class Delivery:
         else:
             self.callbacks.append(fn)
             self.callbacks.append(future)
+        return 0
+
+    cdef int tell_later(self, object on_delivery, Py_ssize_t index, int64_t timestamp) except -1:
+        """Let `on_delivery` be called with where a record landed, or with its error; before what its future calls."""
+        cdef Py_ssize_t count = 2 * len(self.told) if not self.done else 0
+        if self.done:
+            return tell(self, on_delivery, index, timestamp)
+        resize_smart(self.places, count + 2)
+        (<int64_t *>self.places.data.as_voidptr)[count] = index
+        (<int64_t *>self.places.data.as_voidptr)[count + 1] = timestamp
+        self.told.append(on_delivery)
         return 0
 
     cdef int forget(self, object fn) except -1:
@@ -114,16 +128,16 @@ cdef class RecordFuture:
         cdef object error
         if not self.delivery.done:
             self._wait(timeout)
-        error = error_of(self)
+        error = error_of(self.delivery, self.index)
         if error is not None:
             raise error.with_traceback(self.delivery.traceback)
-        return metadata_of(self)
+        return metadata_of(self.delivery, self.index, self.timestamp)
 
     def exception(self, timeout=None):
         """See `Future.exception`."""
         if not self.delivery.done:
             self._wait(timeout)
-        return error_of(self)
+        return error_of(self.delivery, self.index)
 
     def add_done_callback(self, fn):
         """Call `fn(self)` once the answer is there, in the thread that brings it; at once if it is there already.
@@ -140,10 +154,10 @@ cdef class RecordFuture:
         return Future.__repr__(self)
 
     def _get(self):
-        return metadata_of(self)
+        return metadata_of(self.delivery, self.index, self.timestamp)
 
     def _get_error(self):
-        return error_of(self)
+        return error_of(self.delivery, self.index)
 
     def _origin(self):
         return self.delivery.traceback
@@ -173,55 +187,28 @@ cdef RecordFuture future_of(Delivery delivery, Py_ssize_t index, int64_t timesta
     return future
 
 
-cdef object metadata_of(RecordFuture future):
-    cdef Delivery delivery = future.delivery
+cdef RecordMetadata metadata_of(Delivery delivery, Py_ssize_t index, int64_t timestamp):
     cdef int64_t first = 0, base_offset = delivery.base_offset
     cdef object log_append_time = delivery.log_append_time
     if delivery.parts:
-        first, base_offset, log_append_time, _ = delivery.part_of(future.index)
+        first, base_offset, log_append_time, _ = delivery.part_of(index)
     if base_offset >= 0:
-        base_offset += future.index - first
-    return made_metadata(
+        base_offset += index - first
+    return metadata(
         delivery.topic, delivery.partition, base_offset,
-        future.timestamp if log_append_time is None else log_append_time,
+        timestamp if log_append_time is None else <int64_t>log_append_time,
     )  # fmt: skip
 
 
-cdef object made_metadata(object topic, object partition, object offset, object timestamp):
-    """A RecordMetadata, of which a callback for each record wants one: a tuple of four, filled in place."""
-    cdef object made = PyType_GenericAlloc(<PyTypeObject *>RecordMetadata, 4)
-    fill(made, 0, topic)
-    fill(made, 1, partition)
-    fill(made, 2, offset)
-    fill(made, 3, timestamp)
-    return made
+cdef object error_of(Delivery delivery, Py_ssize_t index):
+    return delivery.part_of(index).error if delivery.parts else delivery.error
 
 
-cdef inline void fill(object made, Py_ssize_t at, object field) noexcept:
-    Py_INCREF(field)
-    PyTuple_SET_ITEM(made, at, field)
-
-
-cdef object error_of(RecordFuture future):
-    cdef Delivery delivery = future.delivery
-    return delivery.part_of(future.index).error if delivery.parts else delivery.error
-
-
-cdef int tell(RecordFuture future) except -1:
-    """The twin of what `call_back` adds to a future."""
-    cdef object on_delivery = future.on_delivery, error = error_of(future)
-    future.on_delivery = None
+cdef int tell(Delivery delivery, object on_delivery, Py_ssize_t index, int64_t timestamp) except -1:
+    """The twin of what `pure.call_back` adds to a future, which need not be there any more."""
+    cdef object error = error_of(delivery, index)
     try:
-        on_delivery(metadata_of(future) if error is None else None, error)
+        on_delivery(metadata_of(delivery, index, timestamp) if error is None else None, error)
     except (Exception, SystemExit):
         logger.exception("on_delivery of a record raised")
-    return 0
-
-
-cdef int tell_later(RecordFuture future, object on_delivery) except -1:
-    future.on_delivery = on_delivery
-    if future.delivery.done:
-        tell(future)
-    else:
-        future.delivery.callbacks.append(future)
     return 0
