@@ -8,7 +8,7 @@ file is known to be damaged it is stepped over: reading what was in it raises Co
 Invariants: offsets rise from batch to batch; a walk never trusts a length that leads behind the end of the file.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from pylog.errors import CorruptBatch, LogNotFound
 from pylog.extent import FileExtent
@@ -234,12 +234,10 @@ class LogFile:
         expected = self.base_offset if expected is None else expected
         for damage in (*self.damages, None):
             stop = self.size() if damage is None else damage.position
-            for window in self._scan(position, stop, expected, check_crc, at_first):
-                if window.spans:
-                    expected = window.spans[-1].last_offset + 1
-                yield window
-                if window.fault is not None:
-                    return
+            followed = yield from self._scan(position, stop, expected, check_crc, at_first)
+            if followed is None:
+                return
+            expected = followed
             if damage is not None:
                 position, expected = max(position, damage.end), max(expected, damage.next_offset)
         size = self.size()
@@ -247,29 +245,35 @@ class LogFile:
             reason = f"the file was cut: {size} bytes are left of {self.sealed_size}"
             yield Window(b"", size, Spans(), Fault(self.path, size, expected, reason))
 
-    def _scan(self, position: int, size: int, expected: int, check_crc: bool, length: int) -> Iterator[Window]:
+    def _scan(
+        self, position: int, size: int, expected: int, check_crc: bool, length: int
+    ) -> Generator[Window, None, int | None]:
+        """Gives what offset is to follow in the end, None behind a fault."""
         while position < size:
             asked = min(length, size - position)
             data = self.file.read(position, asked)
             spans, valid, reason = walk(data, check_crc=check_crc)
-            good = spans.rising(expected, self.base_offset + MAX_RELATIVE_OFFSET)
+            good, blamed = spans.rising(expected, self.base_offset + MAX_RELATIVE_OFFSET), None
             if good < len(spans):
-                good, expected, reason = self._out_of_order(spans, good, expected)
+                good, blamed, reason = self._out_of_order(spans, good, expected)
                 valid = spans[good].position
                 spans = spans.part(0, good)
-            elif spans:
-                expected = spans[-1].last_offset + 1
             if reason is None and valid == 0 and len(data) == asked < size - position:
                 length *= 4
                 continue
             # Fewer than asked for: the file was cut meanwhile.
             if reason is None and (valid < len(data) == size - position or len(data) < asked):
                 reason = f"{len(data) - valid} bytes are too few for the batch they begin"
-            fault = None if reason is None else Fault(self.path, position + valid, expected, reason)
-            # Behind a fault nobody asks for more.
-            yield Window(data, position, spans, fault)
+            if reason is not None:
+                expected = blamed if blamed is not None else _following(spans, expected)
+                yield Window(data, position, spans, Fault(self.path, position + valid, expected, reason))
+                return None
+            # Whoever has found what was looked for does not come back.
+            yield Window(data, position, spans, None)
+            expected = _following(spans, expected)
             position += valid
             length = min(4 * length, WINDOW_BYTES)
+        return expected
 
     def _out_of_order(self, spans: Spans, index: int, expected: int) -> tuple[int, int, str]:
         """The batch to blame where the one at `index` does not follow, what was expected there, and the reason."""
@@ -310,6 +314,10 @@ class LogFile:
             return None
         spans, _, _ = walk(self.file.read(position, LOG_OVERHEAD + length), check_crc=True)
         return int(base) if len(spans) == 1 else None
+
+
+def _following(spans: Spans, expected: int) -> int:
+    return spans[-1].last_offset + 1 if spans else expected
 
 
 def _misfit(walk: HeaderWalk, head: bytes, end: int, written: int) -> str:

@@ -170,8 +170,7 @@ class ReadablePartition:
             if segment.base_offset >= upto:
                 return None
             # The last one may be growing in another process, whose memory knows its largest timestamp.
-            is_whole = not segment.log.damages and not segment.is_cut()
-            if end == open_end or not is_whole or segment.largest_timestamp >= timestamp:
+            if end == open_end or segment.log.damages or segment.largest_timestamp >= timestamp or segment.is_cut():
                 found = segment.offset_for_time(
                     timestamp, first=self.start_offset, upto=upto, end=end, written=self.next_offset
                 )

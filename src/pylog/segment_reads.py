@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pylog.batch import Batch
 from pylog.errors import CorruptBatch
-from pylog.kernel import HEADER_BYTES
+from pylog.kernel import CODEC_MASK, CONTROL_BIT, HEADER_BYTES, BatchSpan, ConsumerRecord, take_records
 from pylog.logfile import HEAD_BYTES, WINDOW_BYTES
 from pylog.segment_files import SegmentFiles
 from pylog.slices import Slice, Wanted, Window
@@ -93,8 +93,7 @@ class ReadableSegment(SegmentFiles):
                 if span.max_timestamp < timestamp or span.last_offset < first:
                     continue
                 behind = span.position + span.size
-                batch = Batch(memoryview(data)[span.position : behind])
-                found = _first_at_or_after(batch, timestamp, first, upto)
+                found = _first_at_or_after(_records(data, span, first), timestamp, upto)
                 if found is not None:
                     if start + behind < self.size:
                         head = data[behind : behind + HEADER_BYTES]
@@ -124,10 +123,20 @@ class ReadableSegment(SegmentFiles):
         return self.size, kept
 
 
-def _first_at_or_after(batch: Batch, timestamp: int, first: int, upto: int) -> TimestampAndOffset | None:
-    for record in batch.records("", -1, first):
+def _records(data: bytes, span: BatchSpan, first: int) -> list[ConsumerRecord]:
+    """The records of the batch at `span`, of which the checksum is right, from offset `first` on."""
+    upto_its_end = memoryview(data)[: span.position + span.size]
+    if not span.attributes & (CODEC_MASK | CONTROL_BIT):
+        records, taken, _, _ = take_records(upto_its_end, span.position, first, span.count, "", -1, False)
+        if taken > span.position:
+            return records
+    return Batch(upto_its_end[span.position :]).records("", -1, first)
+
+
+def _first_at_or_after(records: list[ConsumerRecord], timestamp: int, upto: int) -> TimestampAndOffset | None:
+    for record in records:
         if record.timestamp >= timestamp:
             if record.offset >= upto:
                 return None
-            return TimestampAndOffset(record.timestamp, record.offset, batch.leader_epoch)
+            return TimestampAndOffset(record.timestamp, record.offset, record.leader_epoch)
     return None

@@ -348,7 +348,7 @@ def test_what_is_being_written_keeps_its_descriptor(tmp_path: Path) -> None:
     made[3].read(0, 1)
     assert first.descriptor < 0
     first.write(1, b"y")
-    assert first._opened() == first.descriptor
+    assert first.opened() == first.descriptor
     assert first.read(0, 9) == b"xy"
 
 
@@ -396,6 +396,21 @@ def test_a_file_that_cannot_be_opened_for_a_write_is_not_cut(tmp_path: Path) -> 
     with pytest.raises(LogNotFound):
         gone.write(3, b"d")
     assert gone.size() == 3
+
+
+def test_a_file_that_cannot_be_opened_for_a_read_is_not_in_use(tmp_path: Path) -> None:
+    files = DiskFiles(max_open=1)
+    file = made_by(files, tmp_path / "f")
+    made_by(files, tmp_path / "other")
+    assert file.descriptor < 0
+    (tmp_path / "f").unlink()
+    with pytest.raises(LogNotFound, match="f"):
+        file.read(0, 1)
+    assert file.pins == 0
+    file.close()
+    with pytest.raises(Closed, match="f is closed"):
+        file.read(0, 1)
+    assert (file.pins, file.descriptor) == (0, -1)
 
 
 def test_a_watch_tells_of_writes_in_its_directory(tmp_path: Path) -> None:

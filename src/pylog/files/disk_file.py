@@ -129,7 +129,7 @@ class DiskFile(OpenFile):
         descriptor = self.descriptor
         try:
             if descriptor < 0:
-                descriptor = self._opened()
+                descriptor = self.opened()
             if len(buffers) == 1:
                 end = position + len(buffers[0])
                 written = os.pwrite(descriptor, buffers[0], position)
@@ -156,7 +156,7 @@ class DiskFile(OpenFile):
                 self.physical_size = end
         self.writes += 1
 
-    def _opened(self) -> int:
+    def opened(self) -> int:
         with self._descriptors.lock:
             if self.descriptor < 0:
                 self._open(0)

@@ -28,6 +28,8 @@ from pylog.files import File, Files
 from pylog.kernel.format import UNWRITTEN_MAX
 
 MAX_INT32 = 2**31 - 1
+_FEW = 64
+"""Entries that are copied out of a file that is not written any more: then no search among them calls Python."""
 
 Vouch = Callable[[memoryview | bytes | None], bool | None]
 """Whether the bytes of a file (None: there is none) are those that were written; None where nobody knows."""
@@ -205,6 +207,9 @@ class SparseIndex(ABC):
         return _Rows(array("q", [row[0] for row in rows]), array("q", [row[1] for row in rows]))
 
     def _mapped(self, view: memoryview, count: int) -> _Rows:
+        if count <= _FEW:
+            rows = self._unpacked(view, count)
+            return _Rows(tuple(rows.firsts), tuple(rows.seconds))
         return _Rows(_Column(view, count, self._entry, 0), _Column(view, count, self._entry, 1))
 
     def _current(self) -> _Rows:

@@ -52,16 +52,20 @@ cdef class OpenFile:
         target = PyBytes_AS_STRING(data)
         # Said before the descriptor is looked at.
         self.pins += 1
-        descriptor = self.descriptor
-        if descriptor >= 0:
-            self.was_used = True
+        try:
+            descriptor = self.descriptor
+            if descriptor >= 0:
+                self.was_used = True
+            else:
+                descriptor = self.opened()
             with nogil:
                 count = pread(descriptor, target, size, position)
-        self.pins -= 1
-        if self.closed and self.pins == 0:
-            self.give_up()
+        finally:
+            self.pins -= 1
+            if self.closed and self.pins == 0:
+                self.give_up()
         if count < 0:
-            # Once more: it may have to be opened, or it is said what is wrong.
+            # Once more: then it is said what is wrong.
             return self.read_on(position, size)
         return data if count == size else data[:count]
 

@@ -73,6 +73,10 @@ class OpenFile:
         """The length that the disk knows."""
 
     @abstractmethod
+    def opened(self) -> int:
+        """The descriptor, opened if need be, for who has said that he reads or writes."""
+
+    @abstractmethod
     def check_writable(self, doing: str, position: int) -> None:
         """Raise what keeps a file from being written."""
 
