@@ -7,6 +7,7 @@ import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 
 import pytest
 
@@ -34,6 +35,10 @@ def hasty() -> Iterator[None]:
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(usual)
+
+
+fields = attrgetter("topic", "partition", "offset", "timestamp")
+"""Of where a record landed, in either twin: they are equal to their like only."""
 
 
 def together(*work: Callable[[], object]) -> None:
@@ -235,7 +240,7 @@ def test_await_wakes_the_loop_from_another_thread(make_delivery: MakeDelivery) -
     async def wait(future: Future[RecordMetadata]) -> RecordMetadata:
         return await future
 
-    assert asyncio.run(main()) == [RecordMetadata("t", 3, 40 + n, 100 + n) for n in range(5)]
+    assert [fields(landed) for landed in asyncio.run(main())] == [("t", 3, 40 + n, 100 + n) for n in range(5)]
 
 
 def test_await_of_what_is_there_and_of_an_error() -> None:
@@ -274,7 +279,7 @@ def test_futures_of_a_batch_answer_with_their_own_offset_and_time(make_delivery:
     futures = [delivery.future(n, 1000 + n) for n in range(3)]
     assert not any(future.done() for future in futures)
     delivery.complete(70, None)
-    assert [future.result(0) for future in futures] == [RecordMetadata("clicks", 4, 70 + n, 1000 + n) for n in range(3)]
+    assert [fields(future.result(0)) for future in futures] == [("clicks", 4, 70 + n, 1000 + n) for n in range(3)]
 
 
 def test_the_time_of_the_append_stands_for_all(make_delivery: MakeDelivery) -> None:
@@ -288,7 +293,7 @@ def test_the_time_of_the_append_stands_for_all(make_delivery: MakeDelivery) -> N
 def test_nobody_asked_means_no_offset(make_delivery: MakeDelivery) -> None:
     delivery = make_delivery("clicks", 4)
     delivery.complete(-1)
-    assert delivery.future(2, 10).result() == RecordMetadata("clicks", 4, -1, 10)
+    assert fields(delivery.future(2, 10).result()) == ("clicks", 4, -1, 10)
 
 
 def test_a_failed_batch_fails_its_records(make_delivery: MakeDelivery) -> None:

@@ -185,6 +185,27 @@ def test_truncate(place: tuple[Files, str], sealed: bool) -> None:
     assert (index.entries, index.last, content(place)) == (0, None, b"")
 
 
+def test_a_long_sealed_index_is_what_it_was(place: tuple[Files, str]) -> None:
+    index = offsets(place, max_bytes=1600)
+    for i in range(1, 201):
+        index.add(100 + 10 * i, 7 * i)
+    active = list(index)
+    index.seal()
+    assert (list(index), index.entries, index.last) == (active, 200, (2100, 1400))
+    assert [index.lookup(offset) for offset in (100, 110, 1555, 2100, 9999)] == [
+        (100, 0), (110, 7), (1550, 1015), (2100, 1400), (2100, 1400),
+    ]  # fmt: skip
+    assert (index.entry(-200), index.entry(199)) == (active[0], active[-1])
+    for beyond in (200, -201):
+        with pytest.raises(IndexError):
+            index.entry(beyond)
+    index.truncate(1555)
+    assert list(index) == active[:145]
+    assert index.add(1556, 1016)
+    index.sync()
+    assert list(offsets(place, active=False)) == [*active[:145], (1556, 1016)]
+
+
 def test_truncating_times_goes_by_offset(place: tuple[Files, str]) -> None:
     index = times(place)
     for timestamp, offset in ((10, 105), (20, 105), (30, 111)):
