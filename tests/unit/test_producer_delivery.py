@@ -291,6 +291,18 @@ def test_a_callback_gets_what_the_future_has(node: Node, caplog: pytest.LogCaptu
     assert caplog.text.count("on_delivery of a record raised") == 3
 
 
+def test_callbacks_of_a_batch_run_in_the_order_they_were_added_in(node: Node) -> None:
+    told: list[str] = []
+    with producer(node, linger_ms=1000) as sending:
+        for number in range(4):
+            future = sending.send("t", b"v", partition=0, on_delivery=lambda *_, n=number: told.append(f"record {n}"))
+            with pytest.raises(TimeoutError):
+                future.result(0)
+            future.add_done_callback(lambda _, n=number: told.append(f"future {n}"))
+        sending.flush()
+    assert told == [f"{what} {number}" for number in range(4) for what in ("record", "future")]
+
+
 # --- what a record becomes, and where it goes -------------------------------------------------------------------------
 
 

@@ -15,11 +15,12 @@ cdef class Delivery:
     cdef object log_append_time
     cdef object error
     cdef object traceback
-    cdef list told  # the `on_delivery` of those records that have one
-    cdef array places  # their numbers in the batch and times, in turn: no future is kept for them
-    cdef list callbacks  # of futures, each before the future that it is for
+    cdef list callbacks  # each `on_delivery`; others, each before the future that it is for
+    cdef array places  # of each of them, see `place`: no future is kept for an `on_delivery`
 
     cdef object settle(self, int64_t base_offset, object log_append_time, object error, object traceback)
+    cdef int64_t *place(self, Py_ssize_t number) noexcept
+    cdef int add(self, Py_ssize_t index, int64_t timestamp) except -1
     cdef int call_back(self, object fn, object future) except -1
     cdef int tell_later(self, object on_delivery, Py_ssize_t index, int64_t timestamp) except -1
     cdef int forget(self, object fn) except -1

@@ -27,7 +27,7 @@ cdef class Delivery:
     def __init__(self, topic, partition):
         self.topic = PyUnicode_FromObject(topic)
         self.partition = partition
-        self.callbacks, self.told = [], []
+        self.callbacks = []
         self.places = clone(NUMBERS, 0, False)
         self.parts = []
 
@@ -54,9 +54,9 @@ cdef class Delivery:
         self.settle(-1, None, error, error.__traceback__)
 
     cdef object settle(self, int64_t base_offset, object log_append_time, object error, object traceback):
-        cdef list callbacks = self.callbacks, told = self.told
+        cdef list callbacks = self.callbacks
         cdef int64_t *place
-        cdef Py_ssize_t at
+        cdef Py_ssize_t at = 0, number = 0
         cdef object raised = None
         if self.done:
             raise RuntimeError("this future is answered already")
@@ -65,45 +65,64 @@ cdef class Delivery:
         self.error = error
         self.traceback = traceback
         self.done = True
-        self.callbacks = self.told = None
+        self.callbacks = None
         self.carrier = None
-        for at in range(len(told)):
-            place = <int64_t *>self.places.data.as_voidptr + 2 * at
+        while at < len(callbacks):
+            place = self.place(number)
+            number += 1
+            at += 1 if place[0] >= 0 else 2
             try:
-                tell(self, told[at], place[0], place[1])
-            except BaseException as problem:
-                raised = problem
-        for at in range(0, len(callbacks), 2):
-            try:
-                callbacks[at](callbacks[at + 1])
+                if place[0] >= 0:
+                    tell(self, callbacks[at - 1], place[0], place[1])
+                else:
+                    callbacks[at - 2](callbacks[at - 1])
             except BaseException as problem:
                 raised = problem
         if raised is not None:
             raise raised
 
+    cdef int64_t *place(self, Py_ssize_t number) noexcept:
+        """Of the callback with this number: that of its record in the batch, -1 for that of a future, and its time."""
+        return <int64_t *>self.places.data.as_longlongs + 2 * number
+
+    cdef int add(self, Py_ssize_t index, int64_t timestamp) except -1:
+        cdef Py_ssize_t count = len(self.places)
+        resize_smart(self.places, count + 2)
+        self.places.data.as_longlongs[count] = index
+        self.places.data.as_longlongs[count + 1] = timestamp
+        return 0
+
     cdef int call_back(self, object fn, object future) except -1:
         if self.done:
             fn(future)
         else:
+            self.add(-1, 0)
             self.callbacks.append(fn)
             self.callbacks.append(future)
         return 0
 
     cdef int tell_later(self, object on_delivery, Py_ssize_t index, int64_t timestamp) except -1:
-        """Let `on_delivery` be called with where a record landed, or with its error; before what its future calls."""
-        cdef Py_ssize_t count = 2 * len(self.told) if not self.done else 0
+        """Let `on_delivery` be called with where a record landed, or with its error."""
         if self.done:
             return tell(self, on_delivery, index, timestamp)
-        resize_smart(self.places, count + 2)
-        (<int64_t *>self.places.data.as_voidptr)[count] = index
-        (<int64_t *>self.places.data.as_voidptr)[count + 1] = timestamp
-        self.told.append(on_delivery)
+        self.add(index, timestamp)
+        self.callbacks.append(on_delivery)
         return 0
 
     cdef int forget(self, object fn) except -1:
-        if not self.done and fn in self.callbacks:
-            at = self.callbacks.index(fn)
-            del self.callbacks[at : at + 2]
+        cdef Py_ssize_t at = 0, number = 0
+        if self.done:
+            return 0
+        while at < len(self.callbacks):
+            if self.place(number)[0] >= 0:
+                at += 1
+            elif self.callbacks[at] == fn:
+                del self.callbacks[at : at + 2]
+                del self.places[2 * number : 2 * number + 2]
+                return 0
+            else:
+                at += 2
+            number += 1
         return 0
 
 
