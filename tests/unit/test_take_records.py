@@ -4,6 +4,7 @@ import pytest
 
 from pylog.batch import encode, encode_marker
 from pylog.compression import Codec
+from pylog.errors import CorruptBatch
 from pylog.kernel import pure, take_records
 
 NOW = 1_700_000_000_000
@@ -91,3 +92,12 @@ def test_a_position_outside():
         for position in (-1, len(DATA) + 1):
             with pytest.raises(ValueError, match="not in the buffer"):
                 take(DATA, position, 0, 1, "t", 1)
+
+
+def test_a_count_that_the_bytes_cannot_have_takes_no_memory():
+    lying = batch(0, 1)
+    lying.count, lying.last_offset_delta = 2**31 - 1, 2**31 - 2
+    lying.write()
+    assert both(bytes(lying.data), 0, 0, 10, "t", 1) == ([], 0, 0, -1)
+    with pytest.raises(CorruptBatch, match="2147483647 records cannot be in"):
+        lying.records("t", 1)

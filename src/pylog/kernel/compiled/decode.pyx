@@ -51,12 +51,11 @@ def decode_records(
         raise TypeError(f"scope is {type(scope).__name__}, not BatchScope")
     PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
     try:
-        if 0 <= count <= view.len // LEAST:
-            records = decoded(
-                <Bytes>view.buf, <Bytes>view.buf + view.len, count, base_offset, base_timestamp,
-                append_timestamp is not None, 0 if append_timestamp is None else append_timestamp, scope,
-                first_offset, last_offset,
-            )
+        records = decoded(
+            <Bytes>view.buf, <Bytes>view.buf + view.len, count, base_offset, base_timestamp,
+            append_timestamp is not None, 0 if append_timestamp is None else append_timestamp, scope, first_offset,
+            last_offset,
+        )
     finally:
         PyBuffer_Release(&view)
     if records is None:
@@ -140,13 +139,16 @@ cdef list decoded(
     int64_t first_offset,
     int64_t last_offset,
 ):
-    """The records; None where they are refused."""
+    """The records; None where they are refused: before there is room for them, where they cannot be so many."""
     cdef Fields found
     cdef ConsumerRecord record
-    cdef list records = PyList_New(count)
+    cdef list records
     cdef Py_ssize_t kept = 0
     cdef tuple none = ()
     cdef int64_t previous = -1, most = last_delta(base_offset, last_offset)
+    if not 0 <= count <= (end - at) // LEAST:
+        return None
+    records = PyList_New(count)
     while count > 0:
         at = get_record(at, end, &found)
         if at == NULL or found.delta <= previous or found.delta > most:

@@ -78,6 +78,7 @@ cdef class Delivery:
                     callbacks[at - 2](callbacks[at - 1])
             except BaseException as problem:
                 raised = problem
+        self.places = None
         if raised is not None:
             raise raised
 
