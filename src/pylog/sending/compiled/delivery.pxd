@@ -1,6 +1,5 @@
 # cython: language_level=3
 cimport cython
-from cpython.array cimport array
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -15,14 +14,10 @@ cdef class Delivery:
     cdef object log_append_time
     cdef object error
     cdef object traceback
-    cdef list callbacks  # each `on_delivery`; others, each before the future that it is for
-    cdef array places  # of each of them, see `place`: no future is kept for an `on_delivery`
+    cdef list callbacks  # futures with an `on_delivery`; other callbacks, each before the future that it is for
 
     cdef object settle(self, int64_t base_offset, object log_append_time, object error, object traceback)
-    cdef int64_t *place(self, Py_ssize_t number) noexcept
-    cdef int add(self, Py_ssize_t index, int64_t timestamp) except -1
     cdef int call_back(self, object fn, object future) except -1
-    cdef int tell_later(self, object on_delivery, Py_ssize_t index, int64_t timestamp) except -1
     cdef int forget(self, object fn) except -1
 
 
@@ -33,6 +28,8 @@ cdef class RecordFuture:
     cdef Delivery delivery
     cdef Py_ssize_t index
     cdef int64_t timestamp
+    cdef object on_delivery  # None again once it was called
 
 
 cdef RecordFuture future_of(Delivery delivery, Py_ssize_t index, int64_t timestamp)
+cdef int tell_later(RecordFuture future, object on_delivery) except -1

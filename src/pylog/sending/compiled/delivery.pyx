@@ -1,10 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """The twins of `pure.Delivery` and `pure.RecordFuture`: the answer for a batch, and a place in it."""
 
-from array import array as new_array
-
 cimport cython
-from cpython.array cimport array, clone, resize_smart
 from cpython.unicode cimport PyUnicode_FromObject
 from libc.stdint cimport int64_t
 
@@ -13,8 +10,6 @@ from pylog.kernel.compiled.records cimport RecordMetadata, metadata
 from pylog.future import Future
 from pylog.sending.pure import Delivery as PureDelivery
 from pylog.sending.pure import logger
-
-cdef array NUMBERS = new_array("q")
 
 
 @cython.final
@@ -28,7 +23,6 @@ cdef class Delivery:
         self.topic = PyUnicode_FromObject(topic)
         self.partition = partition
         self.callbacks = []
-        self.places = clone(NUMBERS, 0, False)
         self.parts = []
 
     part_of = PureDelivery.part_of
@@ -55,9 +49,8 @@ cdef class Delivery:
 
     cdef object settle(self, int64_t base_offset, object log_append_time, object error, object traceback):
         cdef list callbacks = self.callbacks
-        cdef int64_t *place
-        cdef Py_ssize_t at = 0, number = 0
-        cdef object raised = None
+        cdef Py_ssize_t at = 0
+        cdef object entry, raised = None
         if self.done:
             raise RuntimeError("this future is answered already")
         self.base_offset = base_offset
@@ -68,62 +61,31 @@ cdef class Delivery:
         self.callbacks = None
         self.carrier = None
         while at < len(callbacks):
-            place = self.place(number)
-            number += 1
-            at += 1 if place[0] >= 0 else 2
+            entry = callbacks[at]
+            at += 1
             try:
-                if place[0] >= 0:
-                    tell(self, callbacks[at - 1], place[0], place[1])
+                if type(entry) is RecordFuture:
+                    tell(<RecordFuture>entry)
                 else:
-                    callbacks[at - 2](callbacks[at - 1])
+                    at += 1
+                    entry(callbacks[at - 1])
             except BaseException as problem:
                 raised = problem
-        self.places = None
         if raised is not None:
             raise raised
-
-    cdef int64_t *place(self, Py_ssize_t number) noexcept:
-        """Of the callback with this number: that of its record in the batch, -1 for that of a future, and its time."""
-        return <int64_t *>self.places.data.as_longlongs + 2 * number
-
-    cdef int add(self, Py_ssize_t index, int64_t timestamp) except -1:
-        cdef Py_ssize_t count = len(self.places)
-        resize_smart(self.places, count + 2)
-        self.places.data.as_longlongs[count] = index
-        self.places.data.as_longlongs[count + 1] = timestamp
-        return 0
 
     cdef int call_back(self, object fn, object future) except -1:
         if self.done:
             fn(future)
         else:
-            self.add(-1, 0)
             self.callbacks.append(fn)
             self.callbacks.append(future)
         return 0
 
-    cdef int tell_later(self, object on_delivery, Py_ssize_t index, int64_t timestamp) except -1:
-        """Let `on_delivery` be called with where a record landed, or with its error."""
-        if self.done:
-            return tell(self, on_delivery, index, timestamp)
-        self.add(index, timestamp)
-        self.callbacks.append(on_delivery)
-        return 0
-
     cdef int forget(self, object fn) except -1:
-        cdef Py_ssize_t at = 0, number = 0
-        if self.done:
-            return 0
-        while at < len(self.callbacks):
-            if self.place(number)[0] >= 0:
-                at += 1
-            elif self.callbacks[at] == fn:
-                del self.callbacks[at : at + 2]
-                del self.places[2 * number : 2 * number + 2]
-                return 0
-            else:
-                at += 2
-            number += 1
+        if not self.done and fn in self.callbacks:
+            at = self.callbacks.index(fn)
+            del self.callbacks[at : at + 2]
         return 0
 
 
@@ -148,16 +110,16 @@ cdef class RecordFuture:
         cdef object error
         if not self.delivery.done:
             self._wait(timeout)
-        error = error_of(self.delivery, self.index)
+        error = error_of(self)
         if error is not None:
             raise error.with_traceback(self.delivery.traceback)
-        return metadata_of(self.delivery, self.index, self.timestamp)
+        return metadata_of(self)
 
     def exception(self, timeout=None):
         """See `Future.exception`."""
         if not self.delivery.done:
             self._wait(timeout)
-        return error_of(self.delivery, self.index)
+        return error_of(self)
 
     def add_done_callback(self, fn):
         """Call `fn(self)` once the answer is there, in the thread that brings it; at once if it is there already.
@@ -174,10 +136,10 @@ cdef class RecordFuture:
         return Future.__repr__(self)
 
     def _get(self):
-        return metadata_of(self.delivery, self.index, self.timestamp)
+        return metadata_of(self)
 
     def _get_error(self):
-        return error_of(self.delivery, self.index)
+        return error_of(self)
 
     def _origin(self):
         return self.delivery.traceback
@@ -207,28 +169,40 @@ cdef RecordFuture future_of(Delivery delivery, Py_ssize_t index, int64_t timesta
     return future
 
 
-cdef RecordMetadata metadata_of(Delivery delivery, Py_ssize_t index, int64_t timestamp):
+cdef RecordMetadata metadata_of(RecordFuture future):
+    cdef Delivery delivery = future.delivery
     cdef int64_t first = 0, base_offset = delivery.base_offset
     cdef object log_append_time = delivery.log_append_time
     if delivery.parts:
-        first, base_offset, log_append_time, _ = delivery.part_of(index)
+        first, base_offset, log_append_time, _ = delivery.part_of(future.index)
     if base_offset >= 0:
-        base_offset += index - first
+        base_offset += future.index - first
     return metadata(
         delivery.topic, delivery.partition, base_offset,
-        timestamp if log_append_time is None else <int64_t>log_append_time,
+        future.timestamp if log_append_time is None else <int64_t>log_append_time,
     )  # fmt: skip
 
 
-cdef object error_of(Delivery delivery, Py_ssize_t index):
-    return delivery.part_of(index).error if delivery.parts else delivery.error
+cdef object error_of(RecordFuture future):
+    cdef Delivery delivery = future.delivery
+    return delivery.part_of(future.index).error if delivery.parts else delivery.error
 
 
-cdef int tell(Delivery delivery, object on_delivery, Py_ssize_t index, int64_t timestamp) except -1:
-    """The twin of what `pure.call_back` adds to a future, which need not be there any more."""
-    cdef object error = error_of(delivery, index)
+cdef int tell(RecordFuture future) except -1:
+    """The twin of what `call_back` adds to a future."""
+    cdef object on_delivery = future.on_delivery, error = error_of(future)
+    future.on_delivery = None
     try:
-        on_delivery(metadata_of(delivery, index, timestamp) if error is None else None, error)
+        on_delivery(metadata_of(future) if error is None else None, error)
     except (Exception, SystemExit):
         logger.exception("on_delivery of a record raised")
+    return 0
+
+
+cdef int tell_later(RecordFuture future, object on_delivery) except -1:
+    future.on_delivery = on_delivery
+    if future.delivery.done:
+        tell(future)
+    else:
+        future.delivery.callbacks.append(future)
     return 0

@@ -18,7 +18,7 @@ from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 from pylog.kernel.compiled.encode cimport OpenBatch
 from pylog.kernel.compiled.keys cimport kafka_hash
 from pylog.kernel.compiled.wire cimport Bytes
-from pylog.sending.compiled.delivery cimport Delivery, RecordFuture, future_of
+from pylog.sending.compiled.delivery cimport Delivery, RecordFuture, future_of, tell_later
 
 from random import Random
 
@@ -180,8 +180,7 @@ cdef class Sender:
             answer = self._send_any(topic, value, key, partition, timestamp_ms, headers)
         if on_delivery is not None:
             if type(answer) is RecordFuture:
-                future = <RecordFuture>answer
-                future.delivery.tell_later(on_delivery, future.index, future.timestamp)
+                tell_later(<RecordFuture>answer, on_delivery)
             else:
                 call_back(answer, on_delivery)
         return answer
