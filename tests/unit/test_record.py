@@ -80,3 +80,24 @@ def test_where_a_record_landed(kind):
     ):  # fmt: skip
         with pytest.raises(TypeError, match=f"^{name} is"):
             kind(*fields)
+
+
+@pytest.mark.parametrize("kind", [RecordMetadata, pure.RecordMetadata])
+def test_where_no_record_can_have_landed(kind):
+    edges = kind("topic", 2**31 - 1, 2**63 - 1, -(2**63))
+    assert (edges.partition, edges.offset, edges.timestamp) == (2**31 - 1, 2**63 - 1, -(2**63))
+    for fields, said in (
+        (("topic", 2**31, 0, 5), "partition 2147483648 does not fit into 32 bits"),
+        (("topic", 3, 2**63, 5), "offset 9223372036854775808 does not fit into 64 bits"),
+        (("topic", 3, 0, -(2**63) - 1), "timestamp -9223372036854775809 does not fit into 64 bits"),
+    ):
+        with pytest.raises(ValueError, match=f"^{said}$"):
+            kind(*fields)
+
+
+@pytest.mark.parametrize("kind", [ConsumerRecord, pure.ConsumerRecord])
+def test_what_cannot_be_read_from_a_batch(kind):
+    scope = BatchScope("topic", 3, 7, 1)
+    for offset, timestamp, name in ((2**63, 0, "offset"), (0, 2**63, "timestamp")):
+        with pytest.raises(ValueError, match=f"^{name} 9223372036854775808 does not fit into 64 bits$"):
+            kind(offset, timestamp, None, b"v", (), scope)

@@ -79,24 +79,32 @@ def checked_headers(headers: Iterable[Any]) -> tuple[Header, ...]:
 
 
 def check_received(offset: object, timestamp: object, key: object, value: object, scope: object) -> None:
-    """Raise TypeError unless a record can have been read with these."""
+    """Raise TypeError unless a record can have been read with these, ValueError for numbers no batch holds."""
     _check_kinds(
         ("offset", offset, int), ("timestamp", timestamp, int), ("key", key, bytes | None),
         ("value", value, bytes | None), ("scope", scope, BatchScope),
     )  # fmt: skip
+    _check_widths(("offset", offset, 64), ("timestamp", timestamp, 64))
 
 
 def check_landed(topic: object, partition: object, offset: object, timestamp: object) -> None:
-    """Raise TypeError unless a record can have landed there."""
+    """Raise TypeError unless a record can have landed there, ValueError for numbers that no log has."""
     _check_kinds(
         ("topic", topic, str), ("partition", partition, int), ("offset", offset, int), ("timestamp", timestamp, int)
     )
+    _check_widths(("partition", partition, 32), ("offset", offset, 64), ("timestamp", timestamp, 64))
 
 
 def _check_kinds(*fields: tuple[str, object, Any]) -> None:
     for name, given, kind in fields:
         if not isinstance(given, kind):
             raise TypeError(f"{name} is {type(given).__name__}, not {getattr(kind, '__name__', kind)}")
+
+
+def _check_widths(*fields: tuple[str, Any, int]) -> None:
+    for name, number, bits in fields:
+        if not -(1 << bits - 1) <= number < 1 << bits - 1:
+            raise ValueError(f"{name} {number} does not fit into {bits} bits")
 
 
 record_classes: dict[str, Any] = {}

@@ -21,7 +21,25 @@ from pylog.kernel.values import (
 )
 
 
-class Record:
+class _Fields:
+    """What is equal, hashed and pickled by its fields."""
+
+    __slots__ = ()
+
+    def _fields(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return self._fields() == other._fields() if isinstance(other, type(self)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored, (type(self).__name__, *self._fields())
+
+
+class Record(_Fields):
     """A record to append: `value` and `key` are bytes or None; a `timestamp` (ms) of None is the time of the append.
 
     Not to be changed once made, nor derived from: the compiled ones refuse both. Raises TypeError for anything else,
@@ -46,20 +64,11 @@ class Record:
     def _fields(self) -> tuple[Any, ...]:
         return self.value, self.key, self.timestamp, self.headers
 
-    def __eq__(self, other: object) -> bool:
-        return self._fields() == other._fields() if isinstance(other, Record) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._fields())
-
     def __repr__(self) -> str:
         return f"Record(value={self.value!r}, key={self.key!r}, timestamp={self.timestamp}, headers={self.headers!r})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return restored, ("Record", *self._fields())
 
-
-class RecordMetadata:
+class RecordMetadata(_Fields):
     """Where a record landed; `offset` is -1 where nobody was asked (acks=0). `timestamp` (ms) is its own, or the
     broker's where the topic says LogAppendTime.
 
@@ -78,23 +87,14 @@ class RecordMetadata:
     def _fields(self) -> tuple[str, int, int, int]:
         return self.topic, self.partition, self.offset, self.timestamp
 
-    def __eq__(self, other: object) -> bool:
-        return self._fields() == other._fields() if isinstance(other, RecordMetadata) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._fields())
-
     def __repr__(self) -> str:
         return (
             f"RecordMetadata(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
             f"timestamp={self.timestamp})"
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return restored, ("RecordMetadata", *self._fields())
 
-
-class ConsumerRecord:
+class ConsumerRecord(_Fields):
     """A record as it was read. `timestamp` is in milliseconds, -1 where the producer gave none.
 
     Not to be changed once made, nor derived from. Raises TypeError for fields that cannot be read from a batch.
@@ -138,17 +138,8 @@ class ConsumerRecord:
     def _fields(self) -> tuple[Any, ...]:
         return self.offset, self.timestamp, self.key, self.value, self.headers, self.scope
 
-    def __eq__(self, other: object) -> bool:
-        return self._fields() == other._fields() if isinstance(other, ConsumerRecord) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._fields())
-
     def __repr__(self) -> str:
         return (
             f"ConsumerRecord(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
             f"timestamp={self.timestamp}, key={self.key!r}, value={self.value!r}, headers={self.headers!r})"
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return restored, ("ConsumerRecord", *self._fields())
