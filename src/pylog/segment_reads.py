@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pylog.batch import Batch
 from pylog.errors import CorruptBatch
-from pylog.kernel import CODEC_MASK, CONTROL_BIT, HEADER_BYTES, BatchSpan, ConsumerRecord, take_records
+from pylog.kernel import CONTROL_BIT, HEADER_BYTES, BatchSpan, ConsumerRecord, take_records
 from pylog.logfile import HEAD_BYTES, WINDOW_BYTES
 from pylog.segment_files import SegmentFiles
 from pylog.slices import Slice, Wanted, Window
@@ -126,8 +126,8 @@ class ReadableSegment(SegmentFiles):
 def _records(data: bytes, span: BatchSpan, first: int) -> list[ConsumerRecord]:
     """The records of the batch at `span`, of which the checksum is right, from offset `first` on."""
     upto_its_end = memoryview(data)[: span.position + span.size]
-    if not span.attributes & (CODEC_MASK | CONTROL_BIT):
-        records, taken, _, _ = take_records(upto_its_end, span.position, first, span.count, "", -1, False)
+    if not span.attributes & CONTROL_BIT:
+        records, taken, _, _ = take_records(upto_its_end, span.position, first, 1, "", -1, False)
         if taken > span.position:
             return records
     return Batch(upto_its_end[span.position :]).records("", -1, first)

@@ -6,8 +6,8 @@
 
 An offset entry maps the last offset of a batch to the position where that batch starts; a time entry says that no
 record up to its offset is newer than its timestamp. The index of the active segment is an array in memory, which its
-file gets some entries at a time; that of a sealed one is its file, mapped by the owner. A full index takes no more
-entries: look-ups stay right and scan longer.
+file gets some entries at a time; that of a sealed one is its file, mapped by the owner, or copied if it is short. A
+full index takes no more entries: look-ups stay right and scan longer.
 
 Invariants:
 - an index is never the truth: only the prefix of strictly rising entries of a file is believed (an unclean Kafka leaves

@@ -6,23 +6,18 @@ from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from pylog.kernel.compiled.encode cimport OpenBatch, filled
-from pylog.kernel.compiled.stream cimport crc_of
+from pylog.kernel.compiled.stream cimport CRC_FROM, HEADER as HEADER_BYTES, MAGIC, OFFSET_MAX, OVERHEAD, crc_of
 from pylog.kernel.compiled.wire cimport Bytes, be16, be32, be64, put_be16, put_be32, put_be64
 
-from pylog.kernel.format import HEADER, MAX_OFFSET, STREAM_BYTES_MAX
+from pylog.kernel.format import HEADER, STREAM_BYTES_MAX
 from pylog.kernel.values import check_stream
 
 cdef enum:
-    HEADER_BYTES = 61
-    OVERHEAD = 12
-    MAGIC = 2
     CRC_AT = 17
-    CRC_FROM = 21
     APPEND_TIME = 8
     LONG = 65536  # bytes, whose CRC takes longer than handing over the GIL
 
 
-cdef int64_t OFFSET_MAX = MAX_OFFSET
 cdef int64_t STREAM_MAX = STREAM_BYTES_MAX
 
 
