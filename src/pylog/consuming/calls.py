@@ -35,12 +35,10 @@ class Call:
     @property
     def answer(self) -> Any:
         """The answer, or the PylogError that was one."""
-        error = self.future.exception(0)
-        if error is None:
+        try:
             return self.future.result(0)
-        if not isinstance(error, PylogError):
-            raise error
-        return error
+        except PylogError as error:
+            return error.with_traceback(None)
 
 
 class Calls:
@@ -59,7 +57,7 @@ class Calls:
         call = Call(future, self._clock.tick_ms() + wait_ms + ANSWER_MS_SPARE, then)
         self._under_way.append(call)
         if not future.done():
-            future.add_done_callback(self._rung)
+            future.add_done_callback(self.ring)
         return call
 
     def deliver(self) -> bool:
@@ -67,14 +65,14 @@ class Calls:
         if not self._under_way:
             return False
         came = False
-        now = self._clock.tick_ms()
         for call in list(self._under_way):
+            is_answered = call.future.done()
             # What is called may send, deliver and forget in its turn.
-            if not (call.future.done() or now >= call.deadline_ms) or call not in self._under_way:
+            if call not in self._under_way or not (is_answered or self._clock.tick_ms() >= call.deadline_ms):
                 continue
             self._under_way.remove(call)
             came = True
-            call.then(call, call.answer if call.future.done() else RequestTimedOut("a node has not answered in time"))
+            call.then(call, call.answer if is_answered else RequestTimedOut("a node has not answered in time"))
         return came
 
     def forget(self, call: Call) -> None:
@@ -96,11 +94,8 @@ class Calls:
         except Empty:
             return
 
-    def ring(self) -> None:
+    def ring(self, _: object = None) -> None:
         """End the wait of now, or the next one. From any thread, and from signal handlers."""
         # One mark is enough, and a client that never waits shall not gather them.
         if self._bell.empty():
             self._bell.put(None)
-
-    def _rung(self, _: Future[Any]) -> None:
-        self.ring()

@@ -44,9 +44,6 @@ class FetchedRecords:
     ) -> None:
         self._part = part
         self._check_crc = check_crc
-        # None as long as all batches were plain: then nobody looks at them one by one.
-        self._batches: Iterator[Batch] | None = split(part.data, check_crc=check_crc) if part.aborted else None
-        self._delivery = Delivery(part.aborted)
         self._deserialize = deserialize
         self._records: list[ConsumerRecord] = []
         self._given = 0
@@ -55,6 +52,10 @@ class FetchedRecords:
         self._after = position
         self.next_offset = position
         self.leader_epoch = -1
+        # None as long as all batches were plain.
+        self._batches: Iterator[Batch] | None = None
+        if part.aborted:
+            self._go_by_batches()
 
     def take(self, count: int) -> list[Any]:
         """Up to `count` records from `next_offset` on; none when the fetched bytes are used up.
@@ -64,8 +65,11 @@ class FetchedRecords:
         while self._given == len(self._records):
             if self._error is not None:
                 raise self._error.with_traceback(None)
+            if self._at == len(self._part.data):
+                return []
             if self._batches is None and self._take_plain(count):
                 continue
+            # There may be a part of a batch behind the last one.
             if not self._take_batch():
                 return []
         if self._deserialize is not None:
@@ -90,10 +94,15 @@ class FetchedRecords:
             part.data, at, self.next_offset, most, part.topic, part.partition, self._check_crc
         )
         if self._at == at:
-            self._batches = split(part.data[at:], check_crc=self._check_crc)
+            self._go_by_batches()
             return False
         self._gather(records, after, epoch)
         return True
+
+    def _go_by_batches(self) -> None:
+        """Look at what lies ahead batch by batch."""
+        self._batches = split(self._part.data[self._at :], check_crc=self._check_crc)
+        self._delivery = Delivery(self._part.aborted)
 
     def _take_batch(self) -> bool:
         """Go past the next batch, if there is one. Raises CorruptBatch."""
@@ -217,10 +226,12 @@ class Fetching:
     def _answered(
         self, states: dict[TopicPartition, PartitionState], reset: int | None, call: Call, answer: Any
     ) -> None:
-        # Whoever has moved since has asked something else, or nothing.
-        current = {key: state for key, state in states.items() if state.asked is call}
-        for state in current.values():
-            state.asked = None
+        current = {}
+        for key, state in states.items():
+            # Whoever has moved since has asked something else, or nothing.
+            if state.asked is call:
+                state.asked = None
+                current[key] = state
         if isinstance(answer, PylogError):
             for key in current:
                 self._leaders.refused(key, answer)
