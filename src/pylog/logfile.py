@@ -47,8 +47,10 @@ class LogFile:
         """How large the file was when it was sealed; 0 where that is not known."""
         self.opened: File | None = files.open(path, create=True) if create else None
         self._closed_size: int | None = None
-        self._cuts = 0
-        self._following = (-1, 0, 0)  # where the last read ended, and after how many cuts: the next one needs no index
+        self.cuts = 0
+        """How often it was made shorter."""
+        self.following = (-1, 0, 0)
+        """Where the last read ended, by offset and position, and after how many cuts: the next one needs no index."""
 
     @property
     def file(self) -> File:
@@ -97,7 +99,7 @@ class LogFile:
     def truncate(self, position: int) -> None:
         """Cut the file at `position`, the start of a batch."""
         self.file.truncate(position)
-        self._cuts += 1
+        self.cuts += 1
         self.damages = tuple(damage for damage in self.damages if damage.position < position)
 
     def close(self) -> None:
@@ -111,8 +113,8 @@ class LogFile:
 
     def after_last(self, offset: int) -> int | None:
         """Where `offset` begins if the last read ended right before it."""
-        following, position, valid = self._following
-        return position if following == offset and valid == self._cuts else None
+        following, position, valid = self.following
+        return position if following == offset and valid == self.cuts else None
 
     def read(self, wanted: Wanted, position: int, *, expected: int, window: int) -> Slice | None:
         """Whole batches from the one that holds `wanted.offset` on, looked for from `position`, where a batch begins
@@ -121,7 +123,7 @@ class LogFile:
         At least one even if it is too large; None when there is nothing in [offset, upto) up to the end of the file.
         Raises CorruptBatch when the headers on the way make no sense, or when the offset lies in a damaged part.
         """
-        size, cuts = self.size(), self._cuts
+        size, cuts = self.size(), self.cuts
         for damage in self.damages:
             if damage.end <= position and damage.next_offset <= wanted.offset:
                 continue
@@ -189,10 +191,10 @@ class LogFile:
             return None
         if end < size:
             self.check_following(end, walk.offset, walk.epoch, data[end - at : end - at + PREFIX.size])
-        self._following = (walk.offset, end, cuts)
+        self.following = (walk.offset, end, cuts)
         if begin >= at and end <= at + len(data):
             return Slice(memoryview(data)[begin - at : end - at], self.path, begin, walk.offset)
-        extent = FileExtent(self.file, begin, end - begin, cuts=lambda: self._cuts, made_at=cuts)
+        extent = FileExtent(self.file, begin, end - begin, cuts=lambda: self.cuts, made_at=cuts)
         return Slice(memoryview(b""), self.path, begin, walk.offset, extent)
 
     def _nonsense(self, what: str, position: int, offset: int) -> CorruptBatch:

@@ -21,6 +21,7 @@ from pylog.errors import Closed, CorruptBatch, LogNotFound, OffsetOutOfRange, Po
 from pylog.files import join
 from pylog.index import AbortedTxn
 from pylog.kernel import Appended
+from pylog.logfile import HEAD_BYTES
 from pylog.record import TopicPartition
 from pylog.recovery import Checkpoint, Quarantined, Recovered, Recovery, note_epochs, open_epochs, take_stock
 from pylog.seal import Mark
@@ -135,6 +136,9 @@ class Partition(AppendingPartition):
 
     def read(self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False) -> Slice | None:
         """See `ReadablePartition.read`: read again when the segment was cut, replaced or dropped meanwhile."""
+        found = self._read_on(offset, min(max_bytes, HEAD_BYTES) if as_extent else max_bytes, upto)
+        if found is not None:
+            return found
         read = super().read
         return self._steadily(lambda: read(offset, max_bytes, upto=upto, as_extent=as_extent))
 

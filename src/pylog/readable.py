@@ -4,12 +4,14 @@ Offsets are half-open: `start_offset` is the first in; `next_offset`, `high_wate
 `durable_offset` are the first not in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.index import AbortedTxn
 from pylog.integrity import check_segment
+from pylog.kernel import read_following
+from pylog.logfile import LogFile
 from pylog.segment import NO_TIMESTAMP, Segment
 from pylog.segment_reads import OFFSET_MAX, TimestampAndOffset
 from pylog.segments import Segments
@@ -31,6 +33,8 @@ class ReadablePartition:
         self.durable_offset = 0
         self._data_end = 0
         self._segments = Segments(dict[int, Segment]().__getitem__)  # none: it is not open
+        # The file of the last segment, if the last read was in it, and the segments that there were.
+        self._followed: tuple[Sequence[int], LogFile | None] = ((), None)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.topic}-{self.number} [{self.start_offset}, {self.next_offset})>"
@@ -69,11 +73,14 @@ class ReadablePartition:
         if offset >= upto:
             # Nothing is missing where nothing is to be seen: a log may be beginning anew.
             return None
-        segments = self._segments
+        segments, open_end = self._segments, self.data_end_max
+        bases = segments.bases
         self._check_begun(offset)
-        for segment, end in segments.with_ends(offset, self.data_end_max):
+        for segment, end in segments.with_ends(offset, open_end):
             found = segment.read(offset, max_bytes, upto=upto, end=end, written=self.next_offset, as_extent=as_extent)
             if found is not None:
+                if end == open_end:
+                    self._followed = bases, segment.log
                 return found
             self._check_followed(segment, end)
         active = segments.active if len(segments) else None
@@ -86,6 +93,14 @@ class ReadablePartition:
                 position=active.size if active is not None else None, offset=offset,
             )  # fmt: skip
         return None
+
+    def _read_on(self, offset: int, max_bytes: int, upto: int) -> Slice | None:
+        """All that came since the last read, for who goes on there and may have so much; None: that takes a search."""
+        bases, log = self._followed
+        if log is None or bases is not self._segments.bases or not self.start_offset <= offset < upto:
+            return None
+        found = read_following(log, offset, max_bytes, upto, self.next_offset)
+        return None if found is None else Slice(*found)
 
     def _check_begun(self, offset: int) -> None:
         """Whether the segments begin where `offset` is, or before. An owner has seen to that when it opened the log."""

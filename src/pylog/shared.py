@@ -204,7 +204,12 @@ class SharedPartition(ReadablePartition):
     def read(self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False) -> Slice | None:
         """See `ReadablePartition.read`. Always in memory: what is read later could be anything by then."""
         read = super().read
-        return self._steadily(lambda: read(offset, max_bytes, upto=min(upto, self.high_watermark)))
+
+        def look() -> Slice | None:
+            seen = min(upto, self.high_watermark)
+            return self._read_on(offset, max_bytes, seen) or read(offset, max_bytes, upto=seen)
+
+        return self._steadily(look)
 
     def read_stable(
         self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False

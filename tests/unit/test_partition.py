@@ -105,6 +105,42 @@ def test_segments_roll_by_size_and_every_record_is_found_by_offset(disk: Disk) -
     disk.partition.check()
 
 
+def test_whoever_reads_on_sees_what_is_there_now(disk: Disk) -> None:
+    partition = disk.partition
+
+    def read_on(offset: int, upto: int | None = None, max_bytes: int = 1 << 20) -> list[str] | None:
+        found = partition.read(offset, max_bytes, upto=partition.next_offset if upto is None else upto)
+        return (
+            None
+            if found is None
+            else [
+                record.value.decode() for batch in split(found.data) for record in batch.records("t", 0) if record.value
+            ]
+        )
+
+    disk.append("a", "b")
+    assert read_on(0) == ["a", "b"]
+    disk.append("c")
+    disk.append("d")
+    assert read_on(2, upto=3) == ["c"] and read_on(2, max_bytes=1) == ["c"]
+    assert read_on(2) == ["c", "d"] and read_on(4) is None
+    # What is cut, and comes again at the same offset and place, is what came last.
+    partition.truncate(2, NOW)
+    disk.append("e")
+    assert read_on(2) == ["e"]
+    disk.append("f")
+    assert read_on(3) == ["f"]
+    partition.truncate_fully(3, NOW)
+    disk.append("g")
+    assert read_on(3) == ["g"]
+    disk.append("h" * 1900)
+    disk.append("i")
+    assert len(partition.segments) == 3
+    assert read_on(4) == ["h" * 1900] and read_on(5) == ["i"] and read_on(6) is None
+    with pytest.raises(OffsetOutOfRange):
+        read_on(7)
+
+
 def test_segments_roll_by_record_time(tmp_path: Path) -> None:
     disk = Disk(DiskFiles(), str(tmp_path), TopicConfig.loaded({"segment.ms": "1000"}))
     disk.append("a", timestamp=5000)

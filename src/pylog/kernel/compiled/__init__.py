@@ -9,7 +9,7 @@ from pylog.kernel.compiled.encode import OpenBatch, encode_records, record_size_
 from pylog.kernel.compiled.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.compiled.group import GroupAppends
 from pylog.kernel.compiled.header import BatchHeader
-from pylog.kernel.compiled.header_walk import HeaderWalk
+from pylog.kernel.compiled.header_walk import HeaderWalk, read_following
 from pylog.kernel.compiled.keys import KeyTable, murmur2
 from pylog.kernel.compiled.open_file import OpenFile
 from pylog.kernel.compiled.plain import PlainAppends
@@ -42,6 +42,7 @@ __all__ = [
     "encode_records",
     "keep_records",
     "murmur2",
+    "read_following",
     "record_size_bound",
     "scan_records",
     "take_records",

@@ -1,26 +1,21 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """The twin of `pure.header_walk`: a few comparisons a batch, as there are thousands of little ones in a MiB."""
 
-cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.memoryview cimport PyMemoryView_FromObject
 from libc.stdint cimport int32_t, int64_t
 
 from pylog.kernel.compiled.wire cimport Bytes, be32, be64
 
-from pylog.kernel.format import BATCH_LENGTH_MIN, LOG_OVERHEAD, PREFIX
+from pylog.errors import PylogError
+from pylog.kernel.format import BATCH_LENGTH_MIN, LOG_OVERHEAD, MAX_OFFSET, PREFIX
 
-cdef int64_t HEAD = PREFIX.size, OVERHEAD = LOG_OVERHEAD
+cdef int64_t HEAD = PREFIX.size, OVERHEAD = LOG_OVERHEAD, MAX = MAX_OFFSET
 cdef int32_t LEAST = BATCH_LENGTH_MIN
 
 
-@cython.final
 cdef class HeaderWalk:
     """See the twin."""
-
-    cdef public int64_t position
-    cdef public int64_t offset
-    cdef public int64_t epoch
-    cdef public int64_t begin
 
     def __init__(self, int64_t position, int64_t offset):
         self.position, self.offset, self.epoch, self.begin = position, offset, -1, -1
@@ -64,3 +59,29 @@ cdef class HeaderWalk:
             if self.offset >= upto:
                 return 0
         return 0 if 0 <= self.begin < self.position and self.position + HEAD > reach else HEAD
+
+
+def read_following(log, int64_t offset, int64_t max_bytes, int64_t upto, int64_t written):
+    """See the twin."""
+    cdef int64_t size, position, cuts
+    cdef HeaderWalk walk
+    file, following, cuts = log.opened, log.following, log.cuts
+    if following[0] != offset or following[2] != cuts or file is None or log.damages:
+        return None
+    position = following[1]
+    try:
+        size = file.size()
+        if not 0 < size - position <= max_bytes:
+            return None
+        data = file.read(position, size - position)
+    except PylogError:
+        return None
+    walk = HeaderWalk(position, offset)
+    if (
+        len(data) < size - position
+        or walk.go_on(data, position, size, offset, upto, MAX, max_bytes, written) != 0
+        or walk.begin != position or walk.position != size
+    ):
+        return None
+    log.following = walk.offset, size, cuts
+    return PyMemoryView_FromObject(data), log.path, position, walk.offset

@@ -5,7 +5,7 @@ from pylog.kernel.pure.encode import OpenBatch, encode_records, record_size_boun
 from pylog.kernel.pure.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.pure.group import GroupAppends
 from pylog.kernel.pure.header import BatchHeader
-from pylog.kernel.pure.header_walk import HeaderWalk
+from pylog.kernel.pure.header_walk import HeaderWalk, read_following
 from pylog.kernel.pure.keys import KeyTable, murmur2
 from pylog.kernel.pure.open_file import OpenFile
 from pylog.kernel.pure.plain import PlainAppends
@@ -38,6 +38,7 @@ __all__ = [
     "encode_records",
     "keep_records",
     "murmur2",
+    "read_following",
     "record_size_bound",
     "scan_records",
     "take_records",

@@ -1,6 +1,30 @@
 """From batch to batch of a log, by what headers say before the CRC: where the batches begin and end that are wanted."""
 
-from pylog.kernel.format import BATCH_LENGTH_MIN, LOG_OVERHEAD, PREFIX
+from collections.abc import Sequence
+from typing import Protocol
+
+from pylog.errors import PylogError
+from pylog.kernel.format import BATCH_LENGTH_MIN, LOG_OVERHEAD, MAX_OFFSET, PREFIX
+
+
+class Readable(Protocol):
+    """What somebody needs who reads a file, whatever it is."""
+
+    def size(self) -> int: ...
+    def read(self, position: int, size: int) -> bytes: ...
+
+
+class Followed(Protocol):
+    """A file of batches that somebody reads: up to where, by offset and position, and after how many cuts."""
+
+    path: str
+    cuts: int
+    following: tuple[int, int, int]
+
+    @property
+    def opened(self) -> Readable | None: ...
+    @property
+    def damages(self) -> Sequence[object]: ...
 
 
 class HeaderWalk:
@@ -51,3 +75,30 @@ class HeaderWalk:
                 # What follows is nobody's business yet, and another process may be writing it right now.
                 return 0
         return 0 if 0 <= self.begin < self.position and self.position + PREFIX.size > reach else PREFIX.size
+
+
+def read_following(
+    log: Followed, offset: int, max_bytes: int, upto: int, written: int
+) -> tuple[memoryview, str, int, int] | None:
+    """All that follows in a file on what was read last, if that has ended before `offset`, and this is no more than
+    `max_bytes` and begins below `upto`, batch by batch: the bytes, the file, where in it they begin, and the offset
+    behind them. `written` is where the log ends.
+
+    None where it takes more than that, or does not go well: then it is for who looks more closely.
+    """
+    file, (expected, position, valid), cuts = log.opened, log.following, log.cuts
+    if expected != offset or valid != cuts or file is None or log.damages:
+        return None
+    try:
+        size = file.size()
+        if not 0 < size - position <= max_bytes:
+            return None
+        data = file.read(position, size - position)
+    except PylogError:
+        return None
+    walk = HeaderWalk(position, offset)
+    least = walk.go_on(data, position, size, offset, upto, MAX_OFFSET, max_bytes, written)
+    if len(data) < size - position or least != 0 or walk.begin != position or walk.position != size:
+        return None
+    log.following = (walk.offset, size, cuts)
+    return memoryview(data), log.path, position, walk.offset
