@@ -20,7 +20,6 @@ from pylog.message import CONSUMER, Fetch, Fetched, Produced
 from pylog.node import Node
 from pylog.partition import Partition
 from pylog.pending import Pending
-from pylog.record import TopicPartition
 from pylog.replica import Leader
 
 OFFSET_MAX = 2**63 - 1
@@ -118,8 +117,7 @@ class Parking:
 
     def _resume_fetch(self, parked: _ParkedFetch) -> None:
         fetched = self._read(parked.message)
-        timed_out = self._closed or self._clock.tick_ms() >= parked.deadline_ms
-        if timed_out or is_enough(parked.message, fetched):
+        if is_enough(parked.message, fetched) or self._closed or self._clock.tick_ms() >= parked.deadline_ms:
             parked.answer.set_result(fetched)
         else:
             self._park_fetch(parked, fetched)
@@ -127,15 +125,15 @@ class Parking:
     def release(self, partition: Partition) -> None:
         """Answer what waited for the offsets that `partition` has reached."""
         if self._pending.items:
-            key = TopicPartition(partition.topic, partition.number)
+            key = partition.topic, partition.number
             high, stable = partition.high_watermark, partition.last_stable_offset
             self._release_upto(key, high_watermark=high, stable=stable, end=partition.next_offset)
 
-    def release_all(self, key: TopicPartition) -> None:
+    def release_all(self, key: tuple[str, int]) -> None:
         """Answer all that waits for a partition: this node's role for it is over."""
         self._release_upto(key, high_watermark=OFFSET_MAX, stable=OFFSET_MAX, end=OFFSET_MAX)
 
-    def _release_upto(self, key: TopicPartition, *, high_watermark: int, stable: int, end: int) -> None:
+    def _release_upto(self, key: tuple[str, int], *, high_watermark: int, stable: int, end: int) -> None:
         with self._lock:
             released = self._pending.reached((*key, "high watermark"), high_watermark)
             released += self._pending.reached((*key, "last stable offset"), stable)
@@ -198,7 +196,10 @@ def is_enough(message: Fetch, fetched: Fetched) -> bool:
     """Whether a Fetch is answered at once: with bytes enough, an error, or news for a follower."""
     follower = message.replica_id != CONSUMER
     wanted = 1 if follower else max(1, min(message.min_bytes, message.max_bytes))
-    if sum(part.size for part in fetched.parts) >= wanted:
+    size = 0
+    for part in fetched.parts:
+        size += part.size
+    if size >= wanted:
         return True
     return any(
         part.error is not None

@@ -16,6 +16,7 @@ ACKS_ALL = -1
 CONSUMER = -1
 NO_EPOCH = -1
 NO_ID = uuid.UUID(int=0)
+NOTHING = memoryview(b"")
 
 
 @dataclass(slots=True)
@@ -133,7 +134,7 @@ class FetchedPart:
     topic: str
     partition: int
     error: PylogError | None = None
-    data: memoryview = field(default_factory=lambda: memoryview(b""))
+    data: memoryview = NOTHING
     extent: Extent | None = None
     """Where the bytes lie that `data` would have: never for an asker who did not ask for it."""
     high_watermark: int = -1

@@ -209,7 +209,7 @@ class Roles:
 
     def leader(self, topic: str, partition: int) -> Leader:
         """The leader role. Raises NotLeaderOrFollower where this node follows another."""
-        role = self.role(TopicPartition(topic, partition))
+        role = self._roles.get((topic, partition)) or self.role(TopicPartition(topic, partition))
         if not isinstance(role, Leader):
             raise NotLeaderOrFollower(f"node {self.id} follows node {role.leader} for {topic}-{partition}")
         return role
@@ -218,14 +218,13 @@ class Roles:
         """Raise UnknownTopicId where the topic of that name is another one than is meant. NO_ID means any."""
         if topic_id is NO_ID:
             return
-        image = self.image.topics.get(topic)
-        if image is not None and topic_id != image.id and topic_id != NO_ID:
+        image = self._catalogue.image.topics.get(topic)
+        if image is not None and topic_id not in (image.id, NO_ID):
             raise UnknownTopicId(f"topic {topic!r} with id {topic_id} was deleted; the one of now has id {image.id}")
 
     def writer(self, topic: str, partition: int) -> Leader:
         """The leader role with an epoch, so that it may append."""
-        held = self._roles.get((topic, partition))
-        leader = held if isinstance(held, Leader) else self.leader(topic, partition)
+        leader = self.leader(topic, partition)
         if leader.epoch is None:
             with self._lock:
                 if leader.epoch is None:
