@@ -76,7 +76,7 @@ Fields = tuple[int, int, int, int, int, int, int, int, bool, int, int]
 class Entry(Slots):
     """The place of one partition in the file. One publisher at a time; any number of readers."""
 
-    __slots__ = ("_position", "_published", "_seen", "key")
+    __slots__ = ("_data", "_position", "_published", "_seen", "_state", "key")
 
     def __init__(self, published: "Published", key: bytes, position: int) -> None:
         self.key = key
@@ -84,6 +84,8 @@ class Entry(Slots):
         self._published = published
         self._position = position
         self._seen = -1
+        self._data = b""  # the slots that were read last, and the state in them
+        self._state: State | None = None
 
     def publish(self, state: Fields) -> None:
         """Let readers see `state`. Raises: ReadOnly (not the owner), DiskFull, StorageError."""
@@ -91,7 +93,9 @@ class Entry(Slots):
             raise ReadOnly(f"cannot publish in {self._published.path}: only the owner of the directory does")
         if self.sequence < 0:
             # Nobody else publishes here, so what was read has the latest.
-            self.sequence = self._seen if self._seen >= 0 else self._latest()[0]
+            if self._seen < 0:
+                self.read()
+            self.sequence = max(self._seen, 0)
         self.show(state)
 
     def sync(self) -> None:
@@ -104,34 +108,36 @@ class Entry(Slots):
             self._position = self._published.locate(self.key)
             if self._position < 0:
                 return None
-        sequence, state = self._latest()
-        self._seen = max(self._seen, sequence)
-        return state
-
-    def _latest(self) -> tuple[int, State | None]:
         for _ in range(_READ_ATTEMPTS):
             data = self._published.file.read(self._position + _SLOTS_AT, 2 * SLOT_BYTES)
-            found = max((self._slot(data, 0), self._slot(data, SLOT_BYTES)), key=_sequence)
+            if data == self._data:
+                return self._state
+            sequence, state = self._newest(data)
             # Never back to the slot before: the newer one is just being read again while it is written.
-            if (found[1] is not None and found[0] >= self._seen) or not any(data):
-                return found
+            if (state is not None and sequence >= self._seen) or not any(data):
+                self._seen = max(self._seen, sequence)
+                self._data, self._state = data, state
+                return state
         damage = f"{self._published.path}, position {self._position + _SLOTS_AT}: both slots of an entry are damaged"
         if self._published.writable:
             # A crash within the first publishing, or damage.
             logger.warning("%s; the checkpoints stand in for it", damage)
-            return 0, None
+            return None
         raise StorageError(
             f"{damage}. Close the log everywhere, remove this file, and open the log with mode='own' to have it "
             "written again"
         )
 
-    def _slot(self, data: bytes, at: int) -> tuple[int, State | None]:
-        body = data[at : at + SLOT.size]
-        checksum = data[at + SLOT.size : at + SLOT.size + 4]
-        if not any(body) or _CRC.pack(crc32c(body, self.seed)) != checksum:
-            return 0, None
-        sequence, *offsets, flags, entries, crc = SLOT.unpack(body)
-        return sequence, State._make((*offsets, bool(flags & _FAILED), entries, crc))
+    def _newest(self, data: bytes) -> tuple[int, State | None]:
+        """What the slot with the higher sequence says, or the other one where that is damaged."""
+        is_second = data[SLOT_BYTES : SLOT_BYTES + 8][::-1] > data[:8][::-1]
+        for at in (SLOT_BYTES, 0) if is_second else (0, SLOT_BYTES):
+            body = data[at : at + SLOT.size]
+            checksum = data[at + SLOT.size : at + SLOT.size + 4]
+            if any(body) and _CRC.pack(crc32c(body, self.seed)) == checksum:
+                sequence, *offsets, flags, entries, crc = SLOT.unpack(body)
+                return sequence, State._make((*offsets, bool(flags & _FAILED), entries, crc))
+        return 0, None
 
 
 class Published:
@@ -214,7 +220,3 @@ class Published:
                 # The owner may be writing this one right now: look again next time.
                 return
             self._scanned = position + at + ENTRY_BYTES
-
-
-def _sequence(found: tuple[int, State | None]) -> int:
-    return found[0] if found[1] is not None else -1

@@ -304,8 +304,12 @@ class Reader:
 
 
 def _is_enough(message: Fetch, fetched: Fetched) -> bool:
-    size = sum(part.size for part in fetched.parts)
-    return size >= max(message.min_bytes, 1) or any(part.error is not None for part in fetched.parts)
+    size = 0
+    for part in fetched.parts:
+        if part.error is not None:
+            return True
+        size += part.size
+    return size >= max(message.min_bytes, 1)
 
 
 def image_of_folders(files: Files, paths: Sequence[str]) -> MetadataImage:

@@ -73,6 +73,7 @@ class SharedPartition(ReadablePartition):
         self._entry: Entry | None = None
         # The generation, and the names of the files where it is odd.
         self._moment: tuple[int, tuple[str, ...]] | None = None
+        self._state: State | None = None
         self._last_base = 0
         self._aborted = (0, 0)
         self._lock = threading.Lock()
@@ -92,6 +93,8 @@ class SharedPartition(ReadablePartition):
         if state is None:
             return
         changing = state.generation % 2 == 1
+        if state is self._state and not changing:
+            return
         moment = state.generation, tuple(self._files.list_dir(self.directory)) if changing else ()
         if moment != self._moment:
             self._load_segments(anew=True)
@@ -107,6 +110,7 @@ class SharedPartition(ReadablePartition):
         self._last_base = state.last_base
         self._aborted = (state.aborted_entries, state.aborted_crc)
         self._moment = moment
+        self._state = state
 
     def _published(self) -> State | None:
         if self._entry is None:

@@ -11,14 +11,21 @@ from posix.types cimport off_t
 
 cdef extern from *:
     """
+    #include <sys/stat.h>
     #include <unistd.h>
     #if defined(__APPLE__)
     #define pylog_datasync fsync
     #else
     #define pylog_datasync fdatasync
     #endif
+    static inline long long pylog_size(int descriptor)
+    {
+        struct stat found;
+        return fstat(descriptor, &found) == 0 ? (long long)found.st_size : -1;
+    }
     """
     int datasync "pylog_datasync"(int descriptor) nogil
+    int64_t size_of "pylog_size"(int descriptor) nogil
     ssize_t pread(int descriptor, void *data, size_t size, off_t position) nogil
     ssize_t pwrite(int descriptor, const void *data, size_t size, off_t position) nogil
 
@@ -36,7 +43,14 @@ cdef class OpenFile:
 
     def size(self):
         """Bytes of the file."""
-        return self.measured() if self.read_only else self.logical_size
+        cdef int64_t found = -1
+        if not self.read_only:
+            return self.logical_size
+        if self.descriptor >= 0:
+            # Not to be closed meanwhile: nobody else runs.
+            self.was_used = True
+            found = size_of(self.descriptor)
+        return found if found >= 0 else self.measured()
 
     def read(self, int64_t position, int64_t size):
         """Up to `size` bytes from `position` on, fewer at the end of the file. Raises what the other methods do."""
