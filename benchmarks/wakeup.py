@@ -2,9 +2,10 @@
 
 The appender rests 3 ms between appends, so that the consumer is asleep each time; the value is the moment before the
 append, on the clock that all processes of a machine share. "Thread" is a consumer of the same log in another thread;
-"process" is one that has opened the directory with mode="read". Against the least there is: a thread that waits at a
-`SimpleQueue`, a process that waits at a pipe. Idle processors are counted over two seconds of waiting in a process of
-its own.
+"process" is one that has opened the directory with mode="read". Against the least there is, a thread that waits at a
+`SimpleQueue` and a process that waits at a pipe; and against the least of a log: the same when the value goes through
+a file, which the one writes and the other reads. Idle processors are counted over two seconds of waiting in a process
+of its own.
 """
 
 import json
@@ -16,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -86,6 +88,20 @@ def to_queue() -> float:
     return in_thread("SimpleQueue", queue.put, lambda: [queue.get()])
 
 
+def to_queue_by_file(path: Path) -> float:
+    queue: SimpleQueue[int] = SimpleQueue()
+    ends = count(step=STAMP.size)
+    with path.open("w+b", buffering=0) as file:
+        descriptor = file.fileno()
+
+        def append(value: bytes) -> None:
+            position = next(ends)
+            os.pwrite(descriptor, value, position)
+            queue.put(position)
+
+        return in_thread("file and SimpleQueue", append, lambda: [os.pread(descriptor, STAMP.size, queue.get())])
+
+
 def in_process(name: str, append: Callable[[bytes], object], *words: str, stdin: int | None = None) -> float:
     """The same with a process of this file, `child`, at the other end: it says that it waits, then what it saw."""
     command = [sys.executable, __file__, *mode(), "child", *words]
@@ -110,6 +126,24 @@ def to_pipe() -> float:
         os.close(into)
 
 
+def to_pipe_by_file(path: Path) -> float:
+    out, into = os.pipe()
+    ends = count(step=STAMP.size)
+    try:
+        with path.open("w+b", buffering=0) as file:
+            descriptor = file.fileno()
+
+            def append(value: bytes) -> None:
+                position = next(ends)
+                os.pwrite(descriptor, value, position)
+                os.write(into, STAMP.pack(position))
+
+            return in_process("file and pipe", append, "file", str(path), stdin=out)
+    finally:
+        os.close(out)
+        os.close(into)
+
+
 def idle_percent(kind: str, path: Path) -> float:
     ran = subprocess.run(
         [sys.executable, __file__, *mode(), "child", kind, str(path)], capture_output=True, text=True, check=True
@@ -119,8 +153,11 @@ def idle_percent(kind: str, path: Path) -> float:
 
 def child(kind: str, path: str = "") -> None:
     """What runs in the other process."""
-    if kind == "pipe":
+    if kind in ("pipe", "file"):
         take: Callable[[], list[bytes]] = lambda: [os.read(0, STAMP.size)]
+        if kind == "file":
+            descriptor = os.open(path, os.O_RDONLY)
+            take = lambda: [os.pread(descriptor, STAMP.size, *STAMP.unpack(os.read(0, STAMP.size)))]
         print("ready", flush=True)
         print(json.dumps(receive(take)))
         return
@@ -147,8 +184,10 @@ def main() -> None:
             {
                 "thread": lambda: to_thread(log),
                 "SimpleQueue": to_queue,
+                "file and SimpleQueue": lambda: to_queue_by_file(folder / "thread"),
                 "process": lambda: to_process(log),
                 "pipe": to_pipe,
+                "file and pipe": lambda: to_pipe_by_file(folder / "process"),
             },
             ROUNDS,
             "record",
@@ -164,9 +203,11 @@ def main() -> None:
         [
             figure("thread to thread, median", us("thread"), "us", at_most(50)),
             measured.time("thread to thread, median", "thread", "SimpleQueue"),
+            measured.time("thread to thread, median", "thread", "file and SimpleQueue"),
             figure("thread to thread, p99", statistics.median(tails["thread"]) * 1e6, "us"),
             figure("process to process, median", us("process"), "us", at_most(100)),
             measured.time("process to process, median", "process", "pipe"),
+            measured.time("process to process, median", "process", "file and pipe"),
             figure("process to process, p99", statistics.median(tails["process"]) * 1e6, "us"),
             figure("processor while a consumer waits, own log", idle_own, "%", at_most(IDLE_PERCENT)),
             figure("processor while a consumer waits, another's log", idle_read, "%", at_most(IDLE_PERCENT)),

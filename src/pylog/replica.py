@@ -88,7 +88,8 @@ class Leader:
         Raises: FencedLeaderEpoch, UnknownLeaderEpoch (the asker believes in another epoch), OffsetOutOfRange,
         CorruptBatch.
         """
-        self._check_epoch(part.current_leader_epoch)
+        if part.current_leader_epoch != NO_EPOCH:
+            self._check_epoch(part.current_leader_epoch)
         follower = replica_id != CONSUMER
         diverging = self._diverging(part)
         if diverging == UNDEFINED and not follower:
@@ -103,7 +104,7 @@ class Leader:
         return read_part(self.partition, part, isolation=seen, max_bytes=max_bytes, as_extent=as_extent)
 
     def _check_epoch(self, believed: int) -> None:
-        if believed == NO_EPOCH or self.epoch is None or believed == self.epoch:
+        if self.epoch is None or believed == self.epoch:
             return
         name = f"{self.partition.topic}-{self.partition.number}"
         if believed < self.epoch:

@@ -82,19 +82,16 @@ class SharedPartition(ReadablePartition):
     def refresh(self) -> None:
         """Take over the published offsets. Without any, the files themselves say where the log ends."""
         with self._lock:
-            self._refresh()
-
-    def _refresh(self) -> None:
-        state = self._published()
-        if state is None and self._moment is None:
-            self._measure()
-            # An owner may have made it just now: what it has appended and not published yet was measured, too.
             state = self._published()
-        if state is None:
-            return
+            if state is None and self._moment is None:
+                self._measure()
+                # An owner may have made it just now: what it has appended and not published yet was measured, too.
+                state = self._published()
+            if state is not None and (state is not self._state or state.generation % 2 == 1):
+                self._take_over(state)
+
+    def _take_over(self, state: State) -> None:
         changing = state.generation % 2 == 1
-        if state is self._state and not changing:
-            return
         moment = state.generation, tuple(self._files.list_dir(self.directory)) if changing else ()
         if moment != self._moment:
             self._load_segments(anew=True)
