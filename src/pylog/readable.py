@@ -97,9 +97,10 @@ class ReadablePartition:
     def _read_on(self, offset: int, max_bytes: int, upto: int) -> Slice | None:
         """All that came since the last read, for who goes on there and may have so much; None: that takes a search."""
         bases, log = self._followed
+        written = self.next_offset
         if log is None or bases is not self._segments.bases or not self.start_offset <= offset < upto:
             return None
-        found = read_following(log, offset, max_bytes, upto, self.next_offset)
+        found = read_following(log, offset, max_bytes, min(upto, written), written)
         return None if found is None else Slice(*found)
 
     def _check_begun(self, offset: int) -> None:

@@ -137,6 +137,9 @@ def test_whoever_reads_on_sees_what_is_there_now(disk: Disk) -> None:
     disk.append("i")
     assert len(partition.segments) == 3
     assert read_on(4) == ["h" * 1900] and read_on(5) == ["i"] and read_on(6) is None
+    # What is being appended is nobody's yet, whatever he asks for.
+    partition._local.active.log.append(encode([Record(b"j")], now_ms=NOW, base_offset=6).data)
+    assert read_on(6, upto=1000) is None
     with pytest.raises(OffsetOutOfRange):
         read_on(7)
 
