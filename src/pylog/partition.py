@@ -136,7 +136,7 @@ class Partition(AppendingPartition):
 
     def read(self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False) -> Slice | None:
         """See `ReadablePartition.read`: read again when the segment was cut, replaced or dropped meanwhile."""
-        found = self._read_on(offset, min(max_bytes, HEAD_BYTES) if as_extent else max_bytes, upto)
+        found = self._read_on(offset, min(max_bytes, HEAD_BYTES) if as_extent else max_bytes, upto, all_left=as_extent)
         if found is not None:
             return found
         read = super().read

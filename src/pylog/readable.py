@@ -11,7 +11,6 @@ from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.index import AbortedTxn
 from pylog.integrity import check_segment
 from pylog.kernel import read_following
-from pylog.logfile import LogFile
 from pylog.segment import NO_TIMESTAMP, Segment
 from pylog.segment_reads import OFFSET_MAX, TimestampAndOffset
 from pylog.segments import Segments
@@ -33,8 +32,8 @@ class ReadablePartition:
         self.durable_offset = 0
         self._data_end = 0
         self._segments = Segments(dict[int, Segment]().__getitem__)  # none: it is not open
-        # The file of the last segment, if the last read was in it, and the segments that there were.
-        self._followed: tuple[Sequence[int], LogFile | None] = ((), None)
+        # Which segment the last read was in, below which offset that ends, and which ones there were.
+        self._followed: tuple[Sequence[int], Segment | None, int] = ((), None, 0)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.topic}-{self.number} [{self.start_offset}, {self.next_offset})>"
@@ -79,8 +78,7 @@ class ReadablePartition:
         for segment, end in segments.with_ends(offset, open_end):
             found = segment.read(offset, max_bytes, upto=upto, end=end, written=self.next_offset, as_extent=as_extent)
             if found is not None:
-                if end == open_end:
-                    self._followed = bases, segment.log
+                self._followed = bases, segment, OFFSET_MAX if end == open_end else end
                 return found
             self._check_followed(segment, end)
         active = segments.active if len(segments) else None
@@ -94,13 +92,17 @@ class ReadablePartition:
             )  # fmt: skip
         return None
 
-    def _read_on(self, offset: int, max_bytes: int, upto: int) -> Slice | None:
-        """All that came since the last read, for who goes on there and may have so much; None: that takes a search."""
-        bases, log = self._followed
+    def _read_on(self, offset: int, max_bytes: int, upto: int, *, all_left: bool = False) -> Slice | None:
+        """What comes next, for who goes on where the last read has ended; None where it has to be searched for.
+
+        `all_left`: only if that is all that is left of the segment.
+        """
+        bases, segment, end = self._followed
         written = self.next_offset
-        if log is None or bases is not self._segments.bases or not self.start_offset <= offset < upto:
+        if segment is None or bases is not self._segments.bases or not self.start_offset <= offset < upto:
             return None
-        found = read_following(log, offset, max_bytes, min(upto, written), written)
+        window = None if all_left else segment.window
+        found = read_following(segment.log, offset, max_bytes, min(upto, written), end, written, window)
         return None if found is None else Slice(*found)
 
     def _check_begun(self, offset: int) -> None:

@@ -41,7 +41,7 @@ class ReadableSegment(SegmentFiles):
         wanted = Wanted(offset, upto, end, max_bytes, written, self.offsets.lookup if as_extent else None)
         position = self.log.after_last(offset)
         if position is not None:
-            window = HEAD_BYTES if as_extent else self._window(position, max_bytes)
+            window = HEAD_BYTES if as_extent else self.window(position, max_bytes)
             return self.log.read(wanted, position, expected=offset, window=window)
         window = HEAD_BYTES if as_extent else max_bytes + self.config.index_interval_bytes
         indexed, position = self.offsets.lookup(offset, log_size=self.size)
@@ -50,7 +50,7 @@ class ReadableSegment(SegmentFiles):
             position = 0
         return self.log.read(wanted, position, expected=self.base_offset, window=window)
 
-    def _window(self, position: int, max_bytes: int) -> int:
+    def window(self, position: int, max_bytes: int) -> int:
         """How much to read for as many batches from `position` on as there may be: little of the one that is too many,
         as far as the index knows where that begins.
         """

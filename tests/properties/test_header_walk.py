@@ -79,12 +79,12 @@ def test_reading(
 
 @given(
     batches=BATCHES, first=st.integers(0, 120), most=st.integers(0, 4000),
-    max_bytes=st.sampled_from([300, 3000, 1 << 20]), seen=st.sampled_from([*[0] * 9, -3]),
-    is_cut=st.sampled_from([*[False] * 9, True]), damage=DAMAGE,
+    max_bytes=st.sampled_from([300, 1000, 3000, 1 << 20]), seen=st.sampled_from([*[0] * 9, -3, -30]),
+    is_cut=st.sampled_from([*[False] * 9, True]), more=st.sampled_from([None, 0, 50, 100, 1000, 1000]), damage=DAMAGE,
 )  # fmt: skip
 def test_reading_on(
     batches: list[tuple[int, int, int, int]], first: int, most: int, max_bytes: int, seen: int, is_cut: bool,
-    damage: tuple[int, int, int] | None,
+    more: int | None, damage: tuple[int, int, int] | None,
 ) -> None:  # fmt: skip
     files, end = stored(batches, damage)
     log = LogFile(files, PATH, BASE)
@@ -92,11 +92,13 @@ def test_reading_on(
         log.read(Wanted(min(BASE + first, end - 1), end, end, most, end), 0, expected=BASE, window=1 << 20)
     before = log.following
     offset, position, upto = before[0], before[1], end + seen
+    left = log.size() - position
     log.cuts += is_cut
 
     def followed(read: Callable[..., tuple[memoryview, str, int, int] | None]) -> object:
         log.following = before
-        found = read(log, offset, max_bytes, upto, end)
+        window = None if more is None else lambda _, most: most + more
+        found = read(log, offset, max_bytes, upto, end, end, window)
         return None if found is None else (bytes(found[0]), *found[1:], log.following)
 
     found = followed(read_following)
@@ -106,5 +108,6 @@ def test_reading_on(
         slow = log.read(Wanted(offset, upto, end, max_bytes, end), position, expected=offset, window=max_bytes)
         assert slow is not None
         assert found == (bytes(slow.data), slow.path, slow.position, slow.next_offset, log.following)
+        assert left <= max_bytes or more is not None
     elif before[0] >= 0 and not is_cut and damage is None and seen == 0:
-        assert not 0 < log.size() - position <= max_bytes
+        assert not 0 < left <= max_bytes

@@ -1,11 +1,14 @@
 """One `.log` file as bytes: where a walk ends, and where it can go on behind damage."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from pylog.batch import encode
 from pylog.errors import CorruptBatch
 from pylog.files import MemoryFiles
-from pylog.kernel import Record
+from pylog.kernel import Record, pure, read_following
 from pylog.logfile import LogFile
 from pylog.slices import Damage, Fault, Wanted
 
@@ -68,6 +71,26 @@ def test_a_batch_that_cannot_follow_is_told() -> None:
             log.check_following(len(first), 101, 3)
         assert (caught.value.position, caught.value.offset) == (len(first), 101)
     made(first, batch(105, epoch=4)).check_following(len(first), 101, 3)
+
+
+@pytest.mark.parametrize("read", [read_following, pure.read_following])
+def test_reading_on_ends_where_the_next_batch_may_begin(read: Callable[..., Any]) -> None:
+    first, second = batch(100, epoch=3), batch(101, epoch=3)
+    size = len(second)
+    for third, length, is_found in (
+        (batch(102, epoch=3), size + 27, True),
+        (batch(102, epoch=3), size + 26, False),  # who reads so little does not see what the next one says
+        (batch(101, epoch=3), size + 27, False),
+        (batch(102, epoch=2), size + 27, False),
+        (b"", 0, True),
+    ):
+        log = made(first, second, third)
+        log.following = (101, len(first), 0)
+        found = read(log, 101, size, 103, 103, 103, lambda *_, length=length: length)
+        assert (found is not None) == is_found
+        assert log.following == ((102, 2 * size, 0) if is_found else (101, size, 0))
+        if is_found:
+            assert (bytes(found[0]), *found[1:]) == (second, PATH, len(first), 102)
 
 
 def test_where_no_batch_follows_there_is_nothing_to_tell() -> None:

@@ -2,15 +2,16 @@
 """The twin of `pure.header_walk`: a few comparisons a batch, as there are thousands of little ones in a MiB."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.memoryview cimport PyMemoryView_FromObject
 from libc.stdint cimport int32_t, int64_t
 
 from pylog.kernel.compiled.wire cimport Bytes, be32, be64
 
 from pylog.errors import PylogError
-from pylog.kernel.format import BATCH_LENGTH_MIN, LOG_OVERHEAD, MAX_OFFSET, PREFIX
+from pylog.kernel.format import BATCH_LENGTH_MIN, LOG_OVERHEAD, PREFIX
 
-cdef int64_t HEAD = PREFIX.size, OVERHEAD = LOG_OVERHEAD, MAX = MAX_OFFSET
+cdef int64_t HEAD = PREFIX.size, OVERHEAD = LOG_OVERHEAD
 cdef int32_t LEAST = BATCH_LENGTH_MIN
 
 
@@ -61,27 +62,43 @@ cdef class HeaderWalk:
         return 0 if 0 <= self.begin < self.position and self.position + HEAD > reach else HEAD
 
 
-def read_following(log, int64_t offset, int64_t max_bytes, int64_t upto, int64_t written):
+def read_following(log, int64_t offset, int64_t max_bytes, int64_t upto, int64_t end, int64_t written, window=None):
     """See the twin."""
-    cdef int64_t size, position, cuts
+    cdef int64_t size, position, cuts, asked
     cdef HeaderWalk walk
+    cdef bytes data
+    cdef Bytes here
     file, following, cuts = log.opened, log.following, log.cuts
     if following[0] != offset or following[2] != cuts or file is None or log.damages:
         return None
     position = following[1]
     try:
         size = file.size()
-        if not 0 < size - position <= max_bytes:
+        asked = size - position
+        if asked > max_bytes:
+            if window is None:
+                return None
+            asked = min(asked, <int64_t>window(position, max_bytes))
+        if asked <= 0:
             return None
-        data = file.read(position, size - position)
+        data = file.read(position, asked)
     except PylogError:
         return None
     walk = HeaderWalk(position, offset)
     if (
-        len(data) < size - position
-        or walk.go_on(data, position, size, offset, upto, MAX, max_bytes, written) != 0
-        or walk.begin != position or walk.position != size
+        len(data) < asked
+        or walk.go_on(data, position, position + asked, offset, upto, end, max_bytes, written) != 0
+        or walk.begin != position
     ):
         return None
-    log.following = walk.offset, size, cuts
-    return PyMemoryView_FromObject(data), log.path, position, walk.offset
+    view = PyMemoryView_FromObject(data)
+    if walk.position < size:
+        # No CRC covers where the next one says that it is.
+        if walk.position + HEAD > position + asked:
+            return None
+        here = <Bytes>PyBytes_AS_STRING(data) + (walk.position - position)
+        if be64(here) < walk.offset or be32(here + 12) < walk.epoch:
+            return None
+        view = view[: walk.position - position]
+    log.following = walk.offset, walk.position, cuts
+    return view, log.path, position, walk.offset

@@ -1,10 +1,10 @@
 """From batch to batch of a log, by what headers say before the CRC: where the batches begin and end that are wanted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pylog.errors import PylogError
-from pylog.kernel.format import BATCH_LENGTH_MIN, LOG_OVERHEAD, MAX_OFFSET, PREFIX
+from pylog.kernel.format import BATCH_LENGTH_MIN, LOG_OVERHEAD, PREFIX
 
 
 class Readable(Protocol):
@@ -78,27 +78,45 @@ class HeaderWalk:
 
 
 def read_following(
-    log: Followed, offset: int, max_bytes: int, upto: int, written: int
+    log: Followed,
+    offset: int,
+    max_bytes: int,
+    upto: int,
+    end: int,
+    written: int,
+    window: Callable[[int, int], int] | None = None,
 ) -> tuple[memoryview, str, int, int] | None:
-    """All that follows in a file on what was read last, if that has ended before `offset`, and this is no more than
-    `max_bytes` and begins below `upto`, batch by batch: the bytes, the file, where in it they begin, and the offset
-    behind them. `written` is where the log ends.
+    """Whole batches of at most `max_bytes` that begin below `upto`, where the last read of a file has ended before
+    `offset`: the bytes, the file, where in it they begin, and the offset behind them. `end` and `written`: as for
+    `HeaderWalk.go_on`. Where more is left than `max_bytes`, `window(position, max_bytes)` says how much to read.
 
-    None where it takes more than that, or does not go well: then it is for who looks more closely.
+    None where it takes more than a read, or does not go well: then it is for who looks more closely.
     """
     file, (expected, position, valid), cuts = log.opened, log.following, log.cuts
     if expected != offset or valid != cuts or file is None or log.damages:
         return None
     try:
         size = file.size()
-        if not 0 < size - position <= max_bytes:
+        asked = size - position
+        if asked > max_bytes:
+            if window is None:
+                return None
+            asked = min(asked, window(position, max_bytes))
+        if asked <= 0:
             return None
-        data = file.read(position, size - position)
+        data = file.read(position, asked)
     except PylogError:
         return None
     walk = HeaderWalk(position, offset)
-    least = walk.go_on(data, position, size, offset, upto, MAX_OFFSET, max_bytes, written)
-    if len(data) < size - position or least != 0 or walk.begin != position or walk.position != size:
+    least = walk.go_on(data, position, position + asked, offset, upto, end, max_bytes, written)
+    if len(data) < asked or least != 0 or walk.begin != position:
         return None
-    log.following = (walk.offset, size, cuts)
-    return memoryview(data), log.path, position, walk.offset
+    if walk.position < size:
+        # No CRC covers where the next one says that it is.
+        if walk.position + PREFIX.size > position + asked:
+            return None
+        base, _, epoch, _ = PREFIX.unpack_from(data, walk.position - position)
+        if base < walk.offset or epoch < walk.epoch:
+            return None
+    log.following = (walk.offset, walk.position, cuts)
+    return memoryview(data)[: walk.position - position], log.path, position, walk.offset
