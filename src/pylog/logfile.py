@@ -116,14 +116,15 @@ class LogFile:
         following, position, valid = self.following
         return position if following == offset and valid == self.cuts else None
 
-    def read(self, wanted: Wanted, position: int, *, expected: int, window: int) -> Slice | None:
+    def read(self, wanted: Wanted, position: int, *, expected: int, window: int, cuts: int) -> Slice | None:
         """Whole batches from the one that holds `wanted.offset` on, looked for from `position`, where a batch begins
         that has no offset below `expected`.
 
         At least one even if it is too large; None when there is nothing in [offset, upto) up to the end of the file.
-        Raises CorruptBatch when the headers on the way make no sense, or when the offset lies in a damaged part.
+        Raises CorruptBatch when the headers on the way make no sense, when the offset lies in a damaged part, or where
+        the file was cut since it had been so `cuts` times.
         """
-        size, cuts = self.size(), self.cuts
+        size = self.size()
         for damage in self.damages:
             if damage.end <= position and damage.next_offset <= wanted.offset:
                 continue
@@ -189,6 +190,8 @@ class LogFile:
         begin, end = walk.begin, walk.position
         if begin < 0:
             return None
+        if cuts != self.cuts:
+            raise self._nonsense("the file was cut while it was read", begin, walk.offset)
         if end < size:
             self.check_following(end, walk.offset, walk.epoch, data[end - at : end - at + PREFIX.size])
         self.following = (walk.offset, end, cuts)

@@ -4,7 +4,7 @@ Offsets are half-open: `start_offset` is the first in; `next_offset`, `high_wate
 `durable_offset` are the first not in.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from pylog.errors import CorruptBatch, OffsetOutOfRange
@@ -32,8 +32,7 @@ class ReadablePartition:
         self.durable_offset = 0
         self._data_end = 0
         self._segments = Segments(dict[int, Segment]().__getitem__)  # none: it is not open
-        # Which segment the last read was in, below which offset that ends, and which ones there were.
-        self._followed: tuple[Sequence[int], Segment | None, int] = ((), None, 0)
+        self._followed: Segment | None = None  # which one the last read was in
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.topic}-{self.number} [{self.start_offset}, {self.next_offset})>"
@@ -72,13 +71,12 @@ class ReadablePartition:
         if offset >= upto:
             # Nothing is missing where nothing is to be seen: a log may be beginning anew.
             return None
-        segments, open_end = self._segments, self.data_end_max
-        bases = segments.bases
+        segments = self._segments
         self._check_begun(offset)
-        for segment, end in segments.with_ends(offset, open_end):
+        for segment, end in segments.with_ends(offset, self.data_end_max):
             found = segment.read(offset, max_bytes, upto=upto, end=end, written=self.next_offset, as_extent=as_extent)
             if found is not None:
-                self._followed = bases, segment, OFFSET_MAX if end == open_end else end
+                self._followed = segment
                 return found
             self._check_followed(segment, end)
         active = segments.active if len(segments) else None
@@ -97,12 +95,14 @@ class ReadablePartition:
 
         `all_left`: only if that is all that is left of the segment.
         """
-        bases, segment, end = self._followed
-        written = self.next_offset
-        if segment is None or bases is not self._segments.bases or not self.start_offset <= offset < upto:
+        segment, written = self._followed, self.next_offset
+        if segment is None or not self.start_offset <= offset < upto:
             return None
-        window = None if all_left else segment.window
-        found = read_following(segment.log, offset, max_bytes, min(upto, written), end, written, window)
+        end = self._segments.end_if_there(segment, self.data_end_max)
+        if end is None:
+            return None
+        upto, max_bytes, window = min(upto, written), min(max_bytes, OFFSET_MAX), None if all_left else segment.window
+        found = read_following(segment.log, offset, max_bytes, upto, end, written, window)
         return None if found is None else Slice(*found)
 
     def _check_begun(self, offset: int) -> None:

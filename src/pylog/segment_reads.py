@@ -38,17 +38,19 @@ class ReadableSegment(SegmentFiles):
         the file, and only where they begin and end is looked at. Raises: CorruptBatch when the headers on the way make
         no sense, or `offset` lies in a damaged part.
         """
+        # First: what was looked up means nothing in a file that is cut, and goes on, meanwhile.
+        cuts = self.log.cuts
         wanted = Wanted(offset, upto, end, max_bytes, written, self.offsets.lookup if as_extent else None)
         position = self.log.after_last(offset)
         if position is not None:
             window = HEAD_BYTES if as_extent else self.window(position, max_bytes)
-            return self.log.read(wanted, position, expected=offset, window=window)
+            return self.log.read(wanted, position, expected=offset, window=window, cuts=cuts)
         window = HEAD_BYTES if as_extent else max_bytes + self.config.index_interval_bytes
         indexed, position = self.offsets.lookup(offset, log_size=self.size)
         if position and self.log.base_of(position, indexed) is None:
             # The index is wrong, or the batch that it names: read from the start, and see.
             position = 0
-        return self.log.read(wanted, position, expected=self.base_offset, window=window)
+        return self.log.read(wanted, position, expected=self.base_offset, window=window, cuts=cuts)
 
     def window(self, position: int, max_bytes: int) -> int:
         """How much to read for as many batches from `position` on as there may be: little of the one that is too many,

@@ -69,7 +69,7 @@ def test_reading(
         with patch.object(logfile, "HeaderWalk", walk):
             log = LogFile(files, PATH, BASE)
             try:
-                found = log.read(wanted, 0, expected=BASE, window=window)
+                found = log.read(wanted, 0, expected=BASE, window=window, cuts=0)
             except CorruptBatch as error:
                 return str(error)
         return found if found is None else (bytes(found.data), found.position, found.next_offset)
@@ -89,7 +89,7 @@ def test_reading_on(
     files, end = stored(batches, damage)
     log = LogFile(files, PATH, BASE)
     with suppress(CorruptBatch):
-        log.read(Wanted(min(BASE + first, end - 1), end, end, most, end), 0, expected=BASE, window=1 << 20)
+        log.read(Wanted(min(BASE + first, end - 1), end, end, most, end), 0, expected=BASE, window=1 << 20, cuts=0)
     before = log.following
     offset, position, upto = before[0], before[1], end + seen
     left = log.size() - position
@@ -105,7 +105,9 @@ def test_reading_on(
     assert found == followed(pure.read_following)
     if found is not None:
         # It needs no search, and finds the same.
-        slow = log.read(Wanted(offset, upto, end, max_bytes, end), position, expected=offset, window=max_bytes)
+        slow = log.read(
+            Wanted(offset, upto, end, max_bytes, end), position, expected=offset, window=max_bytes, cuts=log.cuts
+        )
         assert slow is not None
         assert found == (bytes(slow.data), slow.path, slow.position, slow.next_offset, log.following)
         assert left <= max_bytes or more is not None

@@ -103,8 +103,8 @@ def test_where_no_batch_follows_there_is_nothing_to_tell() -> None:
 
 def test_a_gap_that_reaches_beyond_what_is_wanted_holds_nothing() -> None:
     log = made(batch(100), batch(110))
-    assert log.read(Wanted(101, 105, 120, 1000, 0), 0, expected=100, window=4096) is None
-    found = log.read(Wanted(101, 111, 120, 1000, 0), 0, expected=100, window=4096)
+    assert log.read(Wanted(101, 105, 120, 1000, 0), 0, expected=100, window=4096, cuts=0) is None
+    found = log.read(Wanted(101, 111, 120, 1000, 0), 0, expected=100, window=4096, cuts=0)
     assert found is not None and found.next_offset == 111
 
 

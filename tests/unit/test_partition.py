@@ -1,6 +1,8 @@
 """The log of one partition, on disk and in memory: offsets, rolling, reading, recovery, truncation."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -15,7 +17,7 @@ from pylog.errors import (
     RecordTooLarge,
     StorageError,
 )
-from pylog.files import DiskFiles, Files, MemoryFiles
+from pylog.files import DiskFiles, File, Files, MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Checkpoint, Partition
 
@@ -142,6 +144,70 @@ def test_whoever_reads_on_sees_what_is_there_now(disk: Disk) -> None:
     assert read_on(6, upto=1000) is None
     with pytest.raises(OffsetOutOfRange):
         read_on(7)
+
+
+class Meddled:
+    """A file at whose call number `at` somebody does something else first."""
+
+    def __init__(self, file: File, meddle: Callable[[], None], at: int) -> None:
+        self.file, self.meddle, self.at, self.calls = file, meddle, at, 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("size", "read"):
+            self.calls += 1
+            if self.calls == self.at:
+                self.meddle()
+        return getattr(self.file, name)
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("at", range(1, 5))
+def test_a_log_that_is_cut_and_written_again_while_it_is_read_is_read_again(at: int, *, goes_on: bool) -> None:
+    files = MemoryFiles()
+    files.make_dir("root")
+    disk = Disk(files, "root", TopicConfig())
+    partition, log = disk.partition, disk.partition.segments[0][0].log
+
+    def batch(count: int, size: int) -> Batch:
+        """So many records in so many bytes."""
+        values = [b"n" * (size - encode([Record(b"")] * count, now_ms=NOW).size)] + [b""] * (count - 1)
+        while (made := encode([Record(value, timestamp=NOW) for value in values], now_ms=NOW)).size > size:
+            values[0] = values[0][:-1]
+        assert made.size == size
+        return made
+
+    for _ in range(10):
+        partition.append(batch(1, 100), epoch=0, now_ms=NOW)
+    assert partition.read(0, 1 << 20, upto=10) is not None
+    position = log.size()
+    for _ in range(90):
+        partition.append(batch(1, 100), epoch=0, now_ms=NOW)
+    before = log.opened
+
+    def meddle() -> None:
+        log.opened = before
+        # What comes in place of the 10 records that were read are 40, in just as many bytes.
+        partition.truncate(0, NOW)
+        partition.append(batch(40, position), epoch=1, now_ms=NOW)
+        for _ in range(90):
+            partition.append(batch(1, 100), epoch=1, now_ms=NOW)
+
+    assert before is not None
+    log.opened = cast("Any", Meddled(before, meddle, at))
+    if not goes_on:
+        partition._followed = None
+    found = partition.read(10, 1 << 20, upto=100)
+    assert found is not None
+    first = next(split(found.data))
+    assert first.base_offset <= 10 < first.next_offset
+
+
+@pytest.mark.parametrize("max_bytes", [0, 2**63, 2**64])
+def test_any_number_of_bytes_may_be_asked_for(disk: Disk, max_bytes: int) -> None:
+    for offset in range(3):
+        disk.append("a")
+        found = disk.partition.read(offset, max_bytes, upto=offset + 1)
+        assert found is not None and found.next_offset == offset + 1
 
 
 def test_segments_roll_by_record_time(tmp_path: Path) -> None:

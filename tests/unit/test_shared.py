@@ -443,3 +443,33 @@ def test_a_partition_that_is_made_while_it_is_measured_shows_nothing_unpublished
     assert values(reader, 0) == [(0, b"0:0:")]
     reader.close()
     pair.close()
+
+
+@pytest.mark.parametrize("is_rolled", [True, False])
+def test_whoever_reads_on_is_told_of_a_batch_that_says_it_is_elsewhere(place: Path, *, is_rolled: bool) -> None:
+    pair = Pair(place)
+
+    def write(text: bytes) -> None:
+        pair.write(encode([Record(text, timestamp=NOW)], now_ms=NOW))
+
+    write(b"a")
+    pair.reader.refresh()
+    partitions: list[Partition | SharedPartition] = [pair.owner, pair.reader]
+    for partition in partitions:
+        assert partition.read(0, 1 << 20, upto=1) is not None
+    path, position = pair.owner.segments[0][0].path, pair.owner.segments[0][0].size
+    write(b"b")
+    if is_rolled:
+        pair.owner.roll(NOW)
+    for text in (b"c", b"d", b"e"):
+        write(text)
+    with open(path, "r+b") as file:
+        # No checksum covers where a batch begins: now at 3, where there is another one.
+        file.seek(position + 7)
+        file.write(b"\x03")
+    pair.reader.refresh()
+    for partition in partitions:
+        with pytest.raises(CorruptBatch) as caught:
+            partition.read(1, 1 << 20, upto=5)
+        assert caught.value.path == path
+    pair.close()

@@ -38,7 +38,7 @@ class Call:
         try:
             return self.future.result(0)
         except PylogError as error:
-            return error.with_traceback(None)
+            return error
 
 
 class Calls:

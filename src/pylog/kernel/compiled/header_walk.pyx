@@ -88,7 +88,7 @@ def read_following(log, int64_t offset, int64_t max_bytes, int64_t upto, int64_t
     if (
         len(data) < asked
         or walk.go_on(data, position, position + asked, offset, upto, end, max_bytes, written) != 0
-        or walk.begin != position
+        or walk.begin != position or log.cuts != cuts
     ):
         return None
     view = PyMemoryView_FromObject(data)

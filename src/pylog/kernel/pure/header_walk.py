@@ -109,7 +109,7 @@ def read_following(
         return None
     walk = HeaderWalk(position, offset)
     least = walk.go_on(data, position, position + asked, offset, upto, end, max_bytes, written)
-    if len(data) < asked or least != 0 or walk.begin != position:
+    if len(data) < asked or least != 0 or walk.begin != position or log.cuts != cuts:
         return None
     if walk.position < size:
         # No CRC covers where the next one says that it is.
