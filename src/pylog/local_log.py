@@ -12,10 +12,11 @@ promises: those are the partition's. (Kafka: LocalLog.)
 import logging
 from bisect import bisect_left
 from collections.abc import Sequence
+from contextlib import suppress
 
 from pylog.checkpoint import read_damages, write_damages
 from pylog.config import TopicConfig
-from pylog.errors import DiskFull
+from pylog.errors import DiskFull, LogNotFound
 from pylog.files import File, Files, join
 from pylog.listing import Listing, write_listing
 from pylog.seal import NOBODY, Identity
@@ -268,7 +269,8 @@ class LocalLog:
             else:
                 segment.sync()
         for file in unsynced:
-            file.sync()
+            with suppress(LogNotFound):  # removed since, and with it what was to be synced
+                file.sync()
             file.close()
         if changes > self.synced_changes:
             self.files.sync_dir(self.directory)

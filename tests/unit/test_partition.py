@@ -210,6 +210,18 @@ def test_any_number_of_bytes_may_be_asked_for(disk: Disk, max_bytes: int) -> Non
         assert found is not None and found.next_offset == offset + 1
 
 
+def test_a_snapshot_that_is_gone_needs_no_sync(tmp_path: Path) -> None:
+    files = DiskFiles(max_open=2)
+    disk = Disk(files, str(tmp_path), TopicConfig())
+    for _ in range(3):
+        disk.append("a")
+    disk.partition.truncate(2, NOW)
+    for number in range(3):  # who needs a descriptor takes that of the snapshot
+        files.open(str(tmp_path / f"{number}"), create=True).read(0, 1)
+    disk.partition.truncate_fully(5, NOW)
+    assert (disk.append("b"), disk.partition.failed) == (5, False)
+
+
 def test_segments_roll_by_record_time(tmp_path: Path) -> None:
     disk = Disk(DiskFiles(), str(tmp_path), TopicConfig.loaded({"segment.ms": "1000"}))
     disk.append("a", timestamp=5000)
