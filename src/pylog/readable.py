@@ -96,7 +96,8 @@ class ReadablePartition:
         `all_left`: only if that is all that is left of the segment.
         """
         segment, written = self._followed, self.next_offset
-        if segment is None or not self.start_offset <= offset < upto:
+        # Who looks for any place is not to pay for those who go on.
+        if segment is None or segment.log.following[0] != offset or not self.start_offset <= offset < upto:
             return None
         end = self._segments.end_if_there(segment, self.data_end_max)
         if end is None:
