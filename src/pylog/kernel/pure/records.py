@@ -7,6 +7,7 @@
 What all records of a batch share (topic, partition, leader epoch, timestamp type) is one object, the scope.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,8 +27,9 @@ class _Fields:
 
     __slots__ = ()
 
+    @abstractmethod
     def _fields(self) -> tuple[Any, ...]:
-        raise NotImplementedError
+        """All that it is."""
 
     def __eq__(self, other: object) -> bool:
         return self._fields() == other._fields() if isinstance(other, type(self)) else NotImplemented
