@@ -7,6 +7,7 @@ It is a hint: a look after it may find nothing new, and what was written before 
 
 import ctypes
 import os
+from contextlib import suppress
 
 _MODIFY, _MOVED_TO = 0x002, 0x080
 _FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
@@ -25,10 +26,8 @@ class Watch:
 
     def take(self) -> None:
         """Take what was told so far."""
-        try:  # noqa: SIM105 (this is between a sleep and what was waited for)
+        with suppress(BlockingIOError):
             os.read(self._descriptor, _EVENTS_BYTES)
-        except BlockingIOError:
-            pass
 
     def close(self) -> None:
         """Give the descriptor back."""
