@@ -112,13 +112,9 @@ def test_whoever_reads_on_sees_what_is_there_now(disk: Disk) -> None:
 
     def read_on(offset: int, upto: int | None = None, max_bytes: int = 1 << 20) -> list[str] | None:
         found = partition.read(offset, max_bytes, upto=partition.next_offset if upto is None else upto)
-        return (
-            None
-            if found is None
-            else [
-                record.value.decode() for batch in split(found.data) for record in batch.records("t", 0) if record.value
-            ]
-        )
+        if found is None:
+            return None
+        return [str(record.value, "utf-8") for batch in split(found.data) for record in batch.records("t", 0)]
 
     disk.append("a", "b")
     assert read_on(0) == ["a", "b"]
