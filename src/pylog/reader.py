@@ -17,7 +17,6 @@ from contextlib import suppress
 from functools import partial
 from select import POLLIN, poll
 from typing import Any
-from uuid import UUID
 
 from pylog.answers import describe_log_dirs, describe_topics, unknown_partition
 from pylog.catalogue import replay, topics_in_folders
@@ -84,7 +83,7 @@ class Reader:
         self._clock = clock
         self._closed = False
         self._lock = threading.RLock()
-        self._partitions: dict[tuple[TopicPartition, UUID], SharedPartition] = {}
+        self._partitions: dict[tuple[str, int], SharedPartition] = {}
         self._published: dict[str, Published] = {}
         self._watches: list[Watch] = []  # nobody waits at these; to close one takes the kernel milliseconds
         self.image = MetadataImage()
@@ -179,12 +178,22 @@ class Reader:
             image = self.image.topics.get(topic)
             if image is None or number not in image.partitions:
                 raise unknown_partition(image, key)
-            # By its id too: a topic that was deleted and made again has other files under the same names.
-            known = self._partitions.get((key, image.id))
-            if known is not None and not (len(self._paths) > 1 and self._files.stat(known.directory) is None):
-                known.refresh()
-                return known
-            return self._open(key, image)
+            known = self._partitions.get(key)
+            # A topic that was deleted and made again has other files under the same names.
+            if known is None or known.topic_id != image.id or self._has_moved(known):
+                return self._open(key, image)
+            known.refresh()
+            return known
+
+    def _find_again(self, topic: str, number: int) -> ReadablePartition:
+        """The same for who looks for more than there was a moment ago: what has got more is still there, so the topics
+        need no look.
+        """
+        known = self._partitions.get((topic, number))
+        return known if known is not None and known.refresh() else self._find(topic, number)
+
+    def _has_moved(self, known: SharedPartition) -> bool:
+        return len(self._paths) > 1 and self._files.stat(known.directory) is None
 
     def _open(self, key: TopicPartition, image: TopicImage) -> ReadablePartition:
         home = self._home(key)
@@ -197,10 +206,10 @@ class Reader:
             find_entry=lambda: self._entry(home, key, image), find_start=lambda: self._start_offset(home, key),
             topic_id=image.id, is_sealed=not closed_by_kafka(self._files, home),
         )  # fmt: skip
-        before = self._partitions.get((key, image.id))
+        before = self._partitions.get(key)
         if before is not None:
             before.close()
-        self._partitions[key, image.id] = made
+        self._partitions[key] = made
         return made
 
     def _is_its_own(self, directory: str, image: TopicImage) -> bool:
@@ -229,7 +238,7 @@ class Reader:
     # --- answers ---------------------------------------------------------------------------------------------------
 
     def _fetch(self, message: Fetch) -> Fetched:
-        fetched = self._read(message)
+        fetched = self._read(message, self._find)
         if message.max_wait_ms <= 0 or _is_enough(message, fetched):
             return fetched
         deadline = self._clock.tick_ms() + message.max_wait_ms
@@ -256,9 +265,8 @@ class Reader:
             watch.take()
         pause_ms = POLL_MS_MIN
         while True:
-            fetched = self._read(message)
-            left_ms = deadline - self._clock.tick_ms()
-            if left_ms <= 0 or _is_enough(message, fetched):
+            fetched = self._read(message, self._find_again)
+            if _is_enough(message, fetched) or (left_ms := deadline - self._clock.tick_ms()) <= 0:
                 return fetched
             if watch is None:
                 with opened():
@@ -270,20 +278,19 @@ class Reader:
             if is_told:
                 watch.take()
 
-    def _read(self, message: Fetch) -> Fetched:
+    def _read(self, message: Fetch, find: Callable[[str, int], ReadablePartition]) -> Fetched:
         parts: list[FetchedPart] = []
         left = message.max_bytes
         for asked in message.parts:
             try:
-                partition = self._find(asked.topic, asked.partition)
-                part = read_part(partition, asked, isolation=message.isolation, max_bytes=left)
+                part = read_part(find(asked.topic, asked.partition), asked, isolation=message.isolation, max_bytes=left)
             except PylogError as error:
                 part = FetchedPart(asked.topic, asked.partition, error)
             parts.append(part)
             left -= part.size
             if left <= 0:
                 break
-        return Fetched(parts)
+        return Fetched(parts, message.max_bytes - left)
 
     def _list_offsets(self, message: ListOffsets) -> ListedOffsets:
         return ListedOffsets([list_part(self._find, part, message.isolation) for part in message.parts])
@@ -304,12 +311,7 @@ class Reader:
 
 
 def _is_enough(message: Fetch, fetched: Fetched) -> bool:
-    size = 0
-    for part in fetched.parts:
-        if part.error is not None:
-            return True
-        size += part.size
-    return size >= max(message.min_bytes, 1)
+    return fetched.size >= max(message.min_bytes, 1) or any(part.error is not None for part in fetched.parts)
 
 
 def image_of_folders(files: Files, paths: Sequence[str]) -> MetadataImage:

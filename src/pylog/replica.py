@@ -50,12 +50,9 @@ class Leader:
         self.partition = partition
         self.epoch = epoch
         self.visible_when_durable = visible_when_durable
-        self._follower_ends = dict.fromkeys(followers, -1)
-
-    @property
-    def has_followers(self) -> bool:
+        self.has_followers = bool(followers)
         """Whether the high watermark waits for others."""
-        return bool(self._follower_ends)
+        self._follower_ends = dict.fromkeys(followers, -1)
 
     def append(
         self, batch: Batch, now_ms: int, *, origin: Origin = Origin.CLIENT, transaction_version: int = -1,
@@ -113,9 +110,12 @@ class Leader:
 
     def _diverging(self, part: FetchPart) -> tuple[int, int] | None:
         """Where what the asker has parts from this log, if its last epoch says that it does."""
-        if part.last_fetched_epoch == NO_EPOCH:
+        partition, last_fetched = self.partition, part.last_fetched_epoch
+        if last_fetched == NO_EPOCH or (
+            last_fetched == partition.epochs.latest and part.offset <= partition.next_offset
+        ):
             return None
-        epoch, end = self.partition.epochs.end_offset_for(part.last_fetched_epoch, self.partition.next_offset)
+        epoch, end = partition.epochs.end_offset_for(last_fetched, partition.next_offset)
         if (epoch, end) == UNDEFINED or epoch < part.last_fetched_epoch or end < part.offset:
             return epoch, end
         return None

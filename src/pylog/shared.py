@@ -12,12 +12,12 @@ batch, with the transactions that are open by then.
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar, cast
+from typing import TypeVar
 from uuid import UUID
 
 from pylog.checkpoint import read_damages
 from pylog.config import TopicConfig
-from pylog.errors import Closed, CorruptBatch, LogNotFound, PylogError, ReadOnly
+from pylog.errors import Closed, CorruptBatch, LogNotFound, ReadOnly
 from pylog.files import Files
 from pylog.index import AbortedTxn
 from pylog.published import Entry, State
@@ -64,7 +64,7 @@ class SharedPartition(ReadablePartition):
         super().__init__(directory, topic, number)
         self._files = files
         self._config = config
-        self._identity = Identity(topic_id, number)
+        self.topic_id = topic_id
         self._is_sealed = is_sealed
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
         self._stable_offset = 0
@@ -79,16 +79,20 @@ class SharedPartition(ReadablePartition):
         self._lock = threading.Lock()
         self.refresh()
 
-    def refresh(self) -> None:
-        """Take over the published offsets. Without any, the files themselves say where the log ends."""
+    def refresh(self) -> bool:
+        """Take over the published offsets; gives whether they are others. Without any, the files themselves say where
+        the log ends.
+        """
         with self._lock:
-            state = self._published()
+            before = self._state
+            state = self._entry.read() if self._entry is not None else self._find_published()
             if state is None and self._moment is None:
                 self._measure()
                 # An owner may have made it just now: what it has appended and not published yet was measured, too.
-                state = self._published()
-            if state is not None and (state is not self._state or state.generation % 2 == 1):
+                state = self._find_published()
+            if state is not None and (state is not before or state.generation % 2 == 1):
                 self._take_over(state)
+            return self._state is not before
 
     def _take_over(self, state: State) -> None:
         changing = state.generation % 2 == 1
@@ -109,10 +113,9 @@ class SharedPartition(ReadablePartition):
         self._moment = moment
         self._state = state
 
-    def _published(self) -> State | None:
-        if self._entry is None:
-            # An owner may have come since the last look.
-            self._entry = self._find_entry()
+    def _find_published(self) -> State | None:
+        # An owner may have come since the last look.
+        self._entry = self._find_entry()
         return self._entry.read() if self._entry is not None else None
 
     @property
@@ -124,7 +127,7 @@ class SharedPartition(ReadablePartition):
         damages = tuple(Damage(*part) for part in self._damages.get(base_offset, ()))
         segment = _SharedSegment(
             self._files, self.directory, base_offset, self._config, active=True, damages=damages,
-            identity=self._identity,
+            identity=Identity(self.topic_id, self.number),
         )  # fmt: skip
         if not self._is_sealed:
             segment.ignore_seal()
@@ -190,17 +193,16 @@ class SharedPartition(ReadablePartition):
         """What `look` finds, or raises, in a moment in which the owner has not changed files: else it looks again."""
         while True:
             moment = self._moment
-            found: T | None = None
-            error: PylogError | None = None
             try:
                 found = look()
-            except (Closed, CorruptBatch, LogNotFound, ReadOnly) as caught:
-                error = caught
+            except (Closed, CorruptBatch, LogNotFound, ReadOnly):
+                self.refresh()
+                if moment == self._moment:
+                    raise
+                continue
             self.refresh()
             if moment == self._moment:
-                if error is not None:
-                    raise error
-                return cast(T, found)
+                return found
 
     def read(self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False) -> Slice | None:
         """See `ReadablePartition.read`. Always in memory: what is read later could be anything by then."""

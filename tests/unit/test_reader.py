@@ -11,6 +11,7 @@ import pytest
 import pylog
 from pylog import Record, errors
 from pylog.files import DiskFiles
+from pylog.reader import Reader
 
 T0 = 1_700_000_000_000
 
@@ -93,6 +94,25 @@ def test_a_topic_made_anew_is_another_topic(tmp_path: Path) -> None:
         assert view.next_offset == 0
         fill(owner, 2)
         assert offsets(reader) == [0, 1] and view.next_offset == 2
+
+
+def test_who_looks_again_finds_what_is_there_now(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
+        owner.create_topic("t")
+        fill(owner, 5)
+        node = reader._node
+        assert isinstance(node, Reader)
+        known = node._find("t", 0)
+        fill(owner, 2)
+        assert node._find_again("t", 0) is known and known.next_offset == 7, "it has more"
+        assert node._find_again("t", 0) is known, "it has not"
+        owner.delete_topic("t")
+        with pytest.raises(errors.UnknownTopicOrPartition):
+            for _ in range(3):
+                node._find_again("t", 0)
+        owner.create_topic("t")
+        fill(owner, 1)
+        assert node._find_again("t", 0).next_offset == 1
 
 
 def test_an_owner_that_comes_later_is_noticed(tmp_path: Path) -> None:

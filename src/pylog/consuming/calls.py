@@ -89,7 +89,7 @@ class Calls:
         try:
             with opened():
                 self._bell.get(timeout=left_ms / 1000)
-            while True:
+            while not self._bell.empty():
                 self._bell.get_nowait()
         except Empty:
             return

@@ -157,6 +157,8 @@ class FetchedPart:
 @dataclass(slots=True)
 class Fetched:
     parts: list[FetchedPart]
+    size: int = 0
+    """How many bytes of batches its parts have."""
 
 
 # --- offsets ---------------------------------------------------------------------------------------------------------
