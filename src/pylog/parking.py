@@ -12,15 +12,16 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pylog.batch import Batch
 from pylog.clock import Clock
 from pylog.errors import NotLeaderOrFollower, RequestTimedOut
 from pylog.future import Future
 from pylog.isolation import Isolation
-from pylog.message import CONSUMER, Fetch, Fetched, Produced
+from pylog.message import CONSUMER, NO_EPOCH, Fetch, Fetched, Produced
 from pylog.node import Node
 from pylog.partition import Partition
 from pylog.pending import Pending
-from pylog.replica import Leader
+from pylog.replica import Leader, bounds_part
 
 OFFSET_MAX = 2**63 - 1
 
@@ -115,34 +116,42 @@ class Parking:
                 self.release(role.partition)
         self._wake()
 
-    def _resume_fetch(self, parked: _ParkedFetch) -> None:
-        fetched = self._read(parked.message)
+    def _resume_fetch(self, parked: _ParkedFetch, fetched: Fetched | None = None) -> None:
+        """Answer with `fetched`, or with what there is to read now; where that is not enough, wait on."""
+        if fetched is None:
+            fetched = self._read(parked.message)
         if is_enough(parked.message, fetched) or self._closed or self._clock.tick_ms() >= parked.deadline_ms:
             parked.answer.set_result(fetched)
         else:
             self._park_fetch(parked, fetched)
 
-    def release(self, partition: Partition) -> None:
-        """Answer what waited for the offsets that `partition` has reached."""
+    def release(self, partition: Partition, last: Batch | None = None) -> None:
+        """Answer what waited for the offsets that `partition` has reached: with `last`, a batch that was just appended,
+        who waited for nothing else.
+        """
         if self._pending.items:
-            key = partition.topic, partition.number
             high, stable = partition.high_watermark, partition.last_stable_offset
-            self._release_upto(key, high_watermark=high, stable=stable, end=partition.next_offset)
+            for item in self._reached(partition.topic, partition.number, high, stable, partition.next_offset):
+                if isinstance(item, _ParkedFetch):
+                    self._resume_fetch(item, None if last is None else _given(last, item.message, partition))
+                else:
+                    self._settle(*item)
 
     def release_all(self, key: tuple[str, int]) -> None:
         """Answer all that waits for a partition: this node's role for it is over."""
-        self._release_upto(key, high_watermark=OFFSET_MAX, stable=OFFSET_MAX, end=OFFSET_MAX)
-
-    def _release_upto(self, key: tuple[str, int], *, high_watermark: int, stable: int, end: int) -> None:
-        with self._lock:
-            released = self._pending.reached((*key, "high watermark"), high_watermark)
-            released += self._pending.reached((*key, "last stable offset"), stable)
-            released += self._pending.reached((*key, "end"), end)
-        for item in released:
+        for item in self._reached(*key, OFFSET_MAX, OFFSET_MAX, OFFSET_MAX):
             if isinstance(item, _ParkedFetch):
                 self._resume_fetch(item)
             else:
                 self._settle(*item)
+
+    def _reached(self, topic: str, number: int, high_watermark: int, stable: int, end: int) -> list[_Parked]:
+        with self._lock:
+            return self._pending.reached(
+                ((topic, number, "high watermark"), high_watermark),
+                ((topic, number, "last stable offset"), stable),
+                ((topic, number, "end"), end),
+            )
 
     def _settle(self, parked: _ParkedProduce, index: int) -> None:
         part = parked.produced.parts[index]
@@ -196,14 +205,27 @@ def is_enough(message: Fetch, fetched: Fetched) -> bool:
     """Whether a Fetch is answered at once: with bytes enough, an error, or news for a follower."""
     follower = message.replica_id != CONSUMER
     wanted = 1 if follower else max(1, min(message.min_bytes, message.max_bytes))
-    size = 0
-    for part in fetched.parts:
-        size += part.size
-    if size >= wanted:
-        return True
-    return any(
+    return fetched.size >= wanted or any(
         part.error is not None
         or part.diverging is not None
         or (follower and part.high_watermark > asked.high_watermark)
         for asked, part in zip(message.parts, fetched.parts, strict=False)
     )
+
+
+def _given(batch: Batch, message: Fetch, partition: Partition) -> Fetched | None:
+    """The answer to a consumer who waited for just this batch: it is at hand, and need not be read again.
+
+    None for anybody else, and where his last record is of an older epoch: what was cut meanwhile has to be looked for.
+    """
+    asked = message.parts[0]
+    if (
+        asked.offset != batch.base_offset
+        or asked.last_fetched_epoch not in (NO_EPOCH, batch.leader_epoch)
+        or message.replica_id != CONSUMER
+        or len(message.parts) > 1
+    ):
+        return None
+    part = bounds_part(partition, asked)
+    part.data = memoryview(batch.data)
+    return Fetched([part], batch.size)

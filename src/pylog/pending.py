@@ -42,18 +42,19 @@ class Pending(Generic[T]):
             heappush(waiting, (offset, ticket))
         heappush(self._deadlines, (deadline_ms, ticket))
 
-    def reached(self, key: Hashable, offset: int) -> list[T]:
-        """Release what waits under `key` for an offset not above `offset`, lowest first."""
-        waiting = self._waiting.get(key)
-        if waiting is None:
-            return []
+    def reached(self, *reached: tuple[Hashable, int]) -> list[T]:
+        """Release what waits under these keys for an offset not above theirs, lowest first."""
         released = []
-        while waiting and waiting[0][0] <= offset:
-            ticket = heappop(waiting)[1]
-            if ticket in self.items:
-                released.append(self.items.pop(ticket))
-        if not waiting:
-            del self._waiting[key]
+        for key, offset in reached:
+            waiting = self._waiting.get(key)
+            if waiting is None:
+                continue
+            while waiting and waiting[0][0] <= offset:
+                ticket = heappop(waiting)[1]
+                if ticket in self.items:
+                    released.append(self.items.pop(ticket))
+            if not waiting:
+                del self._waiting[key]
         return released
 
     def expired(self, now_ms: int) -> list[T]:

@@ -95,10 +95,12 @@ class Producing:
         if partition.config.flush_messages < OFFSET_MAX:
             return None
         self._note_append(partition)
+        appended = None
         try:
-            return partition.append_plain(batch, leader.epoch, now_ms, visible=True)
+            appended = partition.append_plain(batch, leader.epoch, now_ms, visible=True)
+            return appended
         finally:
-            self._parking.release(partition)
+            self._parking.release(partition, None if appended is None else batch)
 
     def _append_durably(self, leader: Leader, batch: Batch, now_ms: int) -> Appended | None:
         """The same where everything is durable before it is answered."""

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pylog import Record, errors
 from pylog.batch import encode, split
 from pylog.config import NodeConfig
 from pylog.files import DiskFiles, File
+from pylog.isolation import Isolation
 from pylog.message import ACKS_ALL, Fetch, FetchPart, Metadata, Produce, ProducePart, Session
 from pylog.testing import SimClock
 
@@ -273,6 +275,52 @@ def test_a_fetch_waits_for_min_bytes(log: pylog.Log) -> None:
         assert not waiting.done()
     log.topic("t")[0].append([Record(b"x" * 50)])
     assert sizes(waiting.result(0)) == [3, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked", "is_given"),
+    [
+        ({}, FetchPart("t", 0, 1), True),
+        ({}, FetchPart("t", 0, 1, last_fetched_epoch=0), True),
+        ({"isolation": Isolation.READ_COMMITTED}, FetchPart("t", 0, 1), True),
+        ({"min_bytes": 200}, FetchPart("t", 0, 1), False),
+        ({"replica_id": 7}, FetchPart("t", 0, 1, high_watermark=1), False),
+    ],
+)
+def test_who_waits_for_a_batch_is_given_what_a_read_would_find(
+    log: pylog.Log, changes: dict[str, Any], asked: FetchPart, is_given: bool
+) -> None:
+    log.topic("t")[0].append([Record(b"before")])
+    waiting = log.broker.handle(Fetch([asked], max_wait_ms=SECONDS * 1000, **changes), SESSION)
+    assert not waiting.done()
+    leader = log.broker.node.writer("t", 0)
+    for value in (b"x" * 50, b"y" * 50):
+        batch = encode([(value, b"key", None, [])], now_ms=7)
+        leader.append(batch, 7)
+        leader.advance()
+        log.broker._parking.release(leader.partition, batch)
+        if "min_bytes" not in changes:
+            break
+    (given,) = waiting.result(0).parts
+    (read,) = log.broker.handle(Fetch([asked], **changes), SESSION).result(0).parts
+    assert (given.path is None) == is_given, "what is at hand need not be read"
+    assert sizes(waiting.result(0)) == [2 if "min_bytes" in changes else 1]
+    assert replace(given, path=read.path, position=read.position) == read
+
+
+def test_who_has_records_of_an_older_epoch_is_told_where_the_log_was_cut(log: pylog.Log) -> None:
+    log.topic("t")[0].append([Record(b"before")])
+    waiting = log.broker.handle(
+        Fetch([FetchPart("t", 0, 1, last_fetched_epoch=0)], max_wait_ms=SECONDS * 1000), SESSION
+    )
+    partition = log.broker.partition("t", 0)
+    partition.begin_epoch(5)
+    batch = encode([(b"x", None, None, [])], now_ms=7)
+    partition.append(batch, epoch=5, now_ms=7)
+    partition.advance_high_watermark(2)
+    log.broker._parking.release(partition, batch)
+    (part,) = waiting.result(0).parts
+    assert part.path is not None and bytes(part.data) == bytes(batch.data), "looked for, and found to be uncut"
 
 
 def test_min_bytes_beyond_max_bytes_do_not_wait_for_ever(log: pylog.Log) -> None:

@@ -7,17 +7,17 @@ def test_an_offset_releases_what_waited_for_it_or_for_less() -> None:
     pending: Pending[str] = Pending()
     for name, offset in (("c", 30), ("a", 10), ("b", 20), ("b too", 20)):
         pending.add(name, [("p", offset)], 1000)
-    assert pending.reached("p", 9) == [] and pending.reached("other", 99) == []
-    assert pending.reached("p", 20) == ["a", "b", "b too"]
-    assert pending.reached("p", 20) == [] and len(pending) == 1
-    assert pending.reached("p", 30) == ["c"]
+    assert pending.reached(("p", 9)) == [] and pending.reached(("other", 99)) == []
+    assert pending.reached(("p", 20)) == ["a", "b", "b too"]
+    assert pending.reached(("p", 20)) == [] and len(pending) == 1
+    assert pending.reached(("p", 30)) == ["c"]
 
 
 def test_what_waits_for_several_leaves_with_the_first() -> None:
     pending: Pending[str] = Pending()
     pending.add("x", [("p", 5), ("q", 7)], 1000)
-    assert pending.reached("q", 8) == ["x"]
-    assert pending.reached("p", 5) == [] and pending.expired(2000) == [] and len(pending) == 0
+    assert pending.reached(("q", 8)) == ["x"]
+    assert pending.reached(("p", 5)) == [] and pending.expired(2000) == [] and len(pending) == 0
 
 
 def test_deadlines_come_in_their_order() -> None:
@@ -28,7 +28,7 @@ def test_deadlines_come_in_their_order() -> None:
     assert pending.expired(9) == []
     assert pending.expired(20) == ["early", "middle"]
     assert pending.next_deadline == 30
-    assert pending.reached("p", 1) == ["late"]
+    assert pending.reached(("p", 1)) == ["late"]
     assert pending.next_deadline is None
 
 
@@ -37,14 +37,14 @@ def test_draining_gives_everything_once() -> None:
     for number in range(5):
         pending.add(number, [("p", number)], 10)
     assert sorted(pending.drain()) == [0, 1, 2, 3, 4]
-    assert pending.drain() == [] and pending.expired(99) == [] and pending.reached("p", 99) == []
+    assert pending.drain() == [] and pending.expired(99) == [] and pending.reached(("p", 99)) == []
 
 
 def test_the_same_item_may_wait_twice() -> None:
     pending: Pending[str] = Pending()
     pending.add("x", [("p", 1), ("p", 2)], 10)
     pending.add("x", [("p", 1)], 10)
-    assert pending.reached("p", 1) == ["x", "x"]
+    assert pending.reached(("p", 1)) == ["x", "x"]
     assert len(pending) == 0
 
 
@@ -56,6 +56,6 @@ def test_what_has_left_is_not_kept() -> None:
         assert pending.expired(now) == [now]
     assert sum(map(len, pending._waiting.values())) <= 2
     pending.add(-1, [("p", 3), ("q", 9)], 5000)
-    assert pending.reached("p", 4) == [-1]
-    assert pending.reached("p", 99) == pending.reached("q", 99) == []
+    assert pending.reached(("p", 4)) == [-1]
+    assert pending.reached(("p", 99)) == pending.reached(("q", 99)) == []
     assert not pending._waiting
