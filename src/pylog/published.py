@@ -28,7 +28,7 @@ from crc32c import crc32c
 
 from pylog.errors import ReadOnly, StorageError, UnsupportedFormat
 from pylog.files import File, Files
-from pylog.kernel import SLOT, SLOT_BYTES, Slots
+from pylog.kernel import SLOT_BYTES, Slots
 
 logger = logging.getLogger("pylog")
 
@@ -42,7 +42,6 @@ _CRC = struct.Struct("<I")
 _GOOD = _HEADER.pack(MAGIC, VERSION, ENTRY_BYTES)
 _HEADER_ENTRY = (_GOOD + _CRC.pack(crc32c(_GOOD))).ljust(ENTRY_BYTES, b"\0")
 _SLOTS_AT = 32
-_FAILED = 1
 _READ_ATTEMPTS = 100
 
 
@@ -112,12 +111,12 @@ class Entry(Slots):
             data = self._published.file.read(self._position + _SLOTS_AT, 2 * SLOT_BYTES)
             if data == self._data:
                 return self._state
-            sequence, state = self._newest(data)
+            sequence, numbers = self.newest(data)
             # Never back to the slot before: the newer one is just being read again while it is written.
-            if (state is not None and sequence >= self._seen) or not any(data):
+            if (numbers is not None and sequence >= self._seen) or not any(data):
                 self._seen = max(self._seen, sequence)
-                self._data, self._state = data, state
-                return state
+                self._data, self._state = data, None if numbers is None else State._make(numbers)
+                return self._state
         damage = f"{self._published.path}, position {self._position + _SLOTS_AT}: both slots of an entry are damaged"
         if self._published.writable:
             # A crash within the first publishing, or damage.
@@ -127,17 +126,6 @@ class Entry(Slots):
             f"{damage}. Close the log everywhere, remove this file, and open the log with mode='own' to have it "
             "written again"
         )
-
-    def _newest(self, data: bytes) -> tuple[int, State | None]:
-        """What the slot with the higher sequence says, or the other one where that is damaged."""
-        is_second = data[SLOT_BYTES : SLOT_BYTES + 8][::-1] > data[:8][::-1]
-        for at in (SLOT_BYTES, 0) if is_second else (0, SLOT_BYTES):
-            body = data[at : at + SLOT.size]
-            checksum = data[at + SLOT.size : at + SLOT.size + 4]
-            if any(body) and _CRC.pack(crc32c(body, self.seed)) == checksum:
-                sequence, *offsets, flags, entries, crc = SLOT.unpack(body)
-                return sequence, State._make((*offsets, bool(flags & _FAILED), entries, crc))
-        return 0, None
 
 
 class Published:

@@ -20,7 +20,7 @@ from typing import Any
 from pylog.batch import Batch, encode
 from pylog.compression import Codec
 from pylog.errors import CorruptBatch
-from pylog.kernel import CREATE_TIME, HEADER_BYTES, BatchScope, pure
+from pylog.kernel import CREATE_TIME, HEADER_BYTES, SLOT_BYTES, BatchScope, pure
 
 Row = tuple[bytes | None, bytes | None, int | None, Sequence[tuple[str, bytes | None]]]
 Outcome = Any
@@ -162,7 +162,7 @@ def _appended(twin: Any, batches: Sequence[bytes], room: int) -> Outcome:
 
 
 def publishes_the_same(kernel: ModuleType, numbers: Sequence[int]) -> None:
-    """The same slots for the numbers of a state, or a refusal of what has no place."""
+    """The same slots for the numbers of a state, or a refusal of what has no place; and the same numbers in slots."""
     _same("Slots", *(_shown(twin, numbers) for twin in (pure, kernel)))
 
 
@@ -177,6 +177,10 @@ def _shown(twin: Any, numbers: Sequence[int]) -> Outcome:
         except struct.error:
             said.append("refused")
         said.append(slots.sequence)
+    first, second = ([slot[1:] for slot in file] + [b""] * 2)[:2]
+    torn = first[: len(first) // 2] + second[len(first) // 2 :]
+    for one, other in ((first, second), (second, first), (first, torn), (torn, second), (first, first), (torn, b"")):
+        said += [slots.newest(one.ljust(SLOT_BYTES, b"\0") + other[:size]) for size in (SLOT_BYTES, 8, 4)]
     return said, file
 
 

@@ -4,12 +4,13 @@
 import struct
 
 from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from pylog.kernel.compiled.open_file cimport OpenFile
 from pylog.kernel.compiled.stream cimport crc_of
-from pylog.kernel.compiled.wire cimport put_be32, put_be64
+from pylog.kernel.compiled.wire cimport Bytes, be32, be64, put_be32, put_be64
 
 cdef extern from *:
     int64_t swapped "(int64_t)__builtin_bswap64"(int64_t n)
@@ -20,6 +21,15 @@ cdef enum:
     CRC_AT = 84
     BYTES = 88
     SLOT_BYTES = 96  # from one slot to the other
+    FAILED = 1
+
+
+cdef inline int64_t le64(Bytes at) noexcept:
+    return swapped(be64(at))
+
+
+cdef inline uint32_t le32(Bytes at) noexcept:
+    return swapped32(<uint32_t>be32(at))
 
 
 cdef class Slots:
@@ -30,6 +40,34 @@ cdef class Slots:
         self.sequence = -1
         self.slots_at, self.seed = slots_at, seed
         self.packed = bytearray(BYTES)
+
+    def newest(self, bytes data):
+        """Of what was read of the two slots, the higher sequence whose checksum is right, and the eleven numbers shown
+        with it, of which the ninth is a bool; 0 and None where there is none.
+        """
+        cdef Bytes first = <Bytes>PyBytes_AS_STRING(data), found = NULL
+        cdef Py_ssize_t index
+        for index in range(2):
+            if SLOT_BYTES * index + BYTES <= PyBytes_GET_SIZE(data) and self.is_good(first + SLOT_BYTES * index):
+                if found == NULL or <uint64_t>le64(first + SLOT_BYTES) > <uint64_t>le64(first):
+                    found = first + SLOT_BYTES * index
+        if found == NULL:
+            return 0, None
+        return <uint64_t>le64(found), (
+            <uint64_t>le64(found + 8), le64(found + 16), le64(found + 24), le64(found + 32), le64(found + 40),
+            le64(found + 48), le64(found + 56), le64(found + 64), bool(le32(found + 72) & FAILED),
+            le32(found + 76), le32(found + 80),
+        )
+
+    cdef bint is_good(self, Bytes at) noexcept:
+        """Whether a slot has something, and its checksum is right."""
+        cdef Py_ssize_t index
+        if crc_of(self.seed, at, CRC_AT) != le32(at + CRC_AT):
+            return False
+        for index in range(CRC_AT):
+            if at[index]:
+                return True
+        return False
 
     def show(self, numbers):
         """Write the eleven numbers of a state into the other slot.

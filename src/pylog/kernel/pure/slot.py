@@ -8,6 +8,7 @@ from pylog.kernel.format import SLOT, SLOT_BYTES
 from pylog.kernel.pure.open_file import Writable
 
 _CRC = struct.Struct("<I")
+_FAILED = 1
 
 
 class Slots:
@@ -22,6 +23,19 @@ class Slots:
         self._slots_at = slots_at
         self.seed = seed
         self._packed = bytearray(SLOT.size + _CRC.size)
+
+    def newest(self, data: bytes) -> tuple[int, tuple[int, ...] | None]:
+        """Of what was read of the two slots, the higher sequence whose checksum is right, and the eleven numbers shown
+        with it, of which the ninth is a bool; 0 and None where there is none.
+        """
+        is_second = data[SLOT_BYTES : SLOT_BYTES + 8][::-1] > data[:8][::-1]
+        for at in (SLOT_BYTES, 0) if is_second else (0, SLOT_BYTES):
+            body = data[at : at + SLOT.size]
+            checksum = data[at + SLOT.size : at + SLOT.size + _CRC.size]
+            if any(body) and _CRC.pack(crc32c(body, self.seed)) == checksum:
+                sequence, *offsets, flags, entries, crc = SLOT.unpack(body)
+                return sequence, (*offsets, bool(flags & _FAILED), entries, crc)
+        return 0, None
 
     def show(self, numbers: tuple[int, ...]) -> None:
         """Write the eleven numbers of a state into the other slot.
