@@ -45,19 +45,18 @@ class Future(Generic[T], metaclass=ABCMeta):
 
         Raises the error that was the answer, TimeoutError when there is none in time (the future stays as it is).
         """
-        if not self.done():
+        if not self._done:
             self._wait(timeout)
-        error = self._get_error()
-        if error is not None:
+        if self._error is not None:
             # The same error may be raised many times, in many threads: each starts from the traceback it came with.
-            raise error.with_traceback(self._origin())
-        return self._get()
+            raise self._error.with_traceback(self._traceback)
+        return self._value  # type: ignore[return-value]  # None is a T where the answer is None
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The error that was the answer, None for a good one; waits as `result` does. Raises TimeoutError."""
-        if not self.done():
+        if not self._done:
             self._wait(timeout)
-        return self._get_error()
+        return self._error
 
     def add_done_callback(self, fn: "Callable[[Future[T]], object]") -> None:
         """Call `fn(self)` once the answer is there, in the thread that brings it; at once if it is there already.
@@ -104,19 +103,8 @@ class Future(Generic[T], metaclass=ABCMeta):
     def __repr__(self) -> str:
         if not self.done():
             return f"<{type(self).__name__} waiting>"
-        error = self._get_error()
-        return f"<{type(self).__name__} {f'failed: {error!r}' if error is not None else repr(self._get())}>"
-
-    # --- what a future of a batch does differently -------------------------------------------------------------------
-
-    def _get(self) -> T:
-        return self._value  # type: ignore[return-value]  # None is a T where the answer is None
-
-    def _get_error(self) -> BaseException | None:
-        return self._error
-
-    def _origin(self) -> TracebackType | None:
-        return self._traceback
+        error = self.exception()
+        return f"<{type(self).__name__} {f'failed: {error!r}' if error is not None else repr(self.result())}>"
 
     def _settle(self, value: T | None, error: BaseException | None) -> None:
         if self._done:

@@ -4,7 +4,6 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from operator import itemgetter
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from pylog.clock import Clock
@@ -111,12 +110,12 @@ class RecordFuture(Future[RecordMetadata]):
     def done(self) -> bool:
         return self._delivery._done
 
-    def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
-        self._delivery.add_done_callback(lambda _: fn(self))
-
-    def _get(self) -> RecordMetadata:
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        error = self.exception(timeout)
+        if error is not None:
+            raise error.with_traceback(self._delivery._traceback)
         delivery = self._delivery
-        base_offset, log_append_time = delivery._get()
+        base_offset, log_append_time = delivery.result()
         index = self._index
         if delivery.parts:
             first, base_offset, log_append_time, _ = delivery.part_of(index)
@@ -125,12 +124,14 @@ class RecordFuture(Future[RecordMetadata]):
         timestamp = self._timestamp if log_append_time is None else log_append_time
         return RecordMetadata(delivery.topic, delivery.partition, offset, timestamp)
 
-    def _get_error(self) -> BaseException | None:
+    def exception(self, timeout: float | None = None) -> BaseException | None:
         delivery = self._delivery
+        if not delivery._done:
+            self._wait(timeout)
         return delivery.part_of(self._index).error if delivery.parts else delivery._error
 
-    def _origin(self) -> TracebackType | None:
-        return self._delivery._traceback
+    def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
+        self._delivery.add_done_callback(lambda _: fn(self))
 
     def _settle(self, value: RecordMetadata | None, error: BaseException | None) -> None:
         raise RuntimeError("the future of a record is answered by its delivery")

@@ -135,15 +135,6 @@ cdef class RecordFuture:
     def __repr__(self):
         return Future.__repr__(self)
 
-    def _get(self):
-        return metadata_of(self)
-
-    def _get_error(self):
-        return error_of(self)
-
-    def _origin(self):
-        return self.delivery.traceback
-
     def _settle(self, value, error):
         raise RuntimeError("the future of a record is answered by its delivery")
 
