@@ -116,42 +116,64 @@ class Parking:
                 self.release(role.partition)
         self._wake()
 
-    def _resume_fetch(self, parked: _ParkedFetch, fetched: Fetched | None = None) -> None:
-        """Answer with `fetched`, or with what there is to read now; where that is not enough, wait on."""
-        if fetched is None:
-            fetched = self._read(parked.message)
+    def _resume_fetch(self, parked: _ParkedFetch) -> None:
+        fetched = self._read(parked.message)
         if is_enough(parked.message, fetched) or self._closed or self._clock.tick_ms() >= parked.deadline_ms:
             parked.answer.set_result(fetched)
         else:
             self._park_fetch(parked, fetched)
 
     def release(self, partition: Partition, last: Batch | None = None) -> None:
-        """Answer what waited for the offsets that `partition` has reached: with `last`, a batch that was just appended,
-        who waited for nothing else.
+        """Answer what waited for the offsets that `partition` has reached. `last` was just appended, and can be seen: a
+        consumer who needs no more gets that, and nothing is read.
         """
         if self._pending.items:
             high, stable = partition.high_watermark, partition.last_stable_offset
-            for item in self._reached(partition.topic, partition.number, high, stable, partition.next_offset):
-                if isinstance(item, _ParkedFetch):
-                    self._resume_fetch(item, None if last is None else _given(last, item.message, partition))
-                else:
-                    self._settle(*item)
+            given = None if last is None else (last, partition)
+            self._release_upto(partition.topic, partition.number, (high, stable, partition.next_offset), given)
 
     def release_all(self, key: tuple[str, int]) -> None:
         """Answer all that waits for a partition: this node's role for it is over."""
-        for item in self._reached(*key, OFFSET_MAX, OFFSET_MAX, OFFSET_MAX):
-            if isinstance(item, _ParkedFetch):
-                self._resume_fetch(item)
-            else:
-                self._settle(*item)
+        self._release_upto(*key, (OFFSET_MAX, OFFSET_MAX, OFFSET_MAX))
 
-    def _reached(self, topic: str, number: int, high_watermark: int, stable: int, end: int) -> list[_Parked]:
+    def _release_upto(
+        self, topic: str, number: int, offsets: tuple[int, int, int], given: tuple[Batch, Partition] | None = None
+    ) -> None:
+        high_watermark, stable, end = offsets
         with self._lock:
-            return self._pending.reached(
+            released = self._pending.reached(
                 ((topic, number, "high watermark"), high_watermark),
                 ((topic, number, "last stable offset"), stable),
                 ((topic, number, "end"), end),
             )
+        for item in released:
+            if not isinstance(item, _ParkedFetch):
+                self._settle(*item)
+            elif given is None or not self._gave(item, *given):
+                self._resume_fetch(item)
+
+    def _gave(self, parked: _ParkedFetch, batch: Batch, partition: Partition) -> bool:
+        """Answer a consumer who waited for this batch and no more with it; False for anybody else.
+
+        Where his last record is of an older epoch the log may have been cut below it, and where the role is another one
+        by now, the batch is of a topic that was deleted, or of a log that lies elsewhere: that has to be looked at.
+        """
+        message, asked = parked.message, parked.message.parts[0]
+        role = self._node.held(asked.topic, asked.partition)
+        if (
+            asked.offset != batch.base_offset
+            or asked.last_fetched_epoch not in (NO_EPOCH, batch.leader_epoch)
+            or message.replica_id != CONSUMER
+            or len(message.parts) > 1
+            or batch.size < min(message.min_bytes, message.max_bytes)
+            or role is None
+            or role.partition is not partition
+        ):
+            return False
+        part = bounds_part(partition, asked)
+        part.data = memoryview(batch.data)
+        parked.answer.set_result(Fetched([part], batch.size))
+        return True
 
     def _settle(self, parked: _ParkedProduce, index: int) -> None:
         part = parked.produced.parts[index]
@@ -211,21 +233,3 @@ def is_enough(message: Fetch, fetched: Fetched) -> bool:
         or (follower and part.high_watermark > asked.high_watermark)
         for asked, part in zip(message.parts, fetched.parts, strict=False)
     )
-
-
-def _given(batch: Batch, message: Fetch, partition: Partition) -> Fetched | None:
-    """The answer to a consumer who waited for just this batch: it is at hand, and need not be read again.
-
-    None for anybody else, and where his last record is of an older epoch: what was cut meanwhile has to be looked for.
-    """
-    asked = message.parts[0]
-    if (
-        asked.offset != batch.base_offset
-        or asked.last_fetched_epoch not in (NO_EPOCH, batch.leader_epoch)
-        or message.replica_id != CONSUMER
-        or len(message.parts) > 1
-    ):
-        return None
-    part = bounds_part(partition, asked)
-    part.data = memoryview(batch.data)
-    return Fetched([part], batch.size)

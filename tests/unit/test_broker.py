@@ -323,6 +323,34 @@ def test_who_has_records_of_an_older_epoch_is_told_where_the_log_was_cut(log: py
     assert part.path is not None and bytes(part.data) == bytes(batch.data), "looked for, and found to be uncut"
 
 
+def test_a_batch_of_a_topic_that_was_made_anew_meanwhile_is_not_given(log: pylog.Log) -> None:
+    log.topic("t")[0].append([Record(b"before")])
+    leader = log.broker.node.writer("t", 0)
+    batch = encode([(b"of the old one", None, None, [])], now_ms=7)
+    leader.append(batch, 7)
+    leader.advance()
+    log.delete_topic("t")
+    log.create_topic("t")
+    log.topic("t")[0].append([Record(b"new")])
+    waiting = log.broker.handle(Fetch([FetchPart("t", 0, 1)], max_wait_ms=SECONDS * 1000), SESSION)
+    log.broker._parking.release(leader.partition, batch)
+    assert not waiting.done()
+    log.topic("t")[0].append([Record(b"newer")])
+    (part,) = waiting.result(0).parts
+    assert [record.value for found in split(part.data) for record in found.records("t", 0)] == [b"newer"]
+
+
+def test_a_batch_too_small_for_min_bytes_is_read_with_what_is_there_besides(log: pylog.Log) -> None:
+    waiting = log.broker.handle(Fetch([FetchPart("t", 0, 0)], max_wait_ms=SECONDS * 1000, min_bytes=150), SESSION)
+    leader = log.broker.node.writer("t", 0)
+    batches = [encode([(b"x" * 50, None, None, [])], now_ms=7) for _ in range(2)]
+    for batch in batches:
+        leader.append(batch, 7)
+        leader.advance()
+    log.broker._parking.release(leader.partition, batches[0])
+    assert sizes(waiting.result(0)) == [2], "whoever appended the second one may find nobody"
+
+
 def test_min_bytes_beyond_max_bytes_do_not_wait_for_ever(log: pylog.Log) -> None:
     log.topic("t")[0].append([Record(b"x" * 1000)])
     assert fetch(log, max_wait_ms=SECONDS * 1000, min_bytes=1 << 30, max_bytes=500).done()

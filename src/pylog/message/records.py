@@ -157,7 +157,7 @@ class FetchedPart:
 @dataclass(slots=True)
 class Fetched:
     parts: list[FetchedPart]
-    size: int = 0
+    size: int
     """How many bytes of batches its parts have."""
 
 
