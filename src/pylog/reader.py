@@ -84,6 +84,7 @@ class Reader:
         self._closed = False
         self._lock = threading.RLock()
         self._partitions: dict[tuple[str, int], SharedPartition] = {}
+        self._former: list[SharedPartition] = []  # of topics that were made anew
         self._published: dict[str, Published] = {}
         self._watches: list[Watch] = []  # nobody waits at these; to close one takes the kernel milliseconds
         self.image = MetadataImage()
@@ -185,13 +186,6 @@ class Reader:
             known.refresh()
             return known
 
-    def _find_again(self, topic: str, number: int) -> ReadablePartition:
-        """The same for who looks for more than there was a moment ago: what has got more is still there, so the topics
-        need no look.
-        """
-        known = self._partitions.get((topic, number))
-        return known if known is not None and known.refresh() else self._find(topic, number)
-
     def _has_moved(self, known: SharedPartition) -> bool:
         return len(self._paths) > 1 and self._files.stat(known.directory) is None
 
@@ -207,8 +201,11 @@ class Reader:
             topic_id=image.id, is_sealed=not closed_by_kafka(self._files, home),
         )  # fmt: skip
         before = self._partitions.get(key)
-        if before is not None:
+        if before is not None and before.topic_id == image.id:
             before.close()
+        elif before is not None:
+            # Somebody may be in the middle of it.
+            self._former.append(before)
         self._partitions[key] = made
         return made
 
@@ -238,7 +235,7 @@ class Reader:
     # --- answers ---------------------------------------------------------------------------------------------------
 
     def _fetch(self, message: Fetch) -> Fetched:
-        fetched = self._read(message, self._find)
+        fetched = self._read(message)
         if message.max_wait_ms <= 0 or _is_enough(message, fetched):
             return fetched
         deadline = self._clock.tick_ms() + message.max_wait_ms
@@ -265,7 +262,7 @@ class Reader:
             watch.take()
         pause_ms = POLL_MS_MIN
         while True:
-            fetched = self._read(message, self._find_again)
+            fetched = self._followed(message) or self._read(message)
             if _is_enough(message, fetched) or (left_ms := deadline - self._clock.tick_ms()) <= 0:
                 return fetched
             if watch is None:
@@ -278,12 +275,28 @@ class Reader:
             if is_told:
                 watch.take()
 
-    def _read(self, message: Fetch, find: Callable[[str, int], ReadablePartition]) -> Fetched:
+    def _followed(self, message: Fetch) -> Fetched | None:
+        """The answer where it is records that came to the end of a partition since the last look. None for all else: it
+        takes a look at what may have become of the topic.
+        """
+        asked = message.parts[0]
+        known = self._partitions.get((asked.topic, asked.partition))
+        if len(message.parts) > 1 or len(self._paths) > 1 or known is None or not known.follow():
+            return None
+        try:
+            part = read_part(known, asked, isolation=message.isolation, max_bytes=message.max_bytes)
+        except PylogError:
+            return None
+        fetched = Fetched([part], part.size)
+        return fetched if _is_enough(message, fetched) else None
+
+    def _read(self, message: Fetch) -> Fetched:
         parts: list[FetchedPart] = []
         left = message.max_bytes
         for asked in message.parts:
             try:
-                part = read_part(find(asked.topic, asked.partition), asked, isolation=message.isolation, max_bytes=left)
+                partition = self._find(asked.topic, asked.partition)
+                part = read_part(partition, asked, isolation=message.isolation, max_bytes=left)
             except PylogError as error:
                 part = FetchedPart(asked.topic, asked.partition, error)
             parts.append(part)
@@ -302,7 +315,7 @@ class Reader:
     def close(self) -> None:
         """Give the descriptors back."""
         self._closed = True
-        for partition in [*self._partitions.values(), *([self._log] if self._log is not None else [])]:
+        for partition in [*self._partitions.values(), *self._former, *([self._log] if self._log is not None else [])]:
             partition.close()
         for published in self._published.values():
             published.close()

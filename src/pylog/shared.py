@@ -79,20 +79,34 @@ class SharedPartition(ReadablePartition):
         self._lock = threading.Lock()
         self.refresh()
 
-    def refresh(self) -> bool:
-        """Take over the published offsets; gives whether they are others. Without any, the files themselves say where
-        the log ends.
+    def follow(self) -> bool:
+        """Take over what is published if it is no more than records that came to the end of the last segment; gives
+        whether it is. Else nothing was done: a `refresh` is due.
         """
         with self._lock:
             before = self._state
+            state = self._entry.read() if self._entry is not None else None
+            if before is None or state is None or state.high_watermark <= before.high_watermark:
+                return False
+            if (
+                state.generation != before.generation
+                or state.generation % 2 == 1
+                or state.last_base != before.last_base
+            ):
+                return False
+            self._take_over(state)
+            return True
+
+    def refresh(self) -> None:
+        """Take over the published offsets. Without any, the files themselves say where the log ends."""
+        with self._lock:
             state = self._entry.read() if self._entry is not None else self._find_published()
             if state is None and self._moment is None:
                 self._measure()
                 # An owner may have made it just now: what it has appended and not published yet was measured, too.
                 state = self._find_published()
-            if state is not None and (state is not before or state.generation % 2 == 1):
+            if state is not None and (state is not self._state or state.generation % 2 == 1):
                 self._take_over(state)
-            return self._state is not before
 
     def _take_over(self, state: State) -> None:
         changing = state.generation % 2 == 1

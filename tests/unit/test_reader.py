@@ -10,8 +10,11 @@ import pytest
 
 import pylog
 from pylog import Record, errors
+from pylog.batch import split
 from pylog.files import DiskFiles
+from pylog.message import Fetch, FetchPart
 from pylog.reader import Reader
+from pylog.shared import SharedPartition
 
 T0 = 1_700_000_000_000
 
@@ -96,23 +99,61 @@ def test_a_topic_made_anew_is_another_topic(tmp_path: Path) -> None:
         assert offsets(reader) == [0, 1] and view.next_offset == 2
 
 
-def test_who_looks_again_finds_what_is_there_now(tmp_path: Path) -> None:
+def test_a_partition_is_followed_as_long_as_it_gets_records_and_nothing_else(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
         owner.create_topic("t")
         fill(owner, 5)
         node = reader._node
         assert isinstance(node, Reader)
         known = node._find("t", 0)
+        assert isinstance(known, SharedPartition)
         fill(owner, 2)
-        assert node._find_again("t", 0) is known and known.next_offset == 7, "it has more"
-        assert node._find_again("t", 0) is known, "it has not"
-        owner.delete_topic("t")
-        with pytest.raises(errors.UnknownTopicOrPartition):
-            for _ in range(3):
-                node._find_again("t", 0)
-        owner.create_topic("t")
+        assert known.follow() and known.next_offset == 7
+        assert not known.follow(), "there is nothing new"
         fill(owner, 1)
-        assert node._find_again("t", 0).next_offset == 1
+        owner.broker.partition("t", 0).roll(T0)
+        fill(owner, 1)
+        assert not known.follow() and known.next_offset == 7, "a roll"
+        known.refresh()
+        assert known.next_offset == 9
+        owner.delete_topic("t")
+        assert not known.follow(), "a deletion"
+
+
+@pytest.mark.parametrize("change", ["delete", "roll, delete", "delete, make anew", "roll, delete, make anew"])
+def test_who_follows_a_partition_hears_what_becomes_of_its_topic(tmp_path: Path, change: str) -> None:
+    with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
+        owner.create_topic("t")
+        fill(owner, 5)
+        node = reader._node
+        assert isinstance(node, Reader)
+        message = Fetch([FetchPart("t", 0, 5)], max_wait_ms=0)
+        node._read(message)
+        if "roll" in change:
+            owner.broker.partition("t", 0).roll(T0)
+            fill(owner, 1)
+        owner.delete_topic("t")
+        if "anew" in change:
+            owner.create_topic("t")
+            fill(owner, 7)
+        assert node._followed(message) is None
+        (part,) = node._read(message).parts
+        if "anew" in change:
+            assert [batch.base_offset for batch in split(part.data)] == [5, 6]
+        else:
+            assert isinstance(part.error, errors.UnknownTopicOrPartition)
+
+
+def test_who_is_in_the_middle_of_a_topic_that_was_made_anew_comes_to_its_end(tmp_path: Path) -> None:
+    with pylog.open(tmp_path, flush="none") as owner, pylog.open(tmp_path, mode="read") as reader:
+        owner.create_topic("t")
+        fill(owner, 40, 100_000)
+        records = reader.topic("t")[0].records()
+        assert next(iter(records)).offset == 0
+        owner.delete_topic("t")
+        owner.create_topic("t")
+        assert offsets(reader) == []
+        assert len(list(records)) == 39
 
 
 def test_an_owner_that_comes_later_is_noticed(tmp_path: Path) -> None:
