@@ -279,9 +279,11 @@ class Reader:
         """The answer where it is records that came to the end of a partition since the last look. None for all else: it
         takes a look at what may have become of the topic.
         """
-        asked = message.parts[0]
+        if len(message.parts) != 1 or len(self._paths) > 1:
+            return None
+        (asked,) = message.parts
         known = self._partitions.get((asked.topic, asked.partition))
-        if len(message.parts) > 1 or len(self._paths) > 1 or known is None or not known.follow():
+        if known is None or not known.follow():
             return None
         try:
             part = read_part(known, asked, isolation=message.isolation, max_bytes=message.max_bytes)

@@ -12,7 +12,7 @@ import pylog
 from pylog import Record, errors
 from pylog.batch import split
 from pylog.files import DiskFiles
-from pylog.message import Fetch, FetchPart
+from pylog.message import Fetch, FetchPart, Session
 from pylog.reader import Reader
 from pylog.shared import SharedPartition
 
@@ -154,6 +154,13 @@ def test_who_is_in_the_middle_of_a_topic_that_was_made_anew_comes_to_its_end(tmp
         owner.create_topic("t")
         assert offsets(reader) == []
         assert len(list(records)) == 39
+
+
+def test_who_asks_for_nothing_gets_it_when_the_time_is_up(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
+        owner.create_topic("t")
+        assert isinstance(reader._node, Reader)
+        assert reader._node.handle(Fetch([], max_wait_ms=1), Session()).result(0).parts == []
 
 
 def test_an_owner_that_comes_later_is_noticed(tmp_path: Path) -> None:
