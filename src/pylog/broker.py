@@ -178,8 +178,7 @@ class Broker:
 
         None where it is a Produce's business. Raises Closed, and what a failed write raises.
         """
-        if self._closed or self._made_in is not Broker.process:
-            self._check_usable()
+        self._check_usable()
         return self._producing.append(topic, partition, batch, now_ms)
 
     def _check_usable(self) -> None:
@@ -248,7 +247,7 @@ class Broker:
             left -= part.size
             if left <= 0:
                 break
-        return Fetched(parts, message.max_bytes - left)
+        return Fetched(parts)
 
     # --- offsets and topics ----------------------------------------------------------------------------------------
 

@@ -196,8 +196,7 @@ class Consumer(Positions):
         asked = False
         self._look(now, self.config.metadata_max_age_ms)
         while True:
-            if self._woken or self._closed:
-                self._check_woken()
+            self._check_woken()
             self._calls.deliver()
             if group is not None and subscription.is_shared:
                 group.step(now)

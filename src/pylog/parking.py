@@ -172,7 +172,7 @@ class Parking:
             return False
         part = bounds_part(partition, asked)
         part.data = memoryview(batch.data)
-        parked.answer.set_result(Fetched([part], batch.size))
+        parked.answer.set_result(Fetched([part]))
         return True
 
     def _settle(self, parked: _ParkedProduce, index: int) -> None:

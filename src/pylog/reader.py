@@ -263,7 +263,8 @@ class Reader:
         pause_ms = POLL_MS_MIN
         while True:
             fetched = self._followed(message) or self._read(message)
-            if _is_enough(message, fetched) or (left_ms := deadline - self._clock.tick_ms()) <= 0:
+            left_ms = deadline - self._clock.tick_ms()
+            if left_ms <= 0 or _is_enough(message, fetched):
                 return fetched
             if watch is None:
                 with opened():
@@ -289,7 +290,7 @@ class Reader:
             part = read_part(known, asked, isolation=message.isolation, max_bytes=message.max_bytes)
         except PylogError:
             return None
-        fetched = Fetched([part], part.size)
+        fetched = Fetched([part])
         return fetched if _is_enough(message, fetched) else None
 
     def _read(self, message: Fetch) -> Fetched:
@@ -305,7 +306,7 @@ class Reader:
             left -= part.size
             if left <= 0:
                 break
-        return Fetched(parts, message.max_bytes - left)
+        return Fetched(parts)
 
     def _list_offsets(self, message: ListOffsets) -> ListedOffsets:
         return ListedOffsets([list_part(self._find, part, message.isolation) for part in message.parts])

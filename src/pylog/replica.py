@@ -110,12 +110,9 @@ class Leader:
 
     def _diverging(self, part: FetchPart) -> tuple[int, int] | None:
         """Where what the asker has parts from this log, if its last epoch says that it does."""
-        partition, last_fetched = self.partition, part.last_fetched_epoch
-        if last_fetched == NO_EPOCH or (
-            last_fetched == partition.epochs.latest and part.offset <= partition.next_offset
-        ):
+        if part.last_fetched_epoch == NO_EPOCH:
             return None
-        epoch, end = partition.epochs.end_offset_for(last_fetched, partition.next_offset)
+        epoch, end = self.partition.epochs.end_offset_for(part.last_fetched_epoch, self.partition.next_offset)
         if (epoch, end) == UNDEFINED or epoch < part.last_fetched_epoch or end < part.offset:
             return epoch, end
         return None

@@ -226,21 +226,21 @@ class Fetching:
     def _answered(
         self, states: dict[TopicPartition, PartitionState], reset: int | None, call: Call, answer: Any
     ) -> None:
-        current: dict[tuple[str, int], tuple[TopicPartition, PartitionState]] = {}
+        current = {}
         for key, state in states.items():
             # Whoever has moved since has asked something else, or nothing.
             if state.asked is call:
                 state.asked = None
-                current[key] = key, state
+                current[key] = state
         if isinstance(answer, PylogError):
-            for key, _ in current.values():
+            for key in current:
                 self._leaders.refused(key, answer)
             return
         assert isinstance(answer, Fetched)
         for part in answer.parts:
-            wanted = current.get((part.topic, part.partition))
-            if wanted is not None:
-                self._received(*wanted, part, reset)
+            key = TopicPartition(part.topic, part.partition)
+            if key in current:
+                self._received(key, current[key], part, reset)
 
     def _received(self, key: TopicPartition, state: PartitionState, part: FetchedPart, reset: int | None) -> None:
         if isinstance(part.error, OffsetOutOfRange) and reset is not None:

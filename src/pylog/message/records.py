@@ -157,8 +157,11 @@ class FetchedPart:
 @dataclass(slots=True)
 class Fetched:
     parts: list[FetchedPart]
-    size: int
-    """How many bytes of batches its parts have."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes of batches its parts have."""
+        return sum([part.size for part in self.parts])
 
 
 # --- offsets ---------------------------------------------------------------------------------------------------------
