@@ -128,37 +128,38 @@ class Parking:
         consumer who needs no more gets that, and nothing is read.
         """
         if self._pending.items:
+            key = partition.topic, partition.number
             high, stable = partition.high_watermark, partition.last_stable_offset
-            given = None if last is None else (last, partition)
-            self._release_upto(partition.topic, partition.number, (high, stable, partition.next_offset), given)
+            for item in self._reached(key, high, stable, partition.next_offset):
+                if last is None or not self._gave(item, last, partition):
+                    self._resume(item)
 
     def release_all(self, key: tuple[str, int]) -> None:
         """Answer all that waits for a partition: this node's role for it is over."""
-        self._release_upto(*key, (OFFSET_MAX, OFFSET_MAX, OFFSET_MAX))
+        for item in self._reached(key, OFFSET_MAX, OFFSET_MAX, OFFSET_MAX):
+            self._resume(item)
 
-    def _release_upto(
-        self, topic: str, number: int, offsets: tuple[int, int, int], given: tuple[Batch, Partition] | None = None
-    ) -> None:
-        high_watermark, stable, end = offsets
+    def _reached(self, key: tuple[str, int], high_watermark: int, stable: int, end: int) -> list[_Parked]:
         with self._lock:
-            released = self._pending.reached(
-                ((topic, number, "high watermark"), high_watermark),
-                ((topic, number, "last stable offset"), stable),
-                ((topic, number, "end"), end),
+            return self._pending.reached(
+                ((*key, "high watermark"), high_watermark), ((*key, "last stable offset"), stable), ((*key, "end"), end)
             )
-        for item in released:
-            if not isinstance(item, _ParkedFetch):
-                self._settle(*item)
-            elif given is None or not self._gave(item, *given):
-                self._resume_fetch(item)
 
-    def _gave(self, parked: _ParkedFetch, batch: Batch, partition: Partition) -> bool:
+    def _resume(self, item: _Parked) -> None:
+        if isinstance(item, _ParkedFetch):
+            self._resume_fetch(item)
+        else:
+            self._settle(*item)
+
+    def _gave(self, item: _Parked, batch: Batch, partition: Partition) -> bool:
         """Answer a consumer who waited for this batch and no more with it; False for anybody else.
 
         Where his last record is of an older epoch the log may have been cut below it, and where the role is another one
         by now, the batch is of a topic that was deleted, or of a log that lies elsewhere: that has to be looked at.
         """
-        message, asked = parked.message, parked.message.parts[0]
+        if not isinstance(item, _ParkedFetch):
+            return False
+        message, asked = item.message, item.message.parts[0]
         role = self._node.held(asked.topic, asked.partition)
         if (
             asked.offset != batch.base_offset
@@ -172,7 +173,7 @@ class Parking:
             return False
         part = bounds_part(partition, asked)
         part.data = memoryview(batch.data)
-        parked.answer.set_result(Fetched([part]))
+        item.answer.set_result(Fetched([part]))
         return True
 
     def _settle(self, parked: _ParkedProduce, index: int) -> None:

@@ -86,16 +86,13 @@ class SharedPartition(ReadablePartition):
         with self._lock:
             before = self._state
             state = self._entry.read() if self._entry is not None else None
-            if before is None or state is None or state.high_watermark <= before.high_watermark:
+            if state is None or before is None or state.generation % 2 == 1:
                 return False
-            if (
-                state.generation != before.generation
-                or state.generation % 2 == 1
-                or state.last_base != before.last_base
-            ):
-                return False
-            self._take_over(state)
-            return True
+            same = state.generation == before.generation and state.last_base == before.last_base
+            if same and state.high_watermark > before.high_watermark:
+                self._take_over(state)
+                return True
+            return False
 
     def refresh(self) -> None:
         """Take over the published offsets. Without any, the files themselves say where the log ends."""

@@ -1,8 +1,6 @@
 # cython: language_level=3
 from libc.stdint cimport int64_t, uint32_t
 
-from pylog.kernel.compiled.wire cimport Bytes
-
 cdef enum:
     NUMBERS = 11
 
@@ -14,5 +12,4 @@ cdef class Slots:
     cdef readonly uint32_t seed
     cdef bytearray packed
 
-    cdef bint is_good(self, Bytes at) noexcept
     cdef int show_these(self, int64_t *numbers) except -1

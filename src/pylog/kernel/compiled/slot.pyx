@@ -32,6 +32,17 @@ cdef inline uint32_t le32(Bytes at) noexcept:
     return swapped32(<uint32_t>be32(at))
 
 
+cdef bint is_good(Bytes at, uint32_t seed) noexcept:
+    """Whether a slot has something, and its checksum is right."""
+    cdef Py_ssize_t index
+    if crc_of(seed, at, CRC_AT) != le32(at + CRC_AT):
+        return False
+    for index in range(CRC_AT):
+        if at[index]:
+            return True
+    return False
+
+
 cdef class Slots:
     """Two slots at `slots_at` in a file, of which `sequence` is in use; a CRC of what is in one goes on from `seed`."""
 
@@ -48,7 +59,7 @@ cdef class Slots:
         cdef Bytes first = <Bytes>PyBytes_AS_STRING(data), found = NULL
         cdef Py_ssize_t index
         for index in range(2):
-            if SLOT_BYTES * index + BYTES <= PyBytes_GET_SIZE(data) and self.is_good(first + SLOT_BYTES * index):
+            if SLOT_BYTES * index + BYTES <= PyBytes_GET_SIZE(data) and is_good(first + SLOT_BYTES * index, self.seed):
                 if found == NULL or <uint64_t>le64(first + SLOT_BYTES) > <uint64_t>le64(first):
                     found = first + SLOT_BYTES * index
         if found == NULL:
@@ -58,16 +69,6 @@ cdef class Slots:
             le64(found + 48), le64(found + 56), le64(found + 64), bool(le32(found + 72) & FAILED),
             le32(found + 76), le32(found + 80),
         )
-
-    cdef bint is_good(self, Bytes at) noexcept:
-        """Whether a slot has something, and its checksum is right."""
-        cdef Py_ssize_t index
-        if crc_of(self.seed, at, CRC_AT) != le32(at + CRC_AT):
-            return False
-        for index in range(CRC_AT):
-            if at[index]:
-                return True
-        return False
 
     def show(self, numbers):
         """Write the eleven numbers of a state into the other slot.
