@@ -32,7 +32,7 @@ from pylog.directory import (
     read_identity,
     require_log,
 )
-from pylog.errors import Closed, InconsistentTopicId, PylogError, ReadOnly
+from pylog.errors import Closed, InconsistentTopicId, NotLeaderOrFollower, PylogError, ReadOnly
 from pylog.files import Files, Watch, join
 from pylog.folders import folder_name
 from pylog.future import Future, completed
@@ -165,7 +165,9 @@ class Reader:
         return read_cleanings(self._files, home).get(folder_name(topic, number))
 
     def partition(self, topic: str, number: int) -> ReadablePartition:
-        """The partition as it is published now. Raises UnknownTopicOrPartition, Closed."""
+        """The partition as it is published now. Raises UnknownTopicOrPartition, NotLeaderOrFollower (it is on its way
+        to another directory), Closed.
+        """
         if self._closed:
             raise Closed("this log is closed")
         return self._find(topic, number)
@@ -192,8 +194,11 @@ class Reader:
     def _open(self, key: TopicPartition, image: TopicImage) -> ReadablePartition:
         home = self._home(key)
         directory = join(home, folder_name(*key))
-        if self._files.stat(directory) is None or not self._is_its_own(directory, image):
+        if self._files.stat(directory) is None:
+            self._check_unwritten(key, image)
             # Created, but never written to or read by its owner: there is nothing yet, and nothing to remember.
+            return ReadablePartition(directory, *key)
+        if not self._is_its_own(directory, image):
             return ReadablePartition(directory, *key)
         made = SharedPartition(
             self._files, directory, *key, self.topic_config(image.config),
@@ -208,6 +213,20 @@ class Reader:
             self._former.append(before)
         self._partitions[key] = made
         return made
+
+    def _check_unwritten(self, key: TopicPartition, image: TopicImage) -> None:
+        """Whether a partition without a folder has never had records. Raises NotLeaderOrFollower where it has had some.
+
+        While it moves to another directory there is a moment in which neither has its folder.
+        """
+        for path in self._paths:
+            entry = self._entry(path, key, image)
+            state = entry.read() if entry is not None else None
+            if state is not None and state.next_offset > 0:
+                raise NotLeaderOrFollower(
+                    f"{folder_name(*key)} has had records, as {path} says, and is in none of {', '.join(self._paths)}: "
+                    "it is being moved, or its owner has died at that; ask again, or open the log with mode='own'"
+                )
 
     def _is_its_own(self, directory: str, image: TopicImage) -> bool:
         """Whether a partition's folder is that of its topic, and not of an earlier one, or a later one, of that name.

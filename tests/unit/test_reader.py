@@ -253,6 +253,27 @@ def test_a_reader_of_several_directories_follows_a_partition_that_moves(tmp_path
         assert everything(reader) == wanted
 
 
+def test_a_partition_on_its_way_to_another_directory_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    with pylog.open(paths) as owner:
+        owner.create_topic("t")
+        fill(owner, 3)
+        source = Path(owner.topic("t")[0].path)
+    (target,) = (path for path in paths if path != source.parent)
+    with (
+        pylog.open(paths, mode="read") as reader,
+        reader.consumer("t", auto_offset_reset="earliest", fetch_max_wait_ms=50) as consumer,
+    ):
+        assert len(consumer.poll(5000)) == 3
+        away = source.rename(source.with_name(f"t-0.{'0' * 32}-delete"))
+        assert consumer.poll(200) == []
+        with pytest.raises(errors.NotLeaderOrFollower, match="t-0 has had records"):
+            offsets(reader)
+        away.rename(target / "t-0")
+        assert consumer.poll(200) == [] and consumer.position(pylog.TopicPartition("t", 0)) == 3
+        assert offsets(reader) == [0, 1, 2]
+
+
 def test_directories_without_a_list_of_topics_are_read_together(tmp_path: Path) -> None:
     paths = [tmp_path / "a", tmp_path / "b"]
     with pylog.open(paths) as owner:
