@@ -13,8 +13,8 @@ from pathlib import Path
 import pylog
 from harness import Way, fresh, keys_and_values, measure, report, scaled, stopwatch
 
-COUNT = scaled(usual=200, quick=5)
-LAZY = scaled(usual=1_000, quick=5)
+COUNT = scaled(usual=100, quick=5)
+LAZY = scaled(usual=500, quick=5)
 ROUNDS = scaled(usual=5, quick=2)
 ROWS = keys_and_values(100)
 KEY = pylog.TopicPartition("bench", 0)

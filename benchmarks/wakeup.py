@@ -4,8 +4,9 @@ The appender rests 3 ms between appends, so that the consumer is asleep each tim
 append, on the clock that all processes of a machine share. "Thread" is a consumer of the same log in another thread;
 "process" is one that has opened the directory with mode="read". Against the least there is, a thread that waits at a
 `SimpleQueue` and a process that waits at a pipe; and against the least of a log: the same when the value goes through
-a file, which the one writes and the other reads. Idle processors are counted over two seconds of waiting in a process
-of its own.
+a file, which the one writes and the other reads. "Read by hand" is a process that reads what pylog appends with as
+little as goes: the system's word, what is published, the batch, what is published again; nothing of pylog but what
+decodes. Idle processors are counted over two seconds of waiting in a process of its own.
 """
 
 import json
@@ -20,9 +21,12 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
+from select import POLLIN, poll
 
 import pylog
 from harness import at_most, figure, measure, mode, report, scaled, scratch
+from pylog.files import DiskFiles
+from pylog.kernel import take_records
 
 COUNT = scaled(usual=100, quick=10)
 ROUNDS = scaled(usual=5, quick=2)
@@ -112,9 +116,37 @@ def in_process(name: str, append: Callable[[bytes], object], *words: str, stdin:
         return spread(name, json.loads(child.stdout.read()))
 
 
-def to_process(log: pylog.Log) -> float:
+def to_process(log: pylog.Log, kind: str = "read") -> float:
     partition = log.topic("bench")[0]
-    return in_process("process", lambda value: partition.append([pylog.Record(value)]), "read", str(log.path))
+    return in_process(kind, lambda value: partition.append([pylog.Record(value)]), kind, str(log.path))
+
+
+def by_hand(path: Path) -> Callable[[], list[bytes]]:
+    """The same of a log of a few short batches, for who does nothing that the bytes do not ask for."""
+    word = DiskFiles().watch(str(path))
+    assert word is not None, "the system has no word for who waits"
+    told = poll()
+    told.register(word, POLLIN)
+    log = os.open(path / "bench-0" / ("0" * 20 + ".log"), os.O_RDONLY)
+    published = os.open(path / ".pylog-published", os.O_RDONLY)
+    position = 0
+
+    def ahead(size: int) -> list[pylog.ConsumerRecord]:
+        nonlocal position
+        records, used, _, _ = take_records(memoryview(os.pread(log, size, position)), 0, 0, size, "bench", 0, True)
+        position += used
+        return records
+
+    def take() -> list[bytes]:
+        told.poll()
+        word.take()
+        os.pread(published, 512, 0)
+        records = ahead(512)
+        os.pread(published, 512, 0)
+        return [record.value or STOP for record in records]
+
+    ahead(1 << 20)
+    return take
 
 
 def to_pipe() -> float:
@@ -161,6 +193,11 @@ def child(kind: str, path: str = "") -> None:
         print("ready", flush=True)
         print(json.dumps(receive(take)))
         return
+    if kind == "by hand":
+        take = by_hand(Path(path))
+        print("ready", flush=True)
+        print(json.dumps(receive(take)))
+        return
     if kind == "read":
         with pylog.open(path, mode="read") as log:
             take = polling(log)
@@ -186,6 +223,7 @@ def main() -> None:
                 "SimpleQueue": to_queue,
                 "file and SimpleQueue": lambda: to_queue_by_file(folder / "thread"),
                 "process": lambda: to_process(log),
+                "read by hand": lambda: to_process(log, "by hand"),
                 "pipe": to_pipe,
                 "file and pipe": lambda: to_pipe_by_file(folder / "process"),
             },
@@ -208,7 +246,8 @@ def main() -> None:
             figure("process to process, median", us("process"), "us", at_most(100)),
             measured.time("process to process, median", "process", "pipe"),
             measured.time("process to process, median", "process", "file and pipe"),
-            figure("process to process, p99", statistics.median(tails["process"]) * 1e6, "us"),
+            measured.time("process to process, median", "process", "read by hand"),
+            figure("process to process, p99", statistics.median(tails["read"]) * 1e6, "us"),
             figure("processor while a consumer waits, own log", idle_own, "%", at_most(IDLE_PERCENT)),
             figure("processor while a consumer waits, another's log", idle_read, "%", at_most(IDLE_PERCENT)),
         ],
