@@ -4,9 +4,10 @@ The appender rests 3 ms between appends, so that the consumer is asleep each tim
 append, on the clock that all processes of a machine share. "Thread" is a consumer of the same log in another thread;
 "process" is one that has opened the directory with mode="read". Against the least there is, a thread that waits at a
 `SimpleQueue` and a process that waits at a pipe; and against the least of a log: the same when the value goes through
-a file, which the one writes and the other reads. "Read by hand" is a process that reads what pylog appends with as
-little as goes: the system's word, what is published, the batch, what is published again; nothing of pylog but what
-decodes. Idle processors are counted over two seconds of waiting in a process of its own.
+a file, which the one writes and the other reads. What a consumer adds to an append is seen beside two who have none:
+"handed over" appends with pylog and puts the value into a `SimpleQueue`, and "read by hand" is a process that reads
+what pylog appends with as little as goes: the system's word, what is published, the batch, what is published again;
+nothing of pylog but what decodes. Idle processors are counted over two seconds of waiting in a process of its own.
 """
 
 import json
@@ -90,6 +91,17 @@ def to_thread(log: pylog.Log) -> float:
 def to_queue() -> float:
     queue: SimpleQueue[bytes] = SimpleQueue()
     return in_thread("SimpleQueue", queue.put, lambda: [queue.get()])
+
+
+def to_queue_by_append(log: pylog.Log) -> float:
+    partition = log.topic("bench")[0]
+    queue: SimpleQueue[bytes] = SimpleQueue()
+
+    def append(value: bytes) -> None:
+        partition.append([pylog.Record(value)])
+        queue.put(value)
+
+    return in_thread("handed over", append, lambda: [queue.get()])
 
 
 def to_queue_by_file(path: Path) -> float:
@@ -221,6 +233,7 @@ def main() -> None:
             {
                 "thread": lambda: to_thread(log),
                 "SimpleQueue": to_queue,
+                "handed over": lambda: to_queue_by_append(log),
                 "file and SimpleQueue": lambda: to_queue_by_file(folder / "thread"),
                 "process": lambda: to_process(log),
                 "read by hand": lambda: to_process(log, "by hand"),
@@ -242,6 +255,7 @@ def main() -> None:
             figure("thread to thread, median", us("thread"), "us", at_most(50)),
             measured.time("thread to thread, median", "thread", "SimpleQueue"),
             measured.time("thread to thread, median", "thread", "file and SimpleQueue"),
+            measured.time("thread to thread, median", "thread", "handed over"),
             figure("thread to thread, p99", statistics.median(tails["thread"]) * 1e6, "us"),
             figure("process to process, median", us("process"), "us", at_most(100)),
             measured.time("process to process, median", "process", "pipe"),
