@@ -8,11 +8,11 @@ memory of a file is ever exported, so a file can always grow.
 import os
 import posixpath
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pylog.clock import Clock, SystemClock
 from pylog.errors import Closed, LogNotFound, StorageError
-from pylog.files.protocol import File, FileStat, Lock, locked_error
+from pylog.files.protocol import File, FileStat, Lock, join, locked_error
 
 _SENT_BYTES_MAX = 1 << 16
 
@@ -25,6 +25,16 @@ class _Node:
     def __init__(self, path: str, mtime_ns: int) -> None:
         self.path = path
         self.data = bytearray()
+        self.mtime_ns = mtime_ns
+
+
+class _Directory:
+    """The names in one directory."""
+
+    __slots__ = ("mtime_ns", "names")
+
+    def __init__(self, mtime_ns: int) -> None:
+        self.names: set[str] = set()
         self.mtime_ns = mtime_ns
 
 
@@ -145,15 +155,18 @@ class MemoryFiles:
         self.mutex = threading.Lock()
         self.locked: set[str] = set()
         self._now_ms = (clock or SystemClock()).wall_ms
-        self._dirs: dict[str, int] = {".": 0, "/": 0}
+        self._dirs = {".": _Directory(0), "/": _Directory(0)}
         self._nodes: dict[str, _Node] = {}
         now_ns = self.now_ns() if tree else 0
         for path, data in (tree or {}).items():
             if data is None:
-                self._dirs[path] = now_ns
+                self._dirs[path] = _Directory(now_ns)
             else:
                 self._nodes[path] = node = _Node(path, now_ns)
                 node.data += data
+        for path in tree or ():
+            parent, name = _split(path)
+            self._dirs[parent].names.add(name)
 
     def tree(self) -> dict[str, bytes | None]:
         """Everything that is there, as `__init__` takes it."""
@@ -170,29 +183,28 @@ class MemoryFiles:
                 if current in self._nodes:
                     raise _file_in_the_way("make the directory", path)
                 missing.append(current)
-                current = _parent(current)
-            for directory in missing:
-                self._dirs[directory] = self.now_ns()
-                self._touch(directory)
+                current = _split(current)[0]
+            for directory in reversed(missing):
+                self._dirs[directory] = _Directory(self.now_ns())
+                self._enter(directory)
 
     def list_dir(self, path: str) -> list[str]:
         path = posixpath.normpath(path)
         with self.mutex:
             if path not in self._dirs:
                 raise self._missing("list", path)
-            begin = "" if path == "." else path.rstrip("/") + "/"
-            below = [p[len(begin) :] for p in (*self._nodes, *self._dirs) if p.startswith(begin) and p != path]
-            return sorted(name for name in below if name and "/" not in name)
+            return sorted(self._dirs[path].names)
 
     def stat(self, path: str) -> FileStat | None:
         path = posixpath.normpath(path)
         with self.mutex:
             if (node := self._nodes.get(path)) is not None:
                 return FileStat(len(node.data), node.mtime_ns, is_dir=False)
-            mtime_ns = self._dirs.get(path)
-            return None if mtime_ns is None else FileStat(0, mtime_ns, is_dir=True)
+            directory = self._dirs.get(path)
+            return None if directory is None else FileStat(0, directory.mtime_ns, is_dir=True)
 
     def read_file(self, path: str) -> bytes:
+        path = posixpath.normpath(path)
         with self.mutex:
             return bytes(self._find("read", path).data)
 
@@ -203,7 +215,7 @@ class MemoryFiles:
             node = _Node(path, self.now_ns())
             node.data += data
             self._nodes[path] = node
-            self._touch(path)
+            self._enter(path)
 
     def open(self, path: str, *, create: bool = False) -> File:
         path = posixpath.normpath(path)
@@ -211,7 +223,7 @@ class MemoryFiles:
             if create and path not in self._nodes:
                 self._check_parent("open", path)
                 self._nodes[path] = _Node(path, self.now_ns())
-                self._touch(path)
+                self._enter(path)
             return MemoryFile(self, self._find("open", path))
 
     def rename(self, source: str, target: str) -> None:
@@ -225,46 +237,47 @@ class MemoryFiles:
             del self._nodes[source]
             self._nodes[target] = node
             node.path = target
-            self._touch(source, target)
+            self._leave(source)
+            self._enter(target)
 
     def _rename_dir(self, source: str, target: str) -> None:
         if target in self._nodes:
             raise _file_in_the_way("rename to", target)
-        if any(_parent(path) == target for path in (*self._nodes, *self._dirs)):
+        if target in self._dirs and self._dirs[target].names:
             raise StorageError(f"cannot rename to {target} the file {source}: the target is not empty")
-        self._dirs.setdefault(target, self.now_ns())
-        self._touch(source, target)
-        below = source + "/"
-        for path in [path for path in self._dirs if path == source or path.startswith(below)]:
-            self._dirs[target + path[len(source) :]] = self._dirs.pop(path)
-        for path in [path for path in self._nodes if path.startswith(below)]:
-            node = self._nodes[target + path[len(source) :]] = self._nodes.pop(path)
-            node.path = target + path[len(source) :]
+        if _split(target)[0] not in self._dirs:
+            raise self._missing("rename to", target)
+        for path in [source, *self._below(source)]:
+            moved = target + path[len(source) :]
+            if path in self._dirs:
+                self._dirs[moved] = self._dirs.pop(path)
+            else:
+                node = self._nodes[moved] = self._nodes.pop(path)
+                node.path = moved
+        self._leave(source)
+        self._enter(target)
 
     def remove(self, path: str) -> None:
         path = posixpath.normpath(path)
         with self.mutex:
             self._find("remove", path)
             del self._nodes[path]
-            self._touch(path)
+            self._leave(path)
 
     def remove_dir(self, path: str) -> None:
         path = posixpath.normpath(path)
         with self.mutex:
             if path not in self._dirs:
                 raise self._missing("remove", path)
-            below = path + "/"
-            self._nodes = {p: node for p, node in self._nodes.items() if not p.startswith(below)}
-            self._dirs = {p: mtime for p, mtime in self._dirs.items() if p != path and not p.startswith(below)}
-            self._touch(path)
+            for inner in [path, *self._below(path)]:
+                self._dirs.pop(inner, None)
+                self._nodes.pop(inner, None)
+            self._leave(path)
 
     def set_modified(self, path: str, mtime_ns: int) -> None:
         path = posixpath.normpath(path)
         with self.mutex:
-            if path in self._dirs:
-                self._dirs[path] = mtime_ns
-            else:
-                self._find("set the time of", path).mtime_ns = mtime_ns
+            (self._dirs.get(path) or self._find("set the time of", path)).mtime_ns = mtime_ns
 
     def sync_dir(self, path: str) -> None:
         path = posixpath.normpath(path)
@@ -292,13 +305,29 @@ class MemoryFiles:
 
     # The helpers below run with the lock held.
 
-    def _touch(self, *paths: str) -> None:
-        """A name changed in the directories of `paths`."""
-        for path in paths:
-            self._dirs[_parent(path)] = self.now_ns()
+    def _enter(self, path: str) -> None:
+        """There is something at `path` now."""
+        parent, name = _split(path)
+        directory = self._dirs[parent]
+        directory.names.add(name)
+        directory.mtime_ns = self.now_ns()
+
+    def _leave(self, path: str) -> None:
+        """There is nothing at `path` any more."""
+        parent, name = _split(path)
+        directory = self._dirs[parent]
+        directory.names.discard(name)
+        directory.mtime_ns = self.now_ns()
+
+    def _below(self, path: str) -> Iterator[str]:
+        """All paths in a directory, and in those in it."""
+        for name in self._dirs[path].names:
+            inner = join("" if path == "." else path, name)
+            yield inner
+            if inner in self._dirs:
+                yield from self._below(inner)
 
     def _find(self, doing: str, path: str) -> _Node:
-        path = posixpath.normpath(path)
         node = self._nodes.get(path)
         if node is not None:
             return node
@@ -312,7 +341,7 @@ class MemoryFiles:
     def _check_parent(self, doing: str, path: str) -> None:
         if path in self._dirs:
             self._find(doing, path)
-        if _parent(path) not in self._dirs:
+        if _split(path)[0] not in self._dirs:
             raise self._missing(doing, path)
 
     def _missing(self, doing: str, path: str) -> StorageError:
@@ -320,12 +349,14 @@ class MemoryFiles:
         while current not in (".", "/"):
             if current in self._nodes:
                 return _file_in_the_way(doing, path)
-            current = _parent(current)
+            current = _split(current)[0]
         return LogNotFound(f"cannot {doing} {path}: No such file or directory. Check the path")
 
 
-def _parent(path: str) -> str:
-    return posixpath.dirname(path) or "."
+def _split(path: str) -> tuple[str, str]:
+    """The directory that a path is in, and its name there."""
+    parent, name = posixpath.split(path)
+    return parent or ".", name
 
 
 def _file_in_the_way(doing: str, path: str) -> StorageError:

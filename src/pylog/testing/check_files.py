@@ -241,7 +241,10 @@ def a_directory_is_renamed_over_nothing(files: Files, root: str) -> None:
     files.replace_file(join(root, "f"), b"")
     for target in ("b", "f"):
         refuses(StorageError, "cannot rename", partial(files.rename, join(root, "a"), join(root, target)))
+    refuses(LogNotFound, "a", lambda: files.rename(join(root, "a"), join(root, "nowhere/a")))
     same(files.list_dir(root), ["a", "b", "f"])
+    files.rename(join(root, "b"), join(root, "a"))
+    same((files.list_dir(root), files.list_dir(join(root, "a"))), (["a", "f"], ["c"]))
 
 
 # --- directories ------------------------------------------------------------------------------------------------------
