@@ -9,6 +9,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -132,22 +133,29 @@ class Import:
     where: str  # as in `nodes`
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Module:
     name: str  # pylog.files.disk
     part: str  # files; "" for the package itself
     path: Path
     tree: ast.Module
 
-    def imports(self) -> Iterator[Import]:
-        for node, where in nodes(self.tree):
+    @cached_property
+    def nodes(self) -> list[tuple[ast.AST, str]]:
+        return list(nodes(self.tree))
+
+    @cached_property
+    def imports(self) -> list[Import]:
+        found: list[Import] = []
+        for node, where in self.nodes:
             if isinstance(node, ast.Import):
-                yield from (Import(alias.name, node.lineno, where) for alias in node.names)
+                found += [Import(alias.name, node.lineno, where) for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 assert node.level == 0, f"{self.path}:{node.lineno}: a relative import"
                 for alias in node.names:
                     whole = f"{node.module}.{alias.name}"
-                    yield Import(whole if whole in NAMES else node.module or "", node.lineno, where)
+                    found.append(Import(whole if whole in NAMES else node.module or "", node.lineno, where))
+        return found
 
 
 def nodes(tree: ast.AST, where: str = "") -> Iterator[tuple[ast.AST, str]]:
@@ -204,7 +212,7 @@ def test_the_design_page_lists_the_parts() -> None:
 @each_inner
 def test_imports_lower_parts_only(module: Module) -> None:
     assert module.part in LEVEL or module.part.startswith("_"), f"{module.path}: {module.part} has no place in LAYERS"
-    for found in module.imports():
+    for found in module.imports:
         part = part_of(found.name)
         if found.name == "pylog" and module.part in FACE | {"testing"}:
             continue  # they use what a user uses
@@ -216,7 +224,7 @@ def test_imports_lower_parts_only(module: Module) -> None:
 @each_inner
 def test_imports_inside_functions_are_for_extras(module: Module) -> None:
     lazily = CODECS.get(module.part, set()) | AWAITABLE.get(module.part, set())
-    for found in module.imports():
+    for found in module.imports:
         top = found.name.split(".")[0]
         on_extra = top in EXTRAS or stands_on_extra(found.name)
         where = f"{module.path}:{found.line}: {found.name}"
@@ -239,7 +247,7 @@ def reachable(start: str) -> set[str]:
         part = waiting.pop()
         for module in INNER:
             if module.part == part:
-                new = {part_of(found.name) for found in module.imports()} - seen - {""}
+                new = {part_of(found.name) for found in module.imports} - seen - {""}
                 seen |= new
                 waiting.extend(new)
     return seen - {start}
@@ -255,9 +263,9 @@ def test_the_two_halves_do_not_know_each_other(part: str) -> None:
 def test_only_files_calls_the_disk(module: Module) -> None:
     if module.part in {"files", *FACE}:
         return
-    for found in module.imports():
+    for found in module.imports:
         assert found.name not in DISK, f"{module.path}:{found.line}: {found.name} belongs to files"
-    for node, _ in nodes(module.tree):
+    for node, _ in module.nodes:
         where = f"{module.path}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.ImportFrom) and node.module == "os":
             names = {alias.name for alias in node.names}
@@ -278,14 +286,14 @@ def defines(module: Module, name: str) -> bool:
 def test_only_a_few_wait_and_read_the_clock(module: Module) -> None:
     if module.part in WAITING | FACE:
         return
-    for found in module.imports():
+    for found in module.imports:
         top = found.name.split(".")[0]
         if module.part in PLAIN_LOCK and found.name == "threading":
             continue
         assert top not in WAITS - AWAITABLE.get(module.part, set()) - SOCKETS.get(module.part, set()), (
             f"{module.path}:{found.line}: {module.part} must not import {top}"
         )
-    for node, _ in nodes(module.tree):
+    for node, _ in module.nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             where = f"{module.path}:{node.lineno}: {node.value.id}.{node.attr}"
             assert node.value.id != "threading" or node.attr == "Lock", f"{where}: a plain Lock only"
