@@ -8,6 +8,9 @@ JOBS ?= 2
 # Folder of files that a real Kafka wrote; tests that need it skip where it is absent.
 export PYLOG_FIXTURES ?= $(abspath ../shared/fixtures)
 
+# Tests and benchmarks start hundreds of processes: without bytecode files each would compile pylog anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
