@@ -6,6 +6,7 @@ contents from its files; where it is absent they skip and say so, and run on the
 """
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,10 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = Path(os.environ.get("PYLOG_FIXTURES") or ROOT.parent / "shared" / "fixtures")
+
+# A shell lets what it runs in the background ignore Ctrl-C, and all processes of that inherit it; some tests send it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Two processes on a busy machine make single examples slow now and then: that is no failure.
 settings.register_profile("usual", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
