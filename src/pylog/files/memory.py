@@ -247,6 +247,8 @@ class MemoryFiles:
             raise StorageError(f"cannot rename to {target} the file {source}: the target is not empty")
         if _split(target)[0] not in self._dirs:
             raise self._missing("rename to", target)
+        if target.startswith(join(source, "")):
+            raise StorageError(f"cannot rename to {target} the file {source}: Invalid argument")
         for path in [source, *self._below(source)]:
             moved = target + path[len(source) :]
             if path in self._dirs:

@@ -239,7 +239,7 @@ def a_directory_is_renamed_over_nothing(files: Files, root: str) -> None:
     files.make_dir(join(root, "a"))
     files.make_dir(join(root, "b/c"))
     files.replace_file(join(root, "f"), b"")
-    for target in ("b", "f"):
+    for target in ("b", "f", "a/a"):
         refuses(StorageError, "cannot rename", partial(files.rename, join(root, "a"), join(root, target)))
     refuses(LogNotFound, "a", lambda: files.rename(join(root, "a"), join(root, "nowhere/a")))
     same(files.list_dir(root), ["a", "b", "f"])
