@@ -16,7 +16,7 @@ from pylog.batch import Batch, Origin, encode, split
 from pylog.cleaner import clean
 from pylog.config import TopicConfig
 from pylog.directory import LogDirectory
-from pylog.errors import CorruptBatch, OffsetOutOfRange
+from pylog.errors import CorruptBatch, DiskFull, OffsetOutOfRange
 from pylog.files import DiskFiles
 from pylog.isolation import Delivery
 from pylog.kernel import Record
@@ -408,6 +408,35 @@ def test_what_is_appended_costs_a_reader_no_look_at_the_directory(place: Path) -
         rolls += len(pair.owner.segments) - before
         assert values(pair.reader, pair.owner.next_offset - 1)
     assert rolls > 1 and len(listed) == rolls
+    pair.close()
+
+
+def test_after_a_change_of_files_that_was_given_up_half_way_nobody_follows(place: Path) -> None:
+    """The files may have any names then: whoever reads on has to look at them each time."""
+    pair = Pair(place, COMPACTED)
+    pair.fill(80)
+    pair.owner.roll(pair.now)
+    pair.fill(1)
+    pair.reader.refresh()
+    pair.fill(1)
+    assert pair.reader.follow()
+
+    def run_out_of_space(source: str, target: str) -> None:
+        raise DiskFull(f"no space left for {target}")
+
+    pair.files.rename = run_out_of_space
+    with pytest.raises(DiskFull):
+        retention(pair)
+    del pair.files.rename
+    pair.reader.refresh()
+    pair.fill(1)
+    assert not pair.reader.follow(), "no more than a record came to it, but who knows where its files are"
+    assert everything(pair.reader) == everything(pair.owner)
+    retention(pair)
+    pair.reader.refresh()
+    pair.fill(1)
+    assert pair.reader.follow()
+    assert everything(pair.reader) == everything(pair.owner)
     pair.close()
 
 
