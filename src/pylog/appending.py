@@ -265,8 +265,7 @@ class AppendingPartition(WrittenPartition, PlainAppends):
                 f"{size} bytes do not fit into a segment of {self.topic}-{self.number}: "
                 f"segment.bytes={self.config.segment_bytes}"
             )
-        with self._in_doubt():
-            return self._roll(max(base_offset, self.next_offset), now_ms)
+        return self._roll(max(base_offset, self.next_offset), now_ms)
 
     def _apply(self, plan: Plan, segment: Segment) -> None:
         """What was just written changes what is known of producers."""
@@ -296,8 +295,7 @@ class AppendingPartition(WrittenPartition, PlainAppends):
         """Start a new segment at the end of the log, unless the active one is empty; gives where it begins."""
         with self._lock:
             self._check_usable()
-            with self._in_doubt():
-                return self._roll(self.next_offset, now_ms).base_offset
+            return self._roll(self.next_offset, now_ms).base_offset
 
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
@@ -316,6 +314,10 @@ class AppendingPartition(WrittenPartition, PlainAppends):
     # --- room: rolling, and what goes at the start ------------------------------------------------------------------
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
+        with self._in_doubt():
+            return self._begin_segment(base_offset, now_ms)
+
+    def _begin_segment(self, base_offset: int, now_ms: int) -> Segment:
         self.producers.reach(base_offset)
         segment = self._local.roll(base_offset, now_ms)
         self._local.snapshot(self.producers)
@@ -326,8 +328,7 @@ class AppendingPartition(WrittenPartition, PlainAppends):
         limit, active = self.config.retention_bytes, self._segments.active
         if active.size + size > limit // BOUND_PARTS or self.start_offset >= self.next_offset:
             # Only whole segments give room back, so there have to be some.
-            with self._in_doubt():
-                self._roll(self.next_offset, now_ms)
+            self._roll(self.next_offset, now_ms)
         if self.size + size <= limit:
             return
         self._retain(now_ms, len(self._segments))

@@ -81,7 +81,7 @@ class Partition(AppendingPartition):
         self._local.active = self._segments.active
         self.recovered, self.quarantined = recovery.torn, tuple(recovery.quarantined)
         if self._segments.active.log.ends_damaged:
-            self._roll(self.next_offset, now_ms)
+            self._begin_segment(self.next_offset, now_ms)
         if self.next_offset < checkpoint.start_offset:
             self._restart_at(checkpoint.start_offset, now_ms)
         self.start_offset = max(checkpoint.start_offset, self._segments.start)

@@ -193,6 +193,23 @@ def test_a_full_disk_in_the_middle_of_a_truncation_latches() -> None:
     assert log.reopen().next_offset in (0, 50)
 
 
+def test_a_sync_that_fails_as_retention_takes_the_last_segment_latches() -> None:
+    """What goes is followed by a new segment, and the old one is synced then."""
+    faults = FaultFiles(MemoryFiles())
+    files = InterruptingFiles(faults)
+    log = Log(files, retention_ms=1)  # type: ignore[arg-type]
+    log.append("a")
+
+    def break_disk() -> None:
+        faults.faults.fail_at = len(faults.sites) + 1
+
+    files.begin(1, ("sync",), break_disk)
+    with pytest.raises(DurabilityUnknown, match="cannot sync"):
+        log.partition.apply_retention(NOW + 1000)
+    with pytest.raises(PartitionFailed):
+        log.append("b")
+
+
 def test_a_sync_asks_what_a_close_that_failed_has_left_undone() -> None:
     files = InterruptingFiles(MemoryFiles())
     log = Log(files)  # type: ignore[arg-type]
