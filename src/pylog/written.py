@@ -204,8 +204,13 @@ class WrittenPartition(ReadablePartition):
         with self._changing_files():
             # Before the files get shorter: else the next open would miss what was taken away on purpose.
             self._publish_durably()
-            try:
+            with self._whole(f"was being cut at offset {offset}"):
                 yield
-            except DiskFull as error:
-                # Half of it may be gone: unlike an append, this cannot be taken back.
-                raise StorageError(f"{self.directory} was being cut at offset {offset}: {error}") from error
+
+    @contextmanager
+    def _whole(self, what: str) -> Iterator[None]:
+        """Around what a full disk must not leave half done: unlike an append, it cannot be taken back."""
+        try:
+            yield
+        except DiskFull as error:
+            raise StorageError(f"{self.directory} {what}: {error}") from error

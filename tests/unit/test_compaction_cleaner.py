@@ -1,5 +1,6 @@
 """Cleaning a partition: what stays, what goes on meanwhile, what happens when it is stopped, disturbed or damaged."""
 
+import errno
 from itertools import islice
 from uuid import UUID
 
@@ -10,10 +11,11 @@ from pylog.cleaner import Cleaning, Throttle, clean, dirt
 from pylog.compaction.keymap import SLOT_BYTES
 from pylog.compression import Codec
 from pylog.config import TopicConfig
-from pylog.errors import CorruptBatch, DiskFull
+from pylog.errors import CorruptBatch, DiskFull, StorageError
 from pylog.files import MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Checkpoint, Partition
+from pylog.testing import FaultFiles
 
 NOW = 1_700_000_000_000
 BUFFER = 1 << 20
@@ -343,6 +345,37 @@ def test_damage_stops_a_cleaning_and_nothing_is_lost(position):
     assert caught.value.path == path and caught.value.position <= position
     assert {name: data for name, data in log.contents().items() if name.endswith("log")} == before
     assert not [name for name in log.names() if name.endswith(".cleaned")]
+
+
+def test_a_disk_that_is_full_as_a_segment_is_put_in_its_place_leaves_no_half_of_it() -> None:
+    """It cannot be taken back, and memory does not know which files are which then: the next open does."""
+    at = 0
+    while True:
+        at += 1
+        files = FaultFiles(MemoryFiles(), error=errno.ENOSPC, once=False)
+        log = Log(files)
+        log.fill()
+        newest = log.table()
+        files.faults.fail_at = len(files.sites) + at
+        try:
+            log.clean()
+        except StorageError:
+            assert log.table() == newest
+        files.heal()
+        if not files.failed:
+            break
+        if not log.partition.failed:
+            log.append(("new", "after it"))
+            newest["new"] = "after it"
+            log.roll()
+            log.clean()
+        assert log.table() == newest
+        log.reopen(unclean=True)
+        log.partition.check()
+        assert log.table() == newest
+        log.clean()
+        assert log.table() == newest and not [name for name in log.names() if name.endswith((".cleaned", ".swap"))]
+    assert at > 10
 
 
 class FullFiles(MemoryFiles):

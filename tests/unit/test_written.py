@@ -180,17 +180,23 @@ def test_a_file_that_is_missing_for_good_is_told(disk: DiskFiles) -> None:
 
 def test_a_full_disk_in_the_middle_of_a_truncation_latches() -> None:
     """An append is taken back and tried again; what was cut off half is for the next open to look at."""
-    files = FaultFiles(MemoryFiles(), error=errno.ENOSPC, once=False)
-    log = Log(files)
+    faults = FaultFiles(MemoryFiles(), error=errno.ENOSPC, once=False)
+    files = InterruptingFiles(faults)
+    log = Log(files)  # type: ignore[arg-type]
     log.fill(30)
     assert len(log.partition.segments) > 1
-    files.faults.fail_at = len(files.sites) + 1
+    ends = {0, 50} | {end for _, end in log.partition.segments}
+
+    def fill_disk() -> None:
+        faults.faults.fail_at = len(faults.sites) + 1
+
+    files.begin(2, ("rename",), fill_disk)
     with pytest.raises(DurabilityUnknown, match="being cut at offset 0"):
         log.partition.truncate_fully(50, NOW)
-    files.heal()
+    faults.heal()
     with pytest.raises(PartitionFailed):
         log.append("b")
-    assert log.reopen().next_offset in (0, 50)
+    assert log.reopen().next_offset in ends
 
 
 def test_a_sync_that_fails_as_retention_takes_the_last_segment_latches() -> None:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
-_NEEDS_ROOM = frozenset("write allocate make_dir replace_file create".split())
+_NEEDS_ROOM = frozenset("write allocate make_dir rename replace_file create".split())
 _NEEDS_DESCRIPTOR = frozenset(
     "open create read_file list_dir replace_file sync_dir read write send pin lock view".split()
 )
