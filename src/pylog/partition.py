@@ -350,6 +350,6 @@ class Partition(AppendingPartition):
             if not {id(until), *map(id, old)} <= there or old[-1] is self._segments.active:
                 new.remove()
                 return False
-            with self._changing_files(), self._whole(f"was having {new.path} put in its place"):
+            with self._changing_files(), self._whole(f"was having segments replaced by {new.path}"):
                 self._local.replace(old, new, now_ms)
             return True

@@ -359,7 +359,8 @@ def test_a_disk_that_is_full_as_a_segment_is_put_in_its_place_leaves_no_half_of_
         files.faults.fail_at = len(files.sites) + at
         try:
             log.clean()
-        except StorageError:
+        except StorageError as error:
+            assert log.partition.failed == ("segments replaced by" in str(error))
             assert log.table() == newest
         files.heal()
         if not files.failed:
