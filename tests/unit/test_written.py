@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -22,6 +23,10 @@ from pylog.testing import FaultFiles
 
 def interrupted() -> None:
     raise KeyboardInterrupt
+
+
+def fail_next_call(files: FaultFiles) -> None:
+    files.faults.fail_at = len(files.sites) + 1
 
 
 def test_an_interrupt_in_a_write_latches_and_is_an_interrupt() -> None:
@@ -54,7 +59,7 @@ def test_the_first_failure_is_the_one_that_is_told() -> None:
     log.append("a")
 
     def append_on_a_broken_disk() -> None:
-        faults.faults.fail_at = len(faults.sites) + 1
+        fail_next_call(faults)
         with pytest.raises(DurabilityUnknown, match="cannot write"):
             log.append("b")
 
@@ -73,7 +78,7 @@ def test_a_failure_that_cannot_be_published_latches_all_the_same(caplog: pytest.
     log.partition = Partition(files, "log/u-0", "u", 0, log.config, entry)
     log.partition.create(UUID(int=7), NOW)
     log.append("a")
-    files.faults.fail_at = len(files.sites) + 1
+    fail_next_call(files)
     with caplog.at_level(logging.ERROR, "pylog"), pytest.raises(DurabilityUnknown):
         log.append("b")
     assert "u-0: its failure could not be published: cannot write log/.pylog-published" in caplog.text
@@ -127,7 +132,7 @@ def test_a_full_disk_latches_nothing() -> None:
     files = FaultFiles(MemoryFiles(), error=errno.ENOSPC, once=False)
     log = Log(files)
     log.append("a")
-    files.faults.fail_at = len(files.sites) + 1
+    fail_next_call(files)
     with pytest.raises(Exception, match="Free some space"):
         log.append("b")
     files.heal()
@@ -187,10 +192,7 @@ def test_a_full_disk_in_the_middle_of_a_truncation_latches() -> None:
     assert len(log.partition.segments) > 1
     ends = {0, 50} | {end for _, end in log.partition.segments}
 
-    def fill_disk() -> None:
-        faults.faults.fail_at = len(faults.sites) + 1
-
-    files.begin(2, ("rename",), fill_disk)
+    files.begin(2, ("rename",), partial(fail_next_call, faults))
     with pytest.raises(DurabilityUnknown, match="being cut at offset 0"):
         log.partition.truncate_fully(50, NOW)
     faults.heal()
@@ -205,11 +207,7 @@ def test_a_sync_that_fails_as_retention_takes_the_last_segment_latches() -> None
     files = InterruptingFiles(faults)
     log = Log(files, retention_ms=1)  # type: ignore[arg-type]
     log.append("a")
-
-    def break_disk() -> None:
-        faults.faults.fail_at = len(faults.sites) + 1
-
-    files.begin(1, ("sync",), break_disk)
+    files.begin(1, ("sync",), partial(fail_next_call, faults))
     with pytest.raises(DurabilityUnknown, match="cannot sync"):
         log.partition.apply_retention(NOW + 1000)
     with pytest.raises(PartitionFailed):
