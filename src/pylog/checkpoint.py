@@ -21,11 +21,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NoReturn
 
 from pylog.errors import LogNotFound, StorageError, UnsupportedFormat
-from pylog.files import Files, join
+from pylog.files import SMALL_BYTES_MAX, Files, join
 from pylog.record import TopicPartition
 
 PARTITION_METADATA = "partition.metadata"
 DAMAGES = "pylog-damages"
+
+FEW_BYTES_MAX = 64 << 10
+"""What no file is larger than that says a few things of one directory: `meta.properties`, `partition.metadata`."""
 
 _VERSION = "0"
 _NUMBER = re.compile(r"-?[0-9]{1,19}\Z", re.ASCII)
@@ -106,7 +109,7 @@ def read_topic_id(files: Files, directory: str) -> uuid.UUID | None:
     """
     path = join(directory, PARTITION_METADATA)
     try:
-        lines = _lines(files, path)
+        lines = _lines(files, path, FEW_BYTES_MAX)
     except LogNotFound:
         return None
     fields = [line.partition(": ")[::2] for line in lines]
@@ -137,7 +140,7 @@ def write_topic_id(files: Files, directory: str, topic_id: uuid.UUID) -> None:
 def read_properties(files: Files, path: str) -> dict[str, str]:
     """A Java properties file: comments, `=`, `:` or blanks, escapes, continued lines (java.util.Properties)."""
     properties: dict[str, str] = {}
-    for number, line in _logical_lines(_lines(files, path)):
+    for number, line in _logical_lines(_lines(files, path, FEW_BYTES_MAX)):
         key, value = _split_property(line)
         properties[_unescape(key, path, number)] = _unescape(value, path, number)
     return properties
@@ -173,8 +176,8 @@ def _write_checkpoint(files: Files, path: str, lines: list[str]) -> None:
     files.replace_file(path, "".join(f"{line}\n" for line in [_VERSION, str(len(lines)), *lines]).encode())
 
 
-def _lines(files: Files, path: str) -> list[str]:
-    data = files.read_file(path)
+def _lines(files: Files, path: str, bytes_max: int = SMALL_BYTES_MAX) -> list[str]:
+    data = files.read_file(path, bytes_max)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

@@ -19,14 +19,25 @@ be taken for new ones, without their configs.
 import logging
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 
 from pylog.checkpoint import read_topic_id
 from pylog.directory import FIRST_DIRECTORY_ID, META_PROPERTIES, LogDirectory, kafka_uuid, read_identity
-from pylog.errors import DirectoryLocked, KafkaStorage, LogDirNotFound, LogNotFound, StorageError, UnsupportedFormat
+from pylog.durability import sync_new
+from pylog.errors import (
+    DirectoryLocked,
+    DiskFull,
+    KafkaStorage,
+    LogDirNotFound,
+    LogNotFound,
+    StorageError,
+    UnsupportedFormat,
+)
 from pylog.files import Files, join
 from pylog.folders import folder_name, is_set_aside, partition_folders, set_aside
 from pylog.metadata import METADATA_TOPIC
 from pylog.record import TopicPartition
+from pylog.segment_files import LOG
 
 logger = logging.getLogger("pylog")
 
@@ -163,7 +174,7 @@ class Directories:
                     self._settle_move(directory, name, recorded)
         homes = {directory.directory_id for directory in self}
         for directory in self:
-            for key in directory.remembered():
+            for key in directory.checkpoints.keys:
                 place = recorded[key][1] if key in recorded else directory.directory_id
                 if place != directory.directory_id and place in homes and not self.has_folder(directory, key):
                     directory.forget(key.topic, [key.partition])
@@ -200,9 +211,10 @@ class Directories:
             return None
 
     def release(self) -> None:
-        """Give the locks back and write nothing."""
-        for directory in self._opened:
-            directory.close(clean=False)
+        """Give the locks back, all of them, and write nothing."""
+        with ExitStack() as closing:
+            for directory in self._opened:
+                closing.callback(directory.close, clean=False)
 
 
 def require_first(files: Files, paths: Sequence[str]) -> None:
@@ -263,16 +275,30 @@ def copy_files(files: Files, source: str, target: str, names: Iterable[str]) -> 
             writing.truncate(0)
             for position in range(0, stat.size, COPY_BYTES):
                 writing.write(position, reading.read(position, min(COPY_BYTES, stat.size - position)))
-            writing.sync()
+            sync_new([writing])
         finally:
             reading.close()
             writing.close()
         files.set_modified(copy, stat.mtime_ns)
 
 
-def remove_folder(files: Files, directory: LogDirectory, key: TopicPartition) -> str:
-    """Put a partition's folder out of sight; gives its new name, to be removed later."""
-    away = set_aside(*key, uuid.uuid4(), DELETE)
-    files.rename(join(directory.path, folder_name(*key)), join(directory.path, away))
+def remove_folder(files: Files, directory: LogDirectory, key: TopicPartition) -> list[str]:
+    """Put a partition's folder out of sight; gives its new path, to be removed later, if it is there still.
+
+    Where a full disk has no room for the new name its records go first: they make room, and after a crash in between
+    no other topic of that name takes them for its own.
+    """
+    folder, away = (join(directory.path, name) for name in (folder_name(*key), set_aside(*key, uuid.uuid4(), DELETE)))
+    try:
+        files.rename(folder, away)
+    except DiskFull:
+        for name in files.list_dir(folder):
+            if name.endswith(LOG):
+                files.remove(join(folder, name))
+        files.sync_dir(folder)
+        try:
+            files.rename(folder, away)
+        except DiskFull:
+            files.remove_dir(folder)
     files.sync_dir(directory.path)
-    return away
+    return [away] if files.stat(away) is not None else []

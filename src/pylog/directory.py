@@ -1,30 +1,26 @@
 """A log directory: the root under which partition folders lie, and the files that belong to it as a whole.
 
-    .lock                               held for life by the one process that owns the directory
-    meta.properties                     node.id, cluster.id, directory.id (kafka-format: MetaProperties), and in all but
-                                        the first of several directories pylog.first.directory.id
-    recovery-point-offset-checkpoint    below it everything was fsynced     topic partition offset
-    log-start-offset-checkpoint         only where it is above the first segment
-    replication-offset-checkpoint       high watermarks
-    cleaner-offset-checkpoint           up to where compacted partitions are clean
-    .kafka_cleanshutdown                there only after a clean close; deleted as soon as the directory is opened
-    .pylog-cleanings                    what cleaning has come to, as JSON: for `pylog topic describe` alone
-    .pylog-published                    what reader processes may see (published.py)
-
-Every checkpoint is a hint that may lag, never lead: it is written after the fsync it speaks of.
+.lock                               held for life by the one process that owns the directory
+meta.properties                     node.id, cluster.id, directory.id (kafka-format: MetaProperties), and in all but
+                                    the first of several directories pylog.first.directory.id
+*-offset-checkpoint                 what is remembered of the partitions (checkpoints.py)
+.kafka_cleanshutdown                there only after a clean close; deleted as soon as the directory is opened
+.pylog-cleanings                    what cleaning has come to, as JSON: for `pylog topic describe` alone
+.pylog-published                    what reader processes may see (published.py)
 """
 
 import base64
 import json
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import ExitStack, suppress
 from typing import Any, TypeVar
 
-from pylog.checkpoint import read_offsets, read_properties, write_offsets, write_properties
-from pylog.errors import DiskFull, LogNotFound, StorageError, UnsupportedFormat
-from pylog.files import Files, join
+from pylog.checkpoint import FEW_BYTES_MAX, read_properties, write_properties
+from pylog.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, NAMES, RECOVERY_POINTS, START_OFFSETS, Checkpoints
+from pylog.errors import StorageError, UnsupportedFormat
+from pylog.files import Files, join, replaced
 from pylog.folders import NUMBER, folder_name, partition_folders
 from pylog.metadata import METADATA_TOPIC
 from pylog.partition import Partition
@@ -33,10 +29,7 @@ from pylog.record import TopicPartition
 from pylog.recovery import Checkpoint
 from pylog.seal import forget_seals
 
-RECOVERY_POINTS = "recovery-point-offset-checkpoint"
-START_OFFSETS = "log-start-offset-checkpoint"
-HIGH_WATERMARKS = "replication-offset-checkpoint"
-CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+LOCK = ".lock"
 CLEANINGS = ".pylog-cleanings"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PUBLISHED = ".pylog-published"
@@ -77,7 +70,7 @@ class LogDirectory:
         self._first = first
         self._new_cluster_id = kafka_uuid(uuid.uuid4()) if first is None else first.cluster_id
         files.make_dir(path)
-        self._lock = files.lock(join(path, ".lock"), "pylog")
+        self._lock = files.lock(join(path, LOCK), "pylog")
         try:
             self._load(node_id)
         except BaseException:
@@ -87,11 +80,11 @@ class LogDirectory:
     def _load(self, node_id: int | None) -> None:
         self.node_id, self.directory_id, self.cluster_id = self._identity(node_id)
         self.clean = self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None or not self._has_segments()
-        self._recovery_points = self._offsets(RECOVERY_POINTS)
-        self._start_offsets = self._offsets(START_OFFSETS)
-        self._high_watermarks = self._offsets(HIGH_WATERMARKS)
-        self._cleaner_offsets = self._offsets(CLEANER_OFFSETS)
-        self._late: set[str] = set()
+        self._whole: dict[TopicPartition, bool] = {}
+        self.checkpoints = Checkpoints(self.files, self.path)
+        # What has damaged one may have damaged more, so the ends of the logs are read then, as after a crash.
+        # (LogManager.loadLogs)
+        self.clean = self.clean and not self.checkpoints.damaged
         published = join(self.path, PUBLISHED)
         if closed_by_kafka(self.files, self.path):
             self._forget_own(published)
@@ -142,66 +135,80 @@ class LogDirectory:
         directory_id = self._parsed(path, "directory.id", text, parse_uuid)
         return stored_id, directory_id, stored.get("cluster.id", self._new_cluster_id)
 
-    def _offsets(self, name: str) -> dict[TopicPartition, int]:
-        """What a checkpoint says: nothing, where it is damaged. The next one written takes its place.
-
-        What has damaged it may have damaged more, so the ends of the logs are read then, as after a crash.
-        (LogManager.loadLogs)
+    def check_in_place(self) -> None:
+        """Raise DirectoryReplaced where the directory is not the one any more that was opened: another process may own
+        what is there now.
         """
-        path = join(self.path, name)
-        try:
-            return read_offsets(self.files, path)
-        except LogNotFound:
-            return {}
-        except UnsupportedFormat:
-            raise
-        except StorageError as error:
-            logger.warning("a checkpoint is of no use, and is written anew: %s", error)
-        self.clean = False
-        return {}
+        if not self._lock.is_in_place():
+            raise replaced(join(self.path, LOCK))
 
     def entry(self, topic_id: uuid.UUID, partition: int) -> Entry:
-        """The place where a partition's offsets are published."""
+        """The place where a partition's offsets are published. Raises DirectoryReplaced."""
+        self.check_in_place()
         return self._published.entry(topic_id, partition)
 
+    def free_entries(self, topic_ids: Container[uuid.UUID]) -> None:
+        """Let new partitions be published where those of topics were that are none of these."""
+        self._published.free(topic_ids)
+
+    def is_clean(self, key: TopicPartition) -> bool:
+        """Whether a partition is what its last close has left, with all of it durable: of one that this process has
+        opened, that close alone can say so.
+        """
+        return self._whole.get(key, self.clean)
+
+    def note_opened(self, key: TopicPartition) -> None:
+        """A partition is open, and may change: from now on it is clean when its close has returned whole."""
+        self._whole[key] = False
+
+    def note_closed(self, partition: Partition) -> None:
+        """The close of a partition has returned."""
+        if partition.closed_whole:
+            key = TopicPartition(partition.topic, partition.number)
+            self._whole[key] = True
+            self.checkpoints.note(RECOVERY_POINTS, key, partition.durable_offset)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every partition that this process has opened here was closed whole."""
+        return all(self._whole.values())
+
     def checkpoint(self, topic: str, partition: int, entry: Entry) -> Checkpoint:
-        """What is remembered of a partition from the last time the directory was open."""
+        """What is remembered of a partition from the last time it was open.
+
+        A start is never below the largest that is known: it is durable in two places before it is answered, and both
+        are lowered before a log is cut below it. All else is as it was published, which is newer than the checkpoints,
+        has a checksum, and is lower where the log was cut since.
+        """
         key = TopicPartition(topic, partition)
-        start, high = self._start_offsets.get(key, 0), self._high_watermarks.get(key, 0)
-        recovery_point, clean = self._recovery_points.get(key, 0), self.clean
+        start, high = self._remembered(START_OFFSETS, key), self._remembered(HIGH_WATERMARKS, key)
+        recovery_point, clean = self._remembered(RECOVERY_POINTS, key), self.is_clean(key)
         published = entry.read()
         if published is None:
             return Checkpoint(start, recovery_point, recovery_point, high, clean=clean)
-        durable = published.durable_offset
+        start, durable = max(start, published.start_offset), published.durable_offset
         if clean and durable != recovery_point:
             # A close has written both. One of them is damaged, or an older copy, so the log itself is asked.
-            clean, recovery_point = False, min(durable, recovery_point)
-            start, high = max(start, published.start_offset), max(high, published.high_watermark)
+            clean, recovery_point, high = False, min(durable, recovery_point), max(high, published.high_watermark)
         else:
-            # It is at least as new as the checkpoints, and lower where the log was truncated since; it has a checksum.
-            recovery_point, start, high = durable, published.start_offset, published.high_watermark
-        return Checkpoint(start, recovery_point, durable, high, clean=clean, published=True)
+            recovery_point, high = durable, published.high_watermark
+        failed = published.failed and not clean
+        if not clean and start >= durable:
+            # All that was promised was deleted: a crash while the log begins anew may have left any part of it.
+            durable = 0
+        return Checkpoint(start, recovery_point, durable, high, clean=clean, failed=failed, published=True)
 
-    def write_start_offset(self, partition: Partition) -> None:
-        """Persist where a partition starts now: what was deleted may not come back after a crash.
-
-        A full disk leaves that to what is published, which takes no more room than it has.
-        """
-        self._start_offsets[TopicPartition(partition.topic, partition.number)] = partition.start_offset
-        try:
-            write_offsets(self.files, join(self.path, START_OFFSETS), self._start_offsets)
-        except DiskFull:
-            logger.warning("%s is full: its checkpoint of where logs start is late", self.path)
-            self._published.sync()
+    def _remembered(self, name: str, key: TopicPartition) -> int:
+        return self.checkpoints.get(name, key) or 0
 
     def cleaner_offset(self, key: TopicPartition) -> int | None:
         """Up to where a partition was cleaned; None when it never was."""
-        return self._cleaner_offsets.get(key)
+        return self.checkpoints.get(CLEANER_OFFSETS, key)
 
     def write_cleaner_offset(self, key: TopicPartition, offset: int) -> None:
-        """Persist up to where a partition is clean."""
-        self._cleaner_offsets[key] = offset
-        write_offsets(self.files, join(self.path, CLEANER_OFFSETS), self._cleaner_offsets)
+        """Persist up to where a partition is clean. A full disk makes that late."""
+        self.checkpoints.note(CLEANER_OFFSETS, key, offset)
+        self.checkpoints.write_late()
 
     def write_cleanings(self, states: Mapping[TopicPartition, dict[str, Any]]) -> None:
         """Let other processes see what cleaning these partitions has come to."""
@@ -215,64 +222,28 @@ class LogDirectory:
         """Persist the durable offsets, start offsets and high watermarks of the open partitions;
         keep those of the others.
         """
-        partitions = list(partitions)
+        self.check_in_place()
         for partition in partitions:
-            partition.publish()
+            partition.checkpoint()
+        # What a checkpoint says was published before, durably.
         self._published.sync()
-        cleaned = dict(self._cleaner_offsets)
-        for partition in partitions:
-            key = TopicPartition(partition.topic, partition.number)
-            self._recovery_points[key] = partition.durable_offset
-            self._high_watermarks[key] = partition.high_watermark
-            self._start_offsets.pop(key, None)
-            if partition.start_offset > partition.first_base_offset:
-                self._start_offsets[key] = partition.start_offset
-            if self._cleaner_offsets.get(key, 0) > partition.next_offset:
-                # Truncated since it was cleaned.
-                self._cleaner_offsets[key] = partition.next_offset
-        if self._cleaner_offsets != cleaned:
-            self._late.add(CLEANER_OFFSETS)
-        self._late |= {RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS}
-        self.write_late()
-
-    def write_late(self) -> None:
-        """Write the checkpoints that are behind what is remembered.
-
-        Raises DiskFull, StorageError; they are late then, and tried again.
-        """
-        for name in sorted(self._late):
-            write_offsets(self.files, join(self.path, name), self._remembered(name))
-            self._late.discard(name)
+        self.checkpoints.write_late()
 
     def take_over(self, key: TopicPartition, source: "LogDirectory", topic_id: uuid.UUID) -> None:
-        """Remember of a partition what `source` remembers: it moves here, closed and complete."""
+        """Remember of a partition what `source` remembers, and nothing else: it moves here, closed and complete."""
         before = source.entry(topic_id, key.partition).read()
         if before is not None:
             entry = self.entry(topic_id, key.partition)
+            # Both slots: the other one may be of the last time that it was here.
+            entry.publish(before)
             entry.publish(before)
             entry.sync()
-        for name in (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS):
-            ours, theirs = self._remembered(name), source._remembered(name)
-            if name == RECOVERY_POINTS and before is not None:
-                # It was closed for the move.
-                theirs = {key: before.durable_offset}
-            if key in theirs:
-                ours[key] = theirs[key]
-                write_offsets(self.files, join(self.path, name), ours)
-
-    def _remembered(self, name: str) -> dict[TopicPartition, int]:
-        return {
-            RECOVERY_POINTS: self._recovery_points,
-            START_OFFSETS: self._start_offsets,
-            HIGH_WATERMARKS: self._high_watermarks,
-            CLEANER_OFFSETS: self._cleaner_offsets,
-        }[name]
-
-    def remembered(self) -> set[TopicPartition]:
-        """The partitions that the checkpoints speak of."""
-        return {
-            *self._recovery_points, *self._start_offsets, *self._high_watermarks, *self._cleaner_offsets
-        }  # fmt: skip
+        for name in NAMES:
+            self.checkpoints.note(name, key, source.checkpoints.get(name, key))
+        if before is not None:
+            # It was closed for the move.
+            self.checkpoints.note(RECOVERY_POINTS, key, before.durable_offset)
+        self.checkpoints.write_late()
 
     def forget(self, topic: str, partitions: Iterable[int]) -> None:
         """Drop deleted partitions from the checkpoints, which may not speak of a new topic of that name.
@@ -281,12 +252,12 @@ class LogDirectory:
         before such a topic gets its folders.
         """
         keys = [TopicPartition(topic, partition) for partition in partitions]
-        for name in (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS):
-            offsets = self._remembered(name)
-            if [key for key in keys if offsets.pop(key, None) is not None]:
-                self._late.add(name)
+        for key in keys:
+            # There is nothing left of them here that could be clean or not.
+            self._whole.pop(key, None)
+        self.checkpoints.forget(keys)
         try:
-            self.write_late()
+            self.checkpoints.write_late()
         except StorageError as error:
             logger.warning(
                 "checkpoints in %s still speak of %s, which was deleted or moved: %s", self.path, topic, error
@@ -298,14 +269,16 @@ class LogDirectory:
                 self._replace_cleanings(states)
 
     def close(self, *, clean: bool) -> None:
-        """Release the directory; `clean` leaves the marker by which the next open skips recovery."""
-        try:
-            if clean:
+        """Release the directory; `clean` leaves the marker by which the next open skips recovery, where every partition
+        that was opened here was closed whole.
+        """
+        with ExitStack() as closing:
+            closing.callback(self._lock.close)
+            closing.callback(self._published.close)
+            if clean and self.is_whole:
+                self.check_in_place()
                 body = json.dumps({"version": 0, "brokerEpoch": NO_BROKER_EPOCH}, separators=(",", ":"))
                 self.files.replace_file(join(self.path, CLEAN_SHUTDOWN), body.encode())
-        finally:
-            self._published.close()
-            self._lock.close()
 
 
 def closed_by_pylog(files: Files, path: str) -> bool:
@@ -322,8 +295,8 @@ def closed_by_kafka(files: Files, path: str) -> bool:
     if files.stat(marker) is None:
         return False
     try:
-        body = json.loads(files.read_file(marker))
-    except ValueError:
+        body = json.loads(files.read_file(marker, FEW_BYTES_MAX))
+    except (ValueError, RecursionError):
         return True
     return not isinstance(body, dict) or body.get("brokerEpoch") != NO_BROKER_EPOCH
 
@@ -334,7 +307,7 @@ def read_cleanings(files: Files, path: str) -> dict[str, dict[str, Any]]:
         return {}
     try:
         found = json.loads(files.read_file(join(path, CLEANINGS)))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -348,19 +321,3 @@ def read_identity(files: Files, path: str) -> dict[str, str]:
             "open the directory with the version that wrote it"
         )
     return stored
-
-
-def require_directory(files: Files, path: str) -> None:
-    """Raise LogNotFound unless `path` is a directory."""
-    stat = files.stat(path)
-    if stat is None:
-        raise LogNotFound(f"{path}: there is no log directory; open it for writing first, or mend the path")
-    if not stat.is_dir:
-        raise LogNotFound(f"{path}: this is a file, not a log directory")
-
-
-def require_log(files: Files, path: str) -> None:
-    """Raise LogNotFound unless `path` is a log directory: a reader never makes one."""
-    require_directory(files, path)
-    if files.stat(join(path, META_PROPERTIES)) is None and not partition_folders(files, path):
-        raise LogNotFound(f"{path}: neither meta.properties nor partition folders are here, so it is no log directory")

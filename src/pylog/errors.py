@@ -28,9 +28,7 @@ class Closed(PylogError):
 
 
 class ConcurrentUse(PylogError):
-    """Two threads were in one consumer at once: consumers are not thread-safe, except for `wakeup`
-    (Kafka: ConcurrentModificationException).
-    """
+    """Two threads were in one consumer at once, which only bears `wakeup` (Kafka: ConcurrentModificationException)."""
 
 
 class Wakeup(PylogError):
@@ -120,6 +118,10 @@ class DirectoryLocked(StorageError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class DirectoryReplaced(StorageError):
+    """The log directory was removed, or replaced by another one, while this log was open: open it again."""
 
 
 class UnsupportedFormat(StorageError):
@@ -359,6 +361,12 @@ COORDINATOR_AWAY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoord
 
 class BufferExhausted(RequestTimedOut):
     """The producer's buffer stayed full for `max_block_ms` (Kafka: BufferExhaustedException)."""
+
+
+class RefusedWithBatch(ProtocolError):
+    """The record is good, and was not appended, as it was in a batch with others that were refused: send it again
+    (KIP-467; Kafka: KafkaException).
+    """
 
 
 class TransactionAborted(ProtocolError):

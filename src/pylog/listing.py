@@ -21,9 +21,9 @@ from random import randrange
 
 from crc32c import crc32c
 
-from pylog.errors import LogNotFound, StorageError
+from pylog.errors import StorageError
 from pylog.files import Files, join
-from pylog.kernel.format import MAX_OFFSET
+from pylog.kernel.format import MAX_LONG
 from pylog.seal import SEAL
 from pylog.segment_files import LOG
 from pylog.sequence import SNAPSHOT
@@ -60,7 +60,7 @@ def listed(names: Iterable[str]) -> Listing:
     in_order = True
     for name in names:
         stem, kind = name[:20], name[20:]
-        if kind in kinds and stem.isascii() and stem.isdigit() and int(stem) <= MAX_OFFSET:
+        if kind in kinds and stem.isascii() and stem.isdigit() and int(stem) <= MAX_LONG:
             kinds[kind].append(int(stem))
         elif name.endswith((".tmp", ".cleaned", ".swap", ".deleted")):
             in_order = False
@@ -124,7 +124,8 @@ def read_listing(files: Files, directory: str) -> tuple[Listing | None, bool]:
     """What was put down of a folder, if anything, and whether that is how the folder is now."""
     try:
         found = parse_listing(files.read_file(join(directory, LISTING)))
-    except LogNotFound:
+    except StorageError:
+        # Whatever is there says nothing.
         return None, False
     stat = files.stat(directory)
     if found is None:

@@ -11,17 +11,20 @@ promises: those are the partition's. (Kafka: LocalLog.)
 
 import logging
 from bisect import bisect_left
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from itertools import islice
 
 from pylog.checkpoint import read_damages, write_damages
 from pylog.config import TopicConfig
-from pylog.errors import DiskFull, LogNotFound
-from pylog.files import File, Files, join
+from pylog.durability import Durability
+from pylog.errors import DiskFull
+from pylog.files import File, Files, join, replaced
 from pylog.listing import Listing, write_listing
+from pylog.logfile import LogFile
 from pylog.seal import NOBODY, Identity
 from pylog.segment import Segment
-from pylog.segment_files import LOG, SUFFIXES, SWAP, file_name
+from pylog.segment_files import CLEANED, LOG, SWAP, file_name, remove_files
 from pylog.segments import Segments
 from pylog.sequence import Producers, Snapshots
 from pylog.slices import Damage
@@ -33,20 +36,21 @@ logger = logging.getLogger("pylog")
 class LocalLog:
     """The segments of one partition, and the way to change them."""
 
-    def __init__(self, files: Files, directory: str, config: TopicConfig, identity: Identity = NOBODY) -> None:
+    def __init__(
+        self, files: Files, directory: str, config: TopicConfig, durability: Durability, identity: Identity = NOBODY
+    ) -> None:  # fmt: skip
         self.files = files
         self.directory = directory
         self.config = config
+        self.durability = durability
         self.identity = identity
         self.segments = Segments(self._segment)
         self.active: Segment  # the last of them, once there is one: appending does not search for it
         self.snapshots = Snapshots(files, directory)
         self.trash = Trash(files)
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
-        self.unsynced: list[File] = []
-        # How often names have come or gone, and up to which of these they are durable.
-        self.changes = 0
-        self.synced_changes = 0
+        self._written_damages: dict[int, list[tuple[int, int, int, int]]] = {}
+        self.mended: set[int] = set()
 
     def _segment(self, base_offset: int) -> Segment:
         damages = tuple(Damage(*part) for part in self._damages.get(base_offset, ()))
@@ -60,23 +64,39 @@ class LocalLog:
         )
 
     def load(self, listing: Listing) -> None:
-        """Take what is in the directory. Damage behind the end of a file was of another one of that name."""
-        for base, parts in read_damages(self.files, self.directory).items():
-            log = self.files.stat(join(self.directory, file_name(base, LOG)))
-            self._damages[base] = [part for part in parts if log is not None and part[1] <= log.size]
+        """Take what is in the directory. Damage behind the end of a file was of another one of that name, and so was
+        damage where there is none: a file was put back, and is read anew (`mended`).
+        """
+        self._written_damages = read_damages(self.files, self.directory)
+        for base, parts in self._written_damages.items():
+            self._damages[base] = self._still_damaged(base, parts)
+            if len(self._damages[base]) < len(parts):
+                self.mended.add(base)
         self.segments = Segments(self._segment, listing.logs)
         self.snapshots = Snapshots(self.files, self.directory, listing.snapshots)
+
+    def _still_damaged(
+        self, base_offset: int, parts: list[tuple[int, int, int, int]]
+    ) -> list[tuple[int, int, int, int]]:  # fmt: skip
+        if self.files.stat(path := join(self.directory, file_name(base_offset, LOG))) is None:
+            return []
+        log = LogFile(self.files, path, base_offset)
+        try:
+            return [part for part in parts if part[1] <= log.size() and not log.has_batch(Damage(*part))]
+        finally:
+            log.close()
 
     def lacking_an_index(self, listing: Listing, first: int) -> list[int]:
         """Which segments lack their offset index, or have indexes that cannot be: places in their order.
 
         All of them are looked at for a transaction index, few have one; the others when they are first used; those from
-        place `first` on are read anew anyway.
+        place `first` on are read anew anyway. Where damage is mended, they are as good as missing.
         """
         bases = self.segments.bases
         asked = {bisect_left(bases, base) for base in (*bases[-1:], *listing.transactional) if base in self.segments}
         lacking = {place for place in asked if place < first and not self._has_sane_indexes(place)}
-        return sorted(lacking.union(bisect_left(bases, base) for base in listing.unindexed))
+        worn = listing.unindexed | self.mended.intersection(bases)
+        return sorted(lacking.union(bisect_left(bases, base) for base in worn))
 
     def _has_sane_indexes(self, place: int) -> bool:
         segment = self.segments[place]
@@ -99,9 +119,10 @@ class LocalLog:
             base: [(*part,) for part in parts] for base, parts in sorted(now.items())
             if parts and base in self.segments
         }  # fmt: skip
-        if damages != self._damages:
+        if damages != self._written_damages:
             write_damages(self.files, self.directory, damages)
-            self._damages = damages
+            self._written_damages = damages
+        self._damages = damages
 
     def damages(self) -> list[tuple[str, Damage]]:
         """What cannot be read any more, as it was put down: the parts of the `.log` files."""
@@ -120,13 +141,13 @@ class LocalLog:
 
     def add(self, base_offset: int, now_ms: int) -> Segment:
         """Begin a new active segment."""
-        self._clear(base_offset)
-        self.changes += 1
+        remove_files(self.files, self.directory, base_offset)
+        self.durability.note_names()
         try:
             segment = self._new_segment(base_offset)
         except DiskFull:
             # What was made of it would stand in the middle of what the old one goes on to take.
-            self._clear(base_offset)
+            remove_files(self.files, self.directory, base_offset)
             raise
         segment.created_ms = now_ms
         self.segments.add(segment)
@@ -135,19 +156,19 @@ class LocalLog:
 
     def fill(self, base_offset: int, next_offset: int) -> Segment:
         """Put an empty segment in the place of one that was lost."""
-        self._clear(base_offset)
-        self.changes += 1
+        remove_files(self.files, self.directory, base_offset)
+        self.durability.note_names()
         segment = self._new_segment(base_offset)
         segment.seal(next_offset)
         segment.forget_indexes()
         self.segments.swap([], segment)
         return segment
 
-    def _clear(self, base_offset: int) -> None:
-        for kind in SUFFIXES:
-            path = join(self.directory, file_name(base_offset, kind))
-            if self.files.stat(path) is not None:
-                self.files.remove(path)
+    def check_in_place(self) -> None:
+        """Raise DirectoryReplaced where the folder is not the one any more that the active segment lies in."""
+        log = self.active.log.opened
+        if log is not None and not log.is_in_place():
+            raise replaced(log.path)
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
         """Seal the active segment and begin a new one; an empty one that begins there already stays.
@@ -161,14 +182,13 @@ class LocalLog:
         if sealed.sealed_end not in (None, base_offset):
             # The seal of a clean close, and a gap follows: it may not stand beside what begins behind the gap.
             sealed.activate()
-            self.changes += 1
+            self.durability.note_names()
         # The closing entry before the new segment can be seen: a reader believes a segment that is not the last.
         sealed.finish()
         sealed.aborted.trim()
         sealed.log.file.trim()
         # Those before it were synced when they were sealed.
-        sealed.sync()
-        self.sync(sealed.base_offset)
+        self.durability.sync(sealed.to_sync(whole=True))
         # The new files first: where the disk is too full for them, the old segment simply stays the active one.
         segment = self.add(base_offset, now_ms)
         sealed.seal(base_offset)
@@ -176,13 +196,13 @@ class LocalLog:
 
     def truncate(self, offset: int, now_ms: int) -> None:
         """Drop every batch that reaches `offset` or beyond."""
-        self._cut_off(self.segments.keep(self.segments.index_of(offset) + 1), now_ms)
+        self._cut_off(self.segments.index_of(offset) + 1, now_ms)
         self.active = active = self.segments.active
         active.activate()
         active.truncate(offset)
         self.write_damages()
         # Durable before anything is written in its place: what was cut off could come back behind that.
-        self.changes += 1
+        self.durability.note_names()
         self.sync(offset)
 
     def drop_empty_tail(self) -> None:
@@ -195,44 +215,64 @@ class LocalLog:
             empty.remove()
             before.activate()
             self.active = before
-            self.changes += 1
+            self.durability.note_names()
 
     def restart(self, offset: int, now_ms: int) -> None:
         """Drop everything, producers' snapshots too, and begin anew at `offset`."""
-        self._cut_off(self.segments.keep(0), now_ms)
+        self._cut_off(0, now_ms)
         self.snapshots.clear()
         self.add(offset, now_ms)
         self.write_damages()
         self.sync(offset)
 
-    def _cut_off(self, segments: Sequence[Segment], now_ms: int) -> None:
-        """Discard segments at the end, the last one first: a crash in between must not leave a hole."""
-        for segment in reversed(segments):
-            self._discard([segment], now_ms)
+    def _cut_off(self, kept: int, now_ms: int) -> None:
+        """Discard all segments but the first `kept`, the last one first: a crash in between must not leave a hole."""
+        while len(self.segments) > kept:
+            self._discard(self.segments[-1], now_ms)
             self.files.sync_dir(self.directory)
+            self.segments.keep(len(self.segments) - 1)
 
     # --- the start and the middle ----------------------------------------------------------------------------------
 
     def drop(self, count: int, now_ms: int) -> None:
-        """Drop the first `count` segments, which are not all."""
-        self._discard(self.segments.drop(count), now_ms)
-        self.write_damages()
+        """Drop the first `count` segments, which are not all. One stays on the list until it is away."""
+        away = 0
+        try:
+            for segment in islice(self.segments, count):
+                self._discard(segment, now_ms)
+                away += 1
+        finally:
+            self.segments.drop(away)
+        with suppress(DiskFull):  # of files that are gone it is not believed
+            self.write_damages()
 
-    def _discard(self, segments: Sequence[Segment], now_ms: int) -> None:
-        for segment in segments:
-            self.trash.add(segment, now_ms + self.config.file_delete_delay_ms)
-            self.snapshots.forget(segment.base_offset)
-        self.changes += 1
+    def _discard(self, segment: Segment, now_ms: int) -> None:
+        self.durability.note_names()
+        self.trash.add(segment, now_ms + self.config.file_delete_delay_ms)
+        self.snapshots.forget(segment.base_offset)
+
+    def offer(self, new: Segment) -> None:
+        """Make `new`, which is complete and synced as `.cleaned`, a replacement (`.swap`) for segments.
+
+        Raises DiskFull where there is no room for its new names; then nothing of it is left.
+        """
+        self.files.sync_dir(self.directory)
+        try:
+            new.rename(SWAP)
+        except DiskFull:
+            new.close()
+            # As long as one is `.cleaned`, the others are not believed.
+            for suffix in (SWAP, CLEANED):
+                remove_files(self.files, self.directory, new.base_offset, suffix)
+            raise
+        self.files.sync_dir(self.directory)
 
     def replace(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
-        """Put `new`, which is complete and synced as `.cleaned`, in the place of the neighbours `old`.
+        """Put `new`, which was offered, in the place of the neighbours `old`.
 
         The order of renames, each durable before the next, is what `settling` reads after a crash.
         (LocalLog.replaceSegments)
         """
-        self.files.sync_dir(self.directory)
-        new.rename(SWAP)
-        self.files.sync_dir(self.directory)
         due_ms = now_ms + self.config.file_delete_delay_ms
         for segment in old:
             goes = segment.base_offset != new.base_offset
@@ -247,34 +287,24 @@ class LocalLog:
 
     # --- the disk --------------------------------------------------------------------------------------------------
 
-    def note_names(self) -> None:
-        """A file was made in the directory."""
-        self.changes += 1
-
-    @property
-    def has_unsynced_names(self) -> bool:
-        """Whether files came or went since the last `sync`."""
-        return self.changes > self.synced_changes
-
     def sync(self, offset: int) -> None:
         """Make everything from the segment that holds `offset` on durable: bytes first, then the names.
 
         The indexes of the active segment are not: after a crash they are made anew from its batches.
         """
-        changes = self.changes
-        unsynced, self.unsynced = self.unsynced, []
+        self.durability.sync(self._to_sync(offset))
+
+    def _to_sync(self, offset: int) -> Iterator[File]:
         for segment in self.segments.from_offset(offset):
-            if segment is self.active:
-                segment.sync_log()
-            else:
-                segment.sync()
-        for file in unsynced:
-            with suppress(LogNotFound):  # removed since, and with it what was to be synced
-                file.sync()
-            file.close()
-        if changes > self.synced_changes:
-            self.files.sync_dir(self.directory)
-            self.synced_changes = max(self.synced_changes, changes)
+            yield from segment.to_sync(whole=segment is not self.active)
+
+    def write_again(self, offset: int) -> None:
+        """Write what the segments hold, from the one that holds `offset` on, over itself, so that a sync is one again.
+
+        Where one has failed the system calls what it lost written, and shows it until it forgets it.
+        """
+        for segment in self.segments.from_offset(offset):
+            segment.log.write_again()
 
     def snapshot(self, producers: Producers) -> None:
         """Write the producers down as they are, unless that was done. A full disk only costs time at the next open."""
@@ -284,8 +314,7 @@ class LocalLog:
             logger.warning("%s: no producer snapshot was written: %s", self.directory, error)
             return
         if written is not None:
-            self.unsynced.append(written)
-            self.changes += 1
+            self.durability.owe(written)
 
     def seal_active(self) -> None:
         """Write down what the active segment is, at a clean close, and what the directory holds. Where nobody has
@@ -293,15 +322,15 @@ class LocalLog:
         """
         if self.active.is_active:
             self.active.aborted.trim()
-            self.active.sync()
+            self.durability.sync(self.active.to_sync(whole=True))
             self.active.forget_indexes()
             self.active.write_seal(self.active.next_offset)
         write_listing(self.files, self.directory)
 
     def close(self) -> None:
-        """Give the descriptors back."""
-        for segment in self.segments.made:
-            segment.close()
-        for file in self.unsynced:
-            file.close()
-        self.trash.close()
+        """Give the descriptors back, all of them, whatever becomes of one."""
+        with ExitStack() as closing:
+            closing.callback(self.trash.close)
+            closing.callback(self.durability.close)
+            for segment in self.segments.made:
+                closing.callback(segment.close)

@@ -10,14 +10,14 @@ Invariants: offsets rise from batch to batch; a walk never trusts a length that 
 
 from collections.abc import Generator, Iterator
 
-from pylog.errors import CorruptBatch, LogNotFound
+from pylog.errors import Closed, CorruptBatch, LogNotFound
 from pylog.extent import FileExtent
-from pylog.files import File, Files, FileStat
+from pylog.files import File, Files, FileStat, too_large
 from pylog.kernel import (
     BATCH_LENGTH_MIN,
     HEADER_BYTES,
     LOG_OVERHEAD,
-    MAX_OFFSET,
+    MAX_LONG,
     MAX_RELATIVE_OFFSET,
     PREFIX,
     HeaderWalk,
@@ -27,6 +27,8 @@ from pylog.kernel import (
 from pylog.slices import Damage, Fault, Slice, Wanted, Window
 
 WINDOW_BYTES = 1 << 20
+LOG_BYTES_MAX = 2**31 - 1
+"""What no `.log` is larger than: an index has 31 bits for a position (Kafka: FileRecords)."""
 HEAD_BYTES = 1 << 12
 """What is read where batches begin that need not come into memory; little ones lie in it as a whole."""
 
@@ -47,6 +49,7 @@ class LogFile:
         """How large the file was when it was sealed; 0 where that is not known."""
         self.opened: File | None = files.open(path, create=True) if create else None
         self._closed_size: int | None = None
+        self._closed = False
         self.cuts = 0
         """How often it was made shorter."""
         self.following = (-1, 0, 0)
@@ -54,9 +57,13 @@ class LogFile:
 
     @property
     def file(self) -> File:
-        """The open file. Raises LogNotFound when it is gone."""
+        """The open file. Raises LogNotFound when it is gone, StorageError where it cannot be one."""
         if self.opened is None:
-            self.opened = self.files.open(self.path)
+            opened = self.files.open(self.path)
+            if (size := opened.size()) > LOG_BYTES_MAX:
+                opened.close()
+                raise too_large(self.path, size, LOG_BYTES_MAX)
+            self.opened = opened
         return self.opened
 
     def size(self) -> int:
@@ -102,8 +109,26 @@ class LogFile:
         self.cuts += 1
         self.damages = tuple(damage for damage in self.damages if damage.position < position)
 
+    def to_sync(self) -> File:
+        """The file, for a sync: opened if it never was, as after a stop of which the disk may lack something.
+
+        Raises Closed: what was closed is not opened again for that, when the system has forgotten what it has lost.
+        """
+        file = self.file
+        if self._closed:
+            raise Closed(f"{self.path} is closed; open the log again")
+        return file
+
+    def write_again(self) -> None:
+        """Write over everything what can be read of it, so that a sync takes it to the disk."""
+        file = self.file
+        for position in range(0, file.size(), WINDOW_BYTES):
+            file.write(position, file.read(position, WINDOW_BYTES))
+
     def close(self) -> None:
         """Give the descriptor back; reading opens the file again."""
+        # First: who syncs has no lock, and asks when it has the file.
+        self._closed = True
         if self.opened is not None:
             self._closed_size = self.opened.size() if not self.files.read_only else None
             self.opened.close()
@@ -208,7 +233,7 @@ class LogFile:
     def _walk_on(self, walk: HeaderWalk, data: bytes, at: int, reach: int, wanted: Wanted) -> int:
         """Go on over the headers in `data`: see `HeaderWalk.go_on`. Raises CorruptBatch."""
         offset, upto, end, max_bytes, written, _ = wanted
-        least = walk.go_on(data, at, reach, offset, upto, end, min(max_bytes, MAX_OFFSET), written)
+        least = walk.go_on(data, at, reach, offset, upto, end, min(max_bytes, MAX_LONG), written)
         if least < 0:
             raise self._nonsense(_misfit(walk, data[walk.position - at :], end, written), walk.position, offset)
         return least
@@ -308,14 +333,21 @@ class LogFile:
             position += max(len(data) - 16, 1)
         return None
 
-    def _batch_at(self, position: int, size: int, expected: int) -> int | None:
+    def has_batch(self, damage: Damage) -> bool:
+        """Whether a whole batch with a right CRC, and with offsets that were lost, begins where a part was damaged: it
+        was put back, or what is wrong with it is said by its neighbours alone.
+        """
+        return self._batch_at(damage.position, self.size(), damage.offset, damage.next_offset) is not None
+
+    def _batch_at(self, position: int, size: int, expected: int, end: int = MAX_LONG) -> int | None:
         head = self.file.read(position, HEADER_BYTES)
         if len(head) < HEADER_BYTES:
             return None
         base, length, _, last_delta = PREFIX.unpack_from(head)
         if not BATCH_LENGTH_MIN <= length <= size - position - LOG_OVERHEAD or last_delta < 0:
             return None
-        if not expected <= base <= base + last_delta <= self.base_offset + MAX_RELATIVE_OFFSET:
+        last = base + last_delta
+        if not expected <= base <= last <= self.base_offset + MAX_RELATIVE_OFFSET or last >= end:
             return None
         spans, _, _ = walk(self.file.read(position, LOG_OVERHEAD + length), check_crc=True)
         return int(base) if len(spans) == 1 else None

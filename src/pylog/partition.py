@@ -16,6 +16,7 @@ from uuid import UUID
 
 from pylog.appending import AppendingPartition
 from pylog.checkpoint import write_topic_id
+from pylog.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
 from pylog.epoch import LeaderEpochs
 from pylog.errors import Closed, CorruptBatch, LogNotFound, OffsetOutOfRange, PolicyViolation
 from pylog.files import join
@@ -46,6 +47,16 @@ class Partition(AppendingPartition):
     """What `open` has cut off."""
     quarantined: tuple[Quarantined, ...] = ()
     """What `open` has found damaged."""
+    opened_clean = True
+    """Whether `open` has believed what the last close has left: else it is synced before anything is promised."""
+    as_closed = False
+    """Whether `open` has found it as this program has closed it: nothing that was appended can be missing at the end.
+    """
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether something was taken away from its end since it was opened: offsets may be given again."""
+        return self._cuts > 0
 
     # --- opening and closing ---------------------------------------------------------------------------------------
 
@@ -57,7 +68,7 @@ class Partition(AppendingPartition):
         self.producers.clear(start_offset)
         self._local.add(start_offset, now_ms)
         self._local.snapshot(self.producers)
-        self.publish()
+        self._publish()
 
     def make_directory(self, topic_id: UUID) -> None:
         """Make the directory. The topic id reaches the disk before any data can."""
@@ -78,8 +89,13 @@ class Partition(AppendingPartition):
             self._local.add(checkpoint.start_offset, now_ms)
         recovery = self._recovery(checkpoint, now_ms)
         self.next_offset = recovery.run(listing)
+        # It may have found that the log does not end where it was closed.
+        checkpoint = recovery.checkpoint
+        if checkpoint.failed:
+            self._local.write_again(checkpoint.recovery_point)
         self._local.active = self._segments.active
         self.recovered, self.quarantined = recovery.torn, tuple(recovery.quarantined)
+        self.as_closed = checkpoint.clean and checkpoint.published and self.recovered is None
         if self._segments.active.log.ends_damaged:
             self._begin_segment(self.next_offset, now_ms)
         if self.next_offset < checkpoint.start_offset:
@@ -90,43 +106,72 @@ class Partition(AppendingPartition):
         if not self.epochs.entries and self.start_offset < self.next_offset:
             # The checkpoint is gone, or they were given up with their records, which a crash has brought back.
             note_epochs(self._local, self.epochs, self.start_offset)
+        self.opened_clean = checkpoint.clean
+        if not checkpoint.clean:
+            # Nothing says that the names there are on the disk.
+            self._durability.note_names()
         known = checkpoint.recovery_point if not checkpoint.clean else self.next_offset
         self.durable_offset = min(known, self.next_offset)
         self.high_watermark = min(max(checkpoint.high_watermark, self.start_offset), self.next_offset)
         self.producers.advance(self.high_watermark)
         self._begin_generation()
-        self.publish()
+        self._publish()
+
+    @property
+    def _key(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.number)
 
     def _recovery(self, checkpoint: Checkpoint, now_ms: int) -> Recovery:
-        key = TopicPartition(self.topic, self.number)
-        return Recovery(self._local, key, self.epochs, self.producers, checkpoint, now_ms)
+        return Recovery(self._local, self._key, self.epochs, self.producers, checkpoint, now_ms)
+
+    def checkpoint(self) -> None:
+        """Publish how far it is durable, and let the log directory remember it; its files are written afterwards."""
+        with self._lock:
+            self._publish()
+            known = self._checkpoints
+            if known is None:
+                return
+            start = self.start_offset if self.start_offset > self.first_base_offset else None
+            known.note(RECOVERY_POINTS, self._key, self.durable_offset)
+            known.note(HIGH_WATERMARKS, self._key, self.high_watermark)
+            known.note(START_OFFSETS, self._key, start)
 
     def close(self) -> bool:
-        """Sync everything and give the descriptors back; whether it is all safe.
+        """Sync everything and give the descriptors back; whether all of it is durable then (`closed_whole`).
 
-        A failed partition is left as it is.
+        A sync that is under way is waited for. What interrupts a close latches; a failed partition is left as it is.
         """
-        clean = False
         try:
-            # Who wants a sync of what it has appended waits for this one.
-            with self._closing:
-                with self._lock:
-                    clean = not self.failed and not self._closed
-                    self._closed = True
-                    if clean:
-                        self._segments.active.finish()
-                        self._local.snapshot(self.producers)
-                if clean:
-                    self._local.sync(self.durable_offset)
-                    self._local.seal_active()
-                    self.durable_offset = self._written_end
-            if clean:
-                self.publish()
-                # Both slots, so that neither of them, damaged, shows an older end.
-                self.publish()
+            with self._syncing:
+                is_whole = self._finish()
+            self.abandon()
+            assert not is_whole or self.durable_offset == self._written_end, "a clean log is durable to its end"
+            self.closed_whole = is_whole
+        except BaseException as error:
+            with self._lock:
+                self._latch(error)
+            raise
         finally:
             self.abandon()
-        return clean
+        return is_whole
+
+    def _finish(self) -> bool:
+        with self._lock:
+            if self._closed or self.failed:
+                self._closed = True
+                return self.closed_whole
+            self._closed = True
+            self._check_in_place()
+            self._segments.active.finish()
+            self._local.snapshot(self.producers)
+        self._local.sync(self.durable_offset)
+        self._local.seal_active()
+        self.durable_offset = self._written_end
+        self.publish()
+        # Both slots, so that neither of them, damaged, shows an older end.
+        self.publish()
+        # Another thread's sync, as of a roll, may have been told what this one was not.
+        return self._durability.owes_nothing
 
     def abandon(self) -> None:
         """Give the descriptors back and write nothing: what an opening that failed is left with."""
@@ -200,7 +245,7 @@ class Partition(AppendingPartition):
                 return True
             segment = self._segments[self._segments.index_of(offset)]
             kept = segment.boundary(offset)[1]
-            self.start_offset = min(self.start_offset, offset)
+            self._lower_start(offset, min(self.start_offset, offset))
             with self._taking_away(offset, kept):
                 self._local.truncate(offset, now_ms)
                 self.next_offset = offset
@@ -226,7 +271,7 @@ class Partition(AppendingPartition):
 
     def _truncate_fully(self, offset: int, start_offset: int, now_ms: int) -> None:
         # Nothing is promised until the log begins anew: a crash may find no segment at all.
-        self.start_offset = min(self.start_offset, start_offset)
+        self._lower_start(offset, min(self.start_offset, start_offset))
         with self._taking_away(min(offset, self._segments.start), 0):
             self._restart_at(offset, now_ms)
             # What lies below the start needs no snapshot.
@@ -234,6 +279,12 @@ class Partition(AppendingPartition):
             self.start_offset, self.high_watermark = start_offset, max(start_offset, offset)
             self.durable_offset = offset
             self.producers.advance(offset)
+
+    def _lower_start(self, end: int, start: int) -> None:
+        """The log is about to be cut at `end`, and may start lower then: no checkpoint may say more."""
+        if self._checkpoints is not None:
+            self._checkpoints.lower(self._key, end, start)
+        self.start_offset = start
 
     def _restart_at(self, offset: int, now_ms: int) -> None:
         self._local.restart(offset, now_ms)
@@ -253,16 +304,21 @@ class Partition(AppendingPartition):
     # --- the start: deleting records, retention --------------------------------------------------------------------
 
     def delete_records(self, offset: int) -> int:
-        """Let the log start at `offset` (-1: at the high watermark); gives the new start. (DeleteRecords)
+        """Let the log start at `offset` (-1: at the high watermark); gives the new start, which is durable then.
 
-        It may lie inside a batch. Whole segments below it go with the next `apply_retention`.
+        It may lie inside a batch. Whole segments below it go with the next `apply_retention`. (DeleteRecords)
         Raises: PolicyViolation (the topic's policy does not include "delete"), OffsetOutOfRange (above the high
         watermark).
         """
         if "delete" not in self.config.cleanup_policy:
             raise PolicyViolation(f"{self.topic} has cleanup.policy without delete: its records cannot be deleted")
         self.advance_start(self.high_watermark if offset == -1 else offset)
-        return self.start_offset
+        with self._lock:
+            with self._in_doubt():
+                self._publish_durably()
+                if self._checkpoints is not None:
+                    self._checkpoints.raise_start(self._key, self.start_offset)
+            return self.start_offset
 
     def advance_start(self, offset: int) -> bool:
         """Move the start of the log up to `offset`, never down; gives whether it moved.
@@ -350,6 +406,8 @@ class Partition(AppendingPartition):
             if not {id(until), *map(id, old)} <= there or old[-1] is self._segments.active:
                 new.remove()
                 return False
+            with self._in_doubt():
+                self._local.offer(new)
             with self._changing_files(), self._whole(f"was having segments replaced by {new.path}"):
                 self._local.replace(old, new, now_ms)
             return True

@@ -21,20 +21,29 @@ from typing import Any
 from pylog.answers import describe_log_dirs, describe_topics, unknown_partition
 from pylog.catalogue import replay, topics_in_folders
 from pylog.checkpoint import read_offsets, read_topic_id
+from pylog.checkpoints import START_OFFSETS
 from pylog.clock import Clock
 from pylog.config import NodeConfig, TopicConfig
 from pylog.directory import (
+    LOCK,
     META_PROPERTIES,
     PUBLISHED,
-    START_OFFSETS,
     closed_by_kafka,
     read_cleanings,
     read_identity,
-    require_log,
 )
-from pylog.errors import Closed, InconsistentTopicId, NotLeaderOrFollower, PylogError, ReadOnly
-from pylog.files import Files, Watch, join
+from pylog.errors import (
+    Closed,
+    InconsistentTopicId,
+    LogNotFound,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    PylogError,
+    ReadOnly,
+)
+from pylog.files import File, Files, Watch, join, replaced
 from pylog.folders import folder_name
+from pylog.foreign import require_log
 from pylog.future import Future, completed
 from pylog.interrupts import opened, whole
 from pylog.message import (
@@ -51,6 +60,7 @@ from pylog.message import (
     Session,
 )
 from pylog.metadata import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataImage, PartitionImage, TopicImage
+from pylog.metadata_snapshots import read_image
 from pylog.observing import Observing
 from pylog.published import Entry, Published
 from pylog.readable import ReadablePartition
@@ -60,12 +70,15 @@ from pylog.shared import SharedPartition
 
 POLL_MS_MIN = 1
 POLL_MS_MAX = 20
+NOTHING = -1
+SNAPSHOT_ATTEMPTS = 10
 
 
 class Reader:
     """Answers messages about log directories without owning them. It waits in its caller's thread.
 
-    Raises: LogNotFound (no such directory), UnsupportedFormat (a newer version has written it).
+    Raises: LogNotFound (no such directory), UnsupportedFormat (a newer version has written it). A directory that is
+    replaced while it is read is DirectoryReplaced at the next wait, and at whatever asks for partitions.
     """
 
     def __init__(
@@ -86,10 +99,11 @@ class Reader:
         self._partitions: dict[tuple[str, int], SharedPartition] = {}
         self._former: list[SharedPartition] = []  # of topics that were made anew
         self._published: dict[str, Published] = {}
+        self._locks: dict[str, File] = {}  # of owners: which directories these are
         self._watches: list[Watch] = []  # nobody waits at these; to close one takes the kernel milliseconds
         self.image = MetadataImage()
         self._log: SharedPartition | None = None
-        self._replayed = 0
+        self._replayed = NOTHING
         self._routes: dict[type, Callable[[Any], Any]] = {
             Fetch: self._fetch,
             ListOffsets: self._list_offsets,
@@ -99,6 +113,7 @@ class Reader:
         observing = Observing(self._find, lambda: self.image, config, clock)
         self._routes |= {kind: partial(self._observe, answer) for kind, answer in observing.routes.items()}
         self._refresh_image()
+        self._check_in_place()
 
     @whole
     def handle(self, message: Message, session: Session) -> Future[Any]:
@@ -137,6 +152,21 @@ class Reader:
             self._published[home] = Published(self._files, path, writable=False)
         return self._published[home].find(topic.id, key.partition)
 
+    def _check_in_place(self) -> None:
+        """Raise DirectoryReplaced where a directory is not the one any more that was opened: what was read of it says
+        nothing of what is there now.
+        """
+        for path in self._paths:
+            lock = join(path, LOCK)
+            if path in self._locks:
+                if not self._locks[path].is_in_place():
+                    raise replaced(lock)
+            elif self._files.stat(lock) is not None:
+                with suppress(LogNotFound, ReadOnly):
+                    self._locks[path] = self._files.open(lock)
+            if path in self._published:
+                self._published[path].check_in_place()
+
     def _refresh_image(self) -> None:
         """Replay what the metadata log has got since the last time; without one, take the folders for topics."""
         with self._lock:
@@ -151,13 +181,27 @@ class Reader:
                     self._files, directory, *key, TopicConfig(), find_entry=lambda: self._entry(home, key, topic),
                     topic_id=METADATA_TOPIC_ID,
                 )  # fmt: skip
-                self.image, self._replayed = MetadataImage(), 0
-            log = self._log
-            log.refresh()
-            if self._replayed < log.high_watermark:
-                image = self.image.successor()
-                self._replayed = replay(log, image, max(self._replayed, log.start_offset), log.high_watermark)
+                self.image, self._replayed = MetadataImage(), NOTHING
+            self._log.refresh()
+            self._follow(self._log)
+
+    def _follow(self, log: SharedPartition) -> None:
+        """Bring the image to the end of the metadata log, from the newest snapshot on where what came next is gone."""
+        attempts = SNAPSHOT_ATTEMPTS
+        while self._replayed < log.high_watermark:
+            try:
+                image, position = self.image.successor(), self._replayed
+                if position < log.start_offset:
+                    image, position = read_image(self._files, log.directory, log.start_offset)
+                self._replayed = replay(log, image, position, log.high_watermark)
                 self.image = image
+            except (LogNotFound, OffsetOutOfRange):
+                # The owner has made another snapshot meanwhile, and let go what it needs no more.
+                attempts -= 1
+                if not attempts:
+                    raise
+                log.refresh()
+                self._replayed = NOTHING
 
     def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
         """What cleaning a partition has come to, as its owner has shown it; None where nothing was."""
@@ -170,6 +214,7 @@ class Reader:
         """
         if self._closed:
             raise Closed("this log is closed")
+        self._check_in_place()
         return self._find(topic, number)
 
     def _find(self, topic: str, number: int) -> ReadablePartition:
@@ -215,7 +260,8 @@ class Reader:
         return made
 
     def _check_unwritten(self, key: TopicPartition, image: TopicImage) -> None:
-        """Whether a partition without a folder has never had records. Raises NotLeaderOrFollower where it has had some.
+        """Whether a partition without a folder has never had records. Raises NotLeaderOrFollower where it has had some,
+        LogNotFound in a log of one directory.
 
         While it moves to another directory there is a moment in which neither has its folder.
         """
@@ -223,6 +269,11 @@ class Reader:
             entry = self._entry(path, key, image)
             state = entry.read() if entry is not None else None
             if state is not None and state.next_offset > 0:
+                if len(self._paths) == 1:
+                    raise LogNotFound(
+                        f"{path} says that {folder_name(*key)} has had records, and it has no such folder: put it "
+                        "back, or open the log with mode='own', which says in `quarantined` what was lost"
+                    )
                 raise NotLeaderOrFollower(
                     f"{folder_name(*key)} has had records, as {path} says, and is in none of {', '.join(self._paths)}: "
                     "it is being moved, or its owner has died at that; ask again, or open the log with mode='own'"
@@ -257,6 +308,7 @@ class Reader:
         fetched = self._read(message)
         if message.max_wait_ms <= 0 or _is_enough(message, fetched):
             return fetched
+        self._check_in_place()
         deadline = self._clock.tick_ms() + message.max_wait_ms
         watch = self._watch()
         try:
@@ -328,9 +380,11 @@ class Reader:
         return Fetched(parts)
 
     def _list_offsets(self, message: ListOffsets) -> ListedOffsets:
+        self._check_in_place()
         return ListedOffsets([list_part(self._find, part, message.isolation) for part in message.parts])
 
     def _metadata(self, message: Metadata) -> ClusterMetadata:
+        self._check_in_place()
         self._refresh_image()
         return describe_topics(self.image, message.topics, lambda _: self.node_id)
 
@@ -341,6 +395,8 @@ class Reader:
             partition.close()
         for published in self._published.values():
             published.close()
+        for lock in self._locks.values():
+            lock.close()
         for watch in self._watches:
             watch.close()
 

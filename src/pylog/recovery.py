@@ -12,8 +12,9 @@ Works on a partition that nobody else sees yet, so it takes no lock. (Kafka: Log
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 from pylog.epoch import LeaderEpochs
 from pylog.errors import StorageError, UnsupportedFormat
@@ -42,6 +43,8 @@ class Checkpoint:
     """Everything below was promised: where it cannot be read it is damaged, and never cut."""
     high_watermark: int = 0
     clean: bool = True
+    failed: bool = False
+    """Whether it was latched: the system may call written, and show, what the disk has not."""
     published: bool = False
     """Whether pylog has published these offsets, and no other program has changed the log since: a first segment behind
     the start was lost then, and after a clean stop every file that the listing has and the folder has not.
@@ -143,13 +146,17 @@ class Recovery:
 
     def run(self, listing: Listing) -> int:
         """Open what is on disk, which `listing` says; gives where the log ends."""
-        clean, segments = self.checkpoint.clean, self.segments
+        segments = self.segments
         for base, following in listing.gone:
             self._lose(self.local.fill(base, following), base, following)
         self._refuse_a_stranger(segments.active)
+        clean = self.checkpoint.clean
         lost = min(segments.start, self.promised)
         if self.checkpoint.published and self.start_offset < lost:
             self._lose(self.local.fill(self.start_offset, lost), self.start_offset, lost)
+        if self.checkpoint.failed:
+            # They may be what the disk has not, as all that was written since the last sync.
+            self.local.snapshots.drop_above(self.promised)
         segments.active.created_ms = segments.active.modified_ms()
         known_good = max(self.checkpoint.recovery_point, self.start_offset)
         first = len(segments) if clean else segments.index_of(known_good)
@@ -168,13 +175,15 @@ class Recovery:
             first -= active.load() is not None
         self._from(first)
         active = segments.active
+        is_known = self.checkpoint.published or self.promised > 0
+        if self.checkpoint.clean and is_known and active.next_offset > self.promised:
+            # It was closed at `promised`: a header says what is not so, or the close has. The batches tell which.
+            self._doubt()
+            self._from(segments.index_of(known_good))
+            active = segments.active
         end = max([active.next_offset, *(damage.next_offset for damage in active.log.damages)])
         if end < self.promised:
             self._missing(end)
-            end = self.promised
-        elif clean and end > self.promised > 0:
-            # The log was closed at `promised`: a header that says more says what is not so.
-            self._misplaced(segments.active)
             end = self.promised
         self.start_offset = max(self.start_offset, segments.start)
         if not listing.in_order:
@@ -184,14 +193,26 @@ class Recovery:
         self._add_known()
         return end
 
+    def _doubt(self) -> None:
+        """The log was not closed as it seems: it is recovered, as after a crash."""
+        logger.warning("%s-%d goes on behind offset %d, where it was closed: it is recovered", *self.key, self.promised)
+        self.checkpoint = replace(self.checkpoint, clean=False)
+
     def _refuse_a_stranger(self, active: Segment) -> None:
-        """After a clean close no segment begins behind the end: appends would go into it below its base offset."""
-        if self.checkpoint.clean and self.checkpoint.published and active.base_offset > self.promised:
-            raise StorageError(
-                f"{active.path} begins behind the end of the log, which was closed at offset {self.promised}: it is "
-                "no part of it. Move it away, and open the log again; unless the files beside the partitions "
-                "(.pylog-published, the checkpoints) are older copies: then remove .pylog-published"
-            )
+        """After a clean close no segment begins behind the end, or appends would go into it below its base offset;
+        unless it follows the one before it, so that the close is what was not so.
+        """
+        if not (self.checkpoint.clean and self.checkpoint.published) or active.base_offset <= self.promised:
+            return
+        for segment, following in pairwise(self.segments.from_offset(self.promised)):
+            ends = [window.spans[-1].last_offset + 1 for window in segment.scan(check_crc=False) if window.spans]
+            if following.base_offset != max(ends, default=segment.base_offset):
+                raise StorageError(
+                    f"{active.path} begins behind the end of the log, which was closed at offset {self.promised}: it "
+                    "is no part of it. Move it away, and open the log again; unless the files beside the partitions "
+                    "(.pylog-published, the checkpoints) are older copies: then remove .pylog-published"
+                )
+        self._doubt()
 
     def _add_known(self) -> None:
         """What an earlier opening has found damaged is damaged still."""
@@ -210,12 +231,15 @@ class Recovery:
         """Read everything from the segment at `index` on, CRCs included, and index it anew."""
         while index < len(self.segments):
             segment = self.segments[index]
-            sealed_end = segment.sealed_end
-            fault = self._rebuilt(segment, self.segments.end_of(index, self.promised))
+            sealed_end, sealed_size = segment.sealed_end, segment.log.sealed_size
+            end = self.segments.end_of(index, self.promised)
+            fault = self._rebuilt(segment, end)
             index += 1
             if fault is not None:
                 self._cut(index, fault)
                 return
+            if index < len(self.segments) and end <= self.promised:
+                self._miss(segment, sealed_size, end)
             if index < len(self.segments):
                 # What followed it may be missing.
                 segment.seal(self.segments.bases[index] if sealed_end is None else sealed_end)
@@ -230,10 +254,15 @@ class Recovery:
         while fault is not None:
             self._quarantine(segment, fault, end)
             fault = self._rebuilt(segment, end)
-        if segment.size < sealed_size:
-            self._lose(segment, segment.next_offset, end)
+        self._miss(segment, sealed_size, end)
         segment.show_index()
         segment.seal(end if sealed_end is None else sealed_end)
+
+    def _miss(self, segment: Segment, sealed_size: int, end: int) -> None:
+        """Note what is gone of a segment that was cut between two batches: only its seal knows that there was more."""
+        known = max([segment.next_offset, *(damage.next_offset for damage in segment.log.damages)])
+        if segment.size < sealed_size and known < end:
+            self._lose(segment, known, end)
 
     def _rebuild_times(self, index: int) -> None:
         """Rebuild the time index of one segment, which nothing else depends on. (Kafka leaves it empty.)"""
@@ -309,7 +338,7 @@ class Recovery:
         return segment.boundary(self.promised)[1] < self.promised
 
     def _misplaced(self, segment: Segment) -> None:
-        """Quarantine the last batch of a segment: it says that it lies beyond the end of the log."""
+        """Quarantine the last batch of a segment, which is whole: it says that it lies beyond the end of the log."""
         following = segment.base_offset
         for window in segment.scan(check_crc=False):  # pragma: no branch (one of its batches ends there)
             for span in window.spans:
@@ -320,10 +349,6 @@ class Recovery:
                     self._report(segment.path, damage, f"a batch header says offset {span.base_offset}")
                     return
                 following = span.last_offset + 1
-            if window.fault is not None:
-                self._quarantine(segment, window.fault, self.promised)
-                self._misplaced(segment)
-                return
 
     def _missing(self, offset: int) -> None:
         """The log ends at `offset`, below what was durable: what is missing is damage of no bytes."""

@@ -22,6 +22,7 @@ from itertools import pairwise
 from pylog.checkpoint import read_damages, write_damages
 from pylog.damage import Findings, look
 from pylog.directories import copy_files
+from pylog.durability import sync_new
 from pylog.errors import CorruptBatch
 from pylog.files import Files, join
 from pylog.index import AbortedTxn
@@ -149,7 +150,7 @@ def _rewritten(segment: Segment, end: int, damages: Iterable[Damage], aborted: I
         for txn in aborted:
             new.aborted.append(txn)
         new.seal(end)
-        new.sync()
+        sync_new(new.to_sync(whole=True))
         # The age of a segment without timestamps, by which retention goes.
         files.set_modified(new.path, segment.modified_ms() * 1_000_000)
     except BaseException:

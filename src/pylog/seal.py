@@ -22,7 +22,7 @@ an older copy was put there. One that is damaged says nothing either.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from uuid import UUID
 
 from crc32c import crc32c
 
-from pylog.errors import Closed, DiskFull, LogNotFound
+from pylog.errors import DiskFull, LogNotFound
 from pylog.files import File, Files, join
 
 MAGIC = b"PYLOGSEA"
@@ -40,6 +40,8 @@ NOT_YET = -1
 SEAL = ".pylog-seal"
 INDEXES = (".index", ".timeindex", ".txnindex")
 WINDOW_BYTES = 1 << 20
+INDEX_BYTES_MAX = 1 << 29
+"""What no index is larger than: an entry of 12 bytes for each batch of 61 in a segment of 2 GiB takes less."""
 CHANGED = "an offset or a leader epoch that no CRC covers has changed"
 """What has happened to a `.log` whose batches are good, each in itself, and whose bytes are others than they were."""
 
@@ -93,7 +95,7 @@ class Seal:
 
 def mark(files: Files, path: str) -> Mark:
     """What the file at `path` is now."""
-    return mark_of(files.read_file(path) if files.stat(path) is not None else None)
+    return mark_of(files.read_file(path, INDEX_BYTES_MAX) if files.stat(path) is not None else None)
 
 
 def mark_of(data: bytes | memoryview | None) -> Mark:
@@ -134,7 +136,7 @@ def encoded(seal: Seal) -> bytes:
 def read_seal(files: Files, path: str) -> Seal | None:
     """The seal at `path`; None where there is none, or none that can be believed."""
     try:
-        data = files.read_file(path)
+        data = files.read_file(path, _BODY.size + _CRC.size)
     except LogNotFound:
         return None
     if len(data) != _BODY.size + _CRC.size or data[_BODY.size :] != _CRC.pack(crc32c(data[: _BODY.size])):
@@ -239,13 +241,11 @@ class SealFile:
         if self._files.stat(self._path_of(SEAL)) is not None:
             self._files.remove(self._path_of(SEAL))
 
-    def sync(self) -> None:
-        """Make durable what was written."""
+    def to_sync(self) -> Iterator[File]:
+        """The file, as far as it was written and not synced yet. Who syncs has no lock: it may be removed just now."""
         file = self._file
         if file is not None:
-            # Who syncs has no lock: the seal may have been removed just now, or replaced, durably.
-            with suppress(Closed):
-                file.sync()
+            yield file
 
     def close(self) -> None:
         """Give the descriptor back."""

@@ -22,11 +22,11 @@ after a clean stop it is sealed as well, until somebody writes to it (`activate`
 
 import random
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from pylog.batch import Batch
 from pylog.config import TopicConfig
 from pylog.files import Files
-from pylog.kernel import MAX_RELATIVE_OFFSET, BatchSpan, Spans, Tail
+from pylog.kernel import MAX_RELATIVE_OFFSET, MAX_TIMESTAMP, Spans, Tail
 from pylog.seal import NOBODY, Identity
 from pylog.segment_reads import ReadableSegment
 from pylog.slices import Damage, Fault, Window
@@ -35,6 +35,15 @@ NO_TIMESTAMP = -1
 UNKNOWN = -2
 
 _MAX_TIMESTAMP_AT = 35
+
+
+class SegmentEnd(NamedTuple):
+    """Where a segment ends, and the largest timestamp in it, with the last offset of the first batch that has it."""
+
+    next_offset: int
+    timestamp: int
+    timestamp_offset: int
+    fault: Fault | None
 
 
 class Segment(ReadableSegment, Tail):
@@ -72,7 +81,9 @@ class Segment(ReadableSegment, Tail):
         self.first_max_timestamp = UNKNOWN
         self._roll_after_ms = _roll_after_ms(config)
         self._loaded_timestamps = active and not files.read_only
-        self._timed_bytes = 0  # so much of the log was looked at for want of a time index
+        self._known: tuple[int, int] | None = None
+        # For want of a time index: how much of the log was looked at, and the largest timestamp there.
+        self._seen = 0, NO_TIMESTAMP, base_offset
         if self._loaded_timestamps:
             self._open_indexes()
         if create and config.preallocate:
@@ -83,30 +94,41 @@ class Segment(ReadableSegment, Tail):
     @property
     def largest_timestamp(self) -> int:
         """The largest record timestamp, or -1 when no record has one."""
-        self._load_timestamps()
-        return self.max_timestamp
+        return self._largest()[0]
 
     @property
     def largest_timestamp_offset(self) -> int:
         """The last offset of the first batch that has the largest timestamp."""
-        self._load_timestamps()
-        return self.max_timestamp_offset
+        return self._largest()[1]
 
-    def _load_timestamps(self) -> None:
-        if not self._loaded_timestamps:
-            last = self.times.last
-            if last is not None:
-                self.max_timestamp, self.max_timestamp_offset = last
-            elif self.sealed is not None and self.times.believed:
-                self._timed_bytes = self.size
-            else:
-                # It may have been lost: then time look-ups would pass over the segment.
-                for window in self.scan(self._timed_bytes, check_crc=False):
-                    for span in window.spans:
-                        self._note_timestamp(span)
-                        self._timed_bytes = window.position + span.position + span.size
+    def _largest(self) -> tuple[int, int]:
+        """The largest timestamp with its offset. Who asks may have no lock: what a writer goes by does not change."""
+        if self._loaded_timestamps:
+            return self.max_timestamp, self.max_timestamp_offset
+        if self._known is not None:
+            return self._known
+        found = self._look()
+        if not self.files.read_only:
             # A reader looks again each time: the owner may be about to write the closing entry.
-            self._loaded_timestamps = not self.files.read_only
+            self._known = found
+        return found
+
+    def _look(self) -> tuple[int, int]:
+        """What the time index says of the largest timestamp; the batches, where they have to."""
+        last = self.times.last
+        if last is not None:
+            return last
+        if self.sealed is not None and self.times.believed:
+            return NO_TIMESTAMP, self.base_offset
+        # The index may have been lost: then time look-ups would pass over the segment.
+        seen, newest, offset = self._seen
+        for window in self.scan(seen, check_crc=False):
+            for span in window.spans:
+                if span.max_timestamp > newest:
+                    newest, offset = span.max_timestamp, span.last_offset
+                seen = window.position + span.position + span.size
+        self._seen = seen, newest, offset
+        return newest, offset
 
     def modified_ms(self) -> int:
         """When the `.log` file was last written."""
@@ -142,7 +164,8 @@ class Segment(ReadableSegment, Tail):
             return True
         if first >= 0 and self._active:
             # None of this changes before an index is full.
-            self.room, self.newest_in_room = self.config.segment_bytes - used, first + self._roll_after_ms
+            self.room = self.config.segment_bytes - used
+            self.newest_in_room = min(first + self._roll_after_ms, MAX_TIMESTAMP)
         return False
 
     def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
@@ -196,10 +219,6 @@ class Segment(ReadableSegment, Tail):
         self.max_timestamp, self.max_timestamp_offset = marks.newest, marks.newest_offset
         self.next_offset = batches[-1].last_offset + 1
 
-    def _note_timestamp(self, batch: Batch | BatchSpan) -> None:
-        if batch.max_timestamp > self.max_timestamp:
-            self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
-
     def reconfigure(self, config: TopicConfig) -> None:
         """Go by `config` from now on; what was written stays as it is."""
         self.config = config
@@ -222,7 +241,8 @@ class Segment(ReadableSegment, Tail):
             self.forget_indexes()
             self._remove_indexes()
         else:
-            self._load_timestamps()
+            self.max_timestamp, self.max_timestamp_offset = self._largest()
+            self._loaded_timestamps = True
             offsets, times = self.offsets, self.times
             self._remove_seal()
             offsets.unseal()
@@ -230,6 +250,9 @@ class Segment(ReadableSegment, Tail):
         self._active = True
         self.room = 0
         self._open_indexes()
+        # As if it had never been closed: after many short runs all of it would lie behind the last entry.
+        last = self.offsets.last
+        self.unindexed_bytes = self.size - (last[1] if last is not None else 0)
         # Last: who syncs has no lock, and would open a second transaction index.
         self._touched = True
 
@@ -254,28 +277,32 @@ class Segment(ReadableSegment, Tail):
     # --- opening, recovering, cutting ------------------------------------------------------------------------------
 
     def load(self) -> Fault | None:
-        """Find the end of an active segment that was closed cleanly: only what lies behind the last index entry is
-        read.
-        """
-        self._loaded_timestamps = False
-        self._load_timestamps()
-        last = self.offsets.last
-        position = last[1] if last is not None and last[1] < self.size else 0
-        fault = self._load_from(position)
-        if fault is not None and position > 0:
-            # The entry may name what a crash has torn: then the end lies before it.
-            fault = self._load_from(0)
+        """Find the end of an active segment that was closed cleanly: see `find_end`."""
+        self.next_offset, self.max_timestamp, self.max_timestamp_offset, fault = self.find_end()
         self._loaded_timestamps = not self.files.read_only
         return fault
 
-    def _load_from(self, position: int) -> Fault | None:
+    def find_end(self) -> SegmentEnd:
+        """Where the segment ends: only what lies behind the last index entry is read. Changes nothing."""
+        last, known = self.offsets.last, self._look()
+        position = last[1] if last is not None and last[1] < self.size else 0
+        found = self._end_from(position, known)
+        if found.fault is not None and position > 0:
+            # The entry may name what a crash has torn: then the end lies before it.
+            found = self._end_from(0, known)
+        return found
+
+    def _end_from(self, position: int, known: tuple[int, int]) -> SegmentEnd:
+        end, fault = self.base_offset, None
+        newest, offset = known
         for _, _, spans, fault in self.scan(position, check_crc=False):
             for span in spans:
-                self._note_timestamp(span)
-                self.next_offset = span.last_offset + 1
+                if span.max_timestamp > newest:
+                    newest, offset = span.max_timestamp, span.last_offset
+                end = span.last_offset + 1
             if fault is not None:
-                return fault
-        return None
+                break
+        return SegmentEnd(end, newest, offset, fault)
 
     def recover(self, *, with_transactions: bool = True) -> Iterator[Window]:
         """Read the whole file, check every CRC and build the offset and time index anew (LogSegment.recover).
@@ -310,15 +337,11 @@ class Segment(ReadableSegment, Tail):
         self.times.truncate(offset)
         self.aborted.truncate(offset)
         self.log.truncate(position)
-        self.next_offset = self.base_offset
         self.unindexed_bytes = self.room = 0
         if position == 0:
             self.first_max_timestamp = UNKNOWN
-        self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
-        self._timed_bytes, self._loaded_timestamps = 0, False
-        self._load_timestamps()
-        last = self.offsets.last
-        self._load_from(last[1] if last is not None else 0)
+        self._known, self._seen = None, (0, NO_TIMESTAMP, self.base_offset)
+        self.load()
 
 
 def _roll_after_ms(config: TopicConfig) -> int:

@@ -6,11 +6,13 @@ are called, and whether they are what they were when the segment was sealed is t
 Invariant: an index that is not what was sealed is never believed (`believed`); a transaction index then raises.
 """
 
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from pylog.config import TopicConfig
-from pylog.errors import CorruptBatch
-from pylog.files import Files, join
+from pylog.durability import sync_new
+from pylog.errors import CorruptBatch, DiskFull
+from pylog.files import File, Files, join
 from pylog.index import OffsetIndex, TimeIndex, TransactionIndex, Vouch
 from pylog.logfile import LogFile
 from pylog.seal import SEAL, Identity, Mark, Seal, SealFile
@@ -21,9 +23,25 @@ SUFFIXES = (LOG, ".index", ".timeindex", ".txnindex", SEAL)
 CLEANED, SWAP, DELETED = ".cleaned", ".swap", ".deleted"
 
 
+def rename_or_remove(files: Files, source: str, target: str) -> None:
+    """Rename a file that is on its way out, or remove it where a full disk has no room for the new name."""
+    try:
+        files.rename(source, target)
+    except DiskFull:
+        files.remove(source)
+
+
 def file_name(base_offset: int, suffix: str) -> str:
     """The name of a segment file: Kafka pads the base offset to 20 digits (LogFileUtils)."""
     return f"{base_offset:020d}{suffix}"
+
+
+def remove_files(files: Files, directory: str, base_offset: int, suffix: str = "") -> None:
+    """Remove the files of a segment that are there, the log last."""
+    for kind in reversed(SUFFIXES):
+        path = join(directory, file_name(base_offset, kind) + suffix)
+        if files.stat(path) is not None:
+            files.remove(path)
 
 
 class SegmentFiles:
@@ -73,7 +91,9 @@ class SegmentFiles:
         if found is None:
             limit, path = self.config.segment_index_bytes, self._path(".index") + self._hidden
             vouch = self._voucher(".index")
-            found = OffsetIndex(self.files, path, self.base_offset, limit, active=self._active, vouch=vouch)
+            found = OffsetIndex(
+                self.files, path, self.base_offset, limit, active=self._active, vouch=vouch, log_size=self.log.size
+            )  # fmt: skip
             self._offsets = found
         return found
 
@@ -83,7 +103,9 @@ class SegmentFiles:
         if found is None:
             limit, path = self.config.segment_index_bytes, self._path(".timeindex")
             vouch = self._voucher(".timeindex")
-            found = TimeIndex(self.files, path, self.base_offset, limit, active=self._active, vouch=vouch)
+            found = TimeIndex(
+                self.files, path, self.base_offset, limit, active=self._active, vouch=vouch, log_size=self.log.size
+            )  # fmt: skip
             self._times = found
         return found
 
@@ -93,7 +115,7 @@ class SegmentFiles:
         found = self._aborted
         if found is None:
             path, vouch = self._path(".txnindex"), self._voucher(".txnindex")
-            found = TransactionIndex(self.files, path, self.base_offset, vouch=vouch)
+            found = TransactionIndex(self.files, path, self.base_offset, vouch=vouch, log_size=self.log.size)
             if not found.believed:
                 raise CorruptBatch(
                     "the transaction index is not what it was when its segment was sealed; `pylog repair` writes it "
@@ -207,7 +229,7 @@ class SegmentFiles:
 
     def show_index(self) -> None:
         """The indexes are whole: put the offset index in its place, behind the others."""
-        self.sync()
+        sync_new(self.to_sync(whole=True))
         self.forget_indexes()
         self._hidden = ""
         self.files.rename(self._path(".index") + ".tmp", self._path(".index"))
@@ -215,21 +237,19 @@ class SegmentFiles:
 
     # --- the disk ---------------------------------------------------------------------------------------------------
 
-    def sync_log(self) -> None:
-        """Make the batches durable, and which transactions were aborted: what could not be made anew. What was sealed
-        when it was opened, and still is, was durable then.
+    def to_sync(self, *, whole: bool) -> Iterator[File]:
+        """The files that are to be made durable: the batches, and which transactions were aborted, as they could not be
+        made anew; of a `whole` segment the indexes, which point into these, and the seal.
+
+        What was sealed when it was opened, and still is, was durable then. Raises Closed, of what is closed.
         """
         if self._touched:
-            self.log.file.sync()
-            self.aborted.sync()
-
-    def sync(self) -> None:
-        """Make the segment durable: the log before the indexes that point into it."""
-        if self._touched:
-            self.sync_log()
-            self.offsets.sync()
-            self.times.sync()
-            self._seal.sync()
+            yield self.log.to_sync()
+            yield from self.aborted.to_sync()
+            if whole:
+                yield from self.offsets.to_sync()
+                yield from self.times.to_sync()
+                yield from self._seal.to_sync()
 
     def close(self) -> None:
         """Give the descriptors back."""
@@ -238,20 +258,26 @@ class SegmentFiles:
         self._seal.close()
 
     def rename(self, suffix: str) -> None:
-        """Give all files of the segment another suffix, the log first. Durable after the directory's sync."""
+        """Give all files of the segment another suffix, the log first. Durable after the directory's sync.
+
+        Raises DiskFull where the directory has no room for the new names; called again, it goes on.
+        """
+        self._rename(suffix, self.files.rename)
+
+    def discard(self) -> None:
+        """Give the files the suffix `.deleted`; those that a full disk has no room to rename are removed at once."""
+        self._rename(DELETED, partial(rename_or_remove, self.files))
+
+    def _rename(self, suffix: str, rename: Callable[[str, str], object]) -> None:
         self.forget_indexes()
         for kind in SUFFIXES:
-            source = join(self.directory, file_name(self.base_offset, kind) + self._suffix)
-            target = join(self.directory, file_name(self.base_offset, kind) + suffix)
+            source = self._path(kind)
             if self.files.stat(source) is not None:
-                self.files.rename(source, target)
+                rename(source, join(self.directory, file_name(self.base_offset, kind) + suffix))
         self._suffix = suffix
         self.log.path = self._path(LOG)
 
     def remove(self) -> None:
         """Delete the files, the log last: an index without a log is an orphan that the next open removes."""
         self.close()
-        for kind in reversed(SUFFIXES):
-            path = self._path(kind)
-            if self.files.stat(path) is not None:
-                self.files.remove(path)
+        remove_files(self.files, self.directory, self.base_offset, self._suffix)

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pylog.files import Files, join
-from pylog.kernel.format import MAX_OFFSET
+from pylog.kernel.format import MAX_LONG
 from pylog.segment import Segment
 from pylog.segment_files import LOG, SUFFIXES
 
@@ -27,7 +27,7 @@ def logs_among(names: Iterable[str]) -> list[int]:
 def is_segment_file(name: str, suffix: str) -> bool:
     """Whether `name` is an offset and then `suffix`."""
     stem = name[: -len(suffix)]
-    return name.endswith(suffix) and stem.isascii() and stem.isdigit() and int(stem) <= MAX_OFFSET
+    return name.endswith(suffix) and stem.isascii() and stem.isdigit() and int(stem) <= MAX_LONG
 
 
 TIMESTAMP_MAX = 2**63 - 1
@@ -175,11 +175,9 @@ class Segments:
         self._replace(self._state[0][:count])
         return gone
 
-    def drop(self, count: int) -> list[Segment]:
-        """Drop the first `count` segments, which are given."""
-        gone = [self[index] for index in range(count)]
+    def drop(self, count: int) -> None:
+        """Drop the first `count` segments."""
         self._replace(self._state[0][count:])
-        return gone
 
     def swap(self, old: Iterable[Segment], new: Segment) -> None:
         """Put `new` in the place of `old`, neighbours that it holds the records of."""

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from pylog.checkpoint import read_damages
 from pylog.config import TopicConfig
-from pylog.errors import Closed, CorruptBatch, LogNotFound, ReadOnly
+from pylog.errors import Closed, CorruptBatch, LogNotFound, OffsetOutOfRange, ReadOnly
 from pylog.files import Files
 from pylog.index import AbortedTxn
 from pylog.published import Entry, State
@@ -39,15 +39,19 @@ T = TypeVar("T")
 class _SharedSegment(Segment):
     """A segment as it lies there now: its owner may be renaming its files, or may have died at that.
 
-    The files of a replacement have the suffix `.swap` until the log, and then its indexes, get their names.
+    The files of a replacement have the suffix `.swap` until the log, and then its indexes, get their names; a power cut
+    may have kept these renames in any order.
     """
 
     def _path(self, kind: str) -> str:
         log, path = super()._path(LOG), super()._path(kind)
-        return path + SWAP if self._lacks(log) or self._lacks(path) else path
+        return path + SWAP if self._lacks(path) or (self._lacks(log) and self._has(path + SWAP)) else path
 
     def _lacks(self, path: str) -> bool:
-        return self.files.stat(path) is None and self.files.stat(path + SWAP) is not None
+        return not self._has(path) and self._has(path + SWAP)
+
+    def _has(self, path: str) -> bool:
+        return self.files.stat(path) is not None
 
 
 class SharedPartition(ReadablePartition):
@@ -74,8 +78,6 @@ class SharedPartition(ReadablePartition):
         # The generation, and the names of the files where it is odd.
         self._moment: tuple[int, tuple[str, ...]] | None = None
         self._state: State | None = None
-        self._last_base = 0
-        self._aborted = (0, 0)
         self._lock = threading.Lock()
         self.refresh()
 
@@ -110,17 +112,16 @@ class SharedPartition(ReadablePartition):
         moment = state.generation, tuple(self._files.list_dir(self.directory)) if changing else ()
         if moment != self._moment:
             self._load_segments(anew=True)
-        elif state.last_base != self._last_base:
+        elif self._state is None or state.last_base != self._state.last_base:
             # One readdir a roll, and none for what is appended: the last segment follows its file by itself.
             self._load_segments(anew=False)
-        self.start_offset = state.start_offset
+        # In this order: who has no lock may look meanwhile, and is not to find an offset below the start that is none.
         self.next_offset = state.next_offset
+        self.start_offset = state.start_offset
         self.high_watermark = state.high_watermark
         self.durable_offset = state.durable_offset
         self._stable_offset = state.last_stable_offset
         self._data_end = state.data_end
-        self._last_base = state.last_base
-        self._aborted = (state.aborted_entries, state.aborted_crc)
         self._moment = moment
         self._state = state
 
@@ -206,7 +207,7 @@ class SharedPartition(ReadablePartition):
             moment = self._moment
             try:
                 found = look()
-            except (Closed, CorruptBatch, LogNotFound, ReadOnly):
+            except (Closed, CorruptBatch, LogNotFound, OffsetOutOfRange, ReadOnly):
                 self.refresh()
                 if moment == self._moment:
                     raise
@@ -234,8 +235,10 @@ class SharedPartition(ReadablePartition):
 
     def aborted(self, start: int, upto: int) -> list[AbortedTxn]:
         """See `ReadablePartition.aborted`. Raises CorruptBatch where the index is not what its owner has published."""
-        segment = self._segments.active
-        if segment.base_offset == self._last_base and not segment.aborted.matches(*self._aborted):
+        segment, state = self._segments.active, self._state
+        if state is None or segment.base_offset != state.last_base:
+            return super().aborted(start, upto)
+        if not segment.aborted.matches(state.aborted_entries, state.aborted_crc):
             raise CorruptBatch(
                 "the transaction index is not what its owner has published; `pylog repair` writes it anew from "
                 "the log", path=segment.aborted.path, position=0, offset=start,
@@ -258,8 +261,7 @@ class SharedPartition(ReadablePartition):
         if segment is not self._segments.active:
             return segment.largest_timestamp
         # Its index is behind: the owner has the newest timestamps in memory until it rolls.
-        segment.load()
-        return segment.max_timestamp
+        return segment.find_end().timestamp
 
     def close(self) -> None:
         """Give the descriptors back."""

@@ -6,13 +6,14 @@
 
 import logging
 import uuid
+from collections.abc import Container
 from contextlib import ExitStack
 
 from pylog.checkpoint import read_topic_id, write_topic_id
 from pylog.config import NodeConfig, TopicConfig
 from pylog.directories import DELETE, STRAY, Directories, remove_folder
 from pylog.directory import LogDirectory
-from pylog.errors import InconsistentTopicId, StorageError, UnknownTopicOrPartition
+from pylog.errors import DurabilityUnknown, InconsistentTopicId, StorageError, UnknownTopicOrPartition
 from pylog.files import Files, join
 from pylog.folders import folder_name, is_set_aside, set_aside
 from pylog.partition import Partition
@@ -32,7 +33,7 @@ class Topic:
 
     def __init__(
         self, directories: Directories, name: str, topic_id: uuid.UUID, config: TopicConfig,
-        places: dict[int, uuid.UUID], removed: set[uuid.UUID], node_config: NodeConfig,
+        places: dict[int, uuid.UUID], removed: Container[uuid.UUID], node_config: NodeConfig,
     ) -> None:  # fmt: skip
         self.directories = directories
         self.name = name
@@ -72,7 +73,7 @@ class Topic:
         files, path = home.files, join(home.path, folder_name(self.name, number))
         entry = home.entry(self.id, number)
         partition = Partition(
-            files, path, self.name, number, self.config, entry, topic_id=self.id,
+            files, path, self.name, number, self.config, entry, checkpoints=home.checkpoints, topic_id=self.id,
             producer_id_expiration_ms=self._node_config.producer_id_expiration_ms,
             verify_transactions=self._node_config.transaction_partition_verification_enable,
         )  # fmt: skip
@@ -84,13 +85,14 @@ class Topic:
                 # Lost. What was in it is missed, as it is where only its files are gone.
                 partition.make_directory(self.id)
             if is_new and not (is_there and base_offsets(files, path)):
-                home.write_late()
+                home.checkpoints.write_late()
                 partition.create(self.id, now_ms, start_offset=checkpoint.start_offset)
             else:
                 partition.open(checkpoint, now_ms)
         except BaseException:
             partition.abandon()
             raise
+        home.note_opened(TopicPartition(self.name, number))
         self._open[number] = partition
         return partition
 
@@ -137,22 +139,26 @@ class Topic:
     def opened(self) -> list[Partition]:
         return list(self._open.values())
 
-    def close(self) -> bool:
-        """Close what is open; whether every partition closed cleanly."""
+    def close(self) -> None:
+        """Close what is open: each, whatever becomes of another one, whose error is raised then."""
         with ExitStack() as closing:
-            clean = True
-            for partition in self.opened:
-                # One that fails does not keep the others from being closed; its error is raised then.
-                closing.callback(partition.close)
-                clean = clean and not partition.failed
-        return clean
+            for number, partition in self._open.items():
+                closing.callback(self._close, number, partition)
+
+    def _close(self, number: int, partition: Partition) -> None:
+        partition.close()
+        self._homes[number].note_closed(partition)
 
     def drop(self, number: int) -> None:
-        """Close one partition, so that the next use opens it anew, wherever it lies then."""
+        """Close one partition, so that the next use opens it anew, wherever it lies then; one that fails is recovered
+        where it is. Raises DurabilityUnknown for that.
+        """
         opened = self._open.pop(number, None)
-        self._homes.pop(number, None)
         if opened is not None:
-            opened.close()
+            self._close(number, opened)
+            if not opened.closed_whole:
+                raise DurabilityUnknown(f"{self.name}-{number} failed, and stays in {opened.directory}: try again")
+        self._homes.pop(number, None)
 
     def delete(self) -> list[str]:
         """Put every folder of the topic out of sight by a rename; gives the paths that are to be removed later.
@@ -170,7 +176,7 @@ class Topic:
                 key = TopicPartition(self.name, number)
                 try:
                     if self.directories.has_folder(home, key):
-                        doomed.append(join(home.path, remove_folder(home.files, home, key)))
+                        doomed += remove_folder(home.files, home, key)
                 except StorageError as error:
                     logger.warning("%s-%d was deleted, and its folder stays; remove it: %s", *key, error)
             home.forget(self.name, self.places)

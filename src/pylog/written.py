@@ -3,18 +3,21 @@
 What may be seen from outside this process is said by `publish`, after the bytes are in the file and never before; what
 is taken away is announced by a new generation, before it goes.
 
-The latch falls with a failed write or sync: the files are in doubt then, so every later call raises PartitionFailed
-until the log is opened again and recovery has read what is really there (a failed fsync is never tried again). A full
-disk does not latch an append: the file was put back to the last whole batch.
+The latch falls with a failed write or sync, and with what strikes in the middle of one, or of a close: the files are in
+doubt then, so every later call raises PartitionFailed until the log is opened again and recovery has read, and written
+anew, what is really there (a failed fsync is never tried again: `durability`). A full disk does not latch an append:
+the file was put back to the last whole batch. It does so where what is in the log could not be published: DiskFull
+means that nothing was done.
 """
 
 import logging
 import threading
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
+from pylog.durability import Durability
 from pylog.errors import (
     Closed,
     DiskFull,
@@ -25,6 +28,7 @@ from pylog.errors import (
     PylogError,
     StorageError,
 )
+from pylog.files import Files
 from pylog.published import Entry, Fields, State
 from pylog.readable import ReadablePartition
 
@@ -34,7 +38,10 @@ logger = logging.getLogger("pylog")
 class WrittenPartition(ReadablePartition):
     """A partition with its lock, its latch and its place among the published ones (`entry`, if it has one)."""
 
-    def __init__(self, directory: str, topic: str, number: int, entry: Entry | None) -> None:
+    closed_whole = False
+    """Whether it was closed, and everything in it was durable then: what makes a log clean."""
+
+    def __init__(self, files: Files, directory: str, topic: str, number: int, entry: Entry | None) -> None:
         super().__init__(directory, topic, number)
         self._entry = entry
         self._generation = 0
@@ -43,7 +50,7 @@ class WrittenPartition(ReadablePartition):
         self._closed = False
         self._lock = threading.Lock()
         self._syncing = threading.Lock()
-        self._closing = threading.Lock()
+        self._durability = Durability(files, directory)
 
     @property
     def failed(self) -> bool:
@@ -55,20 +62,29 @@ class WrittenPartition(ReadablePartition):
         self._generation = (before.generation | 1) + 1 if before is not None else 0
 
     def publish(self) -> None:
-        """Tell reader processes what they may see."""
+        """Tell reader processes what they may see. Raises DurabilityUnknown, latched, when that cannot be written."""
         with self._lock:
-            self._publish()
+            self._show()
 
     @abstractmethod
     def _publish(self) -> None:
-        """The same with the lock held."""
+        """The same with the lock held, of what can still be taken back. Raises DiskFull, StorageError."""
+
+    def _show(self) -> None:
+        """The same of what is done: it stays done. Where others cannot be told of it, it is latched, whatever the
+        reason: a full disk would say that nothing was done.
+        """
+        try:
+            self._publish()
+        except BaseException as error:  # noqa: BLE001 - it is raised again
+            self._give_up(error)
 
     def _publish_durably(self) -> None:
         """Bring what was just published to disk, in both slots: where a later publishing is torn and the one before it
         lost, what is left is not older.
         """
         if self._entry is not None:
-            self._publish()
+            self._show()
             self._entry.sync()
 
     def state(self) -> State:
@@ -93,50 +109,57 @@ class WrittenPartition(ReadablePartition):
     def sync(self) -> int:
         """Make everything appended so far durable and give `durable_offset`. Others may append meanwhile.
 
-        Raises: DurabilityUnknown when the disk refused; the partition is latched then.
+        Raises: DurabilityUnknown when the disk refused, now or earlier; the partition is latched then.
         """
         with self._syncing:
-            return self._sync()
+            while True:
+                generation = self._generation
+                with suppress(Closed, LogNotFound):
+                    return self._sync()
+                # A file was removed or replaced meanwhile; what is there now is synced (KAFKA-15391).
+                if generation == self._generation:
+                    # Unless it was a seal, it is missing for good.
+                    return self._sync()
 
     def _sync(self) -> int:
         with self._lock:
-            if not self._closed:
-                self._check_usable()
-            target, generation, cuts = self._written_end, self._generation, self._cuts
-        if self._closed:
-            return self._synced_by_close(target)
+            if self._closed or self.failed:
+                return self._synced_before()
+            target, cuts = self._written_end, self._cuts
         try:
             self._sync_files(target)
-        except BaseException as error:  # noqa: BLE001 - it is raised again
-            self._not_synced(error, generation)
+        except BaseException as error:
+            self._not_synced(error)
+            raise
         with self._lock:
+            if self._durability.failure is not None:
+                # Of two syncs of one file the system tells a single one that it has failed.
+                return self._synced_before()
             if cuts == self._cuts:
                 self.durable_offset = max(self.durable_offset, target)
             return self.durable_offset
 
-    def _not_synced(self, error: BaseException, generation: int) -> None:
-        """Raise what follows from an error of a sync that began in this generation: unless all is gone, latched."""
+    def _not_synced(self, error: BaseException) -> None:
+        """Latch, and raise what follows from an error of a sync; unless a file was missing, which latches nothing."""
         if isinstance(error, Closed | LogNotFound):
-            # Removed meanwhile, and with it what was to be synced (KAFKA-15391); else it is missing for good.
-            if generation != self._generation or self._closed:
-                return
-            raise error
+            return
         with self._lock:
             self._latch(error)
         if not isinstance(error, Exception):
             raise error
         raise DurabilityUnknown(self._failed_words(error)) from error
 
-    def _synced_by_close(self, target: int) -> int:
-        """What is durable when it is closed, as for a move to another directory: all that was appended before."""
-        with self._closing:
-            if self.durable_offset < target:
-                self._check_usable()
-            return self.durable_offset
+    def _synced_before(self) -> int:
+        """What is durable of a partition that is closed, as for a move: everything; of a failed one nobody knows."""
+        failure = self._durability.failure
+        if failure is not None:
+            raise DurabilityUnknown(self._failed_words(failure))
+        return self.durable_offset
 
     # --- the latch -------------------------------------------------------------------------------------------------
 
     def _latch(self, error: BaseException) -> None:
+        self._durability.fail(error)
         if self._failure is None:
             self._failure = error
             logger.error("%s-%d failed and takes no more appends: %s", self.topic, self.number, error)
@@ -171,13 +194,28 @@ class WrittenPartition(ReadablePartition):
 
     def _interrupted(self, error: BaseException) -> NoReturn:
         """Raise what follows from an error in the middle of a change: unless the disk is full, latched."""
-        if isinstance(error, DiskFull):
+        if isinstance(error, DiskFull | DurabilityUnknown):
+            # The second is latched already.
             raise error
         # Also an interrupt between the write and its bookkeeping.
+        self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> NoReturn:
+        """Latch, and raise what follows from an error behind a change: what was done is there, or in doubt."""
         self._latch(error)
         if not isinstance(error, Exception):
             raise error
         raise DurabilityUnknown(self._failed_words(error)) from error
+
+    def _check_in_place(self) -> None:
+        """Raise DirectoryReplaced where the paths of the log lead into another directory now."""
+        if self._entry is not None:
+            self._entry.check_in_place()
+
+    def latch(self, error: StorageError) -> None:
+        """Take no more appends: what the partition lies in is not what it was."""
+        with self._lock:
+            self._latch(error)
 
     @contextmanager
     def _changing_files(self) -> Iterator[None]:
@@ -185,12 +223,13 @@ class WrittenPartition(ReadablePartition):
         processes too.
         """
         with self._in_doubt():
+            self._check_in_place()
             # Odd before already where a change was given up half-way.
             self._generation += 1 + self._generation % 2
             self._publish()
             yield
             self._generation += 1
-            self._publish()
+            self._show()
 
     @contextmanager
     def _taking_away(self, offset: int, durable_offset: int) -> Iterator[None]:

@@ -10,6 +10,7 @@ from pylog.config import TopicConfig
 from pylog.files import File, Files, MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Appended, Checkpoint, Partition
+from pylog.readable import ReadablePartition
 from pylog.sequence import Producers
 
 NOW = 1_700_000_000_000
@@ -81,26 +82,31 @@ class Log:
 
     def committed(self) -> list[str]:
         """What a read_committed consumer is given."""
-        found: list[str] = []
-        offset, stable = self.partition.start_offset, self.partition.last_stable_offset
-        while True:
-            piece, aborted = self.partition.read_stable(offset, 1, upto=stable)
-            if piece is None:
-                return found
-            (batch,) = split(piece.data, check_crc=True)
-            hidden = batch.is_transactional and any(
-                txn.producer_id == batch.producer_id and txn.first_offset <= batch.base_offset < txn.last_offset
-                for txn in aborted
-            )
-            if not hidden and not batch.is_control:
-                found += [r.value.decode() for r in batch.records("t", 0) if r.value is not None]
-            offset = piece.next_offset
+        return committed(self.partition)
 
     def replayed(self) -> Producers:
         """What the log alone says of producers."""
         producers = Producers("t-0")
         producers.replay([(batch, batch.marker()) for batch in self.batches()], self.partition.next_offset)
         return producers
+
+
+def committed(partition: ReadablePartition) -> list[str]:
+    """What a partition gives to a read_committed consumer."""
+    found: list[str] = []
+    offset, stable = partition.start_offset, partition.last_stable_offset
+    while True:
+        piece, aborted = partition.read_stable(offset, 1, upto=stable)
+        if piece is None:
+            return found
+        (batch,) = split(piece.data, check_crc=True)
+        hidden = batch.is_transactional and any(
+            txn.producer_id == batch.producer_id and txn.first_offset <= batch.base_offset < txn.last_offset
+            for txn in aborted
+        )
+        if not hidden and not batch.is_control:
+            found += [r.value.decode() for r in batch.records("t", 0) if r.value is not None]
+        offset = piece.next_offset
 
 
 def marker(producer_id: int, *, commit: bool, producer_epoch: int = 0) -> Batch:
@@ -150,3 +156,9 @@ class InterruptingFiles:
     def __getattr__(self, name: str) -> object:
         self.before(name)
         return getattr(self.inner, name)
+
+
+class ReadOnlyFiles(InterruptingFiles):
+    """What another process sees of the same files."""
+
+    read_only = True

@@ -7,17 +7,22 @@ from uuid import UUID
 import pytest
 
 import pylog
-from bugs.partition_log import DIRECTORY, NOW, UNCLEAN, InterruptingFiles, Log
+from bugs.partition_log import DIRECTORY, NOW, UNCLEAN, InterruptingFiles, Log, ReadOnlyFiles, committed
 from pylog.batch import encode, split
 from pylog.checkpoint import read_offsets, read_properties, write_offsets, write_properties
-from pylog.directory import CLEAN_SHUTDOWN, HIGH_WATERMARKS, RECOVERY_POINTS, LogDirectory
+from pylog.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS
+from pylog.damage import find_damage
+from pylog.directory import CLEAN_SHUTDOWN, LogDirectory
 from pylog.epoch import LeaderEpochs
 from pylog.errors import DiskFull, DurabilityUnknown, PartitionFailed, StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Checkpoint, Partition
 from pylog.record import TopicPartition
+from pylog.repair import repair
+from pylog.segment_files import file_name
 from pylog.sequence import Producers, snapshot_name
+from pylog.shared import SharedPartition
 from pylog.testing import CrashFiles, FaultFiles
 
 
@@ -354,3 +359,32 @@ def test_a_partition_of_another_topic_id_is_not_taken_for_this_one() -> None:
     assert log.partition.files.read_file(f"{DIRECTORY}/partition.metadata").startswith(b"version: 0\ntopic_id: ")
     with pytest.raises(ValueError, match="zero"):
         Partition(MemoryFiles(), DIRECTORY, "t", 0, log.config).create(UUID(int=0), NOW)
+
+
+def test_a_power_cut_in_an_exchange_of_segments_keeps_aborted_records_hidden() -> None:
+    log = Log(CrashFiles())
+    log.in_transaction("aborted", producer_id=5, sequence=0)
+    log.append("plain")
+    log.end(5, commit=False)
+    log.partition.roll(NOW)
+    log.append("behind")
+    log.partition.sync()
+    end = log.partition.next_offset
+    log.files.replace_file(f"{DIRECTORY}/{file_name(0, '.index')}", b"nonsense")
+    begun = len(log.files.operations)
+    repair(log.partition, find_damage(log.partition), "log-repaired", NOW)
+    assert log.committed() == ["plain", "behind"]
+    alone = {f"{DIRECTORY}/{file_name(0, '.log.swap')}", f"{DIRECTORY}/{file_name(0, '.txnindex')}"}
+    gone = {f"{DIRECTORY}/{file_name(0, '.log')}", f"{DIRECTORY}/{file_name(0, '.txnindex.swap')}"}
+    renamed_alone = 0
+    for state in log.files.power_cuts(weak=True):
+        if state.operation <= begun:
+            continue
+        renamed_alone += alone <= set(state.paths) and not gone & set(state.paths)
+        files = MemoryFiles(tree=state.tree)
+        reader = SharedPartition(ReadOnlyFiles(files), DIRECTORY, "t", 0, log.config, find_entry=lambda: None)
+        assert committed(reader) == ["plain", "behind"], state.paths
+        owner = Partition(files, DIRECTORY, "t", 0, log.config)
+        owner.open(Checkpoint(clean=False, recovery_point=end, durable_offset=end, high_watermark=end), NOW)
+        assert committed(owner) == ["plain", "behind"], state.paths
+    assert renamed_alone

@@ -138,6 +138,31 @@ def test_the_metadata_log_is_kafkas(directory: Path) -> None:
         assert complaints == []
 
 
+def test_snapshots_of_the_metadata_log_are_kafkas(tmp_path: Path) -> None:
+    ids = {}
+    for name in "abc":
+        with pylog.open(tmp_path, config={"metadata.log.max.record.bytes.between.snapshots": 1}) as log:
+            ids[name] = log.create_topic(name, 2, {"retention.ms": 5}).id
+            with log.producer() as producer:
+                producer.send(name, b"value")
+            if name == "b":
+                log.delete_topic("a")
+    metadata = tmp_path / "__cluster_metadata-0"
+    found, complaints = dump_log.dump(sorted(metadata.glob("*.checkpoint")), "--cluster-metadata-decoder")
+    assert complaints == []
+    _, newest = found
+    assert [batch.is_control for batch in newest.batches] == [True, False, True]
+    values = [json.loads(record.value) for record in newest.records if record.value and record.key_size < 0]
+    said = [(value["type"], value["data"].get("name")) for value in values if "PARTITION" not in value["type"]]
+    assert ("TOPIC_RECORD", "a") not in said
+    assert [pair for pair in said if pair[0] == "TOPIC_RECORD"] == [("TOPIC_RECORD", "b"), ("TOPIC_RECORD", "c")]
+    assert said[0] == ("FEATURE_LEVEL_RECORD", "metadata.version")
+    assert [value["type"] for value in values].count("PARTITION_RECORD") == 4
+    assert [value["data"]["nextProducerId"] for value in values if value["type"] == "PRODUCER_IDS_RECORD"] == [3000]
+    _, complaints = dump_log.dump(sorted(metadata.glob("*.log")), "--cluster-metadata-decoder")
+    assert complaints == []
+
+
 def test_the_demos_directory() -> None:
     """Every segment, index and record that the demo has left behind, the metadata log included."""
     if not DEMO or not Path(DEMO, "meta.properties").is_file():

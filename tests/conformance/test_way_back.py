@@ -20,7 +20,7 @@ import pytest
 import pylog
 from conformance import dump_log
 from conformance.kafka_broker import Row, broker, consume, create_topics, said, transactions
-from pylog import metadata
+from pylog import metadata_changes
 from pylog.batch import Origin, encode
 from pylog.compression import Codec
 from pylog.kernel import walk
@@ -72,7 +72,7 @@ def make_by_pylog(_: Path, data: Path) -> None:
             log.create_topic(name, 1, {key: value for key, value in config.items() if key != SEGMENT_BYTES})
             if SEGMENT_BYTES in config:
                 # The API takes none so small: as Kafka has it written by its own API.
-                small = metadata.change_config(name, {SEGMENT_BYTES: config[SEGMENT_BYTES]})
+                small = metadata_changes.change_config(name, {SEGMENT_BYTES: config[SEGMENT_BYTES]})
                 log.broker.node._catalogue.commit(small)
 
 
@@ -93,7 +93,10 @@ def fill_codecs(log: pylog.Log) -> None:
     log.topic("append-time")[0].append([pylog.Record(b"%d" % i) for i in range(10)])
 
 
-UNVERIFIED = {"transaction.partition.verification.enable": False}
+UNVERIFIED = {
+    "transaction.partition.verification.enable": False, "metadata.log.max.record.bytes.between.snapshots": 1,
+}  # fmt: skip
+"""And with a snapshot of the metadata log whenever it is closed after a change: Kafka begins with one, too."""
 
 
 class Sender:
@@ -234,6 +237,7 @@ def test_kafka_serves_what_pylog_wrote_and_pylog_what_kafka_wrote(
         fill_codecs(log)
         fill_transactions(log, now_ms=time.time_ns() // 1_000_000)
         fill_and_clean(log)
+    with pylog.open(data, config=UNVERIFIED) as log:
         log.create_topic("mine", 2)
         log.topic("mine")[0].append([pylog.Record(b"of a topic that pylog made")])
         expected = {name: rows(log, name) for name in names}
@@ -244,8 +248,14 @@ def test_kafka_serves_what_pylog_wrote_and_pylog_what_kafka_wrote(
     assert {name: len(expected[name]) for name in names if "codec" in name} == {f"codec-{one}": 600 for one in CODECS}
     assert any(row[3] and row[3].endswith(b" of 1001") for row in expected["txn"] if row not in committed)
     assert complaints(data) == []
+    metadata = data / "__cluster_metadata-0"
+    assert [path.name[:20] for path in sorted(metadata.glob("*.log"))] == [
+        path.name[:20] for path in sorted(metadata.glob("*.checkpoint"))
+    ], "the log goes on from the older of two snapshots"
 
-    with broker(data, tmp_path) as servers:
+    settings = {"metadata.log.max.record.bytes.between.snapshots": "1", "metadata.max.retention.bytes": "1"}
+    before = set(metadata.glob("*.checkpoint"))
+    with broker(data, tmp_path, settings=settings) as servers:
         for name in names:
             assert consume(servers, name, "read_uncommitted") == expected[name], name
         assert consume(servers, "txn", "read_committed") == committed
@@ -258,6 +268,7 @@ def test_kafka_serves_what_pylog_wrote_and_pylog_what_kafka_wrote(
         expected = {name: consume(servers, name, "read_uncommitted") for name in names}
         committed = consume(servers, "txn", "read_committed")
     assert_believed(tmp_path, data)
+    assert {path for path in metadata.glob("*.checkpoint") if path not in before}, "Kafka has made some, too"
 
     with pylog.open(data, config=UNVERIFIED) as log:
         assert (log.recovered, log.quarantined) == ((), ())

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pylog import logfile
+from pylog.catalogue import Catalogue
+from pylog.checkpoints import Checkpoints
 from pylog.directory import CLEAN_SHUTDOWN
 from pylog.partition import Partition
 from pylog.published import Entry
@@ -47,6 +49,7 @@ class Mutant:
 
 
 _walk, _sync, _acknowledge, _rolled = logfile.walk, Partition.sync, Run.acknowledge, Partition._roll
+_let_go = Catalogue._let_go
 
 
 def _no_crc(data: bytes, *, check_crc: bool) -> object:
@@ -67,12 +70,18 @@ def _checkpoint_first(partition: Partition) -> int:
 
 
 def _roll_unsynced(partition: Partition, base_offset: int, now_ms: int) -> object:
-    local = partition._local
-    local.sync = lambda offset: None  # type: ignore[method-assign]
+    durability = partition._durability
+    durability.sync = lambda files: None  # type: ignore[method-assign]
     try:
         return _rolled(partition, base_offset, now_ms)
     finally:
-        del local.sync
+        del durability.sync
+
+
+def _let_go_of_all(catalogue: Catalogue, now_ms: int) -> None:
+    catalogue._snapshots.append(catalogue._snapshots[-1])
+    _let_go(catalogue, now_ms)
+    catalogue._snapshots.pop()
 
 
 class _NoSync(CrashFiles):
@@ -81,6 +90,16 @@ class _NoSync(CrashFiles):
     def open(self, path: str, *, create: bool = False) -> "CrashFile":
         file = super().open(path, create=create)
         file.sync = lambda: None  # type: ignore[method-assign]
+        return file  # type: ignore[return-value]
+
+
+class _UnsyncedSnapshot(CrashFiles):
+    """A snapshot of the metadata log gets its name before its bytes are on the disk."""
+
+    def open(self, path: str, *, create: bool = False) -> "CrashFile":
+        file = super().open(path, create=create)
+        if path.endswith(".part"):
+            file.sync = lambda: None  # type: ignore[method-assign]
         return file  # type: ignore[return-value]
 
 
@@ -142,9 +161,24 @@ MUTANTS = (
     Mutant("a segment is sealed without a sync", "roll_without_sync", ((Partition, "_roll", _roll_unsynced),)),
     Mutant("a checkpoint is renamed before its bytes are synced", "epoch_checkpoint", files=_RenameFirst),
     Mutant("a checkpoint is written in place", "epoch_checkpoint", files=_InPlace),
-    Mutant("the clean-shutdown marker is not removed in time", "clean_restart", files=_LateMarker),
+    Mutant(
+        "the clean-shutdown marker is not removed in time", "clean_restart", files=_LateMarker,
+        masked="what goes on behind the offset at which a log was closed is recovered, whatever the marker says",
+    ),
     Mutant("a torn tail is not cut", "append_sync", ((Recovery, "_cut", lambda *_: None),)),
+    Mutant(
+        "what was deleted is published and not synced", "delete_records",
+        ((Entry, "sync", lambda _: None), (Checkpoints, "raise_start", lambda *_: None)),
+    ),
+    Mutant(
+        "a start that the log is cut below stays remembered", "truncate_below_what_was_deleted",
+        ((Checkpoints, "lower", lambda *_: None),),
+    ),
     Mutant("what is taken away is not announced durably", "truncate", ((Entry, "sync", lambda _: None),)),
+    Mutant(
+        "the metadata log is let go up to a snapshot that was not synced", "metadata_snapshots",
+        ((Catalogue, "_let_go", _let_go_of_all),), files=_UnsyncedSnapshot,
+    ),
     Mutant("replaced segments are renamed without syncs between", "compaction", files=_NoDirectorySync),
     Mutant(
         "the directory is not synced after a checkpoint", "epoch_checkpoint", files=_UnsyncedReplacement,

@@ -24,17 +24,18 @@ class FoundTopics(NamedTuple):
     fault: str = ""
 
 
-def make_node(files: Files, paths: tuple[str, ...]) -> Node:
-    return Node(files, paths, NodeConfig(), CLOCK, node_id=1, visible_when_durable=True)
+def make_node(files: Files, paths: tuple[str, ...], config: NodeConfig | None = None) -> Node:
+    return Node(files, paths, config or NodeConfig(), CLOCK, node_id=1, visible_when_durable=True)
 
 
 class NodeRun:
     """The topics of a node, version by version: as `partitions.Run`, but nothing is answered before it is durable."""
 
-    def __init__(self, files: CrashFiles, paths: tuple[str, ...] = ("log",)) -> None:
+    def __init__(self, files: CrashFiles, paths: tuple[str, ...] = ("log",), config: NodeConfig | None = None) -> None:
         self.files = files
         self.paths = paths
-        self.node = make_node(files, paths)
+        self.config = config
+        self.node = make_node(files, paths, config)
         self.versions: list[Topics] = [{}]
         self.number = 0
         files.note(("kept", 0))
@@ -63,6 +64,13 @@ class NodeRun:
         parts[number] = (*parts[number], value)
         self.change(self.versions[-1] | {topic: tuple(parts)}, lambda: append(self.node, topic, number, value))
 
+    def delete_records(self, topic: str, number: int) -> None:
+        """The oldest record that is left."""
+        parts = list(self.versions[-1][topic])
+        parts[number] = parts[number][1:]
+        start = self.node.partition(topic, number).start_offset + 1
+        self.change(self.versions[-1] | {topic: tuple(parts)}, lambda: self.node.delete_records(topic, number, start))
+
     def move(self, topic: str, number: int, path: str) -> None:
         """Nothing is another for it."""
         self.change(self.versions[-1], lambda: self.node.move(Replacement(topic, number, path)))
@@ -72,10 +80,10 @@ class NodeRun:
 
     def reopen(self) -> None:
         self.node.close()
-        self.node = make_node(self.files, self.paths)
+        self.node = make_node(self.files, self.paths, self.config)
 
     def opened(self, files: Files) -> Node:
-        return make_node(files, self.paths)
+        return make_node(files, self.paths, self.config)
 
     def recovered(self, files: Files) -> FoundTopics:
         """Open the node, read everything, make one more topic, close, open again."""

@@ -7,7 +7,9 @@
 A version is the whole log at one moment: its records, all that were ever written and not cut, and where it starts and
 ends. `("try", n)` is noted before version n is written, `("done", n)` when it cannot be lost by a kill any more and
 `("kept", n)` when not even by a power cut. So after a crash the log is a prefix of one of the versions from the last
-one that was kept to the last one that was tried, and at least as long as the shortest of those up to it.
+that was kept to the last one that was tried, and at least as long as the shortest of those up to it.
+`("start", n)` is noted when a start was acknowledged: in every flush mode the log starts there or later from then on,
+whatever stops it, until a follower is about to cut it below that.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +26,7 @@ from pylog.files import Files
 from pylog.index import AbortedTxn
 from pylog.kernel import Record
 from pylog.partition import Partition
+from pylog.record import TopicPartition
 from pylog.repair import repair
 from pylog.replaying import follow
 from pylog.segment import Segment
@@ -74,13 +77,15 @@ class Place:
         self.damaged = damaged
         self.directory = LogDirectory(files, "log", 1)
         entry = self.directory.entry(TOPIC_ID, 0)
-        self.partition = Partition(files, PATH, "t", 0, config, entry, topic_id=TOPIC_ID)
+        known = self.directory.checkpoints
+        self.partition = Partition(files, PATH, "t", 0, config, entry, checkpoints=known, topic_id=TOPIC_ID)
         checkpoint = self.directory.checkpoint("t", 0, entry)
         if files.stat(PATH) is None or not (base_offsets(files, PATH) or checkpoint.durable_offset):
             self.partition.create(TOPIC_ID, NOW, start_offset=checkpoint.start_offset)
         else:
             self.partition.open(checkpoint, NOW)
-        if not self.directory.clean:
+        self.directory.note_opened(TopicPartition("t", 0))
+        if not self.partition.opened_clean:
             # As a node does before it takes its role: what was found may be promised again.
             self.partition.sync()
 
@@ -111,9 +116,10 @@ class Place:
 
     def close(self) -> None:
         """A clean close, as a node does it."""
-        clean = self.partition.close()
+        self.partition.close()
+        self.directory.note_closed(self.partition)
         self.directory.write_checkpoints([self.partition])
-        self.directory.close(clean=clean)
+        self.directory.close(clean=True)
 
 
 class Run:
@@ -132,6 +138,7 @@ class Run:
         self.is_open = True
         self.epoch = 0
         self.number = 0
+        self._start = 0
         files.note(("run", self))
         files.note(("kept", 0))
 
@@ -220,6 +227,7 @@ class Run:
 
     def truncate(self, offset: int) -> None:
         """Cut the end off, as a follower does that has gone another way."""
+        self._may_start_at(offset)
         records = tuple(row for row in self.version.records if row[0] < offset)
         self.change(
             Version(min(self.version.start, offset), records, offset), lambda: self.partition.truncate(offset, NOW)
@@ -228,6 +236,14 @@ class Run:
     def delete_records(self, offset: int) -> None:
         """Let the log begin at `offset`."""
         self.change(self.version._replace(start=offset, cleaned=False), lambda: self.partition.delete_records(offset))
+        self._start = offset
+        self.files.note(("start", offset))
+
+    def _may_start_at(self, offset: int) -> None:
+        """The log is about to be cut at `offset`: of a start above that nothing is promised any more."""
+        if offset < self._start:
+            self._start = offset
+            self.files.note(("start", offset))
 
     def follow(self, *batches: Batch) -> None:
         """Bytes of a leader, several batches in one write."""
@@ -263,6 +279,7 @@ class Run:
 
     def truncate_fully(self, offset: int) -> None:
         """Start anew somewhere else, as a follower does that is too far behind."""
+        self._may_start_at(offset)
         self.versions.append(Version())
         self.files.note(("try", len(self.versions) - 1))
         self.change(Version(offset, (), offset), lambda: self.partition.truncate_fully(offset, NOW))
@@ -403,6 +420,8 @@ def judge(found: Found, versions: list[Version], notes: tuple[object, ...], *, p
     if not power:
         safe = max(safe, marks.get("done", 0))
     last = max(marks.get("try", 0), safe)
+    if found.start < marks.get("start", 0):
+        return f"the log starts at {found.start}, and all below {marks['start']} was deleted for good"
     given_up = max(version.start for version in versions[: last + 1])
     if found.start > given_up:
         return f"the log starts at {found.start}, and only what lies below {given_up} was given up"

@@ -12,15 +12,15 @@ from .engine import Enumeration
 from .mutants import MUTANTS, Mutant
 from .workloads import WORKLOADS
 
-STRIDE = 2
+STRIDE = 4
 STRIDES = {
-    "compaction": 12, "compaction_in_groups": 15, "compaction_twice": 60, "delete_records_and_segments": 3,
-    "leader_change": 7, "producer_snapshots": 3, "retention_by_size": 4, "roll_by_size": 3, "scrub": 3,
-    "topic_create": 5, "topic_delete": 6, "topic_move": 14, "topic_recreate": 3, "transactions_abort": 3,
-    "truncate_segments": 3,
+    "compaction": 24, "compaction_in_groups": 30, "compaction_twice": 120, "delete_records_and_segments": 6,
+    "leader_change": 14, "metadata_snapshots": 30, "producer_snapshots": 6, "recovery": 2, "retention_by_size": 8,
+    "roll_by_size": 6, "scrub": 6, "topic_create": 10, "topic_delete": 12, "topic_move": 28,
+    "topic_move_after_a_deletion": 28, "topic_recreate": 6, "transactions_abort": 6, "truncate_segments": 6,
 }  # fmt: skip
-SECOND_STRIDE = 12
-"""Of how many states one is recovered: some 25,000 are left, the second crashes counted."""
+SECOND_STRIDE = 24
+"""Of how many states one is recovered: some 12,000 are left, the second crashes counted."""
 
 
 @pytest.fixture(autouse=True)

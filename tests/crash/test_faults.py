@@ -129,6 +129,12 @@ def fail(name: str, at: int, error: int, once: bool, short: bool) -> None:
     assert not wrong, f"{name}, call {at} ({files.failed[0]}), {errno.errorcode[error]}: {wrong}"
 
 
+def test_one_road_leads_from_a_log_to_the_disk() -> None:
+    """But for what is published, which all partitions of a directory share."""
+    sites = {site for name in SAMPLE for site in attempt(name, None).sites if site.endswith(" sync")}
+    assert {site.partition(":")[0] for site in sites} == {"pylog.durability", "pylog.published"}
+
+
 def test_a_disk_that_is_full_at_any_call_of_a_roll_leaves_no_half_segment() -> None:
     for at in range(1, len(attempt("append_sync", None, error=errno.ENOSPC).sites) + 1):
         fail("append_sync", at, errno.ENOSPC, once=True, short=False)

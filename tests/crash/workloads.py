@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from pylog.batch import Batch, encode
 from pylog.compression import Codec
+from pylog.config import NodeConfig
 from pylog.kernel import Record
 from pylog.segment_files import file_name
 from pylog.testing import CrashFiles
@@ -313,6 +314,71 @@ def delete_records(files: CrashFiles) -> Run:
 
 
 @workload
+def delete_records_lazily(files: CrashFiles) -> Run:
+    """What is deleted for good need not have been durable."""
+    run = Run(files, flush="none")
+    run.append(2)
+    run.delete_records(1)
+    run.append(2, 100)
+    run.sync()
+    run.append(1, 100)
+    run.delete_records(4)
+    run.append()
+    return run
+
+
+@workload
+def delete_records_at_intervals(files: CrashFiles) -> Run:
+    run = Run(files, flush="interval")
+    for _ in range(4):
+        run.append(1, 100)
+    run.delete_records(3)
+    run.checkpoint()
+    run.append()
+    run.delete_records(5)
+    return run
+
+
+@workload
+def delete_records_of_a_reopened_log(files: CrashFiles) -> Run:
+    """What was published when it was opened says less than was deleted since."""
+    run = Run(files)
+    run.append(3)
+    run.reopen()
+    run.delete_records(2)
+    run.reopen()
+    run.delete_records(3)
+    return run
+
+
+@workload
+def truncate_below_what_was_deleted(files: CrashFiles) -> Run:
+    """The start goes down with the end, and the log grows past where it started before."""
+    run = Run(files, ROOMY)
+    for _ in range(4):
+        run.append()
+    run.delete_records(3)
+    run.checkpoint()
+    run.truncate(1)
+    for _ in range(3):
+        run.append()
+    return run
+
+
+@workload
+def truncate_fully_below_what_was_deleted(files: CrashFiles) -> Run:
+    run = Run(files)
+    run.truncate_fully(50)
+    run.append(3)
+    run.delete_records(52)
+    run.checkpoint()
+    run.truncate_fully(49)
+    for _ in range(5):
+        run.append()
+    return run
+
+
+@workload
 def delete_records_and_segments(files: CrashFiles) -> Run:
     run = Run(files)
     for _ in range(7):
@@ -475,6 +541,23 @@ def topic_recreate(files: CrashFiles) -> NodeRun:
 
 
 @workload
+def metadata_snapshots(files: CrashFiles) -> NodeRun:
+    """The metadata log is summed up after each change of the topics."""
+    run = NodeRun(files, config=NodeConfig(metadata_log_max_record_bytes_between_snapshots=1))
+    run.create("a")
+    run.checkpoint()
+    run.create("b")
+    run.append("a", 0)
+    run.checkpoint()
+    run.delete("b")
+    run.reopen()
+    run.create("b")
+    run.checkpoint()
+    run.append("b", 0)
+    return run
+
+
+@workload
 def topic_move(files: CrashFiles) -> NodeRun:
     """There and back again, of a topic whose name has dots, as the names of folders on their way have."""
     run = NodeRun(files, ("log", "other"))
@@ -484,6 +567,20 @@ def topic_move(files: CrashFiles) -> NodeRun:
     for path in ("other", "log"):
         run.move("a.b-0.c", 0, path)
         run.append("a.b-0.c", 0)
+    return run
+
+
+@workload
+def topic_move_after_a_deletion(files: CrashFiles) -> NodeRun:
+    """What was deleted in each place stays so when it comes back to the other one."""
+    run = NodeRun(files, ("log", "other"))
+    run.create("a")
+    for _ in range(3):
+        run.append("a", 0)
+    for path in ("other", "log"):
+        run.delete_records("a", 0)
+        run.move("a", 0, path)
+    run.delete_records("a", 0)
     return run
 
 

@@ -94,7 +94,6 @@ def test_dots_and_underscores_mean_the_same_and_one_of_them_is_enough() -> None:
         ("compression.type", "none", "one of uncompressed"),
         ("compression.type", "ZSTD", "one of uncompressed"),
         ("cleanup.policy", "delete,shred", "any of compact, delete"),
-        ("cleanup.policy", "delete,delete", "any of compact, delete"),
         ("cleanup.policy", 5, "any of compact, delete"),
         ("cleanup.policy", [[]], "any of compact, delete"),
         ("min.cleanable.dirty.ratio", "1.01", "from 0 to 1"),

@@ -122,14 +122,28 @@ def test_subscribing_replaces_and_unsubscribing_ends(log: pylog.Log) -> None:
     with log.consumer("t", auto_offset_reset="earliest") as consumer:
         consumer.subscribe(["u"])
         assert consumer.subscription() == {"u"} and consumer.assignment() == {TopicPartition("u", 0)}
-        with pytest.raises(errors.UnknownTopicOrPartition):
-            consumer.subscribe(["nope"])
+        with pytest.raises(errors.InvalidTopic):
+            consumer.subscribe(["no topic"])
         assert [record.value for record in consumer.poll(1000)] == [b"u"]
         consumer.unsubscribe()
         assert consumer.assignment() == set()
         with pytest.raises(RuntimeError, match="reads nothing"):
             consumer.poll(0)
         assert "t" in consumer.topics()
+
+
+def test_a_topic_that_is_not_there_yet_is_read_when_it_is_made(
+    log: pylog.Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    config: dict[str, Any] = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 0}
+    with log.consumer("t", "new", **config) as both, log.consumer("new", **config) as waiting:
+        assert "there is no topic 'new'" in caplog.text
+        assert both.subscription() == {"t", "new"} and {key.topic for key in both.assignment()} == {"t"}
+        assert waiting.poll(0) == [] and waiting.assignment() == set()
+        log.create_topic("new")[0].append([Record(b"first")])
+        assert [record.value for record in waiting.poll(10_000)] == [b"first"]
+        both.poll(0)
+        assert {key.topic for key in both.assignment()} == {"t", "new"}
 
 
 def test_a_loop_over_a_consumer_that_reads_nothing_ends_with_an_error(log: pylog.Log) -> None:
@@ -153,7 +167,12 @@ def test_misuse_is_told(log: pylog.Log) -> None:
             consumer.offsets_for_times({T0: -5})
         with pytest.raises(errors.UnknownTopicOrPartition):
             consumer.assign([TopicPartition("t", 7)])
+        for topics in (["t", 5], [["t"]], [b"t"]):
+            with pytest.raises(TypeError, match=r"topics: .* is no name, but"):
+                consumer.subscribe(topics)  # type: ignore[arg-type]
         assert consumer.assignment() == {T0, T1}
+    with pytest.raises(TypeError, match=r"one by one, consumer\('a', 'b'\) .* not \['t'\]"):
+        log.consumer(["t"])  # type: ignore[arg-type]
     with log.consumer("t", group_id="g") as consumer:
         with pytest.raises(TypeError, match="callback is int"):
             consumer.commit_async(callback=5)  # type: ignore[arg-type]

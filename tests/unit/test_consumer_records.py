@@ -3,6 +3,7 @@
 import json
 import pickle
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ import pytest
 
 import pylog
 from pylog import ConsumerRecord, DeserializedRecord, Record, TopicPartition, errors
+from pylog.batch import Batch, encode, seal
+from pylog.compression import Codec
 from pylog.consuming import skipping
 from pylog.consuming.fetching import FetchedRecords
 from pylog.future import Future, completed, failed
+from pylog.kernel import HEADER_BYTES, encode_records
 from pylog.message import (
     ConsumerGroupHeartbeat,
     Fetch,
@@ -732,3 +736,67 @@ def test_any_number_may_be_asked_for(tmp_path: Path) -> None:
         assert len(partition.read(0, most)) == partition.size
         with log.consumer("t", auto_offset_reset="earliest") as consumer:
             assert [r.value for r in consumer.poll(timeout_ms=1000, max_records=most)] == [b"a", b"b", b"c"]
+
+
+# --- large records ----------------------------------------------------------------------------------------------------
+
+MIB = 1 << 20
+
+
+def fetched(codec: str, *batches: list[bytes], **config: Any) -> FetchedRecords:
+    """What was fetched: these batches, each compressed."""
+    data, offset = b"", 0
+    for values in batches:
+        made = encode([Record(value) for value in values], now_ms=1, codec=Codec.parse(codec), base_offset=offset)
+        data, offset = data + bytes(made.data), offset + len(values)
+    part = FetchedPart("t", 0, data=data, path="0.log")
+    return FetchedRecords(part, 0, check_crc=True, **config)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_record_that_grows_too_large_is_an_error_and_those_around_it_are_given(codec: str) -> None:
+    part = fetched(codec, [b"before"], [b"first", bytes(60 * MIB), b"last"], [b"behind"], record_bytes_max=2 * MIB)
+    assert [record.value for _ in range(2) for record in part.take(10)] == [b"before", b"first"]
+    for _ in range(2):
+        with pytest.raises(errors.CorruptBatch, match="pylog_max_record_bytes; `skip") as refused:
+            part.take(10)
+    assert (refused.value.offset, refused.value.next_offset) == (2, 4)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_records_that_are_large_together_take_the_memory_of_one(codec: str) -> None:
+    part = fetched(codec, [bytes(2 * MIB)] * 20, [b"behind"], record_bytes_max=3 * MIB)
+    offsets = []
+    tracemalloc.start()
+    try:
+        while taken := part.take(10):
+            offsets += [record.offset for record in taken]
+            del taken
+        assert tracemalloc.get_traced_memory()[1] < 12 * MIB
+    finally:
+        tracemalloc.stop()
+    assert (offsets, part.next_offset) == (list(range(21)), 21)
+
+
+def test_a_batch_in_groups_begins_where_it_was_asked_for_and_ends_where_it_says() -> None:
+    part = fetched("gzip", [bytes(MIB)] * 5, record_bytes_max=2 * MIB)
+    batch = Batch.parse(part._part.data)
+    groups = list(batch.groups("t", 0, 3, 2 * MIB))
+    assert [(record.offset, after) for group, after in groups for record in group] == [(3, 4), (4, 5)]
+    assert [record.offset for record in batch.records("t", 0)] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("count", "why"), [(4, "more than 4 records"), (6, "5 records, and 6 were announced")])
+def test_a_batch_in_groups_has_as_many_records_as_it_says(count: int, why: str) -> None:
+    stream, _, *times = encode_records([(bytes(MIB), None, 1, ())] * 5, 1)
+    batch = seal((stream, count, *times), codec=Codec.GZIP)
+    with pytest.raises(errors.CorruptBatch, match=why):
+        list(batch.groups("t", 0, 0, 2 * MIB))
+
+
+def test_offsets_rise_from_group_to_group() -> None:
+    stream, _, *times = encode_records([(bytes(MIB), None, 1, ())] * 2, 1)
+    again = stream + stream[HEADER_BYTES:]
+    batch = seal((again, 4, *times), codec=Codec.GZIP)
+    with pytest.raises(errors.CorruptBatch, match="the offsets do not rise"):
+        list(batch.groups("t", 0, 0, MIB + 100))

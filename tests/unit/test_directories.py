@@ -12,7 +12,7 @@ from pylog.batch import encode, split
 from pylog.checkpoint import read_topic_id
 from pylog.config import NodeConfig
 from pylog.directories import FUTURE, Directories
-from pylog.files import Files, MemoryFiles, join
+from pylog.files import SMALL_BYTES_MAX, Files, MemoryFiles, join
 from pylog.folders import folder_name, set_aside
 from pylog.inspect import Problem, verify
 from pylog.message import NewTopic, Replacement
@@ -327,10 +327,10 @@ def test_a_directory_is_added_and_an_offline_one_says_nothing_of_the_first(tmp_p
 class UnreadableFiles(MemoryFiles):
     """Files in a device of which one directory cannot be read."""
 
-    def read_file(self, path: str) -> bytes:
+    def read_file(self, path: str, bytes_max: int = SMALL_BYTES_MAX) -> bytes:
         if path.startswith("b/"):
             raise errors.StorageError(f"cannot read {path}: Input/output error")
-        return super().read_file(path)
+        return super().read_file(path, bytes_max)
 
 
 def test_a_directory_that_cannot_be_read_says_nothing_of_the_first() -> None:

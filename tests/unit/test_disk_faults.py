@@ -4,6 +4,7 @@ A file whose descriptor was made to name a pipe fails as a broken device does; a
 disk full, or takes its last descriptor.
 """
 
+import errno
 import gc
 import os
 import resource
@@ -22,6 +23,7 @@ from pylog.errors import Closed, DirectoryLocked, DiskFull, LogNotFound, ReadOnl
 from pylog.files import DiskFiles, MemoryFiles, refuse_network
 from pylog.files.disk_file import DiskFile
 from pylog.files.lock import close_inherited
+from pylog.files.protocol import unsynced_error
 
 
 @contextmanager
@@ -144,8 +146,11 @@ def test_a_full_disk_refuses_to_reserve_and_takes_what_fits(tmp_path: Path) -> N
     assert (file.size(), os.path.getsize(file.path)) == (100, 10_000)
 
 
-def test_where_nothing_can_be_reserved_nothing_happens() -> None:
-    file = DiskFiles().open("/dev/null")
+def test_where_nothing_can_be_reserved_nothing_happens(tmp_path: Path) -> None:
+    file = made(tmp_path / "f", b"")
+    nowhere = os.open("/dev/null", os.O_RDWR)
+    os.dup2(nowhere, file.descriptor)
+    os.close(nowhere)
     file.allocate(10_000)
     file.write(0, b"x")
     assert file.size() == 1
@@ -254,9 +259,9 @@ def test_a_directory_that_comes_into_being_meanwhile_is_fine(tmp_path: Path) -> 
 def test_paths_that_no_system_takes(tmp_path: Path) -> None:
     files, long, loop = DiskFiles(), str(tmp_path / ("x" * 300)), str(tmp_path / "loop")
     os.symlink(loop, loop)
-    for path in (long, loop):
+    for path, advice in ((long, "Choose another path"), (loop, "Remove the symbolic link")):
         for call in (files.stat, files.open, files.read_file):
-            with pytest.raises(StorageError, match="Choose another path"):
+            with pytest.raises(StorageError, match=advice):
                 call(path)
 
 
@@ -295,10 +300,11 @@ def test_where_the_mounts_cannot_be_read_everything_is_allowed(tmp_path: Path) -
         refuse_network(str(tmp_path))
 
 
-def test_a_lock_that_cannot_be_written_is_typed_and_not_kept() -> None:
+def test_a_lock_that_cannot_be_written_is_typed_and_not_kept(tmp_path: Path) -> None:
     before = len(os.listdir("/dev/fd"))
-    with pytest.raises(StorageError, match="cannot lock /dev/null: Invalid argument"):
-        DiskFiles().lock("/dev/null", "pylog")
+    path = str(tmp_path / ".lock")
+    with limited(resource.RLIMIT_FSIZE, 0), pytest.raises(StorageError, match=f"cannot lock {path}: File too large"):
+        DiskFiles().lock(path, "pylog")
     assert len(os.listdir("/dev/fd")) == before
 
 
@@ -431,3 +437,9 @@ def test_a_watch_tells_of_writes_in_its_directory(tmp_path: Path) -> None:
     with no_descriptor_left():
         assert files.watch(str(tmp_path)) is None
     assert MemoryFiles().watch(".") is None
+
+
+def test_a_sync_that_finds_no_room_does_not_say_that_nothing_was_written() -> None:
+    full, gone = (unsynced_error(OSError(number, os.strerror(number)), "d") for number in (errno.ENOSPC, errno.ENOENT))
+    assert type(full) is StorageError and "No space left" in str(full)
+    assert isinstance(gone, LogNotFound)

@@ -1,10 +1,13 @@
 """`check_files` on every `Files` of ours, then what only a disk can show."""
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -294,9 +297,97 @@ print(file.read(0, 9))
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-def test_no_space_left() -> None:
+def test_no_space_left(tmp_path: Path) -> None:
+    file = DiskFiles().open(str(tmp_path / "f"), create=True)
+    full = os.open("/dev/full", os.O_RDWR)
+    os.dup2(full, file.descriptor)
+    os.close(full)
     with pytest.raises(DiskFull, match="No space left"):
-        DiskFiles().open("/dev/full").write(0, b"x")
+        file.write(0, b"x")
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def listening(path: Path) -> None:
+    # A path of a socket is short.
+    with socket.socket(socket.AF_UNIX) as made, contextlib.chdir(path.parent):
+        made.bind(path.name)
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize(("make", "words"), [
+    (fifo, "is a FIFO, and a file should be there: move it away"),
+    (listening, "is a socket, a FIFO or a device, and a file should be there: move it away"),
+    (endless, "is a character device, and a file should be there: move it away"),
+    (Path.mkdir, "There is a directory where a file should be: move it away"),
+    (loop, "Remove the symbolic link"),
+])  # fmt: skip
+def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path, make: Callable[[Path], None], words: str) -> None:
+    make(tmp_path / "f")
+    path = str(tmp_path / "f")
+    writing, reading = DiskFiles(), DiskFiles(read_only=True)
+    for call in (
+        lambda: reading.open(path), lambda: writing.open(path), lambda: writing.open(path, create=True),
+        lambda: reading.read_file(path), lambda: writing.lock(path, "pylog"),
+    ):  # fmt: skip
+        with pytest.raises(StorageError, match=words):
+            call()
+
+
+def test_a_fifo_in_the_way_of_a_replacement_is_refused_and_one_that_is_replaced_goes(tmp_path: Path) -> None:
+    files, path = DiskFiles(), tmp_path / "f"
+    fifo(path)
+    files.replace_file(str(path), b"new")
+    assert path.read_bytes() == b"new"
+    fifo(tmp_path / "f.tmp")
+    with pytest.raises(StorageError, match="should be there"):
+        files.replace_file(str(path), b"newer")
+    assert path.read_bytes() == b"new"
+
+
+def test_a_sparse_giant_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.touch()
+    os.truncate(path, 6 << 30)
+    with pytest.raises(StorageError, match="has 6442450944 bytes, and such a file has 16777216 at most"):
+        DiskFiles().read_file(str(path))
+
+
+@pytest.mark.parametrize("make", [fifo, endless])
+def test_what_is_neither_a_file_nor_a_directory_has_no_size(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "f")
+    with pytest.raises(StorageError, match="and a file should be there: move it away"):
+        DiskFiles().stat(str(tmp_path / "f"))
+
+
+def test_whether_a_file_is_in_place_is_an_error_where_nobody_can_say(tmp_path: Path) -> None:
+    files = DiskFiles()
+    file, lock = files.open(str(tmp_path / "f"), create=True), files.lock(str(tmp_path / ".lock"), "pylog")
+    for held, path in ((file, tmp_path / "f"), (lock, tmp_path / ".lock")):
+        assert held.is_in_place()
+        path.unlink()
+        assert not held.is_in_place()
+        loop(path)
+        with pytest.raises(StorageError, match="Remove the symbolic link"):
+            held.is_in_place()
+        path.unlink()
+        held.close()
+
+
+def test_a_link_to_a_file_is_followed(tmp_path: Path) -> None:
+    files = DiskFiles()
+    (tmp_path / "elsewhere").write_bytes(b"content")
+    (tmp_path / "f").symlink_to(tmp_path / "elsewhere")
+    assert files.read_file(str(tmp_path / "f")) == files.open(str(tmp_path / "f")).read(0, 10) == b"content"
 
 
 def test_a_failed_sync_is_never_tried_again(tmp_path: Path) -> None:

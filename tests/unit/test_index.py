@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pylog.durability import sync_new
 from pylog.errors import StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles
 from pylog.index import OffsetIndex, TimeIndex
@@ -37,7 +38,7 @@ def times(place: tuple[Files, str], base: int = 100, *, active: bool = True, max
 def content(place: tuple[Files, str], index: OffsetIndex | TimeIndex | None = None) -> bytes:
     """What the file has, with what an active `index` has not written yet."""
     if index is not None:
-        index.sync()
+        sync_new(index.to_sync())
     return place[0].read_file(place[1])
 
 
@@ -152,7 +153,7 @@ def test_many_entries_at_once_are_those_one_by_one(place: tuple[Files, str]) -> 
             index.extend(*(array("q", column) for column in columns))
     index.extend(array("q", range(40, 60)), array("q", range(50, 70)))
     assert index.is_full and index.entries == 10 and index.last == (147, 57)
-    index.sync()
+    sync_new(index.to_sync())
     assert list(offsets(place)) == list(index)
 
 
@@ -179,7 +180,7 @@ def test_truncate(place: tuple[Files, str], sealed: bool) -> None:
     assert len(content(place)) == 16
     index.truncate(1000)
     assert index.add(125, 3)
-    index.sync()
+    sync_new(index.to_sync())
     assert list(offsets(place, active=False)) == [(110, 1), (120, 2), (125, 3)]
     index.truncate(0)
     assert (index.entries, index.last, content(place)) == (0, None, b"")
@@ -202,7 +203,7 @@ def test_a_long_sealed_index_is_what_it_was(place: tuple[Files, str]) -> None:
     index.truncate(1555)
     assert list(index) == active[:145]
     assert index.add(1556, 1016)
-    index.sync()
+    sync_new(index.to_sync())
     assert list(offsets(place, active=False)) == [*active[:145], (1556, 1016)]
 
 
@@ -260,7 +261,7 @@ def test_a_missing_file(place: tuple[Files, str]) -> None:
     assert index.sanity() == "the file is missing"
     assert (index.entries, index.lookup(500)) == (0, (100, 0))
     index.seal()
-    index.sync()
+    sync_new(index.to_sync())
     index.close()
     assert place[0].stat(place[1]) is None
     index.reset()
@@ -329,7 +330,7 @@ def test_a_reader_sees_what_the_owner_adds(tmp_path: Path) -> None:
         owner.add(offset, offset * 10)
         # Some at a time.
         assert reader.entries == offset // UNWRITTEN_MAX * UNWRITTEN_MAX
-    owner.sync()
+    sync_new(owner.to_sync())
     assert reader.last == owner.last
     reader.close()
     absent = OffsetIndex(DiskFiles(read_only=True), str(tmp_path / "absent"), 0, 8000, active=True)
@@ -342,7 +343,7 @@ def test_a_reader_sees_that_the_owner_began_the_index_anew(tmp_path: Path) -> No
     owner = OffsetIndex(DiskFiles(), path, 0, 8000, active=True)
     for offset in (5, 6, 7):
         owner.add(offset, offset * 10)
-    owner.sync()
+    sync_new(owner.to_sync())
     # With one descriptor, so that the file is opened again by its name.
     files = DiskFiles(max_open=1, read_only=True)
     reader = OffsetIndex(files, path, 0, 8000, active=True)
@@ -351,13 +352,14 @@ def test_a_reader_sees_that_the_owner_began_the_index_anew(tmp_path: Path) -> No
     files.open(path)
     assert reader.lookup(99) == (5, 50)
     owner.add(9, 90)
-    owner.sync()
+    sync_new(owner.to_sync())
     assert reader.lookup(99) == (9, 90)
 
 
 def test_a_full_disk_costs_no_append(tmp_path: Path) -> None:
     program = """
 import resource, sys
+from pylog.durability import sync_new
 from pylog.errors import DiskFull
 from pylog.files import DiskFiles
 from pylog.index import OffsetIndex
@@ -365,7 +367,7 @@ index = OffsetIndex(DiskFiles(), sys.argv[1], 0, 8000, active=True)
 index.add(1, 1)
 resource.setrlimit(resource.RLIMIT_FSIZE, (8, resource.RLIM_INFINITY))
 print(index.add(2, 2), index.add(3, 3), index.lookup(9))
-index.sync()
+sync_new(index.to_sync())
 try:
     index.seal()
 except DiskFull as error:
@@ -382,3 +384,31 @@ print(list(index))
     assert done.stdout.splitlines() == [
         "True True (3, 3)", "full (3, 3)", "[(1, 1), (2, 2), (3, 3), (4, 4)]"
     ], done.stderr  # fmt: skip
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["owner", "reader"])
+@pytest.mark.parametrize("active", [False, True], ids=["sealed", "active"])
+def test_an_index_that_its_log_has_no_room_for_is_not_read(tmp_path: Path, active: bool, read_only: bool) -> None:
+    path = tmp_path / "index"
+    path.touch()
+    os.truncate(path, 6 << 30)
+    files = DiskFiles(read_only=read_only)
+    index = OffsetIndex(files, str(path), 100, 80, active=active, log_size=lambda: 61 * 20)
+    assert not index.believed and index.entries == 0 and index.lookup(150) == (100, 0)
+    assert "no room for an index of 6442450944 bytes" in (index.sanity() or "")
+    assert path.stat().st_size == (0 if active and not read_only else 6 << 30), "an owner begins it anew"
+
+
+def test_an_index_of_a_config_that_was_larger_is_read_as_far_as_its_log_goes(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    path.write_bytes(b"".join(n.to_bytes(4, "big") * 2 for n in range(1, 20)))
+    index = OffsetIndex(DiskFiles(), str(path), 100, 80, active=False, log_size=lambda: 61 * 20)
+    assert index.entries == 19 and index.lookup(119) == (119, 19)
+
+
+def test_a_reader_does_not_follow_an_index_that_grows_beyond_its_log(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    path.write_bytes((1).to_bytes(4, "big") * 2)
+    index = OffsetIndex(DiskFiles(read_only=True), str(path), 100, 80, active=True, log_size=lambda: 61)
+    os.truncate(path, 6 << 30)
+    assert list(index) == [(101, 1)]

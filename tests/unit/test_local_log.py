@@ -1,13 +1,18 @@
 """The files of a partition where there is no room for the next segment, or something lies in its place."""
 
 import errno
+from collections.abc import Iterator
+
+import pytest
 
 from bugs.partition_log import DIRECTORY, NOW, Log
-from pylog.errors import DiskFull
+from pylog.cleaner import clean
+from pylog.errors import DiskFull, DurabilityUnknown, StorageError
 from pylog.files import MemoryFiles
 from pylog.partition import Checkpoint
 from pylog.segment_files import file_name
 from pylog.testing import FaultFiles
+from pylog.trash import RETRY_MS
 
 
 def test_a_segment_that_has_no_room_leaves_nothing_behind_and_the_log_goes_on() -> None:
@@ -82,3 +87,129 @@ def test_a_roll_costs_the_same_however_many_came_before_it_without_a_sync() -> N
         log.partition.roll(NOW)
         calls.append(len(files.sites) - before)
     assert calls[-1] == calls[2]
+
+
+# --- what goes from a full disk ---------------------------------------------------------------------------------------
+
+
+class RoomByRemoval(FaultFiles):
+    """A full disk on which a removed file makes room, as it does in life."""
+
+    def remove(self, path: str) -> None:
+        super().remove(path)
+        self.faults.fail_at = None
+
+
+def full_disks(kind: type[FaultFiles] = FaultFiles, **config: object) -> Iterator[tuple[Log, FaultFiles]]:
+    """A log on a disk that gets full at the n-th call that needs room after it was filled, for all n."""
+    for room in range(40):
+        files = kind(MemoryFiles(), error=errno.ENOSPC, once=False)
+        log = Log(files, **config)
+        log.fill(60)
+        assert len(log.partition.segments) >= 4
+        files.faults.fail_at = len(files.sites) + 1 + room
+        yield log, files
+
+
+def logs_on_disk(log: Log) -> dict[str, int]:
+    """The sizes of the `.log` files, whatever they are called now."""
+    sizes = {}
+    for name in log.files.list_dir(DIRECTORY):
+        stat = log.files.stat(f"{DIRECTORY}/{name}")
+        if ".log" in name and stat is not None:
+            sizes[name] = stat.size
+    return sizes
+
+
+def assert_lists_what_is_there(log: Log) -> None:
+    names = [file_name(segment.base_offset, ".log") for segment, _ in log.partition.segments]
+    assert [name for name in logs_on_disk(log) if name.endswith(".log")] == names
+    log.partition.check()
+
+
+def goes_on(log: Log, files: FaultFiles) -> None:
+    """With room again, appends go on, and what is there after a crash is what was there."""
+    files.heal()
+    log.append("there is room again")
+    end, start = log.partition.next_offset, log.partition.start_offset
+    values = log.values()
+    log.reopen(Checkpoint(start, start, end, end, clean=False))
+    assert log.values() == values and values[-1] == "there is room again"
+
+
+def test_retention_on_a_full_disk_gives_its_room_back_at_once_or_later() -> None:
+    for log, files in full_disks(retention_bytes=4000):
+        dropped = log.partition.apply_retention(NOW)
+        assert dropped and not log.partition.failed
+        assert_lists_what_is_there(log)
+        log.partition.purge(NOW)
+        assert sum(logs_on_disk(log).values()) == log.partition.size
+        if not files.failed:
+            return
+        goes_on(log, files)
+
+
+def test_retention_of_everything_on_a_full_disk_leaves_the_last_segment_for_the_next_time() -> None:
+    for log, files in full_disks(retention_ms=1):
+        try:
+            log.partition.apply_retention(NOW + 10**9)
+        except DiskFull:
+            # All are due, and there is no room for the segment that a log has at least.
+            assert len(log.partition.segments) == 1
+        assert_lists_what_is_there(log)
+        log.partition.purge(NOW + 10**9)
+        assert sum(logs_on_disk(log).values()) == log.partition.size < 3000
+        if not files.failed:
+            return
+        goes_on(log, files)
+
+
+def test_compaction_on_a_full_disk_is_whole_or_has_changed_nothing() -> None:
+    done = refused = 0
+    for log, files in full_disks(RoomByRemoval, cleanup_policy="compact"):
+        before = log.values()
+        try:
+            clean(log.partition, checkpoint=None, now_ms=NOW, buffer_bytes=1 << 20)
+            done += 1
+        except DiskFull:
+            refused += 1
+            assert not log.partition.failed and set(before) >= set(log.values())
+        except DurabilityUnknown:
+            # At the last name of all, where nothing had to be removed before: that cannot be taken back.
+            assert log.partition.failed
+            files.heal()
+            log.reopen(Checkpoint(0, 60, 60, 60, clean=False))
+        assert_lists_what_is_there(log)
+        log.partition.purge(NOW)
+        assert not [name for name in log.files.list_dir(DIRECTORY) if name.endswith((".cleaned", ".swap", ".deleted"))]
+        if not files.failed:
+            assert done > 1 and refused > 1
+            return
+        goes_on(log, files)
+
+
+def test_what_could_not_be_removed_is_tried_again_and_keeps_nothing_else() -> None:
+    class Stuck(MemoryFiles):
+        """One file cannot be removed."""
+
+        stuck = ""
+
+        def remove(self, path: str) -> None:
+            if self.stuck and path.startswith(self.stuck):
+                raise StorageError(f"cannot remove {path}")
+            super().remove(path)
+
+    files = Stuck()
+    log = Log(files, retention_bytes=4000)
+    log.fill(60)
+    log.partition.apply_retention(NOW)
+    waiting = [name for name in logs_on_disk(log) if name.endswith(".deleted")]
+    files.stuck = f"{DIRECTORY}/{waiting[0]}"
+    with pytest.raises(StorageError, match="cannot remove"):
+        log.partition.purge(NOW)
+    assert [name for name in logs_on_disk(log) if name.endswith(".deleted")] == waiting[:1]
+    assert log.partition.purge_due_ms == NOW + RETRY_MS
+    files.stuck = ""
+    log.partition.purge(NOW + RETRY_MS)
+    assert log.partition.purge_due_ms is None
+    assert not [name for name in files.list_dir(DIRECTORY) if name.endswith(".deleted")]

@@ -1,13 +1,15 @@
 """One `.log` file as bytes: where a walk ends, and where it can go on behind damage."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pylog.batch import encode
-from pylog.errors import CorruptBatch
-from pylog.files import MemoryFiles
+from pylog.errors import CorruptBatch, StorageError
+from pylog.files import DiskFiles, MemoryFiles
 from pylog.kernel import Record, pure, read_following
 from pylog.logfile import LogFile
 from pylog.slices import Damage, Fault, Wanted
@@ -140,3 +142,15 @@ def test_a_magic_byte_right_before_the_end_begins_no_batch() -> None:
     assert resumed(bytes(80) + b"\x02" + bytes(20)) is None
     # The header would be whole, and its records would not.
     assert resumed(bytes(60) + batch(101)[:-1]) is None
+
+
+def test_a_log_that_is_larger_than_positions_reach_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / PATH
+    path.write_bytes(batch(100))
+    os.truncate(path, 6 << 30)
+    before = len(os.listdir("/dev/fd"))
+    with pytest.raises(StorageError, match="has 6442450944 bytes, and such a file has 2147483647 at most"):
+        LogFile(DiskFiles(), str(path), 100).read(
+            Wanted(100, 200, 200, 1, 200), 0, expected=100, window=1 << 20, cuts=0
+        )
+    assert len(os.listdir("/dev/fd")) == before

@@ -4,7 +4,7 @@ import pytest
 
 from bugs.partition_log import DIRECTORY, NOW, Log
 from pylog.batch import encode
-from pylog.checkpoint import write_epochs
+from pylog.checkpoint import read_damages, write_damages, write_epochs
 from pylog.errors import CorruptBatch
 from pylog.kernel import Record
 from pylog.partition import Checkpoint
@@ -170,3 +170,54 @@ def test_a_last_batch_that_says_it_lies_further_on_is_damage_after_an_unclean_st
     with pytest.raises(CorruptBatch):
         partition.read(59, 100, upto=60)
     partition.check()
+
+
+def promised(end: int, recovery_point: int) -> Checkpoint:
+    """Of a log that was durable up to `end`, and whose owner died."""
+    return Checkpoint(clean=False, durable_offset=end, recovery_point=recovery_point, high_watermark=end)
+
+
+@pytest.mark.parametrize("place", [0, 1, -1], ids=["first", "middle", "last"])
+@pytest.mark.parametrize("left", [0, 100], ids=["emptied", "cut"])
+def test_a_file_that_was_put_back_is_not_damaged_any_more(place: int, left: int) -> None:
+    log = Log()
+    values = log.fill(60)
+    log.partition.close()
+    end, segment = log.partition.next_offset, log.partition.segments[place][0]
+    whole = log.files.read_file(segment.path)
+    log.files.replace_file(segment.path, whole[:left])
+    partition = log.reopen(promised(end, 0))
+    assert partition.quarantined
+    log.append("behind")
+    values.append("behind")
+    partition.close()
+    end += 1
+    log.files.replace_file(segment.path, whole)
+    partition = log.reopen(promised(end, end))
+    assert (partition.quarantined, log.values()) == ((), values)
+    assert read_damages(log.files, DIRECTORY) == {}
+    partition.check()
+
+
+def test_damage_in_a_file_that_was_put_back_is_found_anew() -> None:
+    log = Log()
+    log.fill(60)
+    log.partition.close()
+    end, (segment, following) = log.partition.next_offset, log.partition.segments[1]
+    at = positions(segment)
+    whole = bytearray(log.files.read_file(segment.path))
+    log.files.replace_file(segment.path, b"")
+    log.reopen(promised(end, 0)).close()
+    position, size = at[following - 1]
+    whole[position + size - 1] ^= 1
+    log.files.replace_file(segment.path, bytes(whole))
+    (lost,) = log.reopen(promised(end, end)).quarantined
+    assert (lost.position, lost.bytes_lost, lost.offset, lost.next_offset) == (position, size, following - 1, following)
+
+
+def test_damage_in_a_file_that_is_gone_is_not_listed_any_more() -> None:
+    log = Log()
+    values = log.fill(20)
+    write_damages(log.files, DIRECTORY, {999: [(0, 10, 999, 1000)]})
+    assert (log.reopen().quarantined, log.values()) == ((), values)
+    assert read_damages(log.files, DIRECTORY) == {}

@@ -324,7 +324,7 @@ class Place:
         config = TopicConfig.loaded({"segment.bytes": "600", "index.interval.bytes": "100"})
         self.directory = LogDirectory(files, "log", 1)
         entry = self.directory.entry(UUID(int=7), 0)
-        self.partition = Partition(files, "log/t-0", "t", 0, config, entry)
+        self.partition = Partition(files, "log/t-0", "t", 0, config, entry, checkpoints=self.directory.checkpoints)
         if files.stat("log/t-0") is None:
             self.partition.create(UUID(int=7), NOW)
         else:

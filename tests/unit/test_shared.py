@@ -1,8 +1,11 @@
 """A reader beside an owner that changes files, also in the middle of a read: at every call that the reader makes."""
 
+import itertools
 import os
 import shutil
+import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -502,3 +505,78 @@ def test_whoever_reads_on_is_told_of_a_batch_that_says_it_is_elsewhere(place: Pa
             partition.read(1, 1 << 20, upto=5)
         assert caught.value.path == path
     pair.close()
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+class Step:
+    """Stops a thread at one place until another one lets it go on."""
+
+    def __init__(self) -> None:
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def stop(self) -> None:
+        self.reached.set()
+        assert self.go_on.wait(20)
+
+
+def beside(pair: Pair, look: Callable[[], object], call: int, line: int) -> tuple[list[object], bool]:
+    """What two threads find that look: one is stopped at its file call number `call`, before line number `line` of the
+    other one, which goes on meanwhile; and whether there is such a line.
+    """
+    found: list[object] = []
+    step, lines = Step(), 0
+
+    def held() -> None:
+        pair.watched.calls, pair.watched.at = 0, call
+        pair.watched.action = step.stop
+        found.append(look())
+        step.reached.set()
+
+    thread = threading.Thread(target=held)
+
+    def trace(frame: Any, event: str, _: object) -> Any:
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith(("/segment.py", "/shared.py", "/readable.py")):
+            return None
+        if event == "line":
+            lines += 1
+            if lines == line:
+                sys.settrace(None)
+                thread.start()
+                # It may have to wait for a lock that is held here.
+                step.reached.wait(0.1)
+                pair.watched.at = -1
+        return trace
+
+    sys.settrace(trace)
+    try:
+        found.append(look())
+    finally:
+        sys.settrace(None)
+    step.go_on.set()
+    if thread.ident is not None:
+        thread.join(20)
+    return found, lines >= line
+
+
+def test_the_newest_record_is_the_newest_to_each_of_the_threads_that_look(place: Path) -> None:
+    pair = Pair(place, CONFIG | {"segment.bytes": "20000"})
+    for age in range(12):
+        pair.write(encode([Record(bytes(120), timestamp=NOW + age)], now_ms=NOW))
+    newest = pair.owner.next_offset
+    pair.write(encode([Record(b"newest", timestamp=NOW + 5000)], now_ms=NOW))
+
+    def look() -> object:
+        answer = pair.reader.max_timestamp(pair.reader.high_watermark)
+        return None if answer is None else answer.offset
+
+    pair.reader.refresh()
+    assert look() == newest
+    for call in (2, 3, 5):
+        for line in itertools.count(1, 4):
+            found, is_there = beside(pair, look, call, line)
+            assert set(found) == {newest}, f"call {call}, line {line}"
+            if not is_there:
+                break

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from bugs.partition_log import DIRECTORY, NOW, InterruptingFiles, Log
+from bugs.partition_log import DIRECTORY, NOW, Log, ReadOnlyFiles
 from pylog.batch import split
 from pylog.errors import LogNotFound
 from pylog.files import File, MemoryFiles
@@ -16,12 +16,6 @@ from pylog.sequence import snapshot_offsets
 from pylog.shared import LIST_ATTEMPTS, SharedPartition
 
 TOPIC_ID = UUID(int=7)
-
-
-class ReadOnlyFiles(InterruptingFiles):
-    """What another process sees of the same files."""
-
-    read_only = True
 
 
 def attached(log: Log, files: ReadOnlyFiles | None = None) -> SharedPartition:

@@ -8,7 +8,7 @@ import pytest
 from pylog.batch import encode
 from pylog.config import NodeConfig, TopicConfig
 from pylog.directories import Directories
-from pylog.errors import InconsistentTopicId, StorageError, UnknownTopicOrPartition
+from pylog.errors import DurabilityUnknown, InconsistentTopicId, StorageError, UnknownTopicOrPartition
 from pylog.files import Files, MemoryFiles
 from pylog.kernel import Record
 from pylog.testing import FaultFiles
@@ -30,7 +30,8 @@ def append(topic: Topic, value: bytes, number: int = 0) -> None:
 
 
 def closed(topic: Topic) -> None:
-    assert topic.close()
+    topic.close()
+    assert topic.directories.first.is_whole
     topic.directories.release()
 
 
@@ -73,6 +74,23 @@ def test_what_is_dropped_is_opened_anew_and_what_is_not_open_may_be_dropped() ->
     assert topic.opened == []
     again = topic.partition(0, NOW)
     assert again is not partition and again.next_offset == 1
+
+
+def test_a_failed_partition_stays_where_it_is_and_is_recovered_there() -> None:
+    """As one that is about to be moved, whose files may not be what the disk has."""
+    files = FaultFiles(MemoryFiles())
+    topic = made(files)
+    append(topic, b"x")
+    files.faults.fail_at = len(files.sites) + 1
+    with pytest.raises(DurabilityUnknown):
+        append(topic, b"y")
+    with pytest.raises(DurabilityUnknown, match="t-0 failed, and stays in log/t-0"):
+        topic.drop(0)
+    again = topic.partition(0, NOW)
+    assert (again.next_offset, again.opened_clean, topic.directories.first.is_whole) == (1, False, False)
+    again.sync()
+    topic.close()
+    assert topic.directories.first.is_whole
 
 
 def test_a_topic_that_cannot_be_closed_is_deleted_all_the_same(caplog: pytest.LogCaptureFixture) -> None:

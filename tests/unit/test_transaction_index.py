@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pylog.durability import sync_new
 from pylog.errors import DiskFull, StorageError
 from pylog.files import DiskFiles, File, Files, MemoryFiles
 from pylog.index import AbortedTxn, TransactionIndex
@@ -47,7 +48,7 @@ def test_entries_are_kafkas_bytes(place: tuple[Files, str]) -> None:
     index.append(FIRST)
     assert content(place) == FIRST_BYTES
     index.append(SECOND)
-    index.sync()
+    sync_new(index.to_sync())
     index.close()
     again = transactions(place)
     assert list(again) == [FIRST, SECOND] and again.entries == 2 and again.sanity() is None
@@ -60,7 +61,7 @@ def test_there_is_no_file_before_the_first_abort(place: tuple[Files, str]) -> No
     assert not index.exists and index.entries == 0 and index.collect(0, 10**9) == ([], False)
     index.truncate(0)
     index.reset()
-    index.sync()
+    sync_new(index.to_sync())
     index.close()
     assert place[0].stat(place[1]) is None
     index.append(FIRST)
@@ -221,7 +222,7 @@ def test_a_full_disk_keeps_entries_in_memory_until_there_is_room() -> None:
     index = transactions(place)
     index.append(FIRST)
     index.append(SECOND)
-    index.sync()
+    sync_new(index.to_sync())
     assert list(index) == [FIRST, SECOND] and index.collect(0, 2000)[0] == [FIRST, SECOND]
     assert content(place) == b"" and index.exists
     files.room = 3 * 34
@@ -264,7 +265,7 @@ class SyncedMeanwhile(MemoryFiles):
     def open(self, path: str, *, create: bool = False) -> File:
         index, self.index = self.index, None
         if index is not None:
-            index.sync()
+            sync_new(index.to_sync())
         return super().open(path, create=create)
 
 
@@ -276,3 +277,11 @@ def test_a_sync_beside_an_append_writes_nothing_twice() -> None:
     assert files.read_file("index") == FIRST_BYTES
     index.append(SECOND)
     assert list(TransactionIndex(files, "index", 970)) == [FIRST, SECOND]
+
+
+def test_an_index_that_its_log_has_no_room_for_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000970.txnindex"
+    path.touch()
+    os.truncate(path, 6 << 30)
+    with pytest.raises(StorageError, match="has 6442450944 bytes, and such a file has 1092 at most"):
+        TransactionIndex(DiskFiles(), str(path), 970, log_size=lambda: 61)

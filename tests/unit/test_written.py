@@ -3,7 +3,10 @@
 import errno
 import logging
 import os
-from collections.abc import Callable
+import resource
+import shutil
+import threading
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -13,9 +16,17 @@ import pytest
 import pylog
 from bugs.partition_log import DIRECTORY, NOW, InterruptingFiles, Log
 from pylog.batch import encode
-from pylog.errors import DurabilityUnknown, LogNotFound, NotLeaderOrFollower, PartitionFailed
+from pylog.errors import (
+    Closed,
+    DiskFull,
+    DurabilityUnknown,
+    LogNotFound,
+    PartitionFailed,
+    StorageError,
+)
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.files.disk_file import DiskFile
+from pylog.message import Produce, ProducePart, Session
 from pylog.partition import Partition
 from pylog.published import Published
 from pylog.testing import FaultFiles
@@ -161,16 +172,90 @@ def deleted(log: Log) -> None:
     log.files.rename(DIRECTORY, "log/t-0.0a-delete")
 
 
-@pytest.mark.parametrize(
-    ("action", "call"), [(begun_anew, "sync"), (begun_anew, "sync_dir"), (deleted, "sync"), (deleted, "sync_dir")]
-)
-def test_what_was_removed_meanwhile_needs_no_sync(action: Callable[[Log], None], call: str, disk: DiskFiles) -> None:
+@pytest.mark.parametrize("call", ["sync", "sync_dir"])
+def test_what_was_removed_meanwhile_needs_no_sync(call: str, disk: DiskFiles) -> None:
     files = InterruptingFiles(disk)
     log = Log(files)  # type: ignore[arg-type]
     log.append("a")
-    files.begin(1, (call,), lambda: action(log))
+    files.begin(1, (call,), lambda: begun_anew(log))
     log.partition.sync()
     assert files.calls > 0 and not log.partition.failed
+
+
+@pytest.mark.parametrize("call", ["sync", "sync_dir"])
+def test_a_close_waits_for_the_sync_that_is_under_way(call: str, disk: DiskFiles) -> None:
+    """Else one of them could take for a success what the system has told the other."""
+    files = InterruptingFiles(disk)
+    log = Log(files)  # type: ignore[arg-type]
+    log.append("a")
+    other = threading.Thread(target=deleted, args=(log,))
+    files.begin(1, (call,), other.start)
+    assert log.partition.sync() == 1
+    other.join()
+    assert log.partition.closed_whole and log.partition.sync() == 1
+
+
+def test_a_sync_that_succeeds_beside_one_that_fails_is_not_believed() -> None:
+    """Of two syncs of one file the system tells a single one that it has failed."""
+    faults = FaultFiles(MemoryFiles())
+    files = InterruptingFiles(faults)
+    log = Log(files)  # type: ignore[arg-type]
+    log.append("a")
+
+    def roll_on_a_broken_disk() -> None:
+        fail_next_call(faults)
+        with pytest.raises(DurabilityUnknown):
+            log.partition.roll(NOW)
+
+    files.begin(1, ("sync",), roll_on_a_broken_disk)
+    with pytest.raises(DurabilityUnknown):
+        log.partition.sync()
+    assert log.partition.durable_offset == 0
+
+
+def test_what_a_removal_has_kept_from_a_sync_is_synced_all_the_same(disk: DiskFiles) -> None:
+    """One file is gone before its turn; those behind it have not had theirs."""
+    faults = FaultFiles(disk)
+    files = InterruptingFiles(faults)
+    log = Log(files)  # type: ignore[arg-type]
+    log.append("a")
+    before = len(faults.sites)
+    files.begin(1, ("sync",), lambda: begun_anew(log))
+    assert log.partition.sync() == 5
+    assert [site.endswith(" sync") for site in faults.sites[before:]].count(True) >= 2
+    assert not log.partition._durability.has_unsynced_names
+
+
+def test_a_closed_log_is_not_opened_again_for_a_sync() -> None:
+    log = Log()
+    log.append("a")
+    (segment, _), *_ = log.partition.segments
+    log.partition.abandon()
+    with pytest.raises(Closed):
+        list(segment.to_sync(whole=True))
+
+
+def test_after_a_failure_nothing_is_synced_by_any_road() -> None:
+    log = Log()
+    log.append("a")
+    log.partition._durability.fail(StorageError("the disk is gone"))
+    with pytest.raises(PartitionFailed, match="nothing in log/t-0 is synced any more"):
+        log.partition._local.sync(0)
+    assert not log.partition._durability.owes_nothing
+
+
+def test_names_for_which_there_is_no_room_are_no_full_disk() -> None:
+    """That would say that nothing was written, and that the append can be tried again."""
+
+    class Full(MemoryFiles):
+        def sync_dir(self, path: str) -> None:
+            raise DiskFull(f"no room in {path}")
+
+    log = Log(Full())
+    log.append("a")
+    with pytest.raises(DurabilityUnknown, match="cannot sync log/t-0: no room"):
+        log.partition.sync()
+    assert log.partition.failed
 
 
 def test_a_file_that_is_missing_for_good_is_told(disk: DiskFiles) -> None:
@@ -214,14 +299,16 @@ def test_a_sync_that_fails_as_retention_takes_the_last_segment_latches() -> None
         log.append("b")
 
 
-def test_a_sync_asks_what_a_close_that_failed_has_left_undone() -> None:
+def test_a_sync_after_a_close_that_was_interrupted_knows_nothing() -> None:
+    """What it was to make durable was appended, so it may not be tried again elsewhere as if it were not."""
     files = InterruptingFiles(MemoryFiles())
     log = Log(files)  # type: ignore[arg-type]
     log.append("a")
     files.begin(1, ("sync",), interrupted)
     with pytest.raises(KeyboardInterrupt):
         log.partition.close()
-    with pytest.raises(NotLeaderOrFollower, match="was closed here"):
+    assert log.partition.failed and not log.partition.closed_whole
+    with pytest.raises(DurabilityUnknown):
         log.partition.sync()
 
 
@@ -235,3 +322,78 @@ def test_a_sync_after_a_close_has_nothing_left_to_do() -> None:
 def test_a_partition_that_is_not_open_has_nothing_to_tell() -> None:
     state = Log().make().state()
     assert (state.next_offset, state.data_end, state.failed) == (0, 0, False)
+
+
+# --- what cannot be published -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def large_slots(tmp_path: Path) -> Iterator[Callable[[], None]]:
+    """A log whose slots lie behind all else, and a call after which no file takes a write there: as on a full disk that
+    copies on write, the slots alone cannot be written.
+    """
+    pylog.open(tmp_path / "log").close()
+    published = tmp_path / "log" / ".pylog-published"
+    os.truncate(published, 1 << 20)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+SESSION = Session()
+
+
+def by_view(log: pylog.Log) -> object:
+    return log.topic("t")[0].append([pylog.Record(b"b")])
+
+
+def by_producer(log: pylog.Log) -> object:
+    producer = log.producer(retries=0)
+    return producer.send("t", b"b").result()
+
+
+def by_several(log: pylog.Log) -> object:
+    batch = encode([(b"b", None, NOW, ())], now_ms=NOW)
+    parts = [ProducePart("t", 0, batch), ProducePart("other", 0, encode([(b"o", None, NOW, ())], now_ms=NOW))]
+    produced = log.broker.handle(Produce(parts, acks=-1, timeout_ms=1000), SESSION).result()
+    assert [type(part.error) for part in produced.parts] == [DurabilityUnknown, DurabilityUnknown]
+    assert produced.parts[0].error is not None
+    raise produced.parts[0].error
+
+
+@pytest.mark.parametrize("how", [by_view, by_producer, by_several], ids=["view", "producer", "several"])
+@pytest.mark.parametrize("flush", ["sync", "interval", "none"])
+def test_an_append_that_is_there_and_cannot_be_shown_is_in_doubt_and_latches(
+    tmp_path: Path, large_slots: Callable[[], None], flush: str, how: Callable[[pylog.Log], object]
+) -> None:
+    log = pylog.open(tmp_path / "log", flush=flush)
+    for name in ("t", "other"):
+        log.create_topic(name)[0].append([pylog.Record(b"a")])
+    large_slots()
+    with pytest.raises(DurabilityUnknown, match="File too large"):
+        how(log)
+    with pytest.raises(PartitionFailed, match="failed earlier"):
+        log.topic("t")[0].append([pylog.Record(b"c")])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    killed = tmp_path / "killed"
+    shutil.copytree(tmp_path / "log", killed)
+    with pylog.open(killed) as again:
+        assert [record.value for record in again.topic("t")[0].records()] == [b"a", b"b"]
+        again.topic("t")[0].append([pylog.Record(b"c")])
+    log.close()
+
+
+def test_a_start_that_cannot_be_published_is_not_moved(tmp_path: Path, large_slots: Callable[[], None]) -> None:
+    with pylog.open(tmp_path / "log") as log:
+        view = log.create_topic("t")[0]
+        for value in (b"a", b"b"):
+            view.append([pylog.Record(value)])
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        large_slots()
+        with pytest.raises(DiskFull):
+            log.delete_records({pylog.TopicPartition("t", 0): 1})
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert view.start_offset == 0 and view.append([pylog.Record(b"c")]).base_offset == 2
+        assert log.delete_records({pylog.TopicPartition("t", 0): 1})
+    with pylog.open(tmp_path / "log") as log:
+        assert log.topic("t")[0].start_offset == 1

@@ -18,11 +18,12 @@ from pylog.compaction.filter import spans_of
 from pylog.compaction.keymap import KeyMap
 from pylog.compaction.rules import Rules
 from pylog.compaction.transactions import Transactions
-from pylog.errors import CorruptBatch
+from pylog.durability import sync_new
+from pylog.errors import CorruptBatch, DiskFull
 from pylog.index import AbortedTxn
 from pylog.kernel import walk
 from pylog.segment import Segment
-from pylog.segment_files import CLEANED
+from pylog.segment_files import CLEANED, remove_files
 
 
 @dataclass(slots=True)
@@ -78,17 +79,21 @@ def rewrite(
     other StorageErrors of the files; nothing is left behind then.
     """
     first = group[0][0]
-    cleaned = Segment(
-        first.files, first.directory, first.base_offset, first.config, active=True, create=True, suffix=CLEANED,
-        identity=first.identity,
-    )  # fmt: skip
+    try:
+        cleaned = Segment(
+            first.files, first.directory, first.base_offset, first.config, active=True, create=True, suffix=CLEANED,
+            identity=first.identity,
+        )  # fmt: skip
+    except DiskFull:
+        remove_files(first.files, first.directory, first.base_offset, CLEANED)
+        raise
     try:
         for segment, end in group:
             # Of the whole segment, clean or dirty: its transaction index is written anew (KAFKA-13727).
             rules.transactions.add(aborted(segment.base_offset, end))
             yield from _copy(segment, cleaned, rules, tally)
         cleaned.seal(group[-1][1])
-        cleaned.sync()
+        sync_new(cleaned.to_sync(whole=True))
         # The age of a segment without timestamps, by which retention goes.
         first.files.set_modified(cleaned.path, group[-1][0].modified_ms() * 1_000_000)
     except BaseException:

@@ -23,6 +23,7 @@ from pylog.config.options import (
     long,
     option,
 )
+from pylog.config.topic import RECORD_RATIO, TopicConfig
 from pylog.errors import InvalidConfig
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
@@ -31,6 +32,8 @@ PARTITIONERS = ("murmur2", "murmur3", "sticky", "round_robin")
 IN_FLIGHT_MAX = 5
 """So many batches of a producer does a partition remember (Kafka: ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
 Deserializer = Callable[[bytes], Any]
+RECORD_BYTES_MAX = RECORD_RATIO * TopicConfig().max_message_bytes
+"""What a record may be when it is decompressed, unless told: as many bytes as a topic takes unless told."""
 
 _ALL_CLIENTS = """bootstrap.servers client.dns.lookup config.providers connections.max.idle.ms enable.metrics.push
     interceptor.classes metadata. metric.reporters metrics. receive.buffer.bytes reconnect.backoff. retry.backoff. sasl.
@@ -229,6 +232,8 @@ class ConsumerConfig(Config):
     """
     retry_backoff_ms: int = option(100, long(0))
     """How long to wait after an error that may go away by itself."""
+    pylog_max_record_bytes: int = option(RECORD_BYTES_MAX, integer(0))
+    """How large a record may be that somebody has compressed; 16 times its batch where that is more. Not Kafka's."""
     session_timeout_ms: int = option(None, Whole(1, INT_MAX, optional=True))
     """With group_protocol "classic": how long the group waits for a heartbeat before it takes a member for dead; None:
     45,000. With "consumer" the coordinator decides that, and how often it wants to hear of a member.

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from pylog.config.options import INT_MAX, Config, Kind, Rate, Switch, by_field, integer, long, option, parse_as
-from pylog.config.topic import TopicConfig
+from pylog.config.options import INT_MAX, Config, Kind, Rate, Switch, Words, by_field, integer, long, option, parse_as
+from pylog.config.topic import SEGMENT_BYTES_MIN, TopicConfig
 from pylog.errors import InvalidConfig
 
 _UNITS_MS = {"hours": 60 * 60 * 1000, "minutes": 60 * 1000}
@@ -30,6 +30,11 @@ class NodeConfig(Config):
     """How often a member of a group of the consumer protocol has to be heard of."""
     group_consumer_max_size: int = option(INT_MAX, integer(1))
     """How many members a group of the consumer protocol may have."""
+    group_consumer_migration_policy: str = option(
+        "bidirectional", Words("bidirectional", "upgrade", "downgrade", "disabled", any_case=True)
+    )
+    """Whether a group with members becomes one of the consumer protocol (`upgrade`) when such a member joins it, and
+    one of the classic protocol (`downgrade`) when the last of them goes. Empty groups always change."""
     group_consumer_session_timeout_ms: int = option(45_000, integer(1))
     """After how long without a word such a member is gone."""
     group_initial_rebalance_delay_ms: int = option(0, integer())
@@ -42,7 +47,7 @@ class NodeConfig(Config):
     """The shortest session timeout that a member may ask for."""
     log_cleaner_backoff_ms: int = option(15_000, long(0))
     """How long the cleaner rests when nothing is worth cleaning."""
-    log_cleaner_dedupe_buffer_size: int = option(128 << 20, long())
+    log_cleaner_dedupe_buffer_size: int = option(128 << 20, long(48))
     """Bytes of memory for the keys of one cleaning, at 24 a key."""
     log_cleaner_enable: bool = option(True, Switch())
     """Whether compacted topics are cleaned in the background."""
@@ -54,6 +59,10 @@ class NodeConfig(Config):
     """How often it is looked for segments that nobody has to keep."""
     max_open_files: int = option(256, integer(1))
     """How many file descriptors the log keeps open. Not Kafka's."""
+    metadata_log_max_record_bytes_between_snapshots: int = option(20 << 20, long(1))
+    """How much the metadata log may grow until it is summed up in a snapshot; a small one is after less."""
+    num_partitions: int = option(1, integer(1))
+    """How many partitions a topic is made with where -1 is asked for."""
     offset_metadata_max_bytes: int = option(4096, integer())
     """How long the text may be that is committed with an offset."""
     offsets_retention_check_interval_ms: int = option(600_000, long(1))
@@ -62,7 +71,7 @@ class NodeConfig(Config):
     """How long committed offsets are kept when the group has no members any more."""
     offsets_topic_num_partitions: int = option(50, integer(1))
     """How many partitions `__consumer_offsets` is made with."""
-    offsets_topic_segment_bytes: int = option(100 << 20, integer(1))
+    offsets_topic_segment_bytes: int = option(100 << 20, integer(SEGMENT_BYTES_MIN))
     """The `segment.bytes` that it is made with."""
     producer_id_expiration_check_interval_ms: int = option(600_000, integer(1))
     """How often it is looked for producers that are gone."""
@@ -89,7 +98,7 @@ class NodeConfig(Config):
     """How often it is looked for transactional ids that nobody uses."""
     transaction_state_log_num_partitions: int = option(50, integer(1))
     """How many partitions `__transaction_state` is made with."""
-    transaction_state_log_segment_bytes: int = option(100 << 20, integer(1))
+    transaction_state_log_segment_bytes: int = option(100 << 20, integer(SEGMENT_BYTES_MIN))
     """The `segment.bytes` that it is made with."""
     transactional_id_expiration_ms: int = option(604_800_000, integer(1))
     """How long a transactional id is known after its last transaction."""

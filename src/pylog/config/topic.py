@@ -28,6 +28,9 @@ from pylog.errors import InvalidConfig
 logger = logging.getLogger(__name__)
 
 DAY_MS = 24 * 60 * 60 * 1000
+SEGMENT_BYTES_MIN = 1 << 20
+RECORD_RATIO = 16
+"""How many times as large as a batch may be, as it is stored, each of its records may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,10 @@ class TopicConfig(Config):
     """How long a record stays uncompacted at least."""
     min_insync_replicas: int = option(1, integer(1), broker="min.insync.replicas")
     """How many replicas have to be in sync for acks=all. No effect yet: acks=all waits for all of them."""
+    pylog_max_record_bytes: int = option(-1, integer(-1))
+    """How large a record may be that somebody has compressed; -1: 16 times `max_message_bytes`. It is held as a whole
+    in memory, as a snappy block is, which may be as large. Not Kafka's.
+    """
     preallocate: bool = option(False, Switch(), broker="log.preallocate")
     """Give a new segment its full size on disk at once."""
     pylog_full_policy: str = option("drop-oldest", Words("drop-oldest", "block", "raise"))
@@ -98,7 +105,7 @@ class TopicConfig(Config):
     """How large a partition may grow before its oldest segments go; -1: as large as it likes."""
     retention_ms: int = option(-1, long(-1), broker="log.retention.ms log.retention.minutes log.retention.hours")
     """How old records may get before their segments go; -1: as old as they like (Kafka: a week)."""
-    segment_bytes: int = option(1 << 30, integer(1 << 20), broker="log.segment.bytes", stored=integer(1))
+    segment_bytes: int = option(1 << 30, integer(SEGMENT_BYTES_MIN), broker="log.segment.bytes", stored=integer(1))
     """The size at which a segment is full."""
     segment_index_bytes: int = option(10 << 20, integer(4), broker="log.index.size.max.bytes")
     """The size at which an index is full, and with it its segment."""
@@ -108,6 +115,13 @@ class TopicConfig(Config):
     """The age at which a segment is full."""
     unclean_leader_election_enable: bool = option(False, Switch(), broker="unclean.leader.election.enable")
     """Whether a replica that is not in sync may lead when no other is left, at the price of records. No effect yet."""
+
+    @property
+    def record_bytes_max(self) -> int:
+        """What `pylog_max_record_bytes` comes to."""
+        return (
+            self.pylog_max_record_bytes if self.pylog_max_record_bytes >= 0 else RECORD_RATIO * self.max_message_bytes
+        )
 
     @property
     def is_bounded(self) -> bool:
@@ -126,10 +140,10 @@ class TopicConfig(Config):
         return {kafka_name(name): texts[kafka_name(name)] for name in overrides}
 
     @classmethod
-    def check_name(cls, name: str, *, is_list: bool = False) -> None:
-        """Raise InvalidConfig unless there is a config of Kafka's name `name` (and its value is a list)."""
+    def check_list(cls, name: str) -> None:
+        """Raise InvalidConfig unless there is a config of Kafka's name `name`, and its value is a list."""
         (field_name,) = by_field({name: None}, cls._kinds(), cls._elsewhere())
-        if is_list and not isinstance(cls._kinds()[field_name], SomeOf):
+        if not isinstance(cls._kinds()[field_name], SomeOf):
             raise InvalidConfig(f"{name} is not a list: set it, there is nothing to append to or subtract from")
 
     @classmethod

@@ -11,7 +11,7 @@ Paths are strings joined with "/". Failures are typed by what the caller can do 
     ReadOnly          no permission or a read-only file system (EACCES, EPERM, EROFS), or `read_only=True`
     LogNotFound       something that must exist does not (ENOENT)
     DirectoryLocked   another process owns the directory
-    StorageError      anything else: an I/O error, a file where a directory should be
+    StorageError      anything else: an I/O error, a file where a directory should be, a FIFO where a file should be
 
 Durability is never implied: `File.sync` covers bytes and length, `sync_dir` covers names, and the two calls that do it
 by themselves (`make_dir`, `replace_file`) say so. `refuse_network` tells a file system that cannot promise it.
@@ -20,7 +20,10 @@ by themselves (`make_dir`, `replace_file`) say so. `refuse_network` tells a file
 from pylog.files.disk import DiskFiles
 from pylog.files.memory import MemoryFiles
 from pylog.files.mounts import refuse_network
-from pylog.files.protocol import File, Files, FileStat, Lock, join
+from pylog.files.protocol import SMALL_BYTES_MAX, File, Files, FileStat, Lock, join, replaced, too_large
 from pylog.files.watch import Watch
 
-__all__ = ["DiskFiles", "File", "FileStat", "Files", "Lock", "MemoryFiles", "Watch", "join", "refuse_network"]
+__all__ = [
+    "SMALL_BYTES_MAX", "DiskFiles", "File", "FileStat", "Files", "Lock", "MemoryFiles", "Watch", "join",
+    "refuse_network", "replaced", "too_large",
+]  # fmt: skip

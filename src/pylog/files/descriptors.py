@@ -7,7 +7,8 @@ Invariants:
   is in use does, too;
 - a map needs a descriptor as well, until nobody looks at it any more: both count;
 - who needs one of the process's last descriptors gets half of ours;
-- a file is opened again by the name it has then: names change under the lock, on the disk and here together.
+- a file is opened again by the name it has then: names change under the lock, on the disk and here together. Where
+  another one has that name, the file is gone for who writes.
 """
 
 import errno
@@ -19,7 +20,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-CREATE_MODE = 0o644
+from pylog.errors import LogNotFound
+from pylog.files.regular import Identity, identity_of, open_regular
+
 _NONE_LEFT = frozenset({errno.EMFILE, errno.ENFILE})
 
 T = TypeVar("T")
@@ -29,6 +32,9 @@ class Holder(Protocol):
     """What has a descriptor: -1 while it is closed."""
 
     descriptor: int
+    identity: Identity | None
+    """Which file it is, once it was opened."""
+    read_only: bool
     pins: int
     writing: bool
     was_used: bool
@@ -85,15 +91,27 @@ class Descriptors:
         self.names[path] = name
 
     def open(self, holder: Holder, path: str, flags: int) -> None:
-        """Open `path` for `holder`, which becomes the most recently used. The lock is held. Raises OSError."""
+        """Open `path` for `holder`, which becomes the most recently used. The lock is held. Raises what
+        `open_regular` raises.
+        """
         self._evict(self.max_open - 1)
         try:
-            holder.descriptor = os.open(path, flags, CREATE_MODE)
+            descriptor, found = open_regular(path, flags)
         except OSError as error:
             if error.errno not in _NONE_LEFT:
                 raise
             self._give_back()
-            holder.descriptor = os.open(path, flags, CREATE_MODE)
+            descriptor, found = open_regular(path, flags)
+        identity = identity_of(found)
+        if holder.identity is None:
+            holder.identity = identity
+        elif holder.identity != identity and not holder.read_only:
+            os.close(descriptor)
+            raise LogNotFound(
+                f"{path} is gone, and another file is in its place: if the directory was replaced, close the log and "
+                "open it again"
+            )
+        holder.descriptor = descriptor
         self.recent[holder] = None
 
     def spared(self, call: Callable[[], T]) -> T:

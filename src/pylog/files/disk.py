@@ -11,10 +11,21 @@ import os
 import resource
 import shutil
 
-from pylog.files.descriptors import CREATE_MODE, Descriptors
+from pylog.files.descriptors import Descriptors
 from pylog.files.disk_file import DiskFile
 from pylog.files.lock import FileLock
-from pylog.files.protocol import File, FileStat, Lock, refuse_write, typed_error
+from pylog.files.protocol import (
+    SMALL_BYTES_MAX,
+    File,
+    FileStat,
+    Lock,
+    refuse_write,
+    too_large,
+    typed_error,
+    unsynced_error,
+)
+from pylog.files.regular import irregular, open_regular
+from pylog.files.syncing import sync_all
 from pylog.files.watch import Watch, watch
 
 
@@ -66,12 +77,14 @@ class DiskFiles:
             return None
         except OSError as error:
             raise typed_error(error, "stat", path) from error
-        is_dir = (found.st_mode & 0o170000) == 0o040000
-        return FileStat(found.st_size, found.st_mtime_ns, is_dir)
+        kind = found.st_mode & 0o170000
+        if kind != 0o100000 and kind != 0o040000:
+            raise irregular(path, kind)
+        return FileStat(found.st_size, found.st_mtime_ns, kind == 0o040000)
 
-    def read_file(self, path: str) -> bytes:
+    def read_file(self, path: str, bytes_max: int = SMALL_BYTES_MAX) -> bytes:
         try:
-            return self._descriptors.spared(lambda: _read(path))
+            return self._descriptors.spared(lambda: _read(path, bytes_max))
         except OSError as error:
             raise typed_error(error, "read", path) from error
 
@@ -79,9 +92,9 @@ class DiskFiles:
         self._check_writable("replace", path)
         try:
             self._descriptors.spared(lambda: _put(path, data))
-            self._sync_path(os.path.dirname(path) or ".")
         except OSError as error:
             raise typed_error(error, "replace", path) from error
+        self.sync_dir(os.path.dirname(path) or ".")
 
     def open(self, path: str, *, create: bool = False) -> File:
         if create and self.read_only and self.stat(path) is None:
@@ -121,7 +134,7 @@ class DiskFiles:
         try:
             self._sync_path(path or ".")
         except OSError as error:
-            raise typed_error(error, "sync", path) from error
+            raise unsynced_error(error, path) from error
 
     def watch(self, path: str) -> Watch | None:
         return watch(path)
@@ -138,11 +151,14 @@ class DiskFiles:
         self._descriptors.spared(lambda: _sync_dir(path))
 
 
-def _read(path: str) -> bytes:
+def _read(path: str, bytes_max: int) -> bytes:
     # Half of the time that `open` takes, which asks more of the kernel.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor, found = open_regular(path, os.O_RDONLY)
+    size = found.st_size
     try:
-        return os.read(descriptor, os.fstat(descriptor).st_size)
+        if size > bytes_max:
+            raise too_large(path, size, bytes_max)
+        return os.read(descriptor, size)
     finally:
         os.close(descriptor)
 
@@ -153,7 +169,7 @@ def _put(path: str, data: bytes) -> None:
         with open(temporary, "wb", opener=_opener) as target:
             target.write(data)
             target.flush()
-            os.fsync(target.fileno())
+            sync_all(target.fileno())
         os.replace(temporary, path)
     except BaseException:
         if os.path.isfile(temporary):
@@ -162,12 +178,12 @@ def _put(path: str, data: bytes) -> None:
 
 
 def _opener(path: str, flags: int) -> int:
-    return os.open(path, flags, CREATE_MODE)
+    return open_regular(path, flags | os.O_NOFOLLOW)[0]
 
 
 def _sync_dir(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        sync_all(descriptor)
     finally:
         os.close(descriptor)

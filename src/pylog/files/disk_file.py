@@ -25,24 +25,26 @@ from typing import NoReturn
 from pylog.errors import Closed, LogNotFound, StorageError
 from pylog.files.descriptors import Descriptors
 from pylog.files.protocol import refuse_write, typed_error
+from pylog.files.regular import Identity, is_at
+from pylog.files.syncing import sync_data
 from pylog.kernel import OpenFile
 
 _IOV_MAX = 1024
 _COPY_BYTES_MAX = 1 << 16
 _CANNOT_RESERVE = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ENODEV})
-_fdatasync = getattr(os, "fdatasync", os.fsync)
 _fallocate = getattr(os, "posix_fallocate", None)
 
 
 class DiskFile(OpenFile):
     """One file: what `protocol.File` says."""
 
-    __slots__ = ("_descriptors", "_name")
+    __slots__ = ("_descriptors", "_name", "identity")
 
     def __init__(self, descriptors: Descriptors, path: str, *, read_only: bool, create: bool) -> None:
         self._name = descriptors.name(path)
         self.read_only = read_only
         self.descriptor = -1
+        self.identity: Identity | None = None
         self.pins = 0
         self.writing = self.was_used = False
         self._descriptors = descriptors
@@ -55,6 +57,12 @@ class DiskFile(OpenFile):
     @property
     def path(self) -> str:
         return self._name.path
+
+    def is_in_place(self) -> bool:
+        try:
+            return self.identity is None or is_at(self.path, self.identity)
+        except OSError as error:
+            raise typed_error(error, "stat", self.path) from error
 
     def pin(self) -> None:
         self._pin()
@@ -73,7 +81,7 @@ class DiskFile(OpenFile):
     def _open(self, flags: int) -> None:
         if self.closed:
             raise self._closed_error()
-        flags |= os.O_CLOEXEC | (os.O_RDONLY if self.read_only else os.O_RDWR)
+        flags |= os.O_RDONLY if self.read_only else os.O_RDWR
         try:
             self._descriptors.open(self, self.path, flags)
         except OSError as error:
@@ -237,7 +245,7 @@ class DiskFile(OpenFile):
         target = self.writes
         descriptor = self._pin()
         try:
-            _fdatasync(descriptor)
+            sync_data(descriptor)
         except OSError as error:
             self.sync_refused(error.errno or 0)
         finally:

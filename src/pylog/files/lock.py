@@ -13,8 +13,7 @@ import os
 import weakref
 
 from pylog.files.protocol import locked_error, typed_error
-
-_CREATE_MODE = 0o644
+from pylog.files.regular import Identity, identity_of, is_at, open_regular
 
 
 class FileLock:
@@ -23,11 +22,19 @@ class FileLock:
     Raises: DirectoryLocked with the pid of the process that has it, ReadOnly, LogNotFound, StorageError.
     """
 
-    __slots__ = ("__weakref__", "_descriptor")
+    __slots__ = ("__weakref__", "_descriptor", "_identity", "_path")
 
     def __init__(self, path: str, text: str) -> None:
-        self._descriptor = _take(path, f"{os.getpid()}\n{text}\n".encode())
+        self._path = path
+        self._descriptor, self._identity = _take(path, f"{os.getpid()}\n{text}\n".encode())
         _held.add(self)
+
+    def is_in_place(self) -> bool:
+        """Whether the path still leads to the file that is locked."""
+        try:
+            return is_at(self._path, self._identity)
+        except OSError as error:
+            raise typed_error(error, "stat the lock", self._path) from error
 
     def close(self) -> None:
         """Release the lock; what is written in the file stays there."""
@@ -49,9 +56,9 @@ def close_inherited() -> None:
 os.register_at_fork(after_in_child=close_inherited)
 
 
-def _take(path: str, content: bytes) -> int:
+def _take(path: str, content: bytes) -> tuple[int, Identity]:
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _CREATE_MODE)
+        descriptor, found = open_regular(path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise typed_error(error, "open the lock", path) from error
     try:
@@ -65,7 +72,7 @@ def _take(path: str, content: bytes) -> int:
     except OSError as error:
         os.close(descriptor)
         raise typed_error(error, "lock", path) from error
-    return descriptor
+    return descriptor, identity_of(found)
 
 
 def _owner_pid(content: bytes) -> int | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from pylog.clock import Clock, SystemClock
 from pylog.errors import Closed, LogNotFound, StorageError
-from pylog.files.protocol import File, FileStat, Lock, join, locked_error
+from pylog.files.protocol import SMALL_BYTES_MAX, File, FileStat, Lock, join, locked_error, too_large
 
 _SENT_BYTES_MAX = 1 << 16
 
@@ -56,6 +56,9 @@ class MemoryFile:
     @property
     def read_only(self) -> bool:
         return False
+
+    def is_in_place(self) -> bool:
+        return self._files.is_at(self._node.path, self._node)
 
     def size(self) -> int:
         return len(self._node.data)
@@ -131,11 +134,15 @@ class MemoryFile:
 
 
 class _MemoryLock:
-    __slots__ = ("_files", "_path")
+    __slots__ = ("_files", "_node", "_path")
 
-    def __init__(self, files: "MemoryFiles", path: str) -> None:
+    def __init__(self, files: "MemoryFiles", path: str, node: _Node) -> None:
         self._files = files
+        self._node = node
         self._path: str | None = path
+
+    def is_in_place(self) -> bool:
+        return self._files.is_at(self._node.path, self._node)
 
     def close(self) -> None:
         path, self._path = self._path, None
@@ -203,10 +210,13 @@ class MemoryFiles:
             directory = self._dirs.get(path)
             return None if directory is None else FileStat(0, directory.mtime_ns, is_dir=True)
 
-    def read_file(self, path: str) -> bytes:
+    def read_file(self, path: str, bytes_max: int = SMALL_BYTES_MAX) -> bytes:
         path = posixpath.normpath(path)
         with self.mutex:
-            return bytes(self._find("read", path).data)
+            data = self._find("read", path).data
+            if len(data) > bytes_max:
+                raise too_large(path, len(data), bytes_max)
+            return bytes(data)
 
     def replace_file(self, path: str, data: bytes) -> None:
         path = posixpath.normpath(path)
@@ -299,7 +309,11 @@ class MemoryFiles:
         file.truncate(0)
         file.write(0, f"{os.getpid()}\n{text}\n".encode())
         self.locked.add(path)
-        return _MemoryLock(self, path)
+        return _MemoryLock(self, path, self._nodes[path])
+
+    def is_at(self, path: str, node: _Node) -> bool:
+        """Whether `path` leads to this file."""
+        return self._nodes.get(path) is node
 
     def now_ns(self) -> int:
         """The time, in ns; in steps of 1 ms."""

@@ -6,15 +6,20 @@ positional and takes no lock that a writer holds. Invariants that both implement
 - `write` is all or nothing as far as `size` goes: when it raises, the file has the length it had;
 - nobody reads behind `size`, whatever `allocate` has reserved there;
 - there are no holes: writing begins at or below `size`;
-- a handle follows its file when the file, or a directory above it, is renamed through the same `Files`.
+- a handle follows its file when the file, or a directory above it, is renamed through the same `Files`;
+- a handle that writes never comes to another file that was put in the place of its own: that is gone (LogNotFound).
 """
 
 import errno
 from dataclasses import dataclass
 from typing import Protocol
 
-from pylog.errors import DirectoryLocked, DiskFull, LogNotFound, ReadOnly, StorageError
+from pylog.errors import DirectoryLocked, DirectoryReplaced, DiskFull, LogNotFound, ReadOnly, StorageError
+from pylog.files.regular import irregular
 from pylog.files.watch import Watch
+
+SMALL_BYTES_MAX = 16 << 20
+"""What no small file is larger than: a checkpoint of 400,000 partitions takes so much."""
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DENIED = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
@@ -38,6 +43,9 @@ class FileStat:
 class Lock(Protocol):
     """An exclusive lock on a directory, held until `close` or until the process ends, however it ends."""
 
+    def is_in_place(self) -> bool:
+        """Whether the path still leads to the file that is locked: else another one owns what is there now."""
+
     def close(self) -> None:
         """Release the lock; closing twice is fine."""
 
@@ -52,6 +60,9 @@ class File(Protocol):
     @property
     def read_only(self) -> bool:
         """Whether writes are refused; then another process may be growing the file, and `size` looks at the disk."""
+
+    def is_in_place(self) -> bool:
+        """Whether the path still leads to this very file: False where it was removed, or replaced by somebody else."""
 
     def size(self) -> int:
         """Length in bytes: cached by a writer, asked of the disk by a reader.
@@ -129,10 +140,10 @@ class Files(Protocol):
         """The names in a directory, sorted."""
 
     def stat(self, path: str) -> FileStat | None:
-        """What is at `path`; None when nothing is."""
+        """What is at `path`; None when nothing is. Raises StorageError for what is neither a file nor a directory."""
 
-    def read_file(self, path: str) -> bytes:
-        """A whole small file."""
+    def read_file(self, path: str, bytes_max: int = SMALL_BYTES_MAX) -> bytes:
+        """A whole file. Raises StorageError, and has read nothing, where it is larger than `bytes_max`."""
 
     def replace_file(self, path: str, data: bytes) -> None:
         """Put a file with exactly `data` at `path`, atomically and durably.
@@ -191,9 +202,35 @@ def typed_error(error: OSError, doing: str, path: str) -> StorageError:
         return StorageError(f"{what}. There is a directory where a file should be: move it away or choose another path")
     if code in (errno.EMFILE, errno.ENFILE):
         return StorageError(f"{what}. Raise `ulimit -n`, or lower max_open_files")
-    if code == errno.ELOOP or code == errno.ENAMETOOLONG:
+    if code == errno.ELOOP:
+        return StorageError(f"{what}. Remove the symbolic link")
+    if code == errno.ENAMETOOLONG:
         return StorageError(f"{what}. Choose another path")
+    if code == errno.ENXIO:
+        return irregular(path)
     return StorageError(f"{what}. Check the device and the kernel's log before opening this log again")
+
+
+def unsynced_error(error: OSError, path: str) -> StorageError:
+    """The StorageError for a sync that failed: never DiskFull, which would say that nothing was written."""
+    typed = typed_error(error, "sync", path)
+    return StorageError(str(typed)) if isinstance(typed, DiskFull) else typed
+
+
+def too_large(path: str, size: int, bytes_max: int) -> StorageError:
+    """The error for a file of `size` bytes that cannot have more than `bytes_max`."""
+    return StorageError(
+        f"{path} has {size} bytes, and such a file has {bytes_max} at most: it is damaged, or another file. Move it "
+        "away, and put it back from a replica or a backup"
+    )
+
+
+def replaced(path: str) -> DirectoryReplaced:
+    """The error for a log directory in which another file, or none, is at `path`, while the log is open."""
+    return DirectoryReplaced(
+        f"{path} is not the file any more that this log has opened: its directory was removed, or another one is in "
+        "its place. Close this log, and open it again to go on with what is there now"
+    )
 
 
 def refuse_write(doing: str, path: str) -> ReadOnly:

@@ -25,7 +25,7 @@ from typing import NamedTuple, overload
 
 from pylog.errors import DiskFull, LogNotFound, StorageError
 from pylog.files import File, Files
-from pylog.kernel.format import UNWRITTEN_MAX
+from pylog.kernel.format import HEADER_BYTES, UNWRITTEN_MAX
 
 MAX_INT32 = 2**31 - 1
 _FEW = 64
@@ -33,6 +33,20 @@ _FEW = 64
 
 Vouch = Callable[[memoryview | bytes | None], bool | None]
 """Whether the bytes of a file (None: there is none) are those that were written; None where nobody knows."""
+
+
+Measure = Callable[[], int]
+"""How many bytes the `.log` has that an index is for."""
+
+
+def unmeasured() -> int:
+    """As many bytes as a `.log` can have."""
+    return MAX_INT32
+
+
+def entries_max(log_size: int) -> int:
+    """How many entries an index of a `.log` of so many bytes can have: one for each batch, and one behind them."""
+    return log_size // HEADER_BYTES + 1
 
 
 def nobody(data: memoryview | bytes | None) -> bool | None:
@@ -83,13 +97,15 @@ class SparseIndex(ABC):
     _kept_free: int
 
     def __init__(
-        self, files: Files, path: str, base_offset: int, max_bytes: int, *, active: bool, vouch: Vouch = nobody
-    ) -> None:
+        self, files: Files, path: str, base_offset: int, max_bytes: int, *, active: bool, vouch: Vouch = nobody,
+        log_size: Measure = unmeasured,
+    ) -> None:  # fmt: skip
         self.files = files
         self.path = path
         self.base_offset = base_offset
         self.capacity = max_bytes // self._entry.size
         """How many entries `segment.index.bytes` allows."""
+        self._log_size = log_size
         self._active = active
         self._fault: str | None = None
         self.written = 0
@@ -132,7 +148,10 @@ class SparseIndex(ABC):
     @property
     def last(self) -> tuple[int, int] | None:
         """The last entry, or None."""
-        return self.entry(-1) if self.entries else None
+        try:
+            return self.entry(-1)
+        except IndexError:
+            return None
 
     def sanity(self) -> str | None:
         """What was wrong with the file when it was opened, in words; None when every byte of it could be believed."""
@@ -166,12 +185,14 @@ class SparseIndex(ABC):
             self.written = len(self.rows.firsts)
             self._active = True
 
-    def sync(self) -> None:
-        """Make the entries durable, as far as the disk has room for them: what is missing is rebuilt, not lost."""
+    def to_sync(self) -> Iterator[File]:
+        """The file, if there is one, with the entries as far as the disk has room for them: what is missing is rebuilt,
+        not lost.
+        """
         if self._file is not None:
             if self._active:
                 self._flush_if_room()
-            self._file.sync()
+            yield self._file
 
     def close(self) -> None:
         """Give the descriptor back. What is in memory can still be looked up by who is in the middle of it."""
@@ -183,6 +204,9 @@ class SparseIndex(ABC):
     def _load(self, vouch: Vouch = nobody) -> _Rows:
         """The entries of the file. Of one that is not what it was when it was sealed there are none: look-ups scan."""
         file, data = self._file, None
+        if file is not None and self._is_too_large(size := file.size()):
+            self.believed, self._fault = False, f"its segment has no room for an index of {size} bytes"
+            return _Rows(array("q"), array("q"))
         if file is not None:
             data = memoryview(file.read(0, file.size())) if self._active else file.view()
         known = vouch(data)
@@ -197,6 +221,10 @@ class SparseIndex(ABC):
             return self._mapped(data, count)
         self.written = count
         return self._unpacked(data, count)
+
+    def _is_too_large(self, size: int) -> bool:
+        """Whether a file of so many bytes cannot be the index: it is never read then, nor mapped."""
+        return size > max(self.capacity, entries_max(self._log_size())) * self._entry.size + self._entry.size
 
     @abstractmethod
     def _trusted(self, data: memoryview, last: tuple[int, int] | None) -> int:
@@ -217,11 +245,13 @@ class SparseIndex(ABC):
         file = self._file
         if file is None or not self._active or not file.read_only or not self.believed:
             return self.rows
-        rows, known = self.rows, self.written * self._entry.size
+        # Of one moment: another thread may be doing the same.
+        rows = self.rows
+        known = len(rows.firsts) * self._entry.size
         size = file.size()
         if size < known:
             self.rows = rows = self._load()
-        elif size - known >= self._entry.size:
+        elif size - known >= self._entry.size and not self._is_too_large(size):
             data = memoryview(file.read(known, size - known))
             last = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else None
             more = self._unpacked(data, self._trusted(data, last))
@@ -229,7 +259,6 @@ class SparseIndex(ABC):
             self.rows = rows = _Rows(
                 array("q", [*rows.firsts, *more.firsts]), array("q", [*rows.seconds, *more.seconds])
             )
-            self.written = len(rows.firsts)
         return rows
 
     def _append(self, firsts: Sequence[int], seconds: Sequence[int]) -> None:

@@ -23,10 +23,12 @@ from crc32c import crc32c
 
 from pylog.errors import DiskFull, StorageError
 from pylog.files import File, Files
-from pylog.index.sparse import Vouch, nobody
+from pylog.index.sparse import Measure, Vouch, entries_max, nobody, unmeasured
 
 _VERSION = 0
 _ENTRY = Struct(">hqqqq")
+_PARTIAL_BYTES = 1 << 10
+"""What may lie behind the last entry."""
 
 
 class AbortedTxn(NamedTuple):
@@ -42,11 +44,14 @@ class AbortedTxn(NamedTuple):
 class TransactionIndex:
     """The aborted transactions whose markers lie in a segment, in the order of the markers."""
 
-    def __init__(self, files: Files, path: str, base_offset: int, *, vouch: Vouch = nobody) -> None:
+    def __init__(
+        self, files: Files, path: str, base_offset: int, *, vouch: Vouch = nobody, log_size: Measure = unmeasured
+    ) -> None:  # fmt: skip
         self.files = files
         self.path = path
         self.base_offset = base_offset
         self._file: File | None = None
+        self._log_size = log_size
         self._surplus = False  # whether the file may hold more than there is
         self.summed, self.crc = 0, 0  # how many rows the checksum covers
         data = self._read()
@@ -134,11 +139,11 @@ class TransactionIndex:
         self.rows, self._written, self._surplus = [], 0, self.exists
         self.summed, self.crc = 0, 0
 
-    def sync(self) -> None:
-        """Make durable what is written. Nothing is written here: another thread may be appending."""
+    def to_sync(self) -> Iterator[File]:
+        """The file, if there is one. Nothing is written here: another thread may be appending."""
         file = self._file
         if file is not None:
-            file.sync()
+            yield file
 
     def close(self) -> None:
         """Give the descriptor back. What is in memory can still be looked up by who is in the middle of it."""
@@ -148,8 +153,10 @@ class TransactionIndex:
             self._file = None
 
     def _read(self) -> bytes | None:
-        """The file; None where there is none, as nearly always."""
-        return self.files.read_file(self.path) if self.files.stat(self.path) is not None else None
+        """The file; None where there is none, as nearly always. Raises StorageError where it cannot be one."""
+        if self.files.stat(self.path) is None:
+            return None
+        return self.files.read_file(self.path, entries_max(self._log_size()) * _ENTRY.size + _PARTIAL_BYTES)
 
     def _parsed(self, data: bytes | None) -> tuple[list[AbortedTxn], str | None]:
         """What can be believed of a file, and what is wrong with the rest."""

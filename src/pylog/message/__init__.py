@@ -75,6 +75,9 @@ from pylog.message.records import (
     Session,
 )
 from pylog.message.topics import (
+    GROUPS_TOPIC,
+    INTERNAL_TOPICS,
+    TRANSACTIONS_TOPIC,
     AlterConfigs,
     AlterReplicaLogDirs,
     ClusterMetadata,
@@ -124,6 +127,8 @@ __all__ = [
     "ACKS_ALL",
     "CONSUMER",
     "EARLIEST",
+    "GROUPS_TOPIC",
+    "INTERNAL_TOPICS",
     "JOIN_EPOCH",
     "LATEST",
     "LEAVE_EPOCH",
@@ -131,6 +136,7 @@ __all__ = [
     "MAX_TIMESTAMP",
     "NO_EPOCH",
     "NO_ID",
+    "TRANSACTIONS_TOPIC",
     "ActiveProducer",
     "AddOffsetsToTxn",
     "AddPartitionsToTxn",

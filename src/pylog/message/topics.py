@@ -7,6 +7,11 @@ from pylog.errors import PylogError
 from pylog.message.records import NO_ID
 from pylog.record import TopicPartition
 
+GROUPS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({GROUPS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
+"""The logs of coordinators: clients read them, and only coordinators write them (Kafka: Topic.isInternal)."""
+
 
 @dataclass(slots=True)
 class Metadata:

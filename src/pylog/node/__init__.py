@@ -5,16 +5,18 @@
 and here is the upkeep: checkpoints, files that are due to go, the close.
 """
 
+import itertools
 import logging
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
 
 from pylog.directory import LogDirectory
-from pylog.errors import DiskFull, PylogError, StorageError
+from pylog.errors import DirectoryReplaced, DiskFull, DurabilityUnknown, LogNotFound, PylogError, StorageError
 from pylog.node.roles import Follow, Lead
 from pylog.node.topics import Topics
 from pylog.partition import Partition
 from pylog.record import TopicPartition
+from pylog.trash import RETRY_MS
 
 __all__ = ["Follow", "Lead", "Node"]
 
@@ -24,6 +26,9 @@ logger = logging.getLogger("pylog")
 class Node(Topics):
     """The state of one node over its log directories. Thread-safe."""
 
+    _is_closed = False
+    _close_error: Exception | None = None
+
     @property
     def opened(self) -> list[Partition]:
         """The partitions opened so far, without the metadata log."""
@@ -31,11 +36,14 @@ class Node(Topics):
             return [partition for topic in self._topics.values() for partition in topic.opened]
 
     def checkpoint(self) -> None:
-        """Persist how far each open partition is durable, so that recovery after a crash reads less.
+        """Persist how far each open partition is durable, so that recovery after a crash reads less, and sum up the
+        metadata log.
 
-        A directory that cannot be written to goes offline, with its partitions.
+        A directory that cannot be written to goes offline, with its partitions; those of one that was replaced take no
+        more appends.
         """
         with self._lock:
+            self._catalogue.take_snapshot()
             for directory in list(self.directories):
                 try:
                     directory.write_checkpoints(self._opened_in(directory))
@@ -43,6 +51,9 @@ class Node(Topics):
                     # The old ones are right, if late.
                     logger.warning("%s is full: checkpoints are late", directory.path)
                 except StorageError as error:
+                    if isinstance(error, DirectoryReplaced):
+                        for partition in self._opened_in(directory):
+                            partition.latch(error)
                     self.directories.fail(directory, error)
 
     def _opened_in(self, directory: LogDirectory) -> list[Partition]:
@@ -78,8 +89,12 @@ class Node(Topics):
         for path in due:
             try:
                 self.directories.files.remove_dir(path)
+            except LogNotFound:
+                continue
             except StorageError as error:
-                logger.warning("%s could not be removed; the next open tries again: %s", path, error)
+                logger.warning("%s could not be removed, and is tried again later: %s", path, error)
+                with self._lock:
+                    self._doomed.append((now_ms + RETRY_MS, path))
 
     @property
     def purge_due_ms(self) -> int | None:
@@ -88,21 +103,45 @@ class Node(Topics):
         return min((due for due in times if due is not None), default=None)
 
     def close(self) -> None:
-        """Close every partition, write the checkpoints and, where all went well, the clean-shutdown markers."""
+        """Close every partition, write the checkpoints and, where all of it is durable, the clean-shutdown markers.
+
+        Everything is given back, whatever is raised. Another close does nothing, unless this one raised: then it raises
+        that again, as what was appended may not be on the disk.
+        """
         with self._lock:
+            if self._is_closed:
+                if self._close_error is not None:
+                    raise self._close_error.with_traceback(None)
+                return
+            self._is_closed = True
+            self._close_error = DurabilityUnknown(
+                "a close was interrupted: whether everything that was appended is on the disk is not known; open the "
+                "log again to read what is there"
+            )
             opened = {directory.path: self._opened_in(directory) for directory in self.directories}
             try:
-                with ExitStack() as closing:
-                    # In reverse, and each whatever becomes of the others; an error is raised in the end.
-                    for directory in list(self.directories):
-                        closing.callback(self._close_directory, directory, opened[directory.path])
-                    closing.callback(self._catalogue.close)
-                    for topic in self._topics.values():
-                        closing.callback(topic.close)
+                self._close_all(opened)
+            except Exception as error:
+                self._close_error = error
+                raise
             finally:
+                for partition in itertools.chain.from_iterable(opened.values()):
+                    with suppress(PylogError):
+                        partition.abandon()
                 self.directories.release()
+            self._close_error = None
 
-    def _close_directory(self, directory: LogDirectory, opened: list[Partition]) -> None:
+    def _close_all(self, opened: Mapping[str, list[Partition]]) -> None:
+        epochs_ended = self._end_epochs()
+        with ExitStack() as closing:
+            # In reverse, and each whatever becomes of the others; an error is raised in the end.
+            for directory in list(self.directories):
+                closing.callback(self._close_directory, directory, opened[directory.path], epochs_ended)
+            closing.callback(self._catalogue.close)
+            for topic in self._topics.values():
+                closing.callback(topic.close)
+
+    def _close_directory(self, directory: LogDirectory, opened: list[Partition], are_over: bool) -> None:
         broken = any(self.directories.has_folder(directory, key) for key in self._broken)
         directory.write_checkpoints(opened)
-        directory.close(clean=not broken and not any(partition.failed for partition in opened))
+        directory.close(clean=are_over and not broken)

@@ -1,8 +1,9 @@
 """A node's role for each partition, over its log directories and its catalogue.
 
 A partition gets its role at first use, from the catalogue: leader where the catalogue names this node, follower (of
-nobody, until it is told whom to fetch from) otherwise. A leader takes its epoch, in the metadata log, at the first
-append after an open, so opening a directory to read it writes nothing.
+nobody, until it is told whom to fetch from) otherwise. A leader has its epoch, in the metadata log, from the first
+append after an open on, so opening a directory to read it writes nothing: the one it had when it closed cleanly, else a
+new one.
 
 After an unclean stop every partition is opened and recovered at once, so that what was cut is known and the next clean
 stop is clean for all of them.
@@ -26,18 +27,20 @@ from pylog.errors import (
     InconsistentTopicId,
     NotLeaderOrFollower,
     PylogError,
+    StorageError,
     UnknownTopicId,
 )
 from pylog.files import Files
-from pylog.message import NO_ID, ClusterMetadata
+from pylog.message import NO_EPOCH, NO_ID, ClusterMetadata
 from pylog.metadata import (
+    METADATA_TOPIC_ID,
     UNASSIGNED_DIRECTORY,
     MetadataImage,
     PartitionImage,
     TopicImage,
-    take_leadership,
     validate_topic_name,
 )
+from pylog.metadata_changes import take_leadership
 from pylog.partition import Partition
 from pylog.record import TopicPartition
 from pylog.recovery import Quarantined, Recovered
@@ -92,12 +95,15 @@ class Roles:
         self._roles: dict[tuple[str, int], Leader | Follower] = {}
         self._broken: dict[TopicPartition, PylogError | None] = {}  # None: its next use tries again
         self._new_topics: set[uuid.UUID] = set()
+        self._moved: set[tuple[str, int]] = set()  # since the node was opened
         self._lock = threading.RLock()
         self._doomed: list[tuple[int, str]] = []
         self.directories = Directories(files, paths, node_id)
         self.id = self.directories.first.node_id
         try:
-            self._catalogue = Catalogue(self.directories, clock.wall_ms)
+            self._catalogue = Catalogue(
+                self.directories, clock.wall_ms, config.metadata_log_max_record_bytes_between_snapshots
+            )
             self._settle()
         except BaseException:
             self.directories.release()
@@ -112,8 +118,10 @@ class Roles:
                 for number, place in self._places(image).items()
             }
         )
+        there = {METADATA_TOPIC_ID, *(image.id for image in self.image.topics.values())}
         # After the moves: until then it may be the second copy of what is moved.
         for directory in self.directories:
+            directory.free_entries(there)
             remove_leftovers(directory.files, directory.path)
         for name, image in self.image.topics.items():
             for number in self._places(image):
@@ -133,11 +141,21 @@ class Roles:
     def image(self) -> MetadataImage:
         return self._catalogue.image
 
+    @property
+    def has_adopted(self) -> bool:
+        """Whether this open has made topics of folders from elsewhere."""
+        return self._catalogue.has_adopted
+
+    @property
+    def was_closed(self) -> bool:
+        """Whether the last owner has closed every directory."""
+        return all(directory.clean for directory in self.directories)
+
     def _recover(self, key: TopicPartition) -> None:
         """Open a partition at once if its directory was not closed cleanly, so that what was cut is known."""
         try:
             topic = self._topic(key.topic)
-            if topic.home(key.partition).clean or not topic.exists(key.partition):
+            if topic.home(key.partition).is_clean(key) or not topic.exists(key.partition):
                 return
             self.partition(*key)
         except PylogError as error:
@@ -178,7 +196,7 @@ class Roles:
         partition = topic.partition(key.partition, self._clock.wall_ms())
         self.recovered += [partition.recovered] if partition.recovered is not None else []
         self.quarantined += partition.quarantined
-        if not topic.home(key.partition).clean:
+        if not partition.opened_clean:
             partition.sync()
         if self.leader_of(state) != self.id:
             return Follower(partition, leader=state.leader, epoch=state.leader_epoch)
@@ -222,25 +240,64 @@ class Roles:
         if image is not None and topic_id not in (image.id, NO_ID):
             raise UnknownTopicId(f"topic {topic!r} with id {topic_id} was deleted; the one of now has id {image.id}")
 
-    def writer(self, topic: str, partition: int) -> Leader:
-        """The leader role with an epoch, so that it may append."""
+    def writer(self, topic: str, partition: int, *, epoch: int = NO_EPOCH) -> Leader:
+        """The leader role with an epoch, so that it may append: with `epoch`, or a later one."""
         leader = self.leader(topic, partition)
-        if leader.epoch is None:
+        if leader.epoch is None or leader.epoch < epoch:
             with self._lock:
-                if leader.epoch is None:
-                    leader.epoch = self._take_epoch(topic, partition)
+                if leader.epoch is None or leader.epoch < epoch:
+                    leader.epoch = self._take_epoch(topic, partition, epoch)
         return leader
 
-    def _take_epoch(self, topic: str, partition: int) -> int:
+    def _take_epoch(self, topic: str, partition: int, epoch: int) -> int:
+        """A leader epoch, `epoch` or a later one, in which no other node has written, nor this one what is not here any
+        more.
+
+        The last one goes on after a clean close: what was written in it is all here, so its next record gets an offset
+        that it has not given yet. Never after anything else, nor where another one has led since.
+        """
         image = self.image.topics[topic]
-        known = self.partition(topic, partition).epochs.latest
-        steps = known + 1 - image.partitions[partition].leader_epoch
+        state, log = image.partitions[partition], self.partition(topic, partition)
+        latest = log.epochs.latest
+        is_last = state.leader == self.id and epoch <= latest == state.leader_epoch
+        if is_last and not self._is_spent((topic, partition), log):
+            return latest
+        known = max(latest, epoch - 1)
+        steps = known + 1 - state.leader_epoch
         if image.id not in self._new_topics or steps > 0:
             # More than one where the log came from elsewhere and has seen more leaders than this catalogue.
             if steps > EPOCH_STEPS_MAX:
                 raise FencedLeaderEpoch(f"{topic}-{partition}: its log is in epoch {known}, far beyond the catalogue's")
             self._catalogue.commit(take_leadership(image.id, partition, self.id) * max(steps, 1))
         return self.image.topics[topic].partitions[partition].leader_epoch
+
+    def _is_spent(self, key: tuple[str, int], log: Partition) -> bool:
+        """Whether the last epoch of a partition must not go on: what was written in it may be missing."""
+        return not log.as_closed or log.is_cut or key in self._moved
+
+    def _end_epochs(self) -> bool:
+        """Let no epoch that is spent look at the next open as if it could go on: the catalogue gets another one, where
+        the partition has none yet. Gives whether that is durable.
+        """
+        records: list[bytes] = []
+        for key in {*self._roles, *self._moved}:
+            role, image = self._roles.get(key), self.image.topics.get(key[0])
+            state = image.partitions.get(key[1]) if image is not None else None
+            if image is None or state is None or state.leader != self.id:
+                continue
+            is_spent = role is None or (
+                role.partition.epochs.latest == state.leader_epoch
+                and (role.partition.is_cut or role.epoch is None or isinstance(role, Follower))
+                and self._is_spent(key, role.partition)
+            )
+            records += take_leadership(image.id, key[1], self.id) if is_spent else []
+        try:
+            if records:
+                self._catalogue.commit(records)
+        except StorageError as error:
+            logger.error("the log is not closed cleanly, for no new leader epochs could be written: %s", error)
+            return False
+        return True
 
     def lead(self, effect: Lead) -> None:
         """Become the leader of a partition in a given epoch.

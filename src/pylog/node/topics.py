@@ -10,19 +10,15 @@ from pylog.directory import LogDirectory
 from pylog.errors import InvalidConfig, InvalidPartitions, InvalidTopic, StorageError, TopicAlreadyExists
 from pylog.files import join
 from pylog.folders import folder_name, set_aside
-from pylog.message import ConfigChange, NewPartitions, NewTopic, Replacement, TopicChange
-from pylog.metadata import (
-    add_partitions,
-    allocate_producer_ids,
-    change_config,
-    move_replica,
-    remove_topic,
-    validate_topic_name,
-)
+from pylog.message import INTERNAL_TOPICS, ConfigChange, NewPartitions, NewTopic, Replacement, TopicChange
+from pylog.metadata import validate_topic_name
+from pylog.metadata_changes import add_partitions, allocate_producer_ids, change_config, move_replica, remove_topic
 from pylog.node.roles import Roles
 from pylog.record import TopicPartition
 
 MAX_PARTITIONS = 10_000
+NODE_DEFAULT = -1
+"""As many partitions as the node's `num.partitions` says."""
 PRODUCER_IDS = 1000
 """How many producer ids a node takes at once (Kafka: ProducerIdsBlock)."""
 
@@ -36,21 +32,26 @@ class Topics(Roles):
             validate_topic_name(new.name, self.image.topics)
             if new.name in self.image.topics:
                 raise TopicAlreadyExists(f"topic {new.name!r} exists already")
-            if not 1 <= new.partitions <= MAX_PARTITIONS:
-                raise InvalidPartitions(f"{new.partitions} partitions: a topic has 1 to {MAX_PARTITIONS}")
+            count = self.config.num_partitions if new.partitions == NODE_DEFAULT else new.partitions
+            if not 1 <= count <= MAX_PARTITIONS:
+                raise InvalidPartitions(
+                    f"{count} partitions: a topic has 1 to {MAX_PARTITIONS}, or -1 for num.partitions of the node"
+                )
             config = TopicConfig.canonical(new.config)
             topic_id = uuid.uuid4()
-            places = self._new_places(range(new.partitions))
+            places = self._new_places(range(count))
             self._catalogue.commit(self._catalogue.new_topic(new.name, topic_id, places, config))
             self._new_topics.add(topic_id)
 
     def create_partitions(self, new: NewPartitions) -> None:
-        """Add partitions to a topic, up to a total. Raises UnknownTopicOrPartition, InvalidPartitions.
+        """Add partitions to a topic, up to a total. Raises UnknownTopicOrPartition, InvalidPartitions, InvalidTopic
+        (an internal one).
 
         Records with a key go to other partitions from then on.
         """
         with self._lock:
             image = self._image(new.topic)
+            _check_not_internal(new.topic, "get more partitions: groups and transactions are found in them by a hash")
             if not len(image.partitions) < new.total <= MAX_PARTITIONS:
                 raise InvalidPartitions(
                     f"topic {new.topic!r} has {len(image.partitions)} partitions: it can get more, up to "
@@ -80,10 +81,18 @@ class Topics(Roles):
         """Producer ids that nobody ever had: written down before they are used. Raises DiskFull, DurabilityUnknown."""
         with self._lock:
             first = self.image.next_producer_id
-            registered = self.image.nodes.get(self.id)
-            epoch = registered.epoch if registered is not None else 0
-            self._catalogue.commit(allocate_producer_ids(self.id, epoch, first + PRODUCER_IDS))
+            self._catalogue.commit(self._producer_ids(first + PRODUCER_IDS))
             return range(first, first + PRODUCER_IDS)
+
+    def reserve_producer_ids(self, upto: int) -> None:
+        """Never give a producer id below `upto`: some have it. Raises DiskFull, DurabilityUnknown."""
+        with self._lock:
+            if self.image.next_producer_id < upto:
+                self._catalogue.commit(self._producer_ids(upto))
+
+    def _producer_ids(self, next_id: int) -> list[bytes]:
+        registered = self.image.nodes.get(self.id)
+        return allocate_producer_ids(self.id, registered.epoch if registered is not None else 0, next_id)
 
     def delete_topic(self, name: str) -> None:
         """Forget a topic and put its folders out of sight; `purge` removes them. Raises UnknownTopicOrPartition,
@@ -91,8 +100,7 @@ class Topics(Roles):
         """
         with self._lock:
             image = self._image(name)
-            if name.startswith("__"):
-                raise InvalidTopic(f"{name!r} is internal and cannot be deleted")
+            _check_not_internal(name, "be deleted")
             topic = self._topic(name)
             self._catalogue.commit(remove_topic(image.id))
             for number in image.partitions:
@@ -103,15 +111,12 @@ class Topics(Roles):
             self._doomed += [(due_ms, path) for path in topic.delete()]
 
     def delete_records(self, topic: str, number: int, offset: int) -> int:
-        """Let a partition start at `offset`; gives where it starts. It is persisted before the answer.
+        """Let a partition start at `offset`; gives where it starts.
 
-        Raises what `Partition.delete_records` raises, and NotLeaderOrFollower.
+        Raises what `Partition.delete_records` raises, NotLeaderOrFollower and InvalidTopic (internal topics stay).
         """
-        partition = self.leader(topic, number).partition
-        start = partition.delete_records(offset)
-        with self._lock:
-            self._topic(topic).home(number).write_start_offset(partition)
-        return start
+        _check_not_internal(topic, "lose records: they are what coordinators go by")
+        return self.leader(topic, number).partition.delete_records(offset)
 
     def move(self, wanted: Replacement) -> None:
         """Let a partition lie in another log directory. Most of it is copied while it is in use.
@@ -130,6 +135,7 @@ class Topics(Roles):
             copy_files(files, partition.directory, future, partition.sealed_files())
             with self._lock:
                 self._roles.pop(key, None)
+                self._moved.add(key)
                 self._topic(key.topic).drop(key.partition)
                 names = files.list_dir(partition.directory)
                 copy_files(files, partition.directory, future, names)
@@ -152,36 +158,48 @@ class Topics(Roles):
     def _finish_move(self, key: TopicPartition, source: LogDirectory, target: LogDirectory, future: str) -> None:
         files = self.directories.files
         try:
-            away = join(source.path, remove_folder(files, source, key))
+            away = remove_folder(files, source, key)
             files.rename(future, join(target.path, folder_name(*key)))
             files.sync_dir(target.path)
-        except StorageError as error:
-            # Whatever was appended before the next open has finished it would be lost then.
-            self._broken[key] = error
-            raise
+        except BaseException as error:
+            # Whatever was appended before the next open has finished it would be lost then. It was decided, so that the
+            # disk is full is not all there is to say.
+            self._broken[key] = unfinished = StorageError(
+                f"{key.topic}-{key.partition} lies in {future} now, which could not be given its name; the next open "
+                f"does that: close the log and open it again ({error!r})"
+            )
+            if not isinstance(error, Exception):
+                raise
+            raise unfinished from error
         source.forget(key.topic, [key.partition])
         due_ms = self._clock.wall_ms() + self._topic(key.topic).config.file_delete_delay_ms
-        self._doomed.append((due_ms, away))
+        self._doomed += [(due_ms, path) for path in away]
         self._topic(key.topic).places[key.partition] = target.directory_id
+
+
+def _check_not_internal(topic: str, what: str) -> None:
+    """Raise InvalidTopic for a topic of coordinators, which cannot `what`."""
+    if topic in INTERNAL_TOPICS:
+        raise InvalidTopic(f"{topic!r} is internal and cannot {what}")
 
 
 def changed(config: Mapping[str, str], changes: Sequence[ConfigChange], defaults: TopicConfig) -> dict[str, str]:
     """The overrides `config` after some changes; lists that are not overridden grow and shrink from `defaults`.
 
-    Raises InvalidConfig for an operation that makes no sense, and for the name of a config that there is not.
+    To delete what is not there is no error, whatever its name. Raises InvalidConfig for an operation that makes no
+    sense.
     """
     wanted = dict(config)
     for change in changes:
         if change.operation == "delete":
-            if wanted.pop(change.name, None) is None:
-                TopicConfig.check_name(change.name)
+            wanted.pop(change.name, None)
             continue
         if change.value is None:
             raise InvalidConfig(f"{change.name}: a value is missing")
         if change.operation == "set":
             wanted[change.name] = change.value
         elif change.operation in ("append", "subtract"):
-            TopicConfig.check_name(change.name, is_list=True)
+            TopicConfig.check_list(change.name)
             known = wanted.get(change.name, defaults.to_kafka()[change.name])
             given = [item.strip() for item in change.value.split(",")]
             kept = [item for item in known.split(",") if item and item not in given]

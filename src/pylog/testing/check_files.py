@@ -302,6 +302,13 @@ def reading_and_removing_are_typed(files: Files, root: str) -> None:
     refuses(StorageError, _DIRECTORY_IN_THE_WAY, lambda: files.read_file(root))
 
 
+def a_file_is_read_up_to_a_limit(files: Files, root: str) -> None:
+    path = join(root, "f")
+    files.replace_file(path, b"five.")
+    same(files.read_file(path, 5), b"five.")
+    refuses(StorageError, "has 5 bytes, and such a file has 4 at most", lambda: files.read_file(path, 4))
+
+
 def removing_takes_what_is_named(files: Files, root: str) -> None:
     files.make_dir(join(root, "a/b"))
     files.replace_file(join(root, "a/b/f"), b"x")
@@ -363,6 +370,7 @@ FILES_CHECKS: tuple[Check, ...] = (
     stat_says_what_is_there,
     replacing_leaves_one_file,
     reading_and_removing_are_typed,
+    a_file_is_read_up_to_a_limit,
     removing_takes_what_is_named,
     the_lock_is_exclusive_and_names_its_owner,
     a_lock_needs_its_directory,

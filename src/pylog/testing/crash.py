@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from pylog.clock import Clock
-from pylog.files import File, FileStat, Lock, MemoryFiles
+from pylog.files import SMALL_BYTES_MAX, File, FileStat, Lock, MemoryFiles
 from pylog.testing.cuts import CrashState, kills, power_cut, power_cuts
 from pylog.testing.operations import Cut, Entry, Named, NamesSynced, Noted, Operation, Reserved, Synced, Written
 
@@ -51,6 +51,9 @@ class CrashFile:
     @property
     def path(self) -> str:
         return self._file.path
+
+    def is_in_place(self) -> bool:
+        return self._file.is_in_place()
 
     def size(self) -> int:
         return self._file.size()
@@ -227,8 +230,8 @@ class CrashFiles:
     def stat(self, path: str) -> FileStat | None:
         return self._files.stat(path)
 
-    def read_file(self, path: str) -> bytes:
-        return self._files.read_file(path)
+    def read_file(self, path: str, bytes_max: int = SMALL_BYTES_MAX) -> bytes:
+        return self._files.read_file(path, bytes_max)
 
     def watch(self, path: str) -> None:
         return None

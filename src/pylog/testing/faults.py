@@ -4,6 +4,8 @@
     files = FaultFiles(DiskFiles(), fail_at=7)              the 7th call raises as EIO would, later ones work
     files = FaultFiles(..., error=errno.ENOSPC, once=False) it and all later ones that need room
     files = FaultFiles(..., short=True)                     a write keeps half of its bytes, and does not roll them back
+    files = FaultFiles(..., interrupt=KeyboardInterrupt)    a signal's handler raises this before the call is made
+    files = FaultFiles(..., interrupt=..., late=True)       or when it has been made
 
 An error is raised as `DiskFiles` raises it: typed, with the OSError as its cause. What `DiskFiles` undoes when it fails
 is undone here: nothing of a failed write is left, a failed sync is the last one, a failed replacement leaves the old
@@ -17,7 +19,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pylog.errors import StorageError
-from pylog.files import File, Files, FileStat, Lock, Watch
+from pylog.files import SMALL_BYTES_MAX, File, Files, FileStat, Lock, Watch
 from pylog.files.protocol import typed_error
 
 T = TypeVar("T")
@@ -33,8 +35,13 @@ _NEEDS_DESCRIPTOR = frozenset(
 class Faults:
     """When a call fails; shared by all handles of a `FaultFiles`."""
 
-    def __init__(self, fail_at: int | None, error: int, once: bool, short: bool) -> None:
+    def __init__(
+        self, fail_at: int | None, error: int, once: bool, short: bool, interrupt: type[BaseException] | None,
+        late: bool,
+    ) -> None:  # fmt: skip
         self.fail_at = fail_at
+        self.interrupt = interrupt
+        self.late = late
         self.error = error
         self.once = once
         self.short = short
@@ -43,6 +50,10 @@ class Faults:
 
     def applies(self, call: str) -> bool:
         """Whether a call of this name can meet this error."""
+        if self.interrupt is not None:
+            return True
+        if call == "close":
+            return False
         if self.error in _FULL:
             return call in _NEEDS_ROOM
         return self.error not in _NO_DESCRIPTORS or call in _NEEDS_DESCRIPTOR
@@ -58,8 +69,18 @@ class Faults:
         self.failed.append(self.sites[-1])
         return True
 
-    def raised(self, call: str, path: str) -> StorageError:
-        """The error, as `DiskFiles` would raise it."""
+    def do(self, call: str, path: str, how: Callable[[], T]) -> T:
+        """Make a call, unless it is to fail."""
+        if not self.hits(call):
+            return how()
+        if self.late:
+            how()
+        raise self.raised(call, path)
+
+    def raised(self, call: str, path: str) -> BaseException:
+        """The error, as `DiskFiles` would raise it, or the interrupt."""
+        if self.interrupt is not None:
+            return self.interrupt()
         cause = OSError(self.error, os.strerror(self.error))
         error = typed_error(cause, call.replace("_", " "), path)
         error.__cause__ = cause
@@ -90,6 +111,9 @@ class FaultFile:
     def read_only(self) -> bool:
         return self._file.read_only
 
+    def is_in_place(self) -> bool:
+        return self._file.is_in_place()
+
     def size(self) -> int:
         return self._file.size()
 
@@ -107,6 +131,9 @@ class FaultFile:
 
     def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None:
         self._usable()
+        if self._faults.interrupt is not None:
+            self._do("write", lambda: self._file.write(position, *buffers))
+            return
         if self._faults.hits("write"):
             if self._faults.short:
                 whole = b"".join(map(bytes, buffers))
@@ -130,6 +157,9 @@ class FaultFile:
 
     def sync(self) -> None:
         self._usable()
+        if self._faults.interrupt is not None:
+            self._do("sync", self._file.sync)
+            return
         if self._faults.hits("sync"):
             self._failed = True
             # Never DiskFull: that would say that nothing was written.
@@ -140,12 +170,10 @@ class FaultFile:
         return self._do("view", self._file.view)
 
     def close(self) -> None:
-        self._file.close()
+        self._do("close", self._file.close)
 
     def _do(self, call: str, how: Callable[[], T]) -> T:
-        if self._faults.hits(call):
-            raise self._faults.raised(call, self.path)
-        return how()
+        return self._faults.do(call, self.path, how)
 
     def _usable(self) -> None:
         if self._failed:
@@ -156,15 +184,16 @@ class FaultFiles:
     """`inner`, the `fail_at`-th call of which (from 1 on; None: none) fails with the errno `error`.
 
     `once`: only that one; otherwise every later call that can meet this error. `short`: a write that fails leaves half
-    of its bytes behind, as a device does that fails in the middle.
+    of its bytes behind, as a device does that fails in the middle. `interrupt`: that is raised instead of an error, and
+    closing a file counts as a call, too; `late`: after the call.
     """
 
     def __init__(
         self, inner: Files, fail_at: int | None = None, *, error: int = errno.EIO, once: bool = True,
-        short: bool = False,
+        short: bool = False, interrupt: type[BaseException] | None = None, late: bool = False,
     ) -> None:  # fmt: skip
         self.inner = inner
-        self.faults = Faults(fail_at, error, once, short)
+        self.faults = Faults(fail_at, error, once, short, interrupt, late)
 
     @property
     def read_only(self) -> bool:
@@ -193,8 +222,8 @@ class FaultFiles:
     def stat(self, path: str) -> FileStat | None:
         return self._do("stat", path, lambda: self.inner.stat(path))
 
-    def read_file(self, path: str) -> bytes:
-        return self._do("read_file", path, lambda: self.inner.read_file(path))
+    def read_file(self, path: str, bytes_max: int = SMALL_BYTES_MAX) -> bytes:
+        return self._do("read_file", path, lambda: self.inner.read_file(path, bytes_max))
 
     def replace_file(self, path: str, data: bytes) -> None:
         self._do("replace_file", path, lambda: self.inner.replace_file(path, data))
@@ -226,6 +255,4 @@ class FaultFiles:
         return self._do("lock", path, lambda: self.inner.lock(path, text))
 
     def _do(self, call: str, path: str, how: Callable[[], T]) -> T:
-        if self.faults.hits(call):
-            raise self.faults.raised(call, path)
-        return how()
+        return self.faults.do(call, path, how)
