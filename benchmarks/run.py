@@ -17,8 +17,8 @@ from typing import Any
 from harness import MODES
 
 HERE = Path(__file__).parent
-WORKLOADS = """append send threads consume arrow compressed fetch visible durable wakeup transactions groups open lookup
-    recovery compaction replication spark_scan memory kafka_perf""".split()
+WORKLOADS = """append send threads consume arrow compressed fetch visible durable wakeup transactions groups open runs
+    lookup recovery compaction replication spark_scan memory kafka_perf""".split()
 
 
 def run(name: str, words: list[str]) -> list[dict[str, Any]] | None:

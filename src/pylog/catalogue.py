@@ -3,8 +3,16 @@
 Topics, ids, partitions, leaders and configs are records in Kafka's own metadata schemas; there is no other list of
 topics. A change is appended, made durable and only then applied to the image, so what `image` says is on disk.
 
-One node is a quorum of one: at the first change after an open it takes a new epoch (persisted in `quorum-state` before
-it is used) and opens it with a LEADER_CHANGE control batch, as Kafka's raft does (KIP-595).
+One node is a quorum of one: at the first change after an open that was not clean it takes a new epoch (persisted in
+`quorum-state` before it is used) and opens it with a LEADER_CHANGE control batch, as Kafka's raft does (KIP-595). After
+a clean close by pylog it goes on in the epoch it had.
+
+    epoch 3        [ ............ snapshot 1 ......... snapshot 2 .... ]     the image: snapshot 2, and the log after it
+                   ^ gone with snapshot 3             ^ a segment begins
+
+What was written is summed up in a snapshot (`metadata_snapshots`) when the log has grown by enough since the last one,
+at a close or at housekeeping, so that an open costs no more with every run. Two snapshots stay, and the log from the
+older one on: where the newer one is damaged, nothing is lost.
 
 A directory that has partition folders but no metadata log is adopted: its folders become the first records.
 """
@@ -14,18 +22,21 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping
 
-from pylog import metadata
+from pylog import metadata, metadata_changes
 from pylog.batch import Batch, Origin, encode
 from pylog.checkpoint import read_topic_id
 from pylog.config import TopicConfig
 from pylog.directories import Directories
-from pylog.errors import CorruptBatch
+from pylog.errors import CorruptBatch, StorageError
 from pylog.files import Files, join
 from pylog.folders import folder_name, partition_folders
 from pylog.kernel import Record, walk
 from pylog.metadata import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataImage
+from pylog.metadata_snapshots import SnapshotId, read_image, remove_unfinished, snapshot_ids, write_snapshot
 from pylog.partition import Partition
 from pylog.readable import ReadablePartition
+from pylog.record import TopicPartition
+from pylog.recovery import Checkpoint
 from pylog.schema import message
 from pylog.segments import base_offsets
 
@@ -34,6 +45,12 @@ logger = logging.getLogger("pylog")
 READ_BYTES = 1 << 20
 LEADER_CHANGE = 2
 CONTROL_KEY_VERSION = 0
+METADATA_LOG = TopicPartition(METADATA_TOPIC, 0)
+GROWTH_BYTES_MIN, GROWTH_BYTES_MAX = 4096, 20 << 20
+GROWTH_OF_SNAPSHOT = 4
+"""By which part of its newest snapshot the log grows until there is another one."""
+LOG_CONFIG = TopicConfig(retention_ms=-1, file_delete_delay_ms=0)
+"""The metadata log's: nothing of it goes for its age, and what goes nobody waits for."""
 
 
 def replay(partition: ReadablePartition, image: MetadataImage, position: int, upto: int) -> int:
@@ -95,16 +112,26 @@ class Catalogue:
     The node holds its lock around `commit`.
     """
 
-    def __init__(self, directories: Directories, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, directories: Directories, now_ms: Callable[[], int], snapshot_after: int = GROWTH_BYTES_MAX
+    ) -> None:
         self.directories = directories
         self.directory = directory = directories.first
         self.image = MetadataImage()
         self.epoch = -1
+        self.has_adopted = False
+        """Whether the open has made topics of folders."""
         self._now_ms = now_ms
+        self._snapshot_after = snapshot_after
         self._path = join(directory.path, folder_name(METADATA_TOPIC, 0))
         self._partition = self._make_partition()
-        if directory.files.stat(self._path) is not None and base_offsets(directory.files, self._path):
-            self._open()
+        self._snapshots: list[SnapshotId] = []
+        if directory.files.stat(self._path) is not None:
+            self._snapshots = snapshot_ids(directory.files, self._path)
+            if self._snapshots or base_offsets(directory.files, self._path):
+                self._open()
+            elif self._checkpoint().durable_offset > 0:
+                raise _unreadable("its segments are missing", self._path, None, 0)
         if not self.image.nodes:
             # No node has ever written to the metadata log: there is none, or its first batch did not get there.
             self._adopt()
@@ -112,17 +139,26 @@ class Catalogue:
     def _make_partition(self) -> Partition:
         entry = self.directory.entry(METADATA_TOPIC_ID, 0)
         return Partition(
-            self.directory.files, self._path, METADATA_TOPIC, 0, TopicConfig(), entry, topic_id=METADATA_TOPIC_ID
-        )
+            self.directory.files, self._path, METADATA_TOPIC, 0, LOG_CONFIG, entry,
+            checkpoints=self.directory.checkpoints, topic_id=METADATA_TOPIC_ID,
+        )  # fmt: skip
+
+    def _checkpoint(self) -> Checkpoint:
+        return self.directory.checkpoint(METADATA_TOPIC, 0, self.directory.entry(METADATA_TOPIC_ID, 0))
 
     def _open(self) -> None:
         partition = self._partition
-        checkpoint = self.directory.checkpoint(METADATA_TOPIC, 0, self.directory.entry(METADATA_TOPIC_ID, 0))
-        partition.open(checkpoint, self._now_ms())
-        if not self.directory.clean:
+        partition.open(self._checkpoint(), self._now_ms())
+        self.directory.note_opened(METADATA_LOG)
+        if not partition.opened_clean:
+            remove_unfinished(self.directory.files, self._path)
             partition.sync()
+        self.image, position = read_image(self.directory.files, self._path, partition.start_offset)
+        if position > partition.next_offset:
+            # As Kafka leaves it that has got a snapshot from another node. (KafkaMetadataLog.truncateToLatestSnapshot)
+            partition.truncate_fully(position, self._now_ms())
         partition.advance_high_watermark(partition.next_offset)
-        replay(partition, self.image, partition.start_offset, partition.next_offset)
+        replay(partition, self.image, position, partition.next_offset)
 
     def _adopt(self) -> None:
         """Make records of the folders of directories that have no metadata log."""
@@ -139,6 +175,7 @@ class Catalogue:
             logger.info("adopting topic %s with partitions %s", name, sorted(places))
             records += self.new_topic(name, ids[name], places, {})
         if records:
+            self.has_adopted = True
             self.commit(records)
 
     def new_topic(
@@ -150,7 +187,7 @@ class Catalogue:
         `places` gives the log directory here of each partition.
         """
         node = self.directory.node_id
-        return metadata.create_topic(
+        return metadata_changes.create_topic(
             name, topic_id, self.replicas(places, leader), leader=node if leader is None else leader, config=config
         )
 
@@ -167,14 +204,14 @@ class Catalogue:
         Raises: DiskFull (nothing changed), DurabilityUnknown.
         """
         if self.epoch < 0:
-            self._take_epoch()
+            self._begin_epoch()
         node = self.directory.node_id
         directories = [directory.directory_id for directory in self.directories]
         known = self.image.nodes.get(node)
         if known is None or set(known.directories) != set(directories):
-            records = metadata.register_node(node, incarnation=uuid.uuid4(), directories=directories) + records
+            records = metadata_changes.register_node(node, incarnation=uuid.uuid4(), directories=directories) + records
         if not self.image.features:
-            records = metadata.set_features(metadata.FEATURES) + records
+            records = metadata_changes.set_features(metadata.FEATURES) + records
         now = self._now_ms()
         batch = encode([Record(value) for value in records], now_ms=now)
         self._partition.append(batch, epoch=self.epoch, now_ms=now, origin=Origin.RAFT_LEADER)
@@ -185,11 +222,24 @@ class Catalogue:
             image.apply(metadata.decode_record(value))
         self.image = image
 
-    def _take_epoch(self) -> None:
+    @property
+    def _latest_epoch(self) -> int:
+        """The last epoch that was begun; 0 when none was."""
+        known = self._partition.epochs.latest if self._partition.is_open else 0
+        return max(known, *(snapshot.epoch for snapshot in self._snapshots[-1:]), 0)
+
+    def _begin_epoch(self) -> None:
+        latest = self._latest_epoch
+        if self._partition.as_closed and latest > 0:
+            self.epoch = latest
+        else:
+            self._take_epoch(latest + 1)
+
+    def _take_epoch(self, epoch: int) -> None:
         now = self._now_ms()
         if not self._partition.is_open:
             self._partition.create(METADATA_TOPIC_ID, now)
-        epoch = max(self._partition.epochs.latest, 0) + 1
+            self.directory.note_opened(METADATA_LOG)
         node = self.directory.node_id
         state = {
             "clusterId": "",
@@ -218,6 +268,85 @@ class Catalogue:
         """The metadata log; None as long as nothing was ever written to it."""
         return self._partition if self._partition.is_open else None
 
-    def close(self) -> bool:
-        """Close the metadata log; whether it closed cleanly."""
-        return self._partition.close() if self._partition.is_open else True
+    # --- snapshots -------------------------------------------------------------------------------------------------
+
+    def take_snapshot(self) -> None:
+        """Sum up what the log says, if it has grown by enough since the last time, and let go what is older than the
+        snapshot before.
+
+        What fails of that is done the next time. Raises what a roll raises, when it has latched the metadata log.
+        """
+        if not self._is_due():
+            return
+        now = self._now_ms()
+        try:
+            self._write_snapshot(now)
+            self._partition.roll(now)
+            self._let_go(now)
+        except StorageError as error:
+            if self._partition.failed:
+                raise
+            logger.warning("%s: the metadata log gets longer, and opening it slower: %s", self._path, error)
+
+    def _write_snapshot(self, now_ms: int) -> None:
+        partition = self._partition
+        last = partition.max_timestamp(partition.next_offset)
+        snapshot = SnapshotId(self._latest_epoch, partition.next_offset)
+        image = self.image.successor()
+        image.removed = self._left_over()
+        write_snapshot(
+            self.directory.files, self._path, snapshot, metadata_changes.image_records(image),
+            last_ms=now_ms if last is None else last.timestamp, now_ms=now_ms,
+        )  # fmt: skip
+        self.image = image
+        self._snapshots.append(snapshot)
+
+    def _is_due(self) -> bool:
+        partition = self._partition
+        if self.epoch < 0 or partition.failed or not self.image.is_whole:
+            # Who only reads changes nothing, of a log that Kafka has written, say.
+            return False
+        end, size = 0, 0
+        if self._snapshots:
+            end = self._snapshots[-1].end_offset
+            stat = self.directory.files.stat(join(self._path, self._snapshots[-1].name))
+            size = stat.size if stat is not None else 0
+        grown = sum(segment.size for segment, until in partition.segments if until > end)
+        allowed = min(self._snapshot_after, max(GROWTH_BYTES_MIN, size // GROWTH_OF_SNAPSHOT))
+        return partition.next_offset > end and grown > allowed
+
+    def _let_go(self, now_ms: int) -> None:
+        """Drop what only the snapshot before the last two was needed with."""
+        if len(self._snapshots) > 1:
+            self._partition.advance_start(self._snapshots[-2].end_offset)
+            self._partition.apply_retention(now_ms)
+            self._partition.purge(now_ms)
+        for snapshot in self._snapshots[:-2]:
+            self.directory.files.remove(join(self._path, snapshot.name))
+        del self._snapshots[:-2]
+
+    def _left_over(self) -> dict[uuid.UUID, str]:
+        """The topics that there were of which a folder may be left, which is nobody's then."""
+        removed, node = self.image.removed, self.image.nodes.get(self.directory.node_id)
+        here = {directory.directory_id for directory in self.directories}
+        if not removed or self.directories.failures or (node is not None and not here.issuperset(node.directories)):
+            return removed
+        try:
+            found = {
+                read_topic_id(home.files, join(home.path, folder_name(*key)))
+                for home in self.directories for key in partition_folders(home.files, home.path)
+            }  # fmt: skip
+        except StorageError:
+            # Whose that one is cannot be read now.
+            return removed
+        return {topic_id: name for topic_id, name in removed.items() if topic_id in found}
+
+    def close(self) -> None:
+        """Close the metadata log."""
+        if not self._partition.is_open:
+            return
+        try:
+            self.take_snapshot()
+        finally:
+            self._partition.close()
+        self.directory.note_closed(self._partition)

@@ -7,14 +7,15 @@ A record's value is a frame around a message of Kafka's metadata schemas (Kafka:
 A topic is a TopicRecord, a ConfigRecord per override and a PartitionRecord per partition. A PartitionChangeRecord
 changes what it names: each one raises the partition epoch by one, one that names a leader also the leader epoch (Kafka:
 PartitionRegistration.merge). Records between a BeginTransactionRecord and its end count only once that end is there
-(KIP-868). Records that say nothing about topics or nodes are skipped, whatever version wrote them.
+(KIP-868). Records that say nothing about topics or nodes are only kept, whatever version wrote them: a Kafka that takes
+the directory over wants them again.
 
 Invariants: no I/O here; the image is a function of the records applied, in their order; a `PartitionImage` never
 changes, it is replaced.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -32,6 +33,7 @@ MAX_TOPIC_NAME = 249
 FRAME_VERSION = 1
 TOPIC_RESOURCE = 2
 NO_LEADER_CHANGE = -2
+NO_RECOVERY_CHANGE = -1
 FEATURES = {
     "metadata.version": 30,
     "eligible.leader.replicas.version": 1,
@@ -94,6 +96,8 @@ class PartitionImage:
     replicas: list[int]
     isr: list[int]
     directories: list[UUID] = field(default_factory=list)
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """What else its record says, which means nothing here."""
 
 
 @dataclass(slots=True)
@@ -114,6 +118,8 @@ class NodeImage:
     incarnation: UUID
     epoch: int
     directories: tuple[UUID, ...] = ()
+    records: tuple[bytes, ...] = ()
+    """Its registration and what has changed in it since, as in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,8 @@ class MetadataRecord:
     name: str | None
     version: int
     value: Mapping[str, Any]
+    data: bytes = field(default=b"", compare=False)
+    """Its bytes, as in the log."""
 
 
 class MetadataImage:
@@ -140,8 +148,10 @@ class MetadataImage:
         self._by_id: dict[UUID, TopicImage] = {}
         self.next_producer_id = 0
         """Producer ids from here on were never given to anybody."""
-        self.removed: set[UUID] = set()
-        """The ids of topics that there were: a folder that bears one of them is left over."""
+        self.removed: dict[UUID, str] = {}
+        """The ids of topics that there were, and their names: a folder that bears one of them is left over."""
+        self.others: list[bytes] = []
+        """Records that mean nothing here, in their order."""
         self._open_transaction: list[MetadataRecord] | None = None
         self._own: set[UUID] = set()
         """The topics that no other image has."""
@@ -151,7 +161,8 @@ class MetadataImage:
         image = MetadataImage()
         image.topics, image._by_id = dict(self.topics), dict(self._by_id)
         image.nodes, image.features = dict(self.nodes), dict(self.features)
-        image.next_producer_id, image.removed = self.next_producer_id, set(self.removed)
+        image.next_producer_id, image.removed = self.next_producer_id, dict(self.removed)
+        image.others = list(self.others)
         image._open_transaction = None if self._open_transaction is None else list(self._open_transaction)
         return image
 
@@ -160,7 +171,7 @@ class MetadataImage:
         return self._by_id.get(topic_id)
 
     def apply(self, record: MetadataRecord) -> None:
-        """Replay one record; types that say nothing about topics or nodes are skipped.
+        """Replay one record; what says nothing about topics or nodes is only kept.
 
         Raises: CorruptBatch (it speaks of a topic or partition that no earlier record made).
         """
@@ -176,10 +187,27 @@ class MetadataImage:
         else:
             self._replay(record)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no records wait for the end of a transaction."""
+        return self._open_transaction is None
+
     def _replay(self, record: MetadataRecord) -> None:
-        replay = _REPLAYS.get(record.name or "")
+        name = record.name or ""
+        replay = _REPLAYS.get(name)
         if replay is not None:
             replay(self, record.value)
+        if name in _NODES:
+            self._note_of_node(record.value[_NODES[name]], record.data)
+        elif name == "ConfigRecord":
+            self.others += [] if _is_of_a_topic(record.value) else [record.data]
+        elif replay is None and name not in _MOMENTARY:
+            self.others.append(record.data)
+
+    def _note_of_node(self, node_id: int, data: bytes) -> None:
+        node = self.nodes.get(node_id)
+        if node is not None:
+            self.nodes[node_id] = replace(node, records=(*node.records, data))
 
     def _topic(self, value: Mapping[str, Any]) -> TopicImage:
         topic = self._by_id.get(value["topicId"])
@@ -209,12 +237,12 @@ class MetadataImage:
     def _remove_topic(self, value: Mapping[str, Any]) -> None:
         topic = self._topic(value)
         del self._by_id[topic.id]
-        self.removed.add(topic.id)
+        self.removed[topic.id] = topic.name
         if self.topics.get(topic.name) is topic:
             del self.topics[topic.name]
 
     def _set_config(self, value: Mapping[str, Any]) -> None:
-        if value["resourceType"] != TOPIC_RESOURCE:
+        if not _is_of_a_topic(value):
             return
         topic = self.topics.get(value["resourceName"])
         if topic is None:
@@ -232,6 +260,7 @@ class MetadataImage:
         self._changing(self._topic(value)).partitions[value["partitionId"]] = PartitionImage(
             leader=value["leader"], leader_epoch=value["leaderEpoch"], partition_epoch=value["partitionEpoch"],
             replicas=value["replicas"], isr=value["isr"], directories=value.get("directories", []),
+            others=_others({}, value),
         )  # fmt: skip
 
     def _change_partition(self, value: Mapping[str, Any]) -> None:
@@ -244,8 +273,18 @@ class MetadataImage:
         changes: dict[str, Any] = {name: change for name, change in given.items() if change is not None}
         if value["leader"] != NO_LEADER_CHANGE:
             changes |= {"leader": value["leader"], "leader_epoch": before.leader_epoch + 1}
-        changed = replace(before, partition_epoch=before.partition_epoch + 1, **changes)
+        changes |= {"partition_epoch": before.partition_epoch + 1, "others": _others(before.others, value)}
+        changed = replace(before, **changes)
         self._changing(topic).partitions[number] = changed
+
+    def _clear_eligible(self, value: Mapping[str, Any]) -> None:
+        """No replica outside the ISR may lead any more, of one topic, or of all. (TopicDelta.replay)"""
+        cleared: dict[str, Any] = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
+        for topic in [topic for name, topic in self.topics.items() if value["topicName"] in ("", name)]:
+            for number, state in list(topic.partitions.items()):
+                if any(state.others.get(name) for name in cleared):
+                    change = {"topicId": topic.id, "partitionId": number, "leader": NO_LEADER_CHANGE, **cleared}
+                    self._change_partition(change)
 
     def _set_feature(self, value: Mapping[str, Any]) -> None:
         self.features[value["name"]] = value["featureLevel"]
@@ -262,6 +301,29 @@ class MetadataImage:
         self.nodes.pop(value["brokerId"], None)
 
 
+def _is_of_a_topic(value: Mapping[str, Any]) -> bool:
+    return bool(value["resourceType"] == TOPIC_RESOURCE)
+
+
+def _others(before: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of a partition that means nothing here, as far as it is not the default; a record leaves out what
+    stays.
+    """
+    given = {name: value.get(name) for name in _OTHERS}
+    changes = {name: change for name, change in given.items() if change is not None and change != NO_RECOVERY_CHANGE}
+    return {name: said for name, said in {**before, **changes}.items() if said}
+
+
+_OTHERS = (
+    "removingReplicas", "addingReplicas", "leaderRecoveryState", "eligibleLeaderReplicas", "lastKnownElr"
+)  # fmt: skip
+_NODES = {
+    "RegisterBrokerRecord": "brokerId", "BrokerRegistrationChangeRecord": "brokerId", "FenceBrokerRecord": "id",
+    "UnfenceBrokerRecord": "id",
+}  # fmt: skip
+"""The records of a node, and which of their fields has its id."""
+_MOMENTARY = frozenset({"NoOpRecord", "ZkMigrationStateRecord"})
+"""Of these nothing has to be known later."""
 _TRANSACTION_ENDS = frozenset({"EndTransactionRecord", "AbortTransactionRecord"})
 _REPLAYS: dict[str, Callable[[MetadataImage, Mapping[str, Any]], None]] = {
     "TopicRecord": MetadataImage._add_topic,
@@ -269,6 +331,7 @@ _REPLAYS: dict[str, Callable[[MetadataImage, Mapping[str, Any]], None]] = {
     "ConfigRecord": MetadataImage._set_config,
     "PartitionRecord": MetadataImage._add_partition,
     "PartitionChangeRecord": MetadataImage._change_partition,
+    "ClearElrRecord": MetadataImage._clear_eligible,
     "FeatureLevelRecord": MetadataImage._set_feature,
     "RegisterBrokerRecord": MetadataImage._register_node,
     "UnregisterBrokerRecord": MetadataImage._unregister_node,
@@ -302,94 +365,19 @@ def decode_record(value: bytes | memoryview) -> MetadataRecord:
     A type that is not known, or a version of an unused type that is not, gives a record without a name.
     Raises: UnsupportedFormat (the frame, or a version of a type that matters here), CorruptBatch.
     """
-    frame, position = read_uvarint(value, 0)
+    data = bytes(value)
+    frame, position = read_uvarint(data, 0)
     if frame != FRAME_VERSION:
         raise UnsupportedFormat(f"a metadata record has frame version {frame}: only {FRAME_VERSION} is known")
-    api_key, position = read_uvarint(value, position)
-    version, position = read_uvarint(value, position)
+    api_key, position = read_uvarint(data, position)
+    version, position = read_uvarint(data, position)
     name = _record_names().get(api_key)
     if name is None:
-        return MetadataRecord(None, version, {})
+        return MetadataRecord(None, version, {}, data)
     schema = message(name)
     if version > schema.versions.high and name not in _USED:
-        return MetadataRecord(None, version, {})
-    decoded, end = schema.decode(version, value, position)
-    if end != len(value):
-        raise CorruptBatch(f"{len(value) - end} bytes follow a {name} that should end there", position=end)
-    return MetadataRecord(name, version, decoded)
-
-
-# --- changes ----------------------------------------------------------------------------------------------------------
-
-
-def create_topic(
-    name: str, topic_id: UUID, replicas: Mapping[int, Sequence[tuple[int, UUID]]], *, leader: int,
-    config: Mapping[str, str] | None = None,
-) -> list[bytes]:  # fmt: skip
-    """A topic with its partitions, by number the replicas of each, led by `leader`, all replicas in sync.
-
-    A replica is a node and its log directory there; `config` holds overrides by Kafka's names.
-    """
-    made = [encode_record("TopicRecord", {"name": name, "topicId": topic_id})]
-    made += change_config(name, config or {})
-    return made + add_partitions(topic_id, replicas, leader=leader)
-
-
-def add_partitions(topic_id: UUID, replicas: Mapping[int, Sequence[tuple[int, UUID]]], *, leader: int) -> list[bytes]:
-    """More partitions of a topic: see `create_topic`."""
-    made = []
-    for number, members in replicas.items():
-        nodes = [node for node, _ in members]
-        value = {
-            "partitionId": number, "topicId": topic_id, "replicas": nodes, "isr": nodes, "leader": leader,
-            "leaderEpoch": 0, "partitionEpoch": 0, "directories": [directory for _, directory in members],
-        }  # fmt: skip
-        made.append(encode_record("PartitionRecord", value))
-    return made
-
-
-def change_config(name: str, changes: Mapping[str, str | None] | Mapping[str, str]) -> list[bytes]:
-    """Overrides of a topic's configs; None takes one away."""
-    made = []
-    for key, text in changes.items():
-        value = {"resourceType": TOPIC_RESOURCE, "resourceName": name, "name": key, "value": text}
-        made.append(encode_record("ConfigRecord", value))
-    return made
-
-
-def move_replica(topic_id: UUID, partition: int, directories: Sequence[UUID]) -> list[bytes]:
-    """The log directories of a partition's replicas, in the order of the replicas."""
-    value = {"partitionId": partition, "topicId": topic_id, "directories": list(directories)}
-    return [encode_record("PartitionChangeRecord", value)]
-
-
-def remove_topic(topic_id: UUID) -> list[bytes]:
-    """The end of a topic, its partitions and its config."""
-    return [encode_record("RemoveTopicRecord", {"topicId": topic_id})]
-
-
-def take_leadership(topic_id: UUID, partition: int, leader: int) -> list[bytes]:
-    """`leader` leads the partition from now on, in a new leader epoch: replay raises it by one."""
-    value = {"partitionId": partition, "topicId": topic_id, "leader": leader}
-    return [encode_record("PartitionChangeRecord", value)]
-
-
-def allocate_producer_ids(node_id: int, epoch: int, next_producer_id: int) -> list[bytes]:
-    """A node has got the producer ids up to `next_producer_id` (Kafka: ProducerIdControlManager)."""
-    value = {"brokerId": node_id, "brokerEpoch": epoch, "nextProducerId": next_producer_id}
-    return [encode_record("ProducerIdsRecord", value)]
-
-
-def set_features(levels: Mapping[str, int]) -> list[bytes]:
-    """The levels of features; the metadata log of a new cluster begins with them (Kafka: BootstrapMetadata)."""
-    return [encode_record("FeatureLevelRecord", {"name": name, "featureLevel": at}) for name, at in levels.items()]
-
-
-def register_node(node_id: int, *, incarnation: UUID, directories: Sequence[UUID]) -> list[bytes]:
-    """A node of the cluster, without endpoints, and therefore fenced: a broker of Kafka that takes its place need not
-    wait until the session of an unfenced one has ended.
-    """
-    value = {
-        "brokerId": node_id, "incarnationId": incarnation, "rack": None, "fenced": True, "logDirs": directories
-    }  # fmt: skip
-    return [encode_record("RegisterBrokerRecord", value)]
+        return MetadataRecord(None, version, {}, data)
+    decoded, end = schema.decode(version, data, position)
+    if end != len(data):
+        raise CorruptBatch(f"{len(data) - end} bytes follow a {name} that should end there", position=end)
+    return MetadataRecord(name, version, decoded, data)

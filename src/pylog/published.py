@@ -3,6 +3,7 @@
     .pylog-published     256 bytes of header, then 256 bytes an entry, one entry a partition; little-endian
 
     header   "PYLOGPUB" | u32 version | u32 entry size | u32 crc32c of the 16 bytes before
+              24  u64 how often a place was given to another key
     entry      0  uuid topic id (16) | i32 partition | u32 crc32c of the 20 bytes before
               32  slot A
              128  slot B
@@ -15,19 +16,22 @@ Publishing is one write of one slot, the one that does not hold the latest state
 higher sequence among those whose checksum is right. So a reader that meets a write in the middle, or a crash in the
 middle of one, finds the state before it.
 
-Invariants: the file only grows; an entry keeps its place and its key for ever; an entry's sequence only rises.
-Nothing here is the truth but `failed`, `durable_offset` and `generation`: a lost file costs what only they can say.
+Invariants: the file never gets shorter; an entry keeps its place and its key as long as its topic lives, and until the
+next owner comes; an entry's sequence only rises. A place of a topic that was deleted goes to the next partition that is
+new, in one write: slots that were in it say nothing under another key. Nothing here is the truth but `failed`,
+`durable_offset` and `generation`: a lost file costs what only they can say.
 """
 
 import logging
 import struct
+from collections.abc import Container
 from typing import NamedTuple
 from uuid import UUID
 
 from crc32c import crc32c
 
 from pylog.errors import ReadOnly, StorageError, UnsupportedFormat
-from pylog.files import File, Files
+from pylog.files import File, Files, replaced, too_large
 from pylog.kernel import SLOT_BYTES, Slots
 
 logger = logging.getLogger("pylog")
@@ -35,12 +39,15 @@ logger = logging.getLogger("pylog")
 MAGIC = b"PYLOGPUB"
 VERSION = 1
 ENTRY_BYTES = 256
+PUBLISHED_BYTES_MAX = ENTRY_BYTES << 20
+"""A million entries: more partitions than that no directory has ever had."""
 
 _HEADER = struct.Struct("<8sII")
 _KEY = struct.Struct("<16si")
 _CRC = struct.Struct("<I")
 _GOOD = _HEADER.pack(MAGIC, VERSION, ENTRY_BYTES)
 _HEADER_ENTRY = (_GOOD + _CRC.pack(crc32c(_GOOD))).ljust(ENTRY_BYTES, b"\0")
+_REUSES_AT, _REUSES_BYTES = 24, 8
 _SLOTS_AT = 32
 _READ_ATTEMPTS = 100
 
@@ -101,12 +108,19 @@ class Entry(Slots):
         """Make what was published durable. Raises StorageError."""
         self._published.sync()
 
+    def check_in_place(self) -> None:
+        """Raise DirectoryReplaced where the log directory is not the one any more that was opened."""
+        self._published.check_in_place()
+
     def read(self) -> State | None:
-        """The latest state; None when nothing was published yet. Raises: StorageError (both slots are damaged)."""
+        """The latest state; None when nothing was published yet. Raises: StorageError (both slots are damaged),
+        DirectoryReplaced (they are older than what was read before).
+        """
         if self._position < 0:
             self._position = self._published.locate(self.key)
             if self._position < 0:
                 return None
+        numbers = None
         for _ in range(_READ_ATTEMPTS):
             data = self._published.file.read(self._position + _SLOTS_AT, 2 * SLOT_BYTES)
             if data == self._data:
@@ -117,11 +131,18 @@ class Entry(Slots):
                 self._seen = max(self._seen, sequence)
                 self._data, self._state = data, None if numbers is None else State._make(numbers)
                 return self._state
+            if not self._published.holds(self.key, self._position):
+                # The topic was deleted.
+                self._position = -1
+                return None
         damage = f"{self._published.path}, position {self._position + _SLOTS_AT}: both slots of an entry are damaged"
         if self._published.writable:
             # A crash within the first publishing, or damage.
             logger.warning("%s; the checkpoints stand in for it", damage)
             return None
+        if numbers is not None:
+            # Its sequence only rises.
+            raise replaced(self._published.path)
         raise StorageError(
             f"{damage}. Close the log everywhere, remove this file, and open the log with mode='own' to have it "
             "written again"
@@ -143,7 +164,10 @@ class Published:
         self.file: File = files.open(path)
         self._positions: dict[bytes, int] = {}
         self._scanned = ENTRY_BYTES
+        self._free: list[int] = []
+        self._reuses = b""
         self._check_header()
+        self._read_reuses()
         self._scan()
 
     def entry(self, topic_id: UUID, partition: int) -> Entry:
@@ -151,11 +175,22 @@ class Published:
         key = _KEY.pack(topic_id.bytes, partition)
         position = self.locate(key)
         if position < 0 and self.writable:
-            position = self._scanned
+            position = self._free[-1] if self._free else self._scanned
             self.file.write(position, (key + _CRC.pack(crc32c(key))).ljust(ENTRY_BYTES, b"\0"))
             self._positions[key] = position
-            self._scanned += ENTRY_BYTES
+            if self._free:
+                self._free.pop()
+                self._reuses = (int.from_bytes(self._reuses, "little") + 1).to_bytes(_REUSES_BYTES, "little")
+                self.file.write(_REUSES_AT, self._reuses)
+            else:
+                self._scanned += ENTRY_BYTES
         return Entry(self, key, position)
+
+    def free(self, topic_ids: Container[UUID]) -> None:
+        """Let new partitions have the places of topics that are none of these. For an owner that has just come."""
+        self._positions = {key: at for key, at in self._positions.items() if UUID(bytes=key[:16]) in topic_ids}
+        kept = set(self._positions.values())
+        self._free = [at for at in range(ENTRY_BYTES, self._scanned, ENTRY_BYTES) if at not in kept][::-1]
 
     def find(self, topic_id: UUID, partition: int) -> Entry | None:
         """The entry of a partition if its owner has ever added one."""
@@ -166,12 +201,31 @@ class Published:
     def locate(self, key: bytes) -> int:
         """Where the entry with this key is, -1 if it is not there (yet)."""
         if key not in self._positions:
+            if not self.writable and self._read_reuses():
+                self._positions, self._scanned = {}, ENTRY_BYTES
             self._scan()
         return self._positions.get(key, -1)
+
+    def holds(self, key: bytes, position: int) -> bool:
+        """Whether the entry at `position` has this key still; it is forgotten where it has not."""
+        if self.file.read(position, len(key)) == key:
+            return True
+        self._positions.pop(key, None)
+        return False
+
+    def _read_reuses(self) -> bool:
+        """Whether places have got other keys since the last look."""
+        before, self._reuses = self._reuses, self.file.read(_REUSES_AT, _REUSES_BYTES)
+        return self._reuses != before
 
     def sync(self) -> None:
         """Make what was published durable."""
         self.file.sync()
+
+    def check_in_place(self) -> None:
+        """Raise DirectoryReplaced where another file, or none, is where this one was: the directory was replaced."""
+        if not self.file.is_in_place():
+            raise replaced(self.path)
 
     def close(self) -> None:
         """Give the descriptor back."""
@@ -198,8 +252,10 @@ class Published:
 
     def _scan(self) -> None:
         """Note the entries that were added since the last scan. Half an entry at the end does not count yet."""
-        position = self._scanned
-        data = self.file.read(position, max(0, self.file.size() - position))
+        position, size = self._scanned, self.file.size()
+        if size > PUBLISHED_BYTES_MAX:
+            raise too_large(self.path, size, PUBLISHED_BYTES_MAX)
+        data = self.file.read(position, max(0, size - position))
         for at in range(0, len(data) - ENTRY_BYTES + 1, ENTRY_BYTES):
             key = data[at : at + _KEY.size]
             if data[at + _KEY.size : at + _KEY.size + 4] == _CRC.pack(crc32c(key)):

@@ -1,20 +1,34 @@
-"""What a metadata log begins with; what else the catalogue does is tested through the log (test_log.py)."""
+"""What a metadata log begins with, and how it is summed up; what else the catalogue does is tested through the log
+(test_log.py).
+"""
 
 import uuid
+from contextlib import suppress
+from errno import EIO, ENOSPC
+
+import pytest
 
 from pylog.catalogue import Catalogue
+from pylog.checkpoint import write_topic_id
 from pylog.directories import Directories
-from pylog.files import MemoryFiles
+from pylog.errors import CorruptBatch, StorageError
+from pylog.files import Files, MemoryFiles, join
 from pylog.kernel import walk
-from pylog.metadata import FEATURES
+from pylog.metadata import FEATURES, encode_record
+from pylog.metadata_changes import remove_topic
+from pylog.testing import FaultFiles
+
+METADATA = "data/__cluster_metadata-0"
 
 
-def opened(files: MemoryFiles) -> Catalogue:
-    return Catalogue(Directories(files, ["data"], None), lambda: 1_700_000_000_000)
+def opened(files: Files, *, snapshot_after: int = 20 << 20) -> Catalogue:
+    return Catalogue(Directories(files, ["data"], None), lambda: 1_700_000_000_000, snapshot_after)
 
 
 def close(catalogue: Catalogue) -> None:
-    assert catalogue.close()
+    partition = catalogue.partition
+    catalogue.close()
+    catalogue.directory.write_checkpoints([partition] if partition is not None else [])
     catalogue.directory.close(clean=True)
 
 
@@ -36,7 +50,7 @@ def test_a_new_log_begins_with_the_features_of_a_new_cluster() -> None:
     end = again.partition and again.partition.next_offset
     add_topic(again, "u")
     assert again.partition is not None
-    assert again.partition.next_offset == (end or 0) + 3, "who leads, the topic and its partition: features only once"
+    assert again.partition.next_offset == (end or 0) + 2, "the topic and its partition: the rest is there already"
     close(again)
 
 
@@ -59,3 +73,212 @@ def test_a_log_that_an_older_pylog_began_gets_its_features_with_the_next_change(
     add_topic(catalogue, "u")
     assert (catalogue.image.topics.keys(), catalogue.image.features) == ({"t", "u"}, FEATURES)
     close(catalogue)
+
+
+# --- snapshots --------------------------------------------------------------------------------------------------------
+
+
+def grown(files: MemoryFiles, *names: str) -> MemoryFiles:
+    """A topic a run, and a snapshot a run."""
+    for name in names:
+        catalogue = opened(files, snapshot_after=1)
+        add_topic(catalogue, name)
+        close(catalogue)
+    return files
+
+
+def files_of(files: MemoryFiles, suffix: str) -> list[str]:
+    return [name for name in files.list_dir(METADATA) if name.endswith(suffix)]
+
+
+def topics(files: MemoryFiles) -> list[str]:
+    catalogue = opened(files)
+    found = list(catalogue.image.topics)
+    close(catalogue)
+    return found
+
+
+def flip(files: MemoryFiles, name: str) -> None:
+    data = bytearray(files.read_file(join(METADATA, name)))
+    data[-40] ^= 1
+    files.replace_file(join(METADATA, name), bytes(data))
+
+
+def kill(files: MemoryFiles) -> None:
+    files.remove("data/.kafka_cleanshutdown")
+
+
+def test_a_small_metadata_log_is_not_summed_up() -> None:
+    files = MemoryFiles()
+    for name in "ab":
+        catalogue = opened(files)
+        add_topic(catalogue, name)
+        close(catalogue)
+    assert files_of(files, ".checkpoint") == []
+
+
+def test_two_snapshots_stay_and_the_log_from_the_older_one_on() -> None:
+    files = grown(MemoryFiles(), "a", "b")
+    assert len(files_of(files, ".checkpoint")) == 2
+    grown(files, "c", "d")
+    older, newer = files_of(files, ".checkpoint")
+    assert [name[:20] for name in files_of(files, ".log")] == [older[:20], newer[:20]]
+    catalogue = opened(files)
+    assert catalogue.partition is not None
+    assert catalogue.partition.start_offset == int(older[:20])
+    assert list(catalogue.image.topics) == ["a", "b", "c", "d"]
+    close(catalogue)
+
+
+def test_what_has_not_changed_is_not_summed_up_again() -> None:
+    files = grown(MemoryFiles(), "a", "b")
+    before = files_of(files, ".checkpoint"), files_of(files, ".log")
+    close(opened(files, snapshot_after=1))
+    close(opened(files, snapshot_after=1))
+    assert (files_of(files, ".checkpoint"), files_of(files, ".log")) == before
+
+
+def test_a_snapshot_is_due_when_the_log_has_grown_by_a_part_of_the_last() -> None:
+    files = MemoryFiles()
+    catalogue = opened(files)
+    for number in range(100):
+        add_topic(catalogue, f"many-{number}")
+    close(catalogue)
+    (snapshot,) = files_of(files, ".checkpoint")
+    stat = files.stat(join(METADATA, snapshot))
+    assert stat is not None
+    catalogue = opened(files)
+    for number in range(stat.size // 4 // 230):
+        add_topic(catalogue, f"more-{number}")
+    close(catalogue)
+    assert files_of(files, ".checkpoint") == [snapshot], "grown by less than a quarter"
+    catalogue = opened(files)
+    for number in range(100):
+        add_topic(catalogue, f"last-{number}")
+    close(catalogue)
+    assert len(files_of(files, ".checkpoint")) == 2
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_where_the_newest_snapshot_is_damaged_nothing_is_lost(*, clean: bool) -> None:
+    files = grown(MemoryFiles(), "a", "b", "c")
+    flip(files, files_of(files, ".checkpoint")[-1])
+    if not clean:
+        kill(files)
+    assert topics(files) == ["a", "b", "c"]
+    assert topics(grown(files, "d", "e")) == ["a", "b", "c", "d", "e"]
+
+
+def test_where_no_snapshot_is_good_the_log_is_refused_and_left_as_it_is() -> None:
+    files = grown(MemoryFiles(), "a", "b", "c")
+    for name in files_of(files, ".checkpoint"):
+        flip(files, name)
+    kill(files)
+    before = files_of(files, ".checkpoint"), files_of(files, ".log")
+    for _ in range(2):
+        directories = Directories(files, ["data"], None)
+        with pytest.raises(CorruptBatch, match="from a backup"):
+            Catalogue(directories, lambda: 0)
+        directories.release()
+    assert (files_of(files, ".checkpoint"), files_of(files, ".log")) == before
+
+
+def test_a_snapshot_without_a_log_is_gone_on_from() -> None:
+    files = grown(MemoryFiles(), "a", "b")
+    newest = files_of(files, ".checkpoint")[-1]
+    for name in files.list_dir(METADATA):
+        if name not in (newest, "partition.metadata"):
+            files.remove(join(METADATA, name))
+    for name in (".pylog-published", ".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        files.remove(join("data", name))
+    catalogue = opened(files)
+    add_topic(catalogue, "c")
+    assert catalogue.partition is not None
+    assert catalogue.partition.start_offset == int(newest[:20])
+    assert catalogue.epoch == int(newest[21:31]) + 1
+    close(catalogue)
+    assert topics(files) == ["a", "b", "c"]
+
+
+def summing_up(kept: MemoryFiles, fail_at: int | None, error: int) -> tuple[Catalogue, FaultFiles]:
+    """A log with two snapshots, and a change, before a call fails."""
+    grown(kept, "a", "b")
+    files = FaultFiles(kept, error=error)
+    catalogue = opened(files, snapshot_after=1)
+    add_topic(catalogue, "c")
+    if fail_at is not None:
+        files.faults.fail_at = len(files.sites) + fail_at
+    return catalogue, files
+
+
+@pytest.mark.parametrize("error", [ENOSPC, EIO])
+def test_whatever_fails_as_the_log_is_summed_up_nothing_is_lost(error: int) -> None:
+    catalogue, files = summing_up(MemoryFiles(), None, error)
+    before = len(files.sites)
+    catalogue.take_snapshot()
+    calls = len(files.sites) - before
+    for fail_at in range(1, calls + 1):
+        kept = MemoryFiles()
+        catalogue, files = summing_up(kept, fail_at, error)
+        with suppress(StorageError):
+            catalogue.take_snapshot()
+        assert files.failed
+        if catalogue.partition is not None and catalogue.partition.failed:
+            catalogue.directories.release()
+        else:
+            close(catalogue)
+        assert topics(kept) == ["a", "b", "c"]
+        assert topics(grown(kept, "d", "e")) == ["a", "b", "c", "d", "e"]
+
+
+def test_a_folder_that_a_deleted_topic_has_left_is_known_after_snapshots() -> None:
+    files = MemoryFiles()
+    catalogue = opened(files, snapshot_after=1)
+    add_topic(catalogue, "left")
+    add_topic(catalogue, "gone")
+    left, gone = catalogue.image.topics["left"].id, catalogue.image.topics["gone"].id
+    files.make_dir("data/left-0")
+    write_topic_id(files, "data/left-0", left)
+    catalogue.commit(remove_topic(left) + remove_topic(gone))
+    close(catalogue)
+    grown(files, "a", "b", "c")
+    catalogue = opened(files)
+    assert catalogue.image.removed == {left: "left"}
+    close(catalogue)
+
+
+def test_who_only_reads_sums_up_nothing() -> None:
+    files = MemoryFiles()
+    catalogue = opened(files)
+    add_topic(catalogue, "a")
+    close(catalogue)
+    before = files_of(files, "")
+    close(opened(files, snapshot_after=1))
+    assert files_of(files, "") == before
+
+
+def test_within_a_transaction_of_records_nothing_is_summed_up() -> None:
+    files = MemoryFiles()
+    catalogue = opened(files, snapshot_after=1)
+    catalogue.commit([encode_record("BeginTransactionRecord", {"name": "more"})])
+    close(catalogue)
+    assert files_of(files, ".checkpoint") == []
+
+
+def test_a_metadata_log_that_lost_its_segments_is_not_begun_anew() -> None:
+    files = MemoryFiles()
+    catalogue = opened(files)
+    add_topic(catalogue, "t")
+    close(catalogue)
+    path = f"data/__cluster_metadata-0/{0:020d}.log"
+    log = files.read_file(path)
+    files.remove(path)
+    before = files.tree()
+    with pytest.raises(CorruptBatch, match=r"its segments are missing; the metadata log cannot be read.*restore it"):
+        opened(files)
+    after = files.tree()
+    assert {name: data for name, data in after.items() if "__cluster" in name} == {
+        name: data for name, data in before.items() if "__cluster" in name
+    }
+    files = MemoryFiles(tree=after | {path: log})
+    assert list(opened(files).image.topics) == ["t"]

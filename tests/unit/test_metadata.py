@@ -15,17 +15,19 @@ from pylog.metadata import (
     MetadataImage,
     MetadataRecord,
     PartitionImage,
+    decode_record,
+    encode_record,
+    validate_topic_name,
+)
+from pylog.metadata_changes import (
     add_partitions,
     allocate_producer_ids,
     change_config,
     create_topic,
-    decode_record,
-    encode_record,
     register_node,
     remove_topic,
     set_features,
     take_leadership,
-    validate_topic_name,
 )
 from pylog.schema import message, names
 
@@ -326,7 +328,7 @@ def test_removing_a_topic_leaves_another_of_its_name(image: MetadataImage) -> No
     apply(image, create_topic("clicks", OTHER_ID, {0: ONE}, leader=1))
     apply(image, remove_topic(TOPIC_ID))
     assert image.topics["clicks"].id == OTHER_ID
-    assert (image.topic_by_id(TOPIC_ID), image.removed) == (None, {TOPIC_ID})
+    assert (image.topic_by_id(TOPIC_ID), image.removed) == (None, {TOPIC_ID: "clicks"})
 
 
 def test_changing_a_topic_leaves_another_of_its_name(image: MetadataImage) -> None:

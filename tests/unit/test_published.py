@@ -1,14 +1,17 @@
 """What an owner publishes and readers see, also when a write stops in the middle."""
 
+import os
 import uuid
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
 from crc32c import crc32c
 
-from pylog.errors import LogNotFound, ReadOnly, StorageError, UnsupportedFormat
+from pylog.errors import DiskFull, LogNotFound, ReadOnly, StorageError, UnsupportedFormat
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.published import ENTRY_BYTES, Published, State
+from pylog.testing import FaultFiles
 
 PATH = "d/.pylog-published"
 CLICKS, ORDERS = uuid.UUID(int=7), uuid.UUID(int=8)
@@ -173,3 +176,65 @@ def test_an_entry_that_is_being_written_is_looked_at_again(files: MemoryFiles) -
     overwrite(files, 2 * ENTRY_BYTES, whole[2 * ENTRY_BYTES :])
     found = reader.find(ORDERS, 0)
     assert found is not None and found.read() == state(1)
+
+
+def test_the_place_of_a_deleted_topic_goes_to_a_new_partition(files: MemoryFiles) -> None:
+    owner = Published(files, PATH, writable=True)
+    for number in range(3):
+        owner.entry(CLICKS, number).publish(state(number))
+    owner.entry(ORDERS, 0).publish(state(9))
+    owner.close()
+    owner = Published(files, PATH, writable=True)
+    owner.free({ORDERS})
+    for number in range(1, 5):
+        entry = owner.entry(ORDERS, number)
+        assert entry.read() is None
+        entry.publish(state(10 + number))
+    assert files.open(PATH).size() == 6 * ENTRY_BYTES, "three places again, and one more"
+    for place in (owner, Published(files, PATH, writable=False)):
+        found = [place.entry(ORDERS, number).read() for number in range(5)]
+        assert found == [state(9), *(state(10 + number) for number in range(1, 5))]
+        assert place.find(CLICKS, 0) is None
+
+
+def test_a_reader_sees_that_a_place_has_gone_to_another_partition(files: MemoryFiles) -> None:
+    owner = Published(files, PATH, writable=True)
+    owner.entry(CLICKS, 0).publish(state(1))
+    owner.close()
+    reader = Published(files, PATH, writable=False)
+    before = reader.entry(CLICKS, 0)
+    assert before.read() == state(1)
+    assert reader.find(ORDERS, 0) is None
+    owner = Published(files, PATH, writable=True)
+    owner.free({ORDERS})
+    entry = owner.entry(ORDERS, 0)
+    assert before.read() is None
+    entry.publish(state(2))
+    assert before.read() is None
+    assert before.read() is None
+    assert reader.find(CLICKS, 0) is None
+    assert reader.entry(ORDERS, 0).read() == state(2)
+
+
+def test_a_place_that_could_not_be_given_away_is_given_next(files: MemoryFiles) -> None:
+    owner = Published(files, PATH, writable=True)
+    owner.entry(CLICKS, 0)
+    owner.close()
+    faults = FaultFiles(files, error=ENOSPC)
+    owner = Published(faults, PATH, writable=True)
+    owner.free(())
+    faults.faults.fail_at = 1 + len(faults.sites)
+    with pytest.raises(DiskFull):
+        owner.entry(ORDERS, 0)
+    owner.entry(ORDERS, 0).publish(state(2))
+    assert files.open(PATH).size() == 2 * ENTRY_BYTES
+    assert Published(files, PATH, writable=False).entry(ORDERS, 0).read() == state(2)
+
+
+def test_a_file_of_more_entries_than_there_can_be_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "published"
+    Published(DiskFiles(), str(path), writable=True).close()
+    os.truncate(path, 6 << 30)
+    for writable in (True, False):
+        with pytest.raises(StorageError, match="has 6442450944 bytes, and such a file has 268435456 at most"):
+            Published(DiskFiles(), str(path), writable=writable)
