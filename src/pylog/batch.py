@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crc32c import crc32c
 
-from pylog.compression import Codec, compress, decompress
+from pylog.compression import Codec, compress, decompress, held_whole, whole_records
+from pylog.config import RECORD_BYTES_MAX, RECORD_RATIO
 from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.kernel import (
     CODEC_MASK,
@@ -179,7 +180,10 @@ class Batch(BatchHeader):
         if not self.attributes & CODEC_MASK:
             return memoryview(self.data)[HEADER_BYTES:]
         try:
-            return decompress(self.codec, memoryview(self.data)[HEADER_BYTES:], count=self.count)
+            data = memoryview(self.data)[HEADER_BYTES:]
+            return decompress(
+                self.codec, data, count=self.count, record_bytes_max=max(RECORD_BYTES_MAX, RECORD_RATIO * self.size)
+            )  # fmt: skip
         except CorruptBatch as error:
             raise CorruptBatch(error.reason, offset=self.base_offset) from None
 
@@ -206,15 +210,63 @@ class Batch(BatchHeader):
 
         Raises CorruptBatch, naming the batch by its base offset.
         """
-        if self.count == 0:
+        if not self.attributes & CODEC_MASK or self.count == 0:
+            return self._decoded(memoryview(self.data)[HEADER_BYTES:], self.count, topic, partition, first_offset)
+        groups = [group for group, _ in self.groups(topic, partition, first_offset)]
+        return groups[0] if len(groups) == 1 else [record for group in groups for record in group]
+
+    def groups(
+        self, topic: str, partition: int, first_offset: int = 0, record_bytes_max: int = RECORD_BYTES_MAX
+    ) -> Iterable[tuple[list[ConsumerRecord], int]]:
+        """The same in groups, each with what the offset behind it is: one group, unless they are compressed, and more
+        than what one record may be.
+
+        Twice the largest record is held at a time. One is at most `record_bytes_max` bytes, and where the batch is
+        large, `RECORD_RATIO` times that. Raises CorruptBatch.
+        """
+        if not self.attributes & CODEC_MASK or self.count == 0:
+            return ((self.records(topic, partition, first_offset), self.next_offset),)
+        data, limit = memoryview(self.data)[HEADER_BYTES:], max(record_bytes_max, RECORD_RATIO * self.size)
+        try:
+            whole = held_whole(self.codec, data, limit)
+        except CorruptBatch as error:
+            raise CorruptBatch(error.reason, offset=self.base_offset) from None
+        if whole is None:
+            return self._decoded_apart(whole_records(self.codec, data, limit), topic, partition, first_offset)
+        return ((self._decoded(whole, self.count, topic, partition, first_offset), self.next_offset),)
+
+    def _decoded(
+        self, payload: Buffer, count: int, topic: str, partition: int, first_offset: int
+    ) -> list[ConsumerRecord]:  # fmt: skip
+        if count == 0:
             return []
-        payload = self.stream()
         scope = BatchScope(topic, partition, self.leader_epoch, self.timestamp_type)
         try:
             return decode_records(
-                payload, self.count, self.base_offset, self.base_timestamp, self.append_timestamp, scope, first_offset,
+                payload, count, self.base_offset, self.base_timestamp, self.append_timestamp, scope, first_offset,
                 self.last_offset,
             )  # fmt: skip
+        except CorruptBatch as error:
+            raise CorruptBatch(error.reason, offset=self.base_offset) from None
+
+    def _decoded_apart(
+        self, parts: Iterator[tuple[bytes, int]], topic: str, partition: int, first_offset: int
+    ) -> Iterator[tuple[list[ConsumerRecord], int]]:
+        left, following = self.count, 0
+        try:
+            for payload, count in parts:
+                left -= count
+                if left < 0:
+                    raise CorruptBatch(f"there are more than {self.count} records")
+                records = self._decoded(payload, count, topic, partition, first_offset)
+                del payload
+                if records:
+                    if records[0].offset < following:
+                        raise CorruptBatch(f"the offsets do not rise: {records[0].offset} follows {following - 1}")
+                    following = records[-1].offset + 1
+                    yield records, following if left else self.next_offset
+            if left:
+                raise CorruptBatch(f"there are {self.count - left} records, and {self.count} were announced")
         except CorruptBatch as error:
             raise CorruptBatch(error.reason, offset=self.base_offset) from None
 
@@ -320,7 +372,7 @@ def columns(
     try:
         from pylog.kernel.columns import decode_columns
     except ModuleNotFoundError as error:
-        raise ImportError(f'columns need pyarrow and numpy: pip install "pylog-commitlog[arrow]" ({error})') from error
+        raise ImportError(f"columns need pyarrow and numpy: pip install pyarrow numpy ({error})") from error
     sources = [
         (b.stream(), b.count, b.base_offset, b.last_offset, b.base_timestamp, b.append_timestamp)
         for b in batches

@@ -18,8 +18,8 @@ whole batch. A batch of which nothing has to change keeps its bytes, CRC include
 
 from typing import NoReturn
 
-from pylog.batch import Batch, Buffer, Origin, encode
-from pylog.compression import Codec
+from pylog.batch import Batch, Buffer, Origin
+from pylog.compression import Codec, Packer, compress, packer, pieces
 from pylog.config import TopicConfig
 from pylog.errors import (
     CorruptBatch,
@@ -35,17 +35,24 @@ from pylog.kernel import (
     CODEC_MASK,
     CONTROL_BIT,
     CREATE_TIME,
+    FAULTS_MOST,
+    HEADER_BYTES,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
     MAX_OFFSET,
     MAX_TIMESTAMP,
+    STREAM_BYTES_MAX,
     TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
     Admission,
     BatchScope,
-    ConsumerRecord,
+    OpenBatch,
     Spans,
+    StreamCheck,
     decode_records,
+    frame_fault,
+    header_fault,
     walk,
 )
 
@@ -76,39 +83,57 @@ def admission(config: TopicConfig) -> Admission:
 
 def leader_batches(data: Buffer, config: TopicConfig, now_ms: int, *, origin: Origin = Origin.CLIENT) -> list[Batch]:
     """The batches to append for bytes that somebody else encoded. Raises what `sent_batches` and `leader_batch` do."""
-    return [leader_batch(batch, config, now_ms, origin=origin) for batch in sent_batches(data, origin)]
+    batches = [leader_batch(batch, config, now_ms, origin=origin) for batch in sent_batches(data, config, origin)]
+    if gives_append_time(config, origin):
+        for batch in batches:
+            batch.stamp_append_time(now_ms)
+    return batches
 
 
-def sent_batches(data: Buffer, origin: Origin) -> list[Batch]:
+def gives_append_time(config: TopicConfig, origin: Origin) -> bool:
+    """Whether a leader stamps its time into a batch. It does so last, where nobody can append before it."""
+    return config.message_timestamp_type == "LogAppendTime" and origin in GIVEN_OFFSETS
+
+
+def sent_batches(data: Buffer, config: TopicConfig, origin: Origin) -> list[Batch]:
     """The batches in bytes that somebody else encoded: one from a client or a coordinator, any number else.
 
-    A batch that is cut off at the end is dropped; [] where no batch is whole. Raises: CorruptRecord (a CRC or a
-    bound), UnsupportedFormat (message formats v0 and v1), InvalidRecord (several batches).
+    A batch that is cut off at the end is dropped; [] where no batch is whole. Raises: CorruptRecord (a bound),
+    UnsupportedFormat (message formats v0 and v1), InvalidRecord (several batches); before these, where there is more
+    than one batch, what is wrong with the bytes of one of them, as `leader_batch` does.
     """
-    spans, end, reason = walk(data, check_crc=False)
     view = memoryview(data)
-    if reason is not None:
-        _refuse_legacy(view, end, reason)
-        raise CorruptRecord(f"position {end} of what was sent: {reason}; send it again")
-    if len(spans) > 1 and origin in GIVEN_OFFSETS:
-        raise InvalidRecord(f"{len(spans)} batches for one partition: a {origin.value} sends one at a time")
-    return [Batch(view[span.position : span.position + span.size]) for span in spans]
+    batches: list[Batch] = []
+    position, fault = 0, None
+    while len(view) - position >= LOG_OVERHEAD:
+        fault = frame_fault(view, position)
+        size = LOG_OVERHEAD + int.from_bytes(view[position + 8 : position + LOG_OVERHEAD], "big")
+        if fault is not None or size > len(view) - position:
+            break
+        batches.append(Batch(view[position : position + size]))
+        position += size
+    if fault is not None or (len(batches) > 1 and origin in GIVEN_OFFSETS):
+        for batch in batches:
+            _check_bytes(batch, config, origin)
+        if fault is None:
+            raise InvalidRecord(f"{len(batches)} batches for one partition: a {origin.value} sends one at a time")
+        _refuse_legacy(view, position, fault)
+        raise CorruptRecord(f"position {position} of what was sent: {fault}; send it again")
+    return batches
 
 
 def leader_batch(batch: Batch, config: TopicConfig, now_ms: int, *, origin: Origin = Origin.CLIENT) -> Batch:
-    """The batch to append for `batch`: the same object, stamped or not, or a new one in the topic's codec.
+    """The batch to append for `batch`: the same object, stamped or not, or a new one in the topic's codec. Where the
+    topic has LogAppendTime the append stamps it.
 
-    Raises: CorruptRecord (the CRC), UnsupportedCompressionType, RecordTooLarge (`max.message.bytes`, before and after
-    recompression), InvalidTimestamp (outside `message.timestamp.{before,after}.max.ms`, or the client set the append
-    time), InvalidRecord (empty, control or misnumbered batch, a producer id without sequence, a record that cannot be
-    read or has no key on a compacted topic). The last two list the records in `record_errors`. Nothing was written.
+    Raises, the first that is wrong: InvalidRecord (a client's base offset), RecordTooLarge (`max.message.bytes`),
+    CorruptRecord (the CRC), UnsupportedCompressionType; InvalidRecord (empty, control or misnumbered batch, a producer
+    id without sequence; then, a record that cannot be read, or is larger than `pylog.max.record.bytes`);
+    InvalidTimestamp (outside `message.timestamp.{before,after}.max.ms`, or the client set the append time), and
+    InvalidRecord where no time is wrong, but a key is missing on a compacted topic; RecordTooLarge again, after
+    recompression. `record_errors` lists the first thousand records that are refused. Nothing was written.
     """
-    if batch.base_offset != 0 and not batch.trusted and origin is Origin.CLIENT:
-        raise InvalidRecord(f"a client's batch has base offset {batch.base_offset}: it is 0, the leader gives offsets")
-    if origin in GIVEN_OFFSETS and batch.size > config.max_message_bytes:
-        raise _too_large(batch, config)
-    if not batch.trusted:
-        _check_bytes(batch)
+    _check_bytes(batch, config, origin)
     if origin not in GIVEN_OFFSETS:
         return batch
     _check_header(batch, origin)
@@ -116,21 +141,22 @@ def leader_batch(batch: Batch, config: TopicConfig, now_ms: int, *, origin: Orig
     target = _target_codec(batch, config)
     newest = batch.max_timestamp
     if target is not None or not _header_says_enough(batch, config, now_ms, append_time):
-        records = _decode(batch)
-        _check_records(records, batch, config, now_ms, append_time)
-        newest = max([record.timestamp for record in records])
-        if target is not None:
-            batch = _recompressed(batch, records, target, config)
-            if batch.size > config.max_message_bytes:
-                raise _too_large(batch, config)
-    if append_time:
-        batch.stamp_append_time(now_ms)
-    elif batch.attributes & TIMESTAMP_TYPE_BIT or batch.max_timestamp != newest:
+        recoded = None if target is None else _Recoded(batch, target, config)
+        newest = _checked(batch, config, now_ms, append_time, recoded)
+        if recoded is not None:
+            batch = recoded.batch()
+    if not append_time and (batch.attributes & TIMESTAMP_TYPE_BIT or batch.max_timestamp != newest):
         batch.stamp_create_time(newest)
     return batch
 
 
-def _check_bytes(batch: Batch) -> None:
+def _check_bytes(batch: Batch, config: TopicConfig, origin: Origin) -> None:
+    if batch.base_offset != 0 and not batch.trusted and origin is Origin.CLIENT:
+        raise InvalidRecord(f"a client's batch has base offset {batch.base_offset}: it is 0, the leader gives offsets")
+    if origin in GIVEN_OFFSETS and batch.size > config.max_message_bytes:
+        raise _too_large(batch.size, config)
+    if batch.trusted:
+        return
     try:
         batch.check()
     except CorruptBatch as error:
@@ -139,6 +165,9 @@ def _check_bytes(batch: Batch) -> None:
         _ = batch.codec
     except CorruptBatch as error:
         raise UnsupportedCompressionType(error.reason) from None
+    fault = header_fault(batch.base_offset, batch.last_offset_delta, batch.count)
+    if fault is not None and origin not in GIVEN_OFFSETS:
+        raise CorruptRecord(f"{fault}; send it again")
 
 
 def _check_header(batch: Batch, origin: Origin) -> None:
@@ -152,9 +181,9 @@ def _check_header(batch: Batch, origin: Origin) -> None:
         raise InvalidRecord(f"producer {batch.producer_id} sent a batch with sequence {batch.base_sequence}")
 
 
-def _too_large(batch: Batch, config: TopicConfig) -> RecordTooLarge:
+def _too_large(size: int, config: TopicConfig) -> RecordTooLarge:
     return RecordTooLarge(
-        f"a batch of {batch.size} bytes is over the topic's max.message.bytes={config.max_message_bytes}: "
+        f"a batch of {size} bytes is over the topic's max.message.bytes={config.max_message_bytes}: "
         "send smaller records or raise the config"
     )
 
@@ -178,43 +207,30 @@ def _header_says_enough(batch: Batch, config: TopicConfig, now_ms: int, append_t
     )
 
 
-def _decode(batch: Batch) -> list[ConsumerRecord]:
-    """The records with offsets from 0 on and the timestamps that they bear themselves, whatever bit 3 says.
-
-    Offsets that rise, `count` of them up to delta `count - 1`, are 0, 1, 2...
-    """
-    scope = BatchScope("", -1, -1, CREATE_TIME)
+def _checked(batch: Batch, config: TopicConfig, now_ms: int, append_time: bool, recoded: "_Recoded | None") -> int:
+    """The largest timestamp of the records, each of which was looked at, and handed on to `recoded`."""
+    is_forged = _claims_append_time(batch, append_time)
+    oldest, latest = 0, MAX_TIMESTAMP
+    if is_forged:
+        oldest = -MAX_TIMESTAMP - 1
+    elif not append_time:
+        oldest = max(now_ms - config.message_timestamp_before_max_ms, 0)
+        latest = min(now_ms + config.message_timestamp_after_max_ms, MAX_TIMESTAMP)
+    check = StreamCheck(
+        batch.count, batch.base_timestamp, config.record_bytes_max, "compact" in config.cleanup_policy, oldest, latest
+    )
     try:
-        return decode_records(
-            batch.stream(), batch.count, 0, batch.base_timestamp, None, scope, last_offset=batch.last_offset_delta
-        )
+        for piece in pieces(batch.codec, memoryview(batch.data)[HEADER_BYTES:], config.record_bytes_max):
+            before = check.count
+            left = check.feed(piece)
+            if recoded is not None and not (check.refused or is_forged):
+                recoded.add(piece, left, check.count - before)
+        check.finish()
     except CorruptBatch as error:
         raise InvalidRecord(f"the batch cannot be read: {error.reason}") from None
-
-
-def _check_records(
-    records: list[ConsumerRecord], batch: Batch, config: TopicConfig, now_ms: int, append_time: bool
-) -> None:
-    needs_key = "compact" in config.cleanup_policy
-    forged = _claims_append_time(batch, append_time)
-    oldest, newest = 0, MAX_TIMESTAMP
-    if not append_time:
-        oldest = max(now_ms - config.message_timestamp_before_max_ms, 0)
-        newest = now_ms + config.message_timestamp_after_max_ms
-    errors: list[RecordError] = []
-    untimely = False
-    for index, record in enumerate(records):
-        timestamp = record.timestamp
-        if needs_key and record.key is None:
-            errors.append(RecordError(index, "it has no key, and the topic is compacted"))
-        elif forged:
-            untimely = True
-            errors.append(RecordError(index, "its batch claims LogAppendTime, which is the leader's to give"))
-        elif not oldest <= timestamp <= newest and timestamp != NO_TIMESTAMP:
-            untimely = True
-            errors.append(RecordError(index, f"its timestamp {timestamp} is not in [{oldest}, {newest}]"))
-    if errors:
-        _refuse(errors, len(records), InvalidTimestamp if untimely else InvalidRecord)
+    if check.refused or is_forged:
+        _refuse(check, is_forged, f"is not in [{oldest}, {latest}]")
+    return check.newest
 
 
 def _claims_append_time(batch: Batch, append_time: bool) -> bool:
@@ -224,30 +240,88 @@ def _claims_append_time(batch: Batch, append_time: bool) -> bool:
     return append_time or batch.max_timestamp == NO_TIMESTAMP
 
 
-def _refuse(errors: list[RecordError], count: int, kind: type[InvalidRecord] | type[InvalidTimestamp]) -> NoReturn:
-    shown = "; ".join(f"record {error.index}: {error.message}" for error in errors[:ERRORS_SHOWN])
-    limits = ""
+def _refuse(check: StreamCheck, is_forged: bool, untimely: str) -> NoReturn:
+    keyless = "it has no key, and the topic is compacted"
+    errors = [
+        RecordError(index, keyless if timestamp is None else f"its timestamp {timestamp} {untimely}")
+        for index, timestamp in check.faults
+    ]
+    kind: type[InvalidRecord | InvalidTimestamp] = InvalidTimestamp if check.is_untimely else InvalidRecord
+    refused, limits = check.refused, ""
+    if is_forged:
+        found = dict(check.faults)
+        forged = "its batch claims LogAppendTime, which is the leader's to give"
+        errors = [RecordError(i, keyless if i in found else forged) for i in range(min(check.count, FAULTS_MOST))]
+        kind = InvalidTimestamp if refused < check.count else InvalidRecord
+        refused = check.count
     if kind is InvalidTimestamp:
         limits = " (see message.timestamp.before.max.ms and message.timestamp.after.max.ms)"
-    raise kind(f"{len(errors)} of {count} records are refused, and so is their batch: {shown}{limits}", errors)
+    shown = "; ".join(f"record {error.index}: {error.message}" for error in errors[:ERRORS_SHOWN])
+    raise kind(f"{refused} of {check.count} records are refused, and so is their batch: {shown}{limits}", errors)
 
 
-def _recompressed(batch: Batch, records: list[ConsumerRecord], codec: Codec, config: TopicConfig) -> Batch:
-    levels = {
-        Codec.GZIP: config.compression_gzip_level,
-        Codec.LZ4: config.compression_lz4_level,
-        Codec.ZSTD: config.compression_zstd_level,
-    }
-    return encode(
-        ((r.value, r.key, r.timestamp, r.headers) for r in records),
-        now_ms=NO_TIMESTAMP,
-        codec=codec,
-        level=levels.get(codec),
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
-        transactional=batch.is_transactional,
-    )
+class _Recoded:
+    """The records of a batch on their way into another codec: no more of them are held than of one piece."""
+
+    def __init__(self, batch: Batch, codec: Codec, config: TopicConfig) -> None:
+        self._batch = batch
+        self._codec = codec
+        self._config = config
+        self._stream = OpenBatch(STREAM_BYTES_MAX, 0)
+        self._rest: Buffer = b""
+        self._newest = -1
+        self._base = -1
+        self._packed = bytearray(HEADER_BYTES)
+        self._first: bytearray | None = None
+        self._pack: Packer | None = None
+
+    def _level(self) -> int | None:
+        config = self._config
+        levels = {
+            Codec.GZIP: config.compression_gzip_level,
+            Codec.LZ4: config.compression_lz4_level,
+            Codec.ZSTD: config.compression_zstd_level,
+        }
+        return levels.get(self._codec)
+
+    def add(self, piece: Buffer, left: int, count: int) -> None:
+        """Take the next piece: with what was left of the others, `count` records, and behind these `left` bytes."""
+        data = memoryview(bytes(self._rest) + piece if len(self._rest) else piece)
+        self._rest = bytes(data[len(data) - left :])
+        scope = BatchScope("", -1, -1, CREATE_TIME)
+        for record in decode_records(data[: len(data) - left], count, 0, self._batch.base_timestamp, None, scope):
+            if self._stream.count == 0:
+                self._base = record.timestamp
+            self._newest = max(self._newest, record.timestamp)
+            self._stream.add(record.value, record.key, record.timestamp, record.headers)
+        drained = self._stream.drain()
+        if self._first is None:
+            self._first = drained
+            return
+        if self._pack is None:
+            self._pack = packer(self._codec, self._level())
+            self._keep(self._pack.compress(self._first))
+        self._keep(self._pack.compress(drained))
+
+    def _keep(self, packed: Buffer) -> None:
+        if len(self._packed) <= self._config.max_message_bytes:
+            self._packed += packed
+
+    def batch(self) -> Batch:
+        """The new batch. Raises RecordTooLarge."""
+        if self._pack is not None:
+            self._keep(self._pack.flush())
+        elif self._first is not None:
+            # Most come in one piece, which is compressed at once, faster.
+            self._keep(compress(self._codec, self._first, self._level()))
+        if len(self._packed) > self._config.max_message_bytes:
+            raise _too_large(len(self._packed), self._config)
+        old = self._batch
+        attributes = self._codec | (TRANSACTIONAL_BIT if old.is_transactional else 0)
+        return Batch.begun(
+            self._packed, old.count, self._base, self._newest, attributes, old.producer_id, old.producer_epoch,
+            old.base_sequence,
+        )  # fmt: skip
 
 
 # --- follower ---------------------------------------------------------------------------------------------------------

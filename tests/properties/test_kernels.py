@@ -17,6 +17,7 @@ from pylog.kernel import pure
 from pylog.testing import check_kernel
 from pylog.testing.check_kernel import (
     appends_the_same,
+    checks_the_same,
     decodes_the_same,
     encodes_the_same,
     hashes_the_same,
@@ -76,6 +77,18 @@ def test_good_streams_and_damaged_ones(rows, flips, more, beyond, base):
     )  # fmt: skip
 
 
+@given(
+    st.lists(rows, min_size=1, max_size=5), flips, st.integers(-1, 1), st.lists(st.integers(0, 30_000), max_size=3),
+    st.sampled_from([0, 100, 20_000, 2**31 - 1]), st.integers(0, 40),
+)  # fmt: skip
+def test_streams_that_come_in_pieces(rows, flips, more, cuts, record_max, lost):
+    data, count, base, _ = pure.encode_records(rows, 5, 0)
+    data = flipped(data, flips)[: max(len(data) - lost, 0) if lost < 20 else None]
+    ends = sorted(min(cut % (len(data) + 1), len(data)) for cut in cuts)
+    pieces = [data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True)]
+    checks_the_same(kernel, pieces, count + more, base, record_max)
+
+
 @given(st.lists(st.lists(rows, min_size=1, max_size=3), min_size=1, max_size=3), flips, st.integers(0, 2000))
 def test_batches_at_the_end_of_a_segment(batches, flips, room):
     # No CRC is looked at there: what is wrong with a header was found before.
@@ -83,9 +96,10 @@ def test_batches_at_the_end_of_a_segment(batches, flips, room):
     appends_the_same(kernel, [flipped(data[0], flips), *data], room=room)
 
 
-@given(
-    st.lists(st.integers(0, 5) | st.sampled_from([-1, 2**32 - 1, 2**32, 2**63 - 1, 2**64]), min_size=11, max_size=11)
-)
+ends = st.sampled_from([-1, 2**32 - 1, 2**32, 2**62, 2**62 + 1, 2**63 - 1, 2**63, 2**64 - 1, 2**64])
+
+
+@given(st.lists(st.integers(0, 5) | ends, min_size=11, max_size=11))
 def test_published_numbers(numbers):
     publishes_the_same(kernel, numbers)
 

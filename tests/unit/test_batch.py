@@ -201,10 +201,13 @@ def test_the_header_is_61_bytes():
     assert HEADER.size == 61
 
 
-def test_a_record_that_shrinks_to_next_to_nothing_is_read_again():
+def test_a_record_that_shrinks_to_next_to_nothing_is_read_where_that_is_allowed():
     batch = encode([(bytes(90 << 20), None, T0, ())], now_ms=T0, codec=Codec.ZSTD)
     assert batch.size < 100_000
-    assert [len(record.value) for record in Batch.parse(batch.data).records("t", 0)] == [90 << 20]
+    (((record,), after),) = Batch.parse(batch.data).groups("t", 0, record_bytes_max=100 << 20)
+    assert (len(record.value), after) == (90 << 20, 1)
+    with pytest.raises(CorruptBatch, match="a record has 94371849 bytes when it is decompressed"):
+        Batch.parse(batch.data).records("t", 0)
 
 
 def test_what_would_not_fit_into_a_batch_uncompressed_is_refused():

@@ -10,7 +10,7 @@ import lz4.frame
 import pytest
 import zstandard
 
-from pylog.compression import Codec, available, compress, decompress
+from pylog.compression import Codec, available, compress, decompress, packer, pieces, whole_records
 from pylog.errors import CorruptBatch, InvalidConfig
 
 DATA = b"".join(b"flight %d to nowhere " % number for number in range(20_000))
@@ -213,3 +213,71 @@ def test_a_bomb_is_an_error_and_takes_little_memory():
 def test_a_gzip_bomb():
     with pytest.raises(CorruptBatch, match="grows beyond"):
         decompress(Codec.GZIP, bomb(Codec.GZIP, 64 << 20), limit=8 << 20)
+
+
+@each_codec
+@pytest.mark.parametrize("sizes", [[], [0], [5000], [5000, 1, 0, 90_000, 32 << 10, 7]])
+def test_what_is_compressed_in_parts_is_what_it_was(codec, sizes):
+    parts = [bytes([number]) * size for number, size in enumerate(sizes)]
+    pack = packer(codec)
+    packed = b"".join([*map(bytes, map(pack.compress, parts)), bytes(pack.flush())])
+    assert b"".join(pieces(codec, packed)) == b"".join(parts)
+
+
+@each_codec
+def test_no_piece_is_large(codec):
+    data = b"".join(bytes([n % 5]) * 90_000 for n in range(30))
+    sizes = [len(piece) for piece in pieces(codec, compress(codec, data))]
+    assert sum(sizes) == len(data) and max(sizes) <= 1 << 18
+
+
+def test_a_snappy_block_is_as_large_as_it_may_be():
+    packed = cramjam.snappy.compress_raw(bytes(100_000))
+    assert len(b"".join(pieces(Codec.SNAPPY, bytes(packed), 100_000))) == 100_000
+    with pytest.raises(CorruptBatch, match="grows beyond 99999"):
+        list(pieces(Codec.SNAPPY, bytes(packed), 99_999))
+
+
+def record_of(size):
+    """A record of `size` bytes behind its length: zeros, as the cutting does not look into it."""
+    length, n = bytearray(), size << 1
+    while n > 0x7F:
+        length.append(n & 0x7F | 0x80)
+        n >>= 7
+    length.append(n)
+    return bytes(length) + bytes(size)
+
+
+CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("sizes", [
+    [6], [6, 7, 63, 64, 8191, 8192], [3 << 20], [100, 3 << 20, 100], [1 << 20] * 5, [(1 << 20) - 3, 2 << 20, 6],
+    [10] * 1000, [],
+])  # fmt: skip
+def test_a_stream_is_cut_between_records(codec, sizes):
+    stream = b"".join(map(record_of, sizes))
+    parts = list(whole_records(codec, compress(codec, stream), 3 << 20))
+    assert b"".join(part for part, _ in parts) == stream
+    assert sum(count for _, count in parts) == len(sizes)
+    assert all(count for _, count in parts)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_record_that_is_too_large_is_refused_before_it_is_held(codec):
+    packed = compress(codec, record_of(6) + record_of(30 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptBatch, match=r"a record has 31457280 bytes .* and 1048576 are allowed"):
+            list(whole_records(codec, packed, 1 << 20))
+        assert tracemalloc.get_traced_memory()[1] < 6 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("stream", [record_of(100)[:-1], record_of(3 << 20)[:-1], b"\xff", b"\x0a" + bytes(5), b"\x01"])
+def test_a_stream_that_ends_inside_of_a_record_or_makes_no_sense_is_damaged(codec, stream):
+    with pytest.raises(CorruptBatch, match="payload is damaged: it"):
+        list(whole_records(codec, compress(codec, record_of(50) + stream), 3 << 20))

@@ -1,13 +1,18 @@
 """What a leader lets into its log and what it changes on the way, and what a follower takes from a leader."""
 
+import os
 import pickle
 import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from crc32c import crc32c
 
 from pylog.batch import Batch, Origin, encode
-from pylog.compression import Codec, compress
+from pylog.compression import Codec, compress, packer
 from pylog.config import TopicConfig
 from pylog.errors import (
     CorruptBatch,
@@ -20,8 +25,8 @@ from pylog.errors import (
     UnsupportedCompressionType,
     UnsupportedFormat,
 )
-from pylog.kernel import Record
-from pylog.validate import follower_spans, leader_batch, leader_batches
+from pylog.kernel import OpenBatch, Record
+from pylog.validate import follower_spans, gives_append_time, leader_batch, leader_batches
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -55,6 +60,14 @@ def sent(given: Batch, **fields: int) -> bytes:
         struct.pack_into(form, data, at, value)
     struct.pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
     return bytes(data)
+
+
+def stamped(given: Batch, topic: TopicConfig, now_ms: int) -> Batch:
+    """A batch as an append has it, which gives LogAppendTime last."""
+    found = leader_batch(given, topic, now_ms)
+    assert gives_append_time(topic, Origin.CLIENT)
+    found.stamp_append_time(now_ms)
+    return found
 
 
 def checked_by(given: Batch, topic: TopicConfig, **fields: int) -> Batch:
@@ -111,7 +124,7 @@ def test_recompression_keeps_what_the_producer_is_known_by() -> None:
 def test_log_append_time_replaces_the_time_of_every_record(target: str) -> None:
     given = batch(Record(b"a", timestamp=1), Record(b"b", timestamp=NOW + 100 * HOUR))
     topic = config(message_timestamp_type=APPEND_TIME, compression_type=target)
-    for checked in (checked_by(given, topic), leader_batch(given, topic, NOW)):
+    for checked in (checked_by(given, topic), stamped(given, topic, NOW)):
         checked.check()
         assert (checked.append_timestamp, checked.max_timestamp) == (NOW, NOW)
         assert [record.timestamp for record in checked.records("", -1)] == [NOW, NOW]
@@ -174,8 +187,9 @@ def test_bytes_without_a_whole_batch_are_no_batch(size: int) -> None:
 def test_an_append_that_failed_can_be_tried_again_with_the_same_batch() -> None:
     given = batch(Record(b"a", timestamp=NOW - 7), Record(b"b", timestamp=NOW - 9))
     untouched = bytes(given.data)
-    leader_batch(given, config(message_timestamp_type=APPEND_TIME), NOW).stamp(50, 3)
-    assert leader_batch(given, config(message_timestamp_type=APPEND_TIME), NOW + 1).append_timestamp == NOW + 1
+    topic = config(message_timestamp_type=APPEND_TIME)
+    stamped(given, topic, NOW).stamp(50, 3)
+    assert stamped(given, topic, NOW + 1).append_timestamp == NOW + 1
     again = leader_batch(given, config(), NOW)
     again.stamp(0, -1)
     assert bytes(again.data) == untouched
@@ -205,7 +219,7 @@ TWO = batch(Record(b"a", b"k", NOW), Record(b"b", b"k", NOW))
         (sent(TWO) + sent(TWO), config(), InvalidRecord, "2 batches"),
         (sent(TWO)[:-1] + b"\xff", config(), CorruptRecord, "CRC"),
         (sent(TWO) + bytes(20), config(), CorruptRecord, "position 79"),
-        (sent(TWO, last_offset_delta=-1), config(), CorruptRecord, "position 0"),
+        (sent(TWO, last_offset_delta=-1), config(), InvalidRecord, "offset delta -1"),
         (sent(TWO)[:16] + b"\x01" + sent(TWO)[17:], config(), UnsupportedFormat, "magic 1"),
     ],
 )  # fmt: skip
@@ -344,3 +358,174 @@ def test_a_follower_takes_batches_with_gaps_and_drops_a_partial_one() -> None:
 def test_what_a_follower_refuses(data: bytes, error: type[PylogError], words: str) -> None:
     with pytest.raises(error, match=words):
         follower_spans(data)
+
+
+# --- which fault is told ----------------------------------------------------------------------------------------------
+
+SMALL = {"max.message.bytes": "300", "cleanup.policy": "compact", "compression.type": "gzip"}
+LATE = NOW + 2 * HOUR
+FAULTS: dict[str, tuple[type[PylogError], dict[str, Any]]] = {
+    "a base offset": (InvalidRecord, {"base_offset": 7}),
+    "too large": (RecordTooLarge, {"rows": [Record(os.urandom(400), b"k", NOW)]}),
+    "the CRC": (CorruptRecord, {"crc": True}),
+    "a codec there is not": (UnsupportedCompressionType, {"attributes": 7}),
+    "offsets that end early": (InvalidRecord, {"last_offset_delta": 7}),
+    "a control batch": (InvalidRecord, {"attributes": 32}),
+    "no sequence": (InvalidRecord, {"producer_id": 9}),
+    "several batches": (InvalidRecord, {"copies": 2}),
+    "a record that cannot be read": (InvalidRecord, {"cut": True}),
+    "a time that is late": (InvalidTimestamp, {"rows": [Record(b"v", b"k", LATE)]}),
+    "no key": (InvalidRecord, {"rows": [Record(b"v", None, NOW)]}),
+}
+"""In the order in which Kafka's leader looks, of two batches first at the bytes of each. (UnifiedLog.append,
+analyzeAndValidateRecords, LogValidator.)
+"""
+ORDER = [
+    "a base offset", "too large", "the CRC", "a codec there is not", "several batches", "offsets that end early",
+    "a control batch", "no sequence", "a record that cannot be read", "a time that is late", "no key",
+]  # fmt: skip
+
+
+def faulty(*names: str) -> bytes:
+    """What a client sends that has all these faults."""
+    wants: dict[str, Any] = {"attributes": 0, "rows": []}
+    for name in names:
+        for field, value in FAULTS[name][1].items():
+            wants[field] = wants[field] + value if field in ("attributes", "rows") else value
+    rows = wants.pop("rows") or [Record(b"v", b"k", NOW)]
+    copies, is_cut, is_damaged = wants.pop("copies", 1), wants.pop("cut", False), wants.pop("crc", False)
+    wants.setdefault("last_offset_delta", len(rows) - 1)
+    data = bytearray(sent(batch(*rows), **wants))
+    if is_cut:
+        data[-1] ^= 0x40  # how many headers the last record has
+        data = bytearray(sent(Batch(bytes(data))))
+    if is_damaged:
+        data[17] ^= 1
+    return bytes(data) * copies
+
+
+def told(data: bytes, topic: TopicConfig) -> type[PylogError] | None:
+    try:
+        leader_batches(data, topic, NOW)
+    except PylogError as error:
+        return type(error)
+    return None
+
+
+@pytest.mark.parametrize("first", ORDER)
+def test_of_two_faults_the_one_is_told_that_kafka_tells(first: str) -> None:
+    topic = TopicConfig.loaded(SMALL)
+    assert told(faulty(), topic) is None
+    assert told(faulty(first), topic) is FAULTS[first][0]
+    for second in ORDER[ORDER.index(first) + 1 :]:
+        wanted = FAULTS[first][0]
+        if {first, second} == {"a time that is late", "no key"}:
+            wanted = InvalidTimestamp  # one record of each: a time that is wrong names the batch
+        assert told(faulty(first, second), topic) is wanted, (first, second)
+
+
+def test_a_batch_that_is_too_large_is_told_whatever_else_lies_behind_it() -> None:
+    topic, good, large = TopicConfig.loaded(SMALL), faulty(), faulty("too large")
+    for others in ([good, large], [large, good], [good, large, faulty("the CRC")], [large, good[:30] + bytes(40)]):
+        assert told(b"".join(others), topic) is RecordTooLarge
+    assert told(faulty("the CRC") + large, topic) is CorruptRecord
+    assert told(faulty("a base offset") + large, topic) is InvalidRecord
+    assert told(good + good[:16] + b"\x07" + good[17:], topic) is CorruptRecord
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+MIB = 1 << 20
+BOMB = """
+import resource, sys
+from pylog.batch import Batch
+from pylog.config import TopicConfig
+from pylog.errors import InvalidRecord
+from pylog.validate import leader_batch
+
+def peak():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) >> 10
+
+before = peak()
+for path, target in zip(sys.argv[1::2], sys.argv[2::2]):
+    data = open(path, "rb").read()
+    topic = TopicConfig.loaded({"compression.type": target, "max.message.bytes": str(1 << 21)})
+    try:
+        leader_batch(Batch(data), topic, 5)
+        print("taken")
+    except InvalidRecord as error:
+        print("refused" if "is not in [0, " in str(error) else error)
+print(peak() - before)
+"""
+BOMBS = [
+    (Codec.GZIP, "producer", 100_000, 300, "taken"),
+    (Codec.SNAPPY, "producer", 30_000, 1000, "taken"),
+    (Codec.LZ4, "producer", 100_000, 300, "taken"),
+    (Codec.ZSTD, "producer", 1000, 30_000, "taken"),
+    (Codec.ZSTD, "gzip", 20_000, 1500, "taken"),
+    (Codec.ZSTD, "producer", 40 * MIB, 1, "refused"),
+    (Codec.GZIP, "producer", 40 * MIB, 1, "refused"),
+]
+"""The codec, the topic's, the size and the number of the records, all zeros, and what becomes of them."""
+
+
+def zeros(codec: Codec, size: int, count: int) -> Batch:
+    """A batch of so many records of zeros, the bytes of which are made as they are packed."""
+    pack = packer(codec)
+    stream, packed = OpenBatch(2**31 - 1, 0), bytearray(61)
+    for _ in range(count):
+        stream.add(bytes(size), b"k", 5)
+        if stream.size > MIB:
+            packed += pack.compress(stream.drain())
+    packed += bytes(pack.compress(stream.drain())) + bytes(pack.flush())
+    return Batch.begun(packed, count, 5, 5, codec)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="there is no /proc to say how much memory is used")
+def test_what_a_batch_grows_to_is_never_held(tmp_path: Path) -> None:
+    arguments: list[str] = []
+    for number, (codec, target, size, count, _) in enumerate(BOMBS):
+        file = tmp_path / str(number)
+        file.write_bytes(zeros(codec, size, count).data)
+        assert file.stat().st_size < 2 * MIB
+        arguments += str(file), target
+    ran = subprocess.run([sys.executable, "-c", BOMB, *arguments], capture_output=True, text=True, check=True)
+    *outcomes, grown = ran.stdout.splitlines()
+    assert outcomes == [said for *_, said in BOMBS]
+    assert int(grown) < 12, "MiB: a piece, the batch, the codec's window and its tables"
+
+
+def test_no_more_than_a_thousand_bad_records_are_told_one_by_one() -> None:
+    rows = [Record(b"v", None, NOW)] * 1200
+    with pytest.raises(InvalidRecord, match="1200 of 1200") as caught:
+        leader_batches(sent(batch(*rows)), config(cleanup_policy="compact"), NOW)
+    assert [error.index for error in caught.value.record_errors] == list(range(1000))
+
+
+def test_a_record_is_as_large_as_the_topic_lets_it_be() -> None:
+    data = sent(batch(Record(bytes(5000), b"k", NOW), codec=Codec.ZSTD))
+    for limits in ({"max_message_bytes": 400}, {"pylog_max_record_bytes": 5016}):
+        assert leader_batches(data, config(**limits), NOW)
+    for limits in ({"max_message_bytes": 300}, {"pylog_max_record_bytes": 5000}, {"pylog_max_record_bytes": 0}):
+        with pytest.raises(InvalidRecord, match=r"a record of 50\d\d bytes is not in"):
+            leader_batches(data, config(**limits), NOW)
+
+
+@pytest.mark.parametrize("target", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
+def test_a_batch_of_many_pieces_is_recompressed_record_for_record(target: str) -> None:
+    rows = [Record(bytes([i % 7]) * (i * 9), b"k" if i % 3 else None, NOW + i % 5, [("h", b"x")]) for i in range(600)]
+    given = batch(*rows, codec=Codec.SNAPPY if target == "zstd" else Codec.ZSTD)
+    (made,) = leader_batches(sent(given), config(compression_type=target, max_message_bytes=2 * MIB), NOW)
+    made.check()
+    assert contents(made) == contents(given) and [r.offset for r in made.records("", -1)] == list(range(600))
+    assert made.codec is (Codec.NONE if target == "uncompressed" else Codec.parse(target))
+    assert (made.base_timestamp, made.max_timestamp) == (NOW, NOW + 4)
+    limited = config(compression_type=target, max_message_bytes=max(given.size, made.size - 1))
+    if made.size > given.size:
+        with pytest.raises(RecordTooLarge, match=f"a batch of {made.size} bytes|over the topic's"):
+            leader_batches(sent(given), limited, NOW)
+
+
+def test_a_header_that_cannot_be_is_refused_from_a_replica_too() -> None:
+    with pytest.raises(CorruptRecord, match="3 records cannot be"):
+        leader_batches(sent(TWO, count=3), config(), NOW, origin=Origin.REPLICATION)

@@ -7,6 +7,7 @@ it is not the compiled one ("" where it is). Static types are those of the pure 
     format, values     what both say and refuse: layouts and limits, headers, scopes, checks of fields
     records            Record, RecordMetadata and ConsumerRecord
     encode, decode     rows to a stream; a stream, or plain batches, to records
+    check              a stream that comes in pieces, checked and not kept
     columns            a stream to Arrow; imported only by those who ask for it, as it needs numpy and pyarrow
     header, stream     a batch and its header, batches one after the other
     header_walk        from header to header, to where wanted batches begin and end
@@ -28,11 +29,13 @@ from pylog.kernel.format import (
     CONTROL_BIT,
     CRC_FROM,
     DELETE_HORIZON_BIT,
+    FAULTS_MOST,
     HEADER,
     HEADER_BYTES,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
+    MAX_LONG,
     MAX_OFFSET,
     MAX_RELATIVE_OFFSET,
     MAX_TIMESTAMP,
@@ -63,6 +66,7 @@ from pylog.kernel.pure import (
     RecordSpans,
     Slots,
     Spans,
+    StreamCheck,
     Tail,
     decode_records,
     encode_records,
@@ -92,12 +96,14 @@ __all__ = [
     "CRC_FROM",
     "CREATE_TIME",
     "DELETE_HORIZON_BIT",
+    "FAULTS_MOST",
     "HEADER",
     "HEADER_BYTES",
     "LOG_APPEND_TIME",
     "LOG_OVERHEAD",
     "MAGIC",
     "MAGIC_AT",
+    "MAX_LONG",
     "MAX_OFFSET",
     "MAX_RELATIVE_OFFSET",
     "MAX_TIMESTAMP",
@@ -128,6 +134,7 @@ __all__ = [
     "RecordSpans",
     "Slots",
     "Spans",
+    "StreamCheck",
     "Tail",
     "check_fields",
     "check_stream",

@@ -34,10 +34,15 @@ LOG_OVERHEAD = 12
 STREAM_BYTES_MAX = 2**31 - 1
 SLOT = struct.Struct("<QQqqqqqqqIII")  # see `pylog.published`; a CRC of four bytes follows
 SLOT_BYTES = 96  # from one slot to the other
+COUNTER_MAX = 2**62  # of what a slot counts: a file that says more lies, and one more still fits into 64 bits
 MAX_RELATIVE_OFFSET = 2**31 - 1  # of a segment
 RECORD_OVERHEAD_MAX = 21
 RECORD_BYTES_MIN = 7
-MAX_OFFSET = MAX_TIMESTAMP = 2**63 - 1
+LENGTH_BYTES_MAX = 5  # of a record's length, a varint of 32 bits
+FAULTS_MOST = 1000
+"""So many of the records of a batch that are refused are told one by one."""
+MAX_LONG = MAX_TIMESTAMP = 2**63 - 1
+MAX_OFFSET = MAX_LONG - 1  # the offset behind a record has to fit into 64 bits, too
 PREFIX = struct.Struct(">qii7xi")  # of a batch: base offset, length, leader epoch, (...), last offset delta
 BATCH_LENGTH_MIN = HEADER_BYTES - LOG_OVERHEAD
 BATCH_LENGTH_MAX = 2**31 - 1 - LOG_OVERHEAD  # Kafka holds a batch in one array

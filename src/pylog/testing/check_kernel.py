@@ -19,7 +19,7 @@ from typing import Any
 
 from pylog.batch import Batch, encode
 from pylog.compression import Codec
-from pylog.errors import CorruptBatch
+from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.kernel import CREATE_TIME, HEADER_BYTES, SLOT_BYTES, BatchScope, pure
 
 Row = tuple[bytes | None, bytes | None, int | None, Sequence[tuple[str, bytes | None]]]
@@ -91,6 +91,9 @@ def encodes_the_same(kernel: ModuleType, rows: Sequence[Row], *, now_ms: int, li
     _same("encode_records of records", wanted, _outcome(kernel.encode_records, iter(records), now_ms))
     _same("records that were read", *(_read_ones(twin, rows, now_ms) for twin in (pure, kernel)))
     _same("OpenBatch", *(_filled(twin.OpenBatch(limit), rows, now_ms) for twin in (pure, kernel)))
+    parts = [_drained(twin.OpenBatch(1 << 31, 7), rows, now_ms) for twin in (pure, kernel)]
+    _same("OpenBatch.drain", *parts)
+    _same("OpenBatch in parts", pure.encode_records(rows, now_ms, 7)[0], b"".join(parts[1]))
     for value, key, _, headers in rows:
         _same("record_size_bound", *(twin.record_size_bound(value, key, headers) for twin in (pure, kernel)))
 
@@ -112,7 +115,17 @@ def _filled(batch: Any, rows: Iterable[Row], now_ms: int) -> Outcome:
         stamp = now_ms if timestamp is None else timestamp
         said.append(_outcome(batch.add, value, key, stamp, headers))
         said.append((batch.size, batch.count, batch.limit))
-    return said, batch.close(), _outcome(batch.close), _outcome(batch.add, b"late", None, 0)
+    return said, batch.close(), _outcome(batch.close), _outcome(batch.add, b"late", None, 0), _outcome(batch.drain)
+
+
+def _drained(batch: Any, rows: Sequence[Row], now_ms: int) -> Outcome:
+    """The stream in parts, which together are what it is at once."""
+    parts = [batch.drain()]
+    for index, (value, key, timestamp, headers) in enumerate(rows):
+        batch.add(value, key, now_ms if timestamp is None else timestamp, headers)
+        if index % 2:
+            parts.append(batch.drain())
+    return [*parts, batch.drain()]
 
 
 # --- the end of a log -------------------------------------------------------------------------------------------------
@@ -280,6 +293,21 @@ def decodes_the_same(
     filters_the_same(kernel, payload, count, base_offset, last_offset, base_timestamp, append_timestamp)
 
 
+def checks_the_same(kernel: ModuleType, pieces: Sequence[bytes], count: int, base: int, record_max: int) -> None:
+    """A stream that comes in pieces: the same records, and the same refusals, in the same words."""
+    for limits in ((True, 0, 2000), (False, -_END - 1, _END)):
+        given = (pieces, count, base, record_max, *limits)
+        _same("StreamCheck", *(_outcome(_checked, twin, *given) for twin in (pure, kernel)))
+
+
+def _checked(twin: Any, pieces: Sequence[bytes], *arguments: Any) -> Outcome:
+    check, said = twin.StreamCheck(*arguments), []
+    for piece in pieces:
+        said.append(_outcome(check.feed, piece))
+        said.append((check.count, check.newest, check.refused, check.is_untimely, check.faults))
+    return said, _outcome(check.finish)
+
+
 def _columns(kernel: ModuleType, source: tuple[Any, ...], first: int) -> Outcome:
     """The columns as lists; nothing where pyarrow is not installed."""
     try:
@@ -335,7 +363,7 @@ def _outcome(call: Callable[..., Any], *arguments: Any) -> Outcome:
         return call(*arguments)
     except TypeError:
         return "TypeError"
-    except (CorruptBatch, ValueError, OverflowError, struct.error) as error:
+    except (CorruptBatch, OffsetOutOfRange, ValueError, OverflowError, struct.error) as error:
         return f"{type(error).__name__}: {error}"
 
 

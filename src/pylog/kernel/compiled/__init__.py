@@ -4,6 +4,7 @@
 that all the rest does not need pyarrow.
 """
 
+from pylog.kernel.compiled.check import StreamCheck
 from pylog.kernel.compiled.decode import decode_records, take_records
 from pylog.kernel.compiled.encode import OpenBatch, encode_records, record_size_bound
 from pylog.kernel.compiled.filter import RecordSpans, keep_records, scan_records
@@ -37,6 +38,7 @@ __all__ = [
     "RecordSpans",
     "Slots",
     "Spans",
+    "StreamCheck",
     "Tail",
     "decode_records",
     "encode_records",

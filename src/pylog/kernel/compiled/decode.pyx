@@ -12,7 +12,7 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from pylog.kernel.compiled.records cimport ConsumerRecord
-from pylog.kernel.compiled.stream cimport OFFSET_MAX, Head, end_of_batch, has_right_crc, read_head
+from pylog.kernel.compiled.stream cimport LAST_OFFSET, Head, end_of_batch, has_right_crc, read_head
 from pylog.kernel.compiled.wire cimport Bytes, Fields, get_header, get_header_count, get_record, last_delta
 
 from pylog.errors import CorruptBatch
@@ -38,7 +38,7 @@ def decode_records(
     append_timestamp,
     scope,
     int64_t first_offset=0,
-    int64_t last_offset=OFFSET_MAX,
+    int64_t last_offset=LAST_OFFSET,
 ):
     """Decode a record stream; records below `first_offset` are left out. `append_timestamp` replaces all timestamps.
 
@@ -93,7 +93,7 @@ cdef tuple taken(
         end = end_of_batch(data, position, size)
         if not 0 <= end <= size or not read_head(data, position, &head) or head.attributes & CODEC or head.count == 0:
             break
-        if head.base_offset == OFFSET_MAX - head.last_delta or (records and len(records) + head.count > most):
+        if records and len(records) + head.count > most:
             break
         if check_crc and not is_right(data, position, end):
             break

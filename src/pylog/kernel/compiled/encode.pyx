@@ -110,6 +110,15 @@ cdef class OpenBatch:
         """The stream, as `encode_records` gives it; nothing can be added to it now. Raises ValueError when closed."""
         return self.closed(), self.count, self.base, self.newest
 
+    def drain(self):
+        """What was added since the last time, behind `reserve` zero bytes at the first; the numbers of records go on.
+
+        Raises ValueError when closed.
+        """
+        cdef bytearray drained = self.closed()
+        self.buffer, self.capacity, self.size = bytearray(), 0, 0
+        return drained
+
     cdef bytearray closed(self):
         cdef bytearray buffer = self.buffer
         if buffer is None:

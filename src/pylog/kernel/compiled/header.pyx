@@ -6,9 +6,10 @@ from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from pylog.kernel.compiled.encode cimport OpenBatch, filled
-from pylog.kernel.compiled.stream cimport CRC_FROM, HEADER as HEADER_BYTES, MAGIC, OFFSET_MAX, OVERHEAD, crc_of
+from pylog.kernel.compiled.stream cimport CRC_FROM, HEADER as HEADER_BYTES, LAST_OFFSET, MAGIC, OVERHEAD, crc_of
 from pylog.kernel.compiled.wire cimport Bytes, be16, be32, be64, put_be16, put_be32, put_be64
 
+from pylog.errors import OffsetOutOfRange
 from pylog.kernel.format import HEADER, STREAM_BYTES_MAX
 from pylog.kernel.values import check_stream
 
@@ -91,11 +92,13 @@ cdef class BatchHeader:
         """Write the offset and the epoch that the leader gives into the batch; the CRC does not cover them.
 
         In place where the batch lies in a bytearray. Bytes that somebody read are theirs: they are copied first.
-        Raises OverflowError where offsets end.
+        Raises OffsetOutOfRange where offsets end.
         """
         cdef uint8_t *at = self.own()
-        if base_offset > OFFSET_MAX - max(self.last_offset_delta, 0):
-            raise OverflowError(f"{self.last_offset_delta} offsets behind {base_offset} there is none")
+        if base_offset > LAST_OFFSET - max(self.last_offset_delta, 0):
+            raise OffsetOutOfRange(
+                f"offsets end at {LAST_OFFSET}: no batch of {<int64_t>self.last_offset_delta + 1} begins at {base_offset}"
+            )
         self.base_offset, self.leader_epoch = base_offset, leader_epoch
         self.last_offset = base_offset + self.last_offset_delta
         self.put_stamp(at)

@@ -14,10 +14,22 @@ cdef extern from *:
     #include <sys/stat.h>
     #include <unistd.h>
     #if defined(__APPLE__)
-    #define pylog_datasync fsync
-    #else
-    #define pylog_datasync fdatasync
+    #include <errno.h>
+    #include <fcntl.h>
     #endif
+    /* See pylog.files.syncing. */
+    static inline int pylog_datasync(int descriptor)
+    {
+    #if defined(__APPLE__)
+        if (fcntl(descriptor, F_FULLFSYNC) == 0)
+            return 0;
+        if (errno != ENOTSUP && errno != EOPNOTSUPP && errno != EINVAL && errno != ENOTTY)
+            return -1;
+        return fsync(descriptor);
+    #else
+        return fdatasync(descriptor);
+    #endif
+    }
     static inline long long pylog_size(int descriptor)
     {
         struct stat found;

@@ -21,6 +21,7 @@ cdef class PlainAppends:
     cdef public object _first_unstable_offset
     cdef public object _admission
     cdef public object _local
+    cdef public object _durability
     cdef public object epochs
     cdef public object producers
 
@@ -33,4 +34,5 @@ cdef class PlainAppends:
     cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible)
     cdef bint takes(self, Tail tail, file, BatchHeader batch, int32_t epoch, bint at_once) except -1
     cdef bint can_show(self, Tail tail) except -1
+    cdef int show_or_latch(self, Tail tail) except -1
     cdef int show(self, Tail tail) except -1

@@ -14,6 +14,7 @@ from libc.stdint cimport int32_t, int64_t
 from pylog.kernel.compiled.header cimport BatchHeader
 from pylog.kernel.compiled.open_file cimport OpenFile
 from pylog.kernel.compiled.slot cimport NUMBERS, Slots
+from pylog.kernel.compiled.stream cimport LAST_OFFSET
 from pylog.kernel.compiled.tail cimport Admission, Appended, Tail, appended
 
 from pylog.kernel.format import UNWRITTEN_MAX
@@ -88,7 +89,9 @@ cdef class PlainAppends:
         file = tail.log.opened
         if not self.takes(tail, file, batch, epoch, True):
             return 0
-        while batch is not None and tail.takes(size + batch.size, end + batch.last_offset_delta, batch.max_timestamp):
+        while batch is not None and end <= LAST_OFFSET - batch.last_offset_delta and tail.takes(
+            size + batch.size, end + batch.last_offset_delta, batch.max_timestamp
+        ):
             batch.stamp(end, epoch)
             run.append(batch)
             size += batch.size
@@ -114,7 +117,7 @@ cdef class PlainAppends:
         """Make what lies below `end` durable, where that is one sync of the active segment's file; and show it, where
         `epoch` is not over and that needs no decision.
         """
-        cdef int64_t cuts, generation
+        cdef int64_t cuts
         cdef bint is_plain
         cdef Tail tail
         if end < 0:
@@ -126,7 +129,7 @@ cdef class PlainAppends:
                 is_plain = self.can_sync()
                 tail = self._local.active
                 end = min(end, self.next_offset, tail.next_offset)
-                file, cuts, generation = tail.log.opened, self._cuts, self._generation
+                file, cuts = tail.log.opened, self._cuts
             finally:
                 self._lock.release()
             if not is_plain:
@@ -134,14 +137,18 @@ cdef class PlainAppends:
             try:
                 (<OpenFile>file).sync()
             except BaseException as error:
-                self._not_synced(error, generation)
+                self._not_synced(error)
+                return False
             self._lock.acquire()
             try:
+                if self._failure is not None:
+                    # It may be of this file, and the system tells it once.
+                    return False
                 if cuts == self._cuts:
                     self.durable_offset = max(self.durable_offset, end)
                     if epoch == self.epochs.latest and end > self.high_watermark and self.can_show(self._local.active):
                         self.high_watermark = end
-                        self.show(self._local.active)
+                        self.show_or_latch(self._local.active)
             finally:
                 self._lock.release()
         finally:
@@ -150,11 +157,12 @@ cdef class PlainAppends:
 
     cdef bint can_sync(self) except -1:
         """Whether a sync of the active segment's file makes everything durable."""
-        local = self._local
-        cdef Tail tail = local.active
+        durability = self._durability
+        cdef Tail tail = self._local.active
         return (
             not self._closed and self._failure is None and isinstance(tail.log.opened, OpenFile)
-            and self.durable_offset >= tail.base_offset and not local.unsynced and local.changes == local.synced_changes
+            and self.durable_offset >= tail.base_offset and not durability.owed
+            and durability.changes == durability.synced_changes
             and tail._aborted is not None and not tail._aborted.rows
         )
 
@@ -172,13 +180,15 @@ cdef class PlainAppends:
             self._interrupted(error)
         if visible:
             self.high_watermark = self.next_offset
-            self.show(tail)
+            self.show_or_latch(tail)
         return appended(base_offset, self.next_offset, batch.append_time())
 
     cdef bint takes(self, Tail tail, file, BatchHeader batch, int32_t epoch, bint at_once) except -1:
         """Whether the active segment takes a batch, now."""
-        cdef int64_t last_offset = self.next_offset + batch.last_offset_delta
-        cdef int64_t latest, latest_start
+        cdef int64_t last_offset, latest, latest_start
+        if self.next_offset > LAST_OFFSET - batch.last_offset_delta:
+            return False
+        last_offset = self.next_offset + batch.last_offset_delta
         epochs = self.epochs
         latest, latest_start = epochs.latest, epochs.latest_start
         return (
@@ -199,7 +209,7 @@ cdef class PlainAppends:
             if not self.can_show(self._local.active):
                 return None
             self.high_watermark = offset
-            self.show(self._local.active)
+            self.show_or_latch(self._local.active)
             return True
         finally:
             self._lock.release()
@@ -215,6 +225,14 @@ cdef class PlainAppends:
             (<Slots?>slots).sequence >= 0 and is_ready((<Slots>slots).file, True)
             and aborted is not None and len(aborted.rows) == aborted.summed
         )
+
+    cdef int show_or_latch(self, Tail tail) except -1:
+        """Publish what is done. Where that fails it stays done, so a full disk is not what is raised."""
+        try:
+            self.show(tail)
+        except BaseException as error:
+            self._give_up(error)
+        return 0
 
     cdef int show(self, Tail tail) except -1:
         cdef int64_t numbers[NUMBERS]

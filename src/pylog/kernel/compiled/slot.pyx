@@ -12,6 +12,8 @@ from pylog.kernel.compiled.open_file cimport OpenFile
 from pylog.kernel.compiled.stream cimport crc_of
 from pylog.kernel.compiled.wire cimport Bytes, be32, be64, put_be32, put_be64
 
+from pylog.kernel.format import COUNTER_MAX
+
 cdef extern from *:
     int64_t swapped "(int64_t)__builtin_bswap64"(int64_t n)
     uint32_t swapped32 "__builtin_bswap32"(uint32_t n)
@@ -23,6 +25,8 @@ cdef enum:
     SLOT_BYTES = 96  # from one slot to the other
     FAILED = 1
 
+cdef uint64_t MOST = COUNTER_MAX
+
 
 cdef inline int64_t le64(Bytes at) noexcept:
     return swapped(be64(at))
@@ -33,9 +37,9 @@ cdef inline uint32_t le32(Bytes at) noexcept:
 
 
 cdef bint is_good(Bytes at, uint32_t seed) noexcept:
-    """Whether a slot has something, and its checksum is right."""
+    """Whether a slot has something that can be, and its checksum is right."""
     cdef Py_ssize_t index
-    if crc_of(seed, at, CRC_AT) != le32(at + CRC_AT):
+    if crc_of(seed, at, CRC_AT) != le32(at + CRC_AT) or max(<uint64_t>le64(at), <uint64_t>le64(at + 8)) > MOST:
         return False
     for index in range(CRC_AT):
         if at[index]:
@@ -84,6 +88,7 @@ cdef class Slots:
                 found[index] = PyLong_AsLongLongAndOverflow(numbers[index], &too_large)
                 fits = fits and not too_large and (0 < index < LONG_ONES or found[index] >= 0)
                 fits = fits and (index < LONG_ONES or found[index] <= 0xFFFFFFFF)
+            fits = fits and <uint64_t>found[0] <= MOST
         if not fits:
             raise struct.error(f"these are no numbers of a state: {numbers}")
         self.show_these(found)

@@ -11,7 +11,8 @@ cdef enum:
     LENGTH_MAX = 2147483635
 
 cdef extern from "<stdint.h>" nogil:
-    const int64_t OFFSET_MAX "INT64_MAX"
+    const int64_t LONG_MAX "INT64_MAX"
+    const int64_t LAST_OFFSET "(INT64_MAX - 1)"  # the offset behind a record has to fit into 64 bits, too
 
 
 cdef struct Head:
@@ -66,5 +67,5 @@ cdef inline bint read_head(Bytes data, Py_ssize_t at, Head *head) noexcept nogil
         head.base_offset >= 0
         and head.last_delta >= 0
         and 0 <= head.count <= <int64_t>head.last_delta + 1
-        and head.base_offset <= OFFSET_MAX - head.last_delta
+        and head.base_offset <= LAST_OFFSET - head.last_delta
     )

@@ -124,7 +124,7 @@ cdef class Spans:
         """How many, from the first on, begin at or behind the end of the one before, the first at or behind `expected`,
         and end at `most` or before.
         """
-        cdef int64_t previous = min(expected - 1, OFFSET_MAX), limit = min(most, OFFSET_MAX)
+        cdef int64_t previous = min(expected - 1, LONG_MAX), limit = min(most, LONG_MAX)
         cdef Py_ssize_t index
         cdef Head *head
         for index in range(self.count):

@@ -1,5 +1,6 @@
 """The kernel in Python: the specification of the compiled one, and what runs where that cannot be had."""
 
+from pylog.kernel.pure.check import StreamCheck
 from pylog.kernel.pure.decode import decode_records, take_records
 from pylog.kernel.pure.encode import OpenBatch, encode_records, record_size_bound
 from pylog.kernel.pure.filter import RecordSpans, keep_records, scan_records
@@ -33,6 +34,7 @@ __all__ = [
     "RecordSpans",
     "Slots",
     "Spans",
+    "StreamCheck",
     "Tail",
     "decode_records",
     "encode_records",

@@ -167,9 +167,8 @@ def take_records(
     that is `most` of them or fewer. Control batches are stepped over.
 
     Gives the records, where the next batch begins, what the offset behind the last one is, at least `first_offset`, and
-    its leader epoch (-1: there was none). It stops before a batch that is compressed, or empty, or the last one that
-    there can be, or anything but right: somebody else says what that is. Raises ValueError for a position outside of
-    the buffer.
+    its leader epoch (-1: there was none). It stops before a batch that is compressed, or empty, or anything but
+    right: somebody else says what that is. Raises ValueError for a position outside of the buffer.
     """
     view = memoryview(data)
     if not 0 <= position <= len(view):
@@ -180,7 +179,7 @@ def take_records(
         size = LOG_OVERHEAD + int.from_bytes(view[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
         spans, _, _ = walk(view[position : max(position + size, 0)], check_crc=check_crc)
         span = spans[0] if spans else None
-        if span is None or span.attributes & CODEC_MASK or not span.count or span.last_offset == MAX_OFFSET:
+        if span is None or span.attributes & CODEC_MASK or not span.count:
             break
         if records and len(records) + span.count > most:
             break

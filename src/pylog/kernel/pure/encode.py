@@ -115,11 +115,12 @@ class OpenBatch:
         self._reserve = reserve
         self._rows: list[Row] | None = []
         self._base = -1
+        self._drained = 0
 
     @property
     def count(self) -> int:
         """How many records were added."""
-        return len(self._rows or ())
+        return self._drained + len(self._rows or ())
 
     def add(
         self,
@@ -137,14 +138,15 @@ class OpenBatch:
         rows = self._rows
         if rows is None:
             raise ValueError("this batch is closed: add to a new one")
-        base = self._base if rows else timestamp
-        size = _record_size(len(rows), value, key, timestamp - base, headers)
-        if rows and self.size + size > self.limit:
+        number = self._drained + len(rows)
+        base = self._base if number else timestamp
+        size = _record_size(number, value, key, timestamp - base, headers)
+        if number and self.size + size > self.limit:
             return -1
         self._base = base
         self.size += size
         rows.append((value, key, timestamp, headers))
-        return len(rows) - 1
+        return number
 
     def close(self) -> tuple[bytearray, int, int, int]:
         """The stream, as `encode_records` gives it; nothing can be added to it now. Raises ValueError when closed."""
@@ -152,6 +154,22 @@ class OpenBatch:
             raise ValueError("this batch is closed")
         rows, self._rows = self._rows, None
         return encode_records(rows, -1, self._reserve)
+
+    def drain(self) -> bytearray:
+        """What was added since the last time, behind `reserve` zero bytes at the first; the numbers of records go on.
+
+        Raises ValueError when closed.
+        """
+        if self._rows is None:
+            raise ValueError("this batch is closed")
+        drained = bytearray(self.size if not self._rows and not self._drained else self._reserve)
+        for number, (value, key, timestamp, headers) in enumerate(self._rows, self._drained):
+            assert timestamp is not None, "the time of a record is known when it is added"
+            age = b"\x00" + varint(timestamp - self._base if timestamp - self._base < 2**63 else -(2**63))
+            drained += b"".join(_encode_long(age, number, key, value, headers))
+        self._drained += len(self._rows)
+        self._rows, self._reserve, self.size = [], 0, 0
+        return drained
 
 
 def _record_size(

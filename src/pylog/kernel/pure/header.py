@@ -6,6 +6,7 @@ from typing import Self
 
 from crc32c import crc32c
 
+from pylog.errors import OffsetOutOfRange
 from pylog.kernel.format import (
     CRC_AT,
     CRC_FROM,
@@ -125,10 +126,12 @@ class BatchHeader:
         """Write the offset and the epoch that the leader gives into the batch; the CRC does not cover them.
 
         In place where the batch lies in a bytearray. Bytes that somebody read are theirs: they are copied first.
-        Raises OverflowError where offsets end.
+        Raises OffsetOutOfRange where offsets end.
         """
         if base_offset > MAX_OFFSET - max(self.last_offset_delta, 0):
-            raise OverflowError(f"{self.last_offset_delta} offsets behind {base_offset} there is none")
+            raise OffsetOutOfRange(
+                f"offsets end at {MAX_OFFSET}: no batch of {self.last_offset_delta + 1} begins at {base_offset}"
+            )
         _STAMP.pack_into(self._own(), 0, base_offset, self.size - LOG_OVERHEAD, leader_epoch)
         self.base_offset = base_offset
         self.last_offset = base_offset + self.last_offset_delta

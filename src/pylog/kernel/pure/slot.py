@@ -4,7 +4,7 @@ import struct
 
 from crc32c import crc32c
 
-from pylog.kernel.format import SLOT, SLOT_BYTES
+from pylog.kernel.format import COUNTER_MAX, SLOT, SLOT_BYTES
 from pylog.kernel.pure.open_file import Writable
 
 _CRC = struct.Struct("<I")
@@ -34,7 +34,8 @@ class Slots:
             checksum = data[at + SLOT.size : at + SLOT.size + _CRC.size]
             if any(body) and _CRC.pack(crc32c(body, self.seed)) == checksum:
                 sequence, *offsets, flags, entries, crc = SLOT.unpack(body)
-                return sequence, (*offsets, bool(flags & _FAILED), entries, crc)
+                if max(sequence, offsets[0]) <= COUNTER_MAX:
+                    return sequence, (*offsets, bool(flags & _FAILED), entries, crc)
         return 0, None
 
     def show(self, numbers: tuple[int, ...]) -> None:
@@ -43,6 +44,8 @@ class Slots:
         Raises struct.error where they are not so many, or have no place; and what the file does.
         """
         sequence, packed = self.sequence + 1, self._packed
+        if numbers and numbers[0] > COUNTER_MAX:
+            raise struct.error(f"no generation is as high as {numbers[0]}")
         SLOT.pack_into(packed, 0, sequence, *numbers)
         _CRC.pack_into(packed, SLOT.size, crc32c(memoryview(packed)[: SLOT.size], self.seed))
         self.file.write(self._slots_at + SLOT_BYTES * (sequence & 1), packed)

@@ -1,0 +1,335 @@
+"""The codecs of record batches: what their bytes are, made and read in parts.
+
+    id  codec   what lies behind the batch header                                        made with
+    0   none    the record stream
+    1   gzip    RFC 1952 members, one after the other                                    zlib
+    2   snappy  xerial: 82 'SNAPPY' 00, i32 version, i32 compatible, then (i32 size,     cramjam
+                raw snappy block of at most 32 KiB of input)...; or one raw block
+    3   lz4     an LZ4 frame of independent blocks of at most 64 KiB, no checksums       lz4
+    4   zstd    zstd frames, one after the other, without content size                   zstandard
+
+(Kafka: org.apache.kafka.common.compress.) What Kafka's readers take is taken here, whoever wrote it: raw snappy,
+several gzip members, zstd frames or xerial streams, lz4 blocks of any size, bytes behind a gzip member or an lz4 end
+mark. What they refuse is CorruptBatch: a payload that ends early, linked lz4 blocks, bytes behind a zstd frame, a wrong
+checksum.
+
+Every piece that is read is bounded, whatever the payload is: by what is asked for, two blocks of zstd (256 KiB) or a
+block of snappy.
+"""
+
+import enum
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import cramjam
+import lz4.frame
+import zstandard
+
+from pylog.errors import CorruptBatch, InvalidConfig
+
+Buffer = bytes | bytearray | memoryview
+
+LZ4_FAST_LEVEL = 9  # Kafka's default; every other level is one of LZ4 HC
+LZ4_HC_LEVEL_MIN, LZ4_HC_LEVEL_MAX = 3, 12  # what the C library knows: levels beyond do what the nearest one does
+ZSTD_LEVEL = 3
+_GZIP_FORMAT = 16 + zlib.MAX_WBITS
+_GZIP_MEMBER = b"\x1f\x8b"
+_XERIAL = b"\x82SNAPPY\x00"
+_XERIAL_HEAD = _XERIAL + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_XERIAL_BLOCK_BYTES = 32 << 10
+_SNAPPY_RATIO = 32  # a copy of 64 bytes takes 3: no block grows by more
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_DICTIONARY_BYTES = (0, 1, 2, 4)  # by the flags in the first byte of a frame
+_ZSTD_SIZE_BYTES = (0, 2, 4, 8)
+_ZSTD_BLOCKS = 2  # 128 KiB each, for which four bytes can stand
+
+
+class Codec(enum.IntEnum):
+    """How the records of a batch are compressed: bits 0-2 of its attributes (Kafka's CompressionType)."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @classmethod
+    def parse(cls, name: str) -> "Codec":
+        """The codec of a `compression.type`: `"zstd"` -> ZSTD. Raises InvalidConfig."""
+        try:
+            return cls[name.upper()]
+        except KeyError:
+            names = ", ".join(codec.name.lower() for codec in cls)
+            raise InvalidConfig(f"compression.type {name!r} is none of {names}") from None
+
+
+class Packer(Protocol):
+    """Compresses a record stream that comes in parts."""
+
+    def compress(self, data: Buffer, /) -> Buffer:
+        """What can be said by now."""
+
+    def flush(self) -> Buffer:
+        """The rest: nothing comes any more."""
+
+
+def too_large(codec: Codec, limit: int) -> CorruptBatch:
+    return CorruptBatch(f"the {codec.name.lower()} payload grows beyond {limit} bytes: it may be made to do harm")
+
+
+def damaged(codec: Codec, what: object) -> CorruptBatch:
+    return CorruptBatch(f"the {codec.name.lower()} payload is damaged: {what}")
+
+
+# --- gzip -------------------------------------------------------------------------------------------------------------
+
+
+def gzip_compress(data: Buffer, level: int) -> bytes:
+    deflate = _gzip_compressor(level)
+    packed: bytes = deflate.compress(data) + deflate.flush()
+    return packed
+
+
+def _gzip_compressor(level: int | None) -> Any:
+    if level not in (None, -1) and not 1 <= level <= 9:
+        raise ValueError(f"gzip level {level}: it is -1 (zlib's default) or 1 to 9")
+    return zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_FORMAT)
+
+
+def _gzip_pieces(data: memoryview, most: int) -> Iterator[bytes]:
+    rest: Buffer = data
+    while True:
+        inflate = zlib.decompressobj(_GZIP_FORMAT)
+        while not inflate.eof:
+            try:
+                part = inflate.decompress(rest, most)
+            except zlib.error as error:
+                raise damaged(Codec.GZIP, error) from None
+            if not part and not inflate.eof:
+                raise damaged(Codec.GZIP, "it ends early")
+            rest = inflate.unconsumed_tail
+            yield part
+        rest = inflate.unused_data
+        # Java's GZIPInputStream takes what does not begin another member as the end, and so do we.
+        if rest[:2] != _GZIP_MEMBER:
+            return
+
+
+# --- snappy -----------------------------------------------------------------------------------------------------------
+
+
+def snappy_compress(data: memoryview) -> bytes:
+    pack = _SnappyPacker()
+    return pack.compress(data) + pack.flush()
+
+
+class _SnappyPacker:
+    """A xerial stream that is made in parts."""
+
+    def __init__(self) -> None:
+        self._made = [_XERIAL_HEAD]
+        self._rest = b""
+
+    def compress(self, data: Buffer) -> bytes:
+        view = memoryview(self._rest + data if self._rest else data)
+        whole = len(view) - len(view) % _XERIAL_BLOCK_BYTES
+        for start in range(0, whole, _XERIAL_BLOCK_BYTES):
+            self._add(view[start : start + _XERIAL_BLOCK_BYTES])
+        self._rest = bytes(view[whole:])
+        return self._given()
+
+    def flush(self) -> bytes:
+        if self._rest:
+            self._add(memoryview(self._rest))
+        return self._given()
+
+    def _add(self, data: memoryview) -> None:
+        block = bytes(cramjam.snappy.compress_raw(data))
+        self._made += len(block).to_bytes(4, "big"), block
+
+    def _given(self) -> bytes:
+        made, self._made = self._made, []
+        return b"".join(made)
+
+
+def snappy_pieces(data: memoryview, block_max: int) -> Iterator[bytes]:
+    for block in _xerial_blocks(data) if data[: len(_XERIAL)] == _XERIAL else [data]:
+        yield _snappy_block(block, block_max)
+
+
+def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
+    at, end = 0, len(data)
+    while at < end:
+        # Streams may follow each other: where a block's size would be, the magic stands again (SnappyInputStream).
+        if data[at : at + len(_XERIAL)] == _XERIAL:
+            if end - at < len(_XERIAL_HEAD) or int.from_bytes(data[at + 8 : at + 12], "big", signed=True) < 1:
+                raise damaged(Codec.SNAPPY, "its header is cut off or has a version below 1")
+            at += len(_XERIAL_HEAD)
+            continue
+        size = int.from_bytes(data[at : at + 4], "big", signed=True)
+        at += 4
+        if not 0 <= size <= end - at:
+            raise damaged(Codec.SNAPPY, f"a block of {size} bytes, and {max(end - at, 0)} are left")
+        yield data[at : at + size]
+        at += size
+
+
+def _snappy_block(block: memoryview, block_max: int) -> bytes:
+    claimed = shift = 0
+    for byte in block[:5]:
+        claimed |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    # The decoder allocates what the block claims before it looks further.
+    if claimed > block_max:
+        raise too_large(Codec.SNAPPY, block_max)
+    if claimed > _SNAPPY_RATIO * len(block):
+        raise damaged(Codec.SNAPPY, f"a block of {len(block)} bytes claims to hold {claimed}")
+    try:
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise damaged(Codec.SNAPPY, error) from None
+
+
+# --- lz4 --------------------------------------------------------------------------------------------------------------
+
+
+def lz4_compress(data: Buffer, level: int) -> bytes:
+    framed: bytes = lz4.frame.compress(data, store_size=False, **_lz4_options(level))
+    return framed
+
+
+def _lz4_options(level: int) -> dict[str, Any]:
+    if not 1 <= level <= 17:
+        raise ValueError(f"lz4 level {level}: it is 1 to 17")
+    return {
+        "compression_level": 0 if level == LZ4_FAST_LEVEL else min(max(level, LZ4_HC_LEVEL_MIN), LZ4_HC_LEVEL_MAX),
+        "block_size": lz4.frame.BLOCKSIZE_MAX64KB,
+        "block_linked": False,
+    }
+
+
+class _Lz4Packer:
+    """A frame that is made in parts."""
+
+    def __init__(self, level: int | None) -> None:
+        self._frame = lz4.frame.LZ4FrameCompressor(**_lz4_options(LZ4_FAST_LEVEL if level is None else level))
+        self._head: bytes = self._frame.begin()
+
+    def compress(self, data: Buffer) -> bytes:
+        head, self._head = self._head, b""
+        framed: bytes = head + self._frame.compress(data)
+        return framed
+
+    def flush(self) -> bytes:
+        framed: bytes = self._head + self._frame.flush()
+        return framed
+
+
+def _lz4_pieces(data: memoryview, most: int) -> Iterator[bytes]:
+    _check_lz4_frame(data)
+    frame = lz4.frame.LZ4FrameDecompressor()
+    rest: Buffer = data
+    while not frame.eof:
+        try:
+            part: bytes = frame.decompress(rest, max_length=most)
+        except RuntimeError as error:
+            raise damaged(Codec.LZ4, error) from None
+        rest = b""
+        if frame.needs_input and not frame.eof:
+            raise damaged(Codec.LZ4, "it ends early")
+        yield part
+
+
+def _check_lz4_frame(data: memoryview) -> None:
+    """Refuse the frames that Kafka's reader refuses and the library takes (Lz4BlockInputStream.readHeader)."""
+    if len(data) < 7 or data[:4] != _LZ4_MAGIC:
+        raise damaged(Codec.LZ4, "it does not begin with a frame")
+    flags, block = data[4], data[5]
+    if flags >> 6 != 1:
+        raise damaged(Codec.LZ4, f"its frame has version {flags >> 6}, not 1")
+    if not flags & 0x20:
+        raise damaged(Codec.LZ4, "its blocks are linked, and Kafka's readers take independent ones only")
+    if flags & 0x03:
+        raise damaged(Codec.LZ4, "its frame has a dictionary or reserved flags")
+    if block & 0x8F or block >> 4 < 4:
+        raise damaged(Codec.LZ4, f"its frame has the block descriptor {block:#04x}")
+
+
+# --- zstd -------------------------------------------------------------------------------------------------------------
+
+
+def zstd_compress(data: Buffer, level: int) -> bytes:
+    return _zstd_compressor(level).compress(data)
+
+
+def _zstd_compressor(level: int) -> zstandard.ZstdCompressor:
+    if not -131072 <= level <= 22:
+        raise ValueError(f"zstd level {level}: it is -131072 to 22")
+    # Without content size, as Kafka's stream writer leaves it. A compressor must not be shared between threads.
+    return zstandard.ZstdCompressor(level=level, write_content_size=False)
+
+
+def _zstd_pieces(data: memoryview, _: int) -> Iterator[bytes]:
+    at, end = 0, len(data)
+    while True:
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        for until in _zstd_steps(data, at):
+            try:
+                part = frame.decompress(data[at:until])
+            except zstandard.ZstdError as error:
+                raise damaged(Codec.ZSTD, error) from None
+            at = until
+            yield part
+            if frame.eof:
+                break
+        else:
+            raise damaged(Codec.ZSTD, "it ends early")
+        at -= len(frame.unused_data)
+        if at >= end:
+            return
+
+
+def _zstd_steps(data: memoryview, at: int) -> Iterator[int]:
+    """Up to where the frame at `at` is to be read, step by step: two blocks stand for 256 KiB at most (RFC 8878)."""
+    head = bytes(data[at : at + 5])
+    if head[:4] != _ZSTD_MAGIC or len(head) < 5:
+        # A frame that is skipped stands for nothing, and what is none is refused.
+        yield len(data)
+        return
+    single = head[4] >> 5 & 1
+    at += 5 + (1 - single) + _ZSTD_DICTIONARY_BYTES[head[4] & 3] + (_ZSTD_SIZE_BYTES[head[4] >> 6] or single)
+    blocks = 0
+    while at < len(data):
+        block = int.from_bytes(data[at : at + 3], "little")
+        at = min(at + 3 + (1 if block >> 1 & 3 == 1 else block >> 3), len(data))
+        blocks += 1
+        if block & 1:
+            at = min(at + 4 * (head[4] >> 2 & 1), len(data))
+        if blocks % _ZSTD_BLOCKS == 0 or block & 1 or at == len(data):
+            yield at
+        if block & 1:
+            return
+
+
+class _PlainPacker:
+    """What is not compressed, as it comes."""
+
+    def compress(self, data: Buffer) -> Buffer:
+        return data
+
+    def flush(self) -> Buffer:
+        return b""
+
+
+PACKERS: dict[Codec, Callable[[int | None], Any]] = {
+    Codec.NONE: lambda _: _PlainPacker(),
+    Codec.GZIP: _gzip_compressor,
+    Codec.SNAPPY: lambda _: _SnappyPacker(),
+    Codec.LZ4: _Lz4Packer,
+    Codec.ZSTD: lambda level: _zstd_compressor(ZSTD_LEVEL if level is None else level).compressobj(),
+}
+PIECES = {Codec.GZIP: _gzip_pieces, Codec.LZ4: _lz4_pieces, Codec.ZSTD: _zstd_pieces}
