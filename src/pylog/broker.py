@@ -123,6 +123,7 @@ class Broker:
             DescribeNodeConfig: lambda _: completed(DescribedNodeConfig(config.to_kafka())),
         }
         try:
+            self._coordinating.settle()
             transport.attach(self.node.id, self.handle)
         except BaseException:
             self.node.close()
@@ -280,6 +281,8 @@ class Broker:
                 fetcher.unfollow(key)
         self.node.delete_topic(name)
         self.housekeeping.forget(keys)
+        if image is not None:
+            self._coordinating.topic_deleted(name, image.id)
         for key in keys:
             self._parking.release_all(key)
 
@@ -329,8 +332,12 @@ class Broker:
 
     @whole
     def close(self) -> None:
-        """Stop the background work, answer what still waits with what there is, close the node. Twice is once."""
+        """Stop the background work, answer what still waits with what there is, close the node. Twice is once, unless
+        the node could not be closed whole: see there.
+        """
         if self._closed:
+            if self._made_in is Broker.process:
+                self.node.close()
             return
         self._closed = True
         self._transport.detach(self.node.id)

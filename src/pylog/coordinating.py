@@ -10,6 +10,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pylog.answers import unknown_partition
@@ -18,12 +19,16 @@ from pylog.clock import Clock
 from pylog.config import NodeConfig
 from pylog.effects import WriteMarkers
 from pylog.errors import (
+    InvalidProducerEpoch,
     InvalidTxnState,
     KafkaStorage,
     OperationNotAttempted,
+    ProducerFenced,
     PylogError,
 )
 from pylog.future import Future, completed, failed, gathered
+from pylog.group import GroupCoordinator
+from pylog.hanging import abort_of, is_older, settle
 from pylog.message import (
     ActiveProducer,
     AddOffsetsToTxn,
@@ -43,6 +48,7 @@ from pylog.message import (
     ListGroups,
     ListTransactions,
     OffsetCommit,
+    OffsetDelete,
     OffsetsAdded,
     OffsetsCommitted,
     PartitionsAdded,
@@ -87,6 +93,7 @@ class Coordinating:
         self._routes: dict[type, Callable[[Any, Session], Future[Any]]] = {
             OffsetCommit: self._commit_offsets,
             TxnOffsetCommit: self._commit_offsets,
+            OffsetDelete: self._delete_offsets,
             ListGroups: self._list_groups,
             DescribeGroups: self._describe_groups,
             DeleteGroups: self._delete_groups,
@@ -99,6 +106,14 @@ class Coordinating:
             DescribeTransactions: self._describe_transactions,
             DescribeProducers: self._describe_producers,
         }
+
+    def settle(self) -> None:
+        """After an unclean stop, end the transactions that hang. What keeps them from being ended is logged."""
+        if self._node.has_adopted or not self._node.was_closed:
+            try:
+                settle(self._node, self._shards, self._markers_written)
+            except PylogError as error:
+                logger.error("transactions that hang cannot be ended: %s", error)
 
     def handle(self, message: Any, session: Session) -> Future[Any]:
         """Answer a message. A coordinator that there is not is a failed future."""
@@ -121,6 +136,20 @@ class Coordinating:
     def forget(self, key: TopicPartition) -> None:
         """This node has another role for a partition now."""
         self._shards.forget(key)
+
+    def topic_deleted(self, name: str, topic_id: uuid.UUID) -> None:
+        """A topic is gone: groups forget what they have committed for it."""
+        for key in self._shards.written(GROUPS):
+            try:
+                shard = self._shards.at(key)
+            except PylogError as error:
+                # They are not shown, as there is no such topic, and expire with their group.
+                logger.warning("offsets that groups have committed for %r cannot be deleted: %s", name, error)
+                continue
+            machine = shard.machine
+            assert isinstance(machine, GroupCoordinator), "only these keep offsets"
+            shard.hear(partial(machine.topic_deleted, name, topic_id))
+            self._shards.note_due(shard)
 
     def close(self, error: PylogError) -> None:
         """Answer whoever waits with `error`."""
@@ -154,6 +183,14 @@ class Coordinating:
                 shard.leader, message.transactional_id, message.producer_id, message.producer_epoch, sequence=-1
             )
         answer = self._handled(shard, replace(message, parts=kept), session, guard)
+        return gathered([answer], lambda parts: OffsetsCommitted({**errors, **parts[0].errors}, parts[0].error))
+
+    def _delete_offsets(self, message: OffsetDelete, session: Session) -> Future[OffsetsCommitted]:
+        errors = self._missing(message.partitions)
+        kept = [key for key in message.partitions if key not in errors]
+        if not kept:
+            return completed(OffsetsCommitted(dict(errors)))
+        answer = self._to_group(replace(message, partitions=kept), session)
         return gathered([answer], lambda parts: OffsetsCommitted({**errors, **parts[0].errors}, parts[0].error))
 
     def _missing(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PylogError]:
@@ -207,7 +244,8 @@ class Coordinating:
     def enroll(self, leader: Leader, batch: Batch, transactional_id: str | None) -> Verification | None:
         """Let a partition join a transaction before a batch of it is appended; gives the guard for that append.
 
-        Raises InvalidTxnState, InvalidProducerEpoch, ProducerFenced, and what else the coordinator answers.
+        Raises InvalidTxnState, InvalidProducerEpoch (another producer took over), and what else the coordinator
+        answers.
         """
         return self._enroll(
             leader, transactional_id, batch.producer_id, batch.producer_epoch, sequence=batch.base_sequence
@@ -231,6 +269,9 @@ class Coordinating:
         message = AddPartitionsToTxn(transactional_id, producer_id, producer_epoch, [key])
         answer: PartitionsAdded = self._to_transaction(message, Session("", self._host)).result(ANSWER_SECONDS_MAX)
         error = answer.errors[key]
+        if isinstance(error, ProducerFenced):
+            # Here it is an append that is answered (Kafka: AddPartitionsToTxnManager).
+            raise InvalidProducerEpoch(str(error)) from error
         if error is not None:
             raise error
         return guard
@@ -273,12 +314,17 @@ class Coordinating:
         return gathered(safe, told)
 
     def _write_marker(self, key: TopicPartition, markers: TxnMarkers) -> tuple[Leader, Appended]:
+        leader = self._node.writer(*key)
+        entry = leader.partition.producers.entries().get(markers.producer_id)
+        if markers.committed and entry is not None and is_older(entry, markers):
+            self._append_marker(leader, key, abort_of(markers.producer_id, entry, key))
+        return leader, self._append_marker(leader, key, markers)
+
+    def _append_marker(self, leader: Leader, key: TopicPartition, markers: TxnMarkers) -> Appended:
         if key.topic == GROUPS:
             # The offsets of the transaction count from now on, or never did.
-            shard = self._shards.at(key)
-            return shard.leader, shard.append_marker(markers)
-        leader = self._node.writer(*key)
-        return leader, append_marker(leader, markers, self._clock.wall_ms())
+            return self._shards.at(key).append_marker(markers)
+        return append_marker(leader, markers, self._clock)
 
     def _write_txn_markers(self, message: WriteTxnMarkers, session: Session) -> Future[TxnMarkersWritten]:
         return gathered(

@@ -9,6 +9,7 @@ Groups and transactional ids belong to partitions of the internal topics by anot
 Other ways to choose: by murmur3 of the key (x86, 32 bits, seed 0, not signed), and each partition in its turn.
 """
 
+from codecs import getencoder
 from itertools import count
 from random import Random
 from struct import iter_unpack
@@ -16,6 +17,9 @@ from struct import iter_unpack
 from mmh3 import hash as murmur3
 
 from pylog.kernel import murmur2
+
+utf_16_be = getencoder("utf-16-be")
+"""Found now: a codec is a module, and to import one takes a descriptor, which a process may not have left."""
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
@@ -38,7 +42,7 @@ def partition_for(name: str, partitions: int) -> int:
     if partitions <= 0:
         raise ValueError(f"{partitions} partitions: there is none to choose")
     hashed = 0
-    for (unit,) in iter_unpack(">H", name.encode("utf-16-be", "surrogatepass")):
+    for (unit,) in iter_unpack(">H", utf_16_be(name, "surrogatepass")[0]):
         hashed = (31 * hashed + unit) & 0xFFFFFFFF
     if hashed >= 1 << 31:
         hashed = (1 << 32) - hashed

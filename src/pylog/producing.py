@@ -17,6 +17,7 @@ from pylog.clock import Clock, SteppedClock
 from pylog.commit import Commit, CommitThread, Gate
 from pylog.errors import (
     DurabilityUnknown,
+    InvalidTopic,
     NotLeaderOrFollower,
     PartitionFailed,
     PartitionFull,
@@ -25,7 +26,7 @@ from pylog.errors import (
 from pylog.future import Future, completed
 from pylog.interrupts import WHOLE, wait_at
 from pylog.kernel import TRANSACTIONAL_BIT
-from pylog.message import ACKS_ALL, Produce, Produced, ProducedPart, ProducePart
+from pylog.message import ACKS_ALL, INTERNAL_TOPICS, Produce, Produced, ProducedPart, ProducePart
 from pylog.node import Node
 from pylog.parking import Parking
 from pylog.partition import Appended, Partition
@@ -87,7 +88,7 @@ class Producing:
         takes the batch as it is; None where it takes more than that: then it is for `produce`.
         """
         leader = self._node.held(topic, number)
-        if not isinstance(leader, Leader) or leader.epoch is None or leader.has_followers:
+        if not isinstance(leader, Leader) or leader.epoch is None or leader.has_followers or topic in INTERNAL_TOPICS:
             return None
         partition = leader.partition
         if self._flush == "sync":
@@ -145,11 +146,15 @@ class Producing:
     ) -> tuple[Leader | None, ProducedPart]:
         topic, number = part.topic, part.partition
         try:
+            if topic in INTERNAL_TOPICS:
+                raise InvalidTopic(
+                    f"{topic!r} is the log of coordinators: commit offsets, or end transactions, instead"
+                )
             self._node.check_topic_id(topic, part.topic_id)
             leader, batch = self._node.writer(topic, number), part.batch
             guard = self._enroll(leader, batch, transactional_id) if batch.attributes & TRANSACTIONAL_BIT else None
             try:
-                appended = leader.append(batch, self._clock.wall_ms(), guard=guard)
+                appended = leader.append(batch, self._clock.wall_ms(), guard=guard, wall_ms=self._clock.wall_ms)
             except PartitionFull as full:
                 appended = self._append_when_there_is_room(leader, batch, guard, timeout_ms, full)
             except NotLeaderOrFollower:
@@ -171,7 +176,7 @@ class Producing:
         deadline = self._clock.tick_ms() + timeout_ms
         while leader.partition.config.pylog_full_policy == "block" and self._wait_for_room(deadline):
             with suppress(PartitionFull):
-                return leader.append(batch, self._clock.wall_ms(), guard=guard)
+                return leader.append(batch, self._clock.wall_ms(), guard=guard, wall_ms=self._clock.wall_ms)
         raise full
 
     def _wait_for_room(self, deadline: int) -> bool:
@@ -208,8 +213,8 @@ class Producing:
             self._make_durable(leader.partition, [part])
             if part.error is not None:
                 return True
-        self._advance(leader)
-        return self._is_visible(leader, part)
+        self._advance(leader, [part])
+        return part.error is not None or self._is_visible(leader, part)
 
     def _owes_sync(self, partition: Partition, part: ProducedPart) -> bool:
         """Whether `flush`, or the topic's `flush.messages`, promises that an append is durable when it is answered."""
@@ -227,11 +232,19 @@ class Producing:
                 if part.next_offset > partition.durable_offset:
                     part.error = error
 
-    def _advance(self, leader: Leader) -> None:
-        if self._node.held(leader.partition.topic, leader.partition.number) is leader and not leader.advance():
-            # With followers: what is durable is told at once, what is visible when they have it.
-            leader.partition.publish()
-        self._parking.release(leader.partition)
+    def _advance(self, leader: Leader, parts: Sequence[ProducedPart] = ()) -> None:
+        """Show what was appended. Where that cannot be published it is the error of these parts, if there are any."""
+        try:
+            if self._node.held(leader.partition.topic, leader.partition.number) is leader and not leader.advance():
+                # With followers: what is durable is told at once, what is visible when they have it.
+                leader.partition.publish()
+        except PylogError as error:
+            if not parts:
+                raise
+            for part in parts:
+                part.error = part.error or error
+        finally:
+            self._parking.release(leader.partition)
 
     def _is_visible(self, leader: Leader, part: ProducedPart) -> bool:
         held, partition = self._node.held(part.topic, part.partition), leader.partition
@@ -247,6 +260,8 @@ class Producing:
         """Where appends to a partition wait for each other; None where each of them goes by itself: with followers,
         who wait for the bytes, or where it may have to wait until there is room.
         """
+        if part.topic in INTERNAL_TOPICS:
+            return None
         try:
             leader = self._node.writer(part.topic, part.partition)
         except PylogError:
@@ -282,12 +297,12 @@ class Producing:
             self._note_append(leader.partition)
             self._make_durable(leader.partition, parts)
             if any(part.error is None for part in parts):
-                self._advance(leader)
+                self._advance(leader, parts)
 
     def _append_ordinarily(self, leader: Leader, batch: Batch) -> Appended | None:
         """Append a batch of a group that is not plain; None where it may have to wait, or go elsewhere."""
         try:
-            return leader.append(batch, self._clock.wall_ms())
+            return leader.append(batch, self._clock.wall_ms(), wall_ms=self._clock.wall_ms)
         except (PartitionFull, NotLeaderOrFollower):
             return None
 

@@ -56,7 +56,7 @@ class Leader:
 
     def append(
         self, batch: Batch, now_ms: int, *, origin: Origin = Origin.CLIENT, transaction_version: int = -1,
-        guard: Verification | None = None,
+        guard: Verification | None = None, wall_ms: Callable[[], int] | None = None,
     ) -> Appended:  # fmt: skip
         """Append a batch in this leader's epoch, a client's unless told otherwise. It becomes visible with `advance`.
 
@@ -64,8 +64,9 @@ class Leader:
         """
         assert self.epoch is not None, "the node takes an epoch before it appends"
         return self.partition.append(
-            batch, epoch=self.epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version, guard=guard
-        )
+            batch, epoch=self.epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version, guard=guard,
+            wall_ms=wall_ms,
+        )  # fmt: skip
 
     def advance(self) -> bool:
         """Recompute the high watermark: what every replica has. Gives whether it moved."""

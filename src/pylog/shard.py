@@ -19,7 +19,7 @@ from pylog.clock import Clock
 from pylog.effects import Answer, Append, Coordinator, Effect, LogRecord, Now, Stamp, WriteMarkers
 from pylog.errors import CorruptBatch, PylogError, UnsupportedFormat
 from pylog.future import Future, failed
-from pylog.message import Produced, Session, TxnMarkers
+from pylog.message import NO_EPOCH, Produced, Session, TxnMarkers
 from pylog.partition import Appended
 from pylog.producing import Producing
 from pylog.readable import ReadablePartition
@@ -38,12 +38,12 @@ class Shard:
     """One coordinator and its partition. Thread-safe.
 
     `producing` makes appends safe, `write_markers` ends transactions in their partitions, `writer` lets the leader
-    append. Raises at construction, which replays the log: CorruptBatch, StorageError.
+    append, in this epoch or a later one. Raises at construction, which replays the log: CorruptBatch, StorageError.
     """
 
     def __init__(
         self, leader: Leader, machine: Coordinator, clock: Clock, producing: Producing,
-        write_markers: Callable[["Shard", WriteMarkers, BaseException | None], None], writer: Callable[[], Leader],
+        write_markers: Callable[["Shard", WriteMarkers, BaseException | None], None], writer: Callable[[int], Leader],
     ) -> None:  # fmt: skip
         self.leader = leader
         self.machine = machine
@@ -86,9 +86,13 @@ class Shard:
 
     def epoch(self) -> int:
         """The epoch in which this coordinator writes. Raises what taking one does: DiskFull, NotLeaderOrFollower..."""
-        epoch = self._writer().epoch
+        epoch = self._writer(NO_EPOCH).epoch
         assert epoch is not None, "a writer has an epoch"
         return epoch
+
+    def lead_from(self, epoch: int) -> None:
+        """Write in this epoch or a later one: markers of an earlier one are refused somewhere. Raises as `epoch`."""
+        self._writer(epoch)
 
     def hear(self, event: Callable[[Now], list[Effect]]) -> None:
         """Let the machine have another event."""
@@ -99,8 +103,8 @@ class Shard:
         with self._lock:
             if self._gone is not None:
                 raise self._gone.with_traceback(None)
-            self._writer()
-            appended = append_marker(self.leader, markers, self._clock.wall_ms())
+            self._writer(NO_EPOCH)
+            appended = append_marker(self.leader, markers, self._clock)
             self.machine.replay_marker(Stamp(markers.producer_id, markers.producer_epoch), committed=markers.committed)
             return appended
 
@@ -169,7 +173,7 @@ class Shard:
         else:
             batch = encode(rows, now_ms=now, producer_id=stamp.producer_id, producer_epoch=stamp.producer_epoch,
                            transactional=True)  # fmt: skip
-        self._writer()
+        self._writer(NO_EPOCH)
         self.leader.append(batch, now, origin=Origin.COORDINATOR, guard=guard)
 
     def _send(self, outgoing: Sequence[Answer | WriteMarkers], safe: Future[Produced]) -> None:
@@ -188,13 +192,16 @@ class Shard:
                 future.set_exception(error)
 
 
-def append_marker(leader: Leader, markers: TxnMarkers, now_ms: int) -> Appended:
+def append_marker(leader: Leader, markers: TxnMarkers, clock: Clock) -> Appended:
     """Append what ends a transaction to one partition. Raises what the append does."""
+    now_ms = clock.wall_ms()
     batch = encode_marker(
         markers.producer_id, markers.producer_epoch, is_abort=not markers.committed,
         coordinator_epoch=markers.coordinator_epoch, now_ms=now_ms,
     )  # fmt: skip
-    return leader.append(batch, now_ms, origin=Origin.COORDINATOR, transaction_version=markers.transaction_version)
+    return leader.append(
+        batch, now_ms, origin=Origin.COORDINATOR, transaction_version=markers.transaction_version, wall_ms=clock.wall_ms
+    )
 
 
 def replay_log(partition: ReadablePartition, machine: Coordinator, position: int, upto: int) -> int:

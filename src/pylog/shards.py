@@ -17,7 +17,7 @@ from pylog.config import NodeConfig
 from pylog.effects import Coordinator, TopicInfo, WriteMarkers
 from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError, TopicAlreadyExists
 from pylog.group import GroupCoordinator
-from pylog.message import NewTopic
+from pylog.message import GROUPS_TOPIC, TRANSACTIONS_TOPIC, NewTopic
 from pylog.metadata import MetadataImage
 from pylog.node import Node
 from pylog.partitioner import partition_for
@@ -28,8 +28,8 @@ from pylog.transaction import TransactionCoordinator
 
 logger = logging.getLogger("pylog")
 
-GROUPS = "__consumer_offsets"
-TRANSACTIONS = "__transaction_state"
+GROUPS = GROUPS_TOPIC
+TRANSACTIONS = TRANSACTIONS_TOPIC
 
 
 class Shards:
@@ -99,7 +99,7 @@ class Shards:
             shard = self._shards[key] = Shard(
                 leader, self._machine(key), self._clock, self._producing, self._write_markers,
                 # A leader takes its epoch when it first writes; it is the coordinator's, too.
-                lambda: self._node.writer(*key),
+                lambda epoch: self._node.writer(*key, epoch=epoch),
             )  # fmt: skip
         self.note_due(shard)
         return shard
@@ -120,9 +120,10 @@ class Shards:
 
     def kept(self, topic: str) -> list[Shard]:
         """Every coordinator that has ever written anything here. Raises what `at` raises."""
-        return [self.at(key) for key in self._written(topic)]
+        return [self.at(key) for key in self.written(topic)]
 
-    def _written(self, topic: str) -> list[TopicPartition]:
+    def written(self, topic: str) -> list[TopicPartition]:
+        """The partitions of a topic of coordinators in which anything was ever written here."""
         image = self._node.image.topics.get(topic)
         keys = [TopicPartition(topic, number) for number in sorted(image.partitions)] if image is not None else []
         return [key for key in keys if self._node.directories.has_folder(self._node.home(key), key)]
@@ -158,7 +159,7 @@ class Shards:
         """Do what is due. Nothing is raised: there is no caller to tell, and what could not be done stays due."""
         if self._is_unsettled:
             self._is_unsettled = False
-            for key in self._written(TRANSACTIONS):
+            for key in self.written(TRANSACTIONS):
                 try:
                     self.at(key)
                 except PylogError as error:

@@ -67,13 +67,28 @@ def test_lists_grow_and_shrink_and_nothing_else_does() -> None:
         assert log.topic("t").config.cleanup_policy == {"delete"}
         for change, reason in (
             (ConfigChange("segment.bytes", "5", "subtract"), "not a list"),
-            (ConfigChange("retention.mss", operation="delete"), "did you mean retention.ms"),
             (ConfigChange("retention.ms"), "value is missing"),
             (ConfigChange("retention.ms", "1", "double"), "is not set, delete"),
         ):
             error = alter(log, ConfigChange("segment.ms", "5"), change)
             assert isinstance(error, errors.InvalidConfig) and reason in str(error)
         assert log.topic("t").overrides == {"cleanup.policy": "delete"}
+
+
+def test_what_is_not_there_may_be_deleted_and_a_list_may_say_a_word_twice() -> None:
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")
+        assert alter(log, ConfigChange("retention.mss", operation="delete")) is None
+        log.alter_config("t", {"cleanup.policy": "compact,compact"}, delete=["segment.ms"])
+        assert log.topic("t").overrides == {"cleanup.policy": "compact"}
+
+
+def test_a_topic_without_a_number_of_partitions_gets_that_of_the_node() -> None:
+    with pylog.open(":memory:") as log:
+        assert len(log.create_topic("t", partitions=-1)) == 1
+    with pylog.open(":memory:", config={"num.partitions": 3}) as log:
+        assert len(log.create_topic("t", partitions=-1)) == 3
+        assert len(log.create_topic("u")) == 1
 
 
 def test_altered_configs_survive_a_reopen(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from pylog.testing import SimClock
 SESSION = Session()
 FAST = {"replica.fetch.backoff.ms": 5, "replica.fetch.wait.max.ms": 100}
 SECONDS = 20
+NOW = 1_700_000_000_000
 
 
 class Pair:
@@ -461,3 +462,49 @@ def test_a_failed_sync_latches_one_partition_and_the_rest_goes_on(tmp_path: Path
     with pylog.open(tmp_path / "log") as log:
         assert [record.value for record in log.topic("good")[0].records()] == [b"x"]
         log.topic("bad")[0].append([Record(b"again")])
+
+
+class BlockingClock(SimClock):
+    """A clock of which each look is a millisecond later; the last look that a thread has left waits to be let go."""
+
+    __slots__ = ("left", "let_go", "looked")
+
+    def __init__(self) -> None:
+        super().__init__(wall_ms=NOW)
+        self.left: dict[int, int] = {}
+        self.looked, self.let_go = threading.Event(), threading.Event()
+
+    def wall_ms(self) -> int:
+        self.advance(1)
+        found = super().wall_ms()
+        left = self.left.pop(threading.get_ident(), 0)
+        if left > 1:
+            self.left[threading.get_ident()] = left - 1
+        if left == 1:
+            self.looked.set()
+            assert self.let_go.wait(SECONDS)
+        return found
+
+
+def test_the_append_time_of_a_log_does_not_go_back_where_threads_append(tmp_path: Path) -> None:
+    clock = BlockingClock()
+    config = {"message.timestamp.type": "LogAppendTime"}
+    with pylog.open(tmp_path / "log", flush="none", clock=clock) as log:
+        partition = log.create_topic("t", config=config)[0]
+        partition.append([Record(b"first")])
+
+        def late() -> None:
+            # That of the call, and the last one before the lock.
+            clock.left = {threading.get_ident(): 2}
+            partition.append([Record(b"late")])
+
+        thread = threading.Thread(target=late)
+        thread.start()
+        assert clock.looked.wait(SECONDS)
+        partition.append([Record(b"between")])
+        clock.let_go.set()
+        thread.join(SECONDS)
+        records = list(partition.records(0))
+        assert [record.value for record in records] == [b"first", b"between", b"late"]
+        stamps = [record.timestamp for record in records]
+        assert stamps == sorted(stamps)

@@ -29,6 +29,7 @@ from pylog.message import (
     NewTopic,
     OffsetCommit,
     OffsetCommitPart,
+    OffsetDelete,
     OffsetFetch,
     Produce,
     Produced,
@@ -286,7 +287,11 @@ def test_an_elder_is_refused_where_it_has_not_been_yet(log: pylog.Log) -> None:
     elder = Client(log)
     assert elder.send(b"a") is elder.end(committed=True) is None
     Client(log)
-    assert isinstance(elder.send(b"b", 1), errors.ProducerFenced)
+    # An append is answered as its partition would answer it (Kafka: AddPartitionsToTxnManager).
+    assert type(elder.send(b"b", 1)) is errors.InvalidProducerEpoch
+    with pytest.raises(errors.InvalidProducerEpoch):
+        elder.commit_offset(1)
+    assert isinstance(elder.end(committed=False), errors.ProducerFenced)
 
 
 def test_a_coordinator_is_made_anew_where_its_partition_went(tmp_path: Path) -> None:
@@ -304,6 +309,12 @@ def test_a_coordinator_is_made_anew_where_its_partition_went(tmp_path: Path) -> 
         assert committed(log) == [b"a"]
 
 
+def damage(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[80] ^= 1
+    path.write_bytes(data)
+
+
 def test_damage_in_the_log_of_transactions_is_told_to_who_asks(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -311,9 +322,7 @@ def test_damage_in_the_log_of_transactions_is_told_to_who_asks(
         log.create_topic("t")
         assert Client(log).send(b"a") is None
     (path,) = [one for one in tmp_path.glob("__transaction_state-*/*.log") if one.stat().st_size]
-    data = bytearray(path.read_bytes())
-    data[80] ^= 1
-    path.write_bytes(data)
+    damage(path)
     with pylog.open(tmp_path, clock=SimClock(NOW, 0)) as log:
         with pytest.raises(errors.CorruptBatch):
             log.admin.list_transactions()
@@ -415,7 +424,6 @@ def test_records_that_nobody_understands_are_passed_over(tmp_path: Path, caplog:
         log.create_topic("t")
         log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION).result(10)
         view = next(view for view in log.topic("__consumer_offsets") if view.next_offset)
-        view.append([pylog.Record(b"?", key=b"\0\x63newer")])
         unknown = encode(
             [(b"", b"\0\0\0\x09", NOW, ())],
             now_ms=NOW,
@@ -425,7 +433,8 @@ def test_records_that_nobody_understands_are_passed_over(tmp_path: Path, caplog:
             control=True,
         )
         leader = log.broker.node.writer("__consumer_offsets", view.partition)
-        leader.append(unknown, NOW, origin=Origin.COORDINATOR)
+        for batch in (encode([(b"?", b"\0\x63newer", NOW, ())], now_ms=NOW), unknown):
+            leader.append(batch, NOW, origin=Origin.COORDINATOR)
     with pylog.open(tmp_path) as log:
         assert offset(log) == 5
     assert "is passed over" in caplog.text
@@ -499,3 +508,98 @@ def test_offsets_of_partitions_that_are_not_there_are_refused(log: pylog.Log) ->
     assert isinstance(both[missing], errors.UnknownTopicOrPartition) and both[there] is None
     (error,) = log.broker.handle(OffsetCommit("g", parts[:1]), SESSION).result(10).errors.values()
     assert isinstance(error, errors.UnknownTopicOrPartition)
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+def test_only_coordinators_write_their_logs_and_nothing_is_taken_from_them(log: pylog.Log, topic: str) -> None:
+    client = Client(log)
+    assert client.send(b"a") is client.commit_offset(3) is client.end(committed=True) is None
+    number = next(one.partition for one in log.topic(topic) if one.next_offset)
+    view, at = log.topic(topic)[number], TopicPartition(topic, number)
+    records, position = [pylog.Record(b"v", b"k")], view.next_offset
+    with log.producer() as producer, pytest.raises(errors.InvalidTopic, match="log of coordinators"):
+        producer.send(topic, b"v", b"k", partition=number).result(10)
+    for refused in (
+        lambda: view.append(records),
+        lambda: log.delete_records({at: -1}),
+        lambda: log.delete_topic(topic),
+        lambda: log.create_partitions(topic, 60),
+    ):
+        with pytest.raises(errors.InvalidTopic):
+            refused()
+    assert (view.start_offset, view.next_offset) == (0, position)
+    assert offset(log) == 3
+    # As with Kafka, how they are kept is for their owner to say.
+    assert log.alter_config(topic, {"cleanup.policy": "delete"}).config.cleanup_policy == {"delete"}
+    with pytest.raises(errors.InvalidTopic):
+        view.append(records)
+
+
+def test_the_list_of_topics_is_no_topic_to_clients(log: pylog.Log) -> None:
+    name = "__cluster_metadata"
+    batch = encode([(b"v", b"k", NOW, ())], now_ms=NOW)
+    answer = log.broker.handle(Produce([ProducePart(name, 0, batch)]), SESSION).result(10)
+    assert isinstance(answer.parts[0].error, errors.UnknownTopicOrPartition)
+    for refused in (
+        lambda: log.delete_records({TopicPartition(name, 0): 1}),
+        lambda: log.delete_topic(name),
+        lambda: log.alter_config(name, {"retention.ms": 1}),
+    ):
+        with pytest.raises(errors.UnknownTopicOrPartition):
+            refused()
+    with pytest.raises(errors.InvalidTopic):
+        log.create_topic(name)
+
+
+def test_a_topic_is_not_internal_by_its_underscores(log: pylog.Log) -> None:
+    log.create_topic("__mine")
+    assert log.topics() == ["__mine", "t"]
+    log.delete_topic("__mine")
+
+
+def test_offsets_of_a_deleted_topic_are_gone_with_it(tmp_path: Path) -> None:
+    def tombstones(log: pylog.Log) -> int:
+        every = [record for view in log.topic("__consumer_offsets") for record in view.records()]
+        return sum(record.value is None for record in every)
+
+    with pylog.open(tmp_path) as log:
+        for name in ("t", "u"):
+            log.create_topic(name)
+            log.admin.alter_offsets("g", {TopicPartition(name, 0): 0})
+        client = Client(log)
+        assert client.commit_offset(0, "in transactions") is client.end(committed=True) is None
+    with pylog.open(tmp_path) as log:
+        log.delete_topic("t")
+        assert set(log.admin.committed("g")) == {TopicPartition("u", 0)}
+        assert log.admin.committed("in transactions") == {}
+        assert tombstones(log) == 2, "coordinators that were not asked yet do it, too"
+        log.create_topic("t")
+        assert set(log.admin.committed("g")) == {TopicPartition("u", 0)}
+        assert log.admin.committed("in transactions") == {}
+
+
+def test_a_coordinator_that_cannot_be_read_lets_a_topic_be_deleted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")
+        log.admin.alter_offsets("g", {TopicPartition("t", 0): 0})
+        (path,) = [view.path for view in log.topic("__consumer_offsets") if view.next_offset]
+    damage(next(Path(path).glob("*.log")))
+    with pylog.open(tmp_path) as log:
+        log.delete_topic("t")
+        assert log.topics() == []
+    assert "cannot be deleted" in caplog.text
+
+
+def test_offsets_of_partitions_that_are_not_there_cannot_be_deleted(log: pylog.Log) -> None:
+    here, missing = TopicPartition("t", 0), [TopicPartition("nowhere", 0), TopicPartition("t", 9)]
+    log.admin.alter_offsets("g", {here: 0})
+    for one in missing:
+        with pytest.raises(errors.UnknownTopicOrPartition):
+            log.admin.delete_offsets("g", [one])
+    answer = log.broker.handle(OffsetDelete("g", [*missing, here]), SESSION).result(10)
+    assert {key: type(error) for key, error in answer.errors.items()} == {
+        **dict.fromkeys(missing, errors.UnknownTopicOrPartition), here: type(None)
+    }  # fmt: skip
+    assert log.admin.committed("g") == {}

@@ -297,12 +297,17 @@ def test_an_error_that_nobody_foresaw_is_the_records_and_linger_goes_on(monkeypa
 
 @pytest.mark.parametrize(
     ("settings", "error"),
-    [({"partition": 1.0}, TypeError), ({"partition": "0"}, TypeError), ({"timestamp_ms": 1 << 63}, ValueError)],
+    [
+        ({"partition": 1.0}, TypeError),
+        ({"partition": "0"}, TypeError),
+        ({"timestamp_ms": 1 << 63}, ValueError),
+        ({"timestamp_ms": -1}, ValueError),
+    ],
 )
 def test_what_no_batch_can_hold_is_refused_at_once(
     node: SlowNode, settings: dict[str, Any], error: type[Exception]
 ) -> None:
-    with pytest.raises(error, match=r"partition is|64 bits"):
+    with pytest.raises(error, match=r"partition is|64 bits|timestamp_ms is -1"):
         producer(node).send("t", b"", **settings)
 
 

@@ -30,6 +30,8 @@ from pylog.message import (
 )
 from pylog.partitioner import partition_for_key
 from pylog.producer import Producer
+from pylog.producer.shipping import by_record
+from pylog.sending import Part
 from pylog.testing import SimClock
 from stepping import Steps
 
@@ -428,3 +430,46 @@ def run(work: Callable[[int], list[Future[Any]]]) -> list[Future[Any]]:
         thread.join(60)
         assert not thread.is_alive()
     return done
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_only_the_culprits_of_a_refused_batch_get_its_error(codec: str) -> None:
+    """The others learn that they are good, as with Kafka (KIP-467)."""
+    with pylog.open(":memory:") as log, log.producer(linger_ms=10_000, compression_type=codec) as sending:
+        log.create_topic("t", config={"cleanup.policy": "compact"})
+        several = [sending.send("t", b"v", key) for key in (b"0", None, b"2", b"3", None)]
+        sending.flush(SECONDS)
+        raised = [future.exception(0) for future in several]
+        good, bad = errors.RefusedWithBatch, errors.InvalidRecord
+        assert [type(error) for error in raised] == [good, bad, good, good, bad]
+        assert "no key" in str(raised[1])
+        one, heard = [sending.send("t", b"v", b"k"), sending.send("t", b"v", b"k", timestamp_ms=1 << 62)], []
+        one[1].add_done_callback(lambda done: heard.append(type(done.exception())))
+        sending.flush(SECONDS)
+        # One alone has the very error of the batch.
+        assert [type(future.exception(0)) for future in one] == [good, errors.InvalidTimestamp]
+        assert heard == [errors.InvalidTimestamp]
+        assert sending.send("t", b"v", b"k").result(SECONDS).offset == 0
+
+
+def test_a_refused_half_of_a_batch_names_its_culprits() -> None:
+    refused = errors.InvalidRecord("1 of 4", [errors.RecordError(1, "bad")])
+    parts = by_record(Part(4, error=refused), 4)
+    assert [part.first for part in parts] == [4, 5, 6]
+    assert [type(part.error) for part in parts] == [
+        errors.RefusedWithBatch, errors.InvalidRecord, errors.RefusedWithBatch
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.InvalidRecord("all of it"),
+        errors.DiskFull("no room"),
+        # A node may say anything.
+        errors.InvalidRecord("x", [errors.RecordError(-1, "bad"), errors.RecordError(9, "bad")]),
+    ],
+)
+def test_a_batch_that_names_no_culprit_is_refused_as_a_whole(error: errors.PylogError) -> None:
+    answer = Part(0, error=error)
+    assert by_record(answer, 4) == [answer]

@@ -7,6 +7,7 @@ from pylog.errors import (
     ConcurrentTransactions,
     CoordinatorNotAvailable,
     InvalidPidMapping,
+    InvalidProducerEpoch,
     InvalidTxnState,
     KafkaStorage,
     NotCoordinator,
@@ -162,6 +163,21 @@ def test_a_partition_that_is_gone_needs_no_marker() -> None:
     desk.end(50, 4, committed=False)
     desk.marked({P0: UnknownTopicOrPartition("deleted")})
     assert desk.state is State.COMPLETE_ABORT
+
+
+def test_a_partition_that_knows_a_later_epoch_needs_no_marker() -> None:
+    # A power cut where nothing was synced left the log of the coordinator older than the partition.
+    desk = Desk(known(State.PREPARE_ABORT, **BOTH))
+    desk.marked({P0: InvalidProducerEpoch("epoch 4 ended when epoch 9 began")})
+    assert desk.state is State.COMPLETE_ABORT
+
+
+def test_a_refused_marker_is_named_to_every_client_that_has_to_wait() -> None:
+    desk = Desk(known(State.PREPARE_COMMIT, **BOTH))
+    desk.marked({P1: KafkaStorage("t-1 has failed: open the log again")})
+    for answer in (desk.init(), desk.end(50, 4, committed=True)):
+        assert isinstance(answer.error, ConcurrentTransactions)
+        assert "t-1 has failed: open the log again" in str(answer.error)
 
 
 def test_markers_that_were_reported_are_not_needed_again() -> None:

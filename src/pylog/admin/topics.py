@@ -48,11 +48,13 @@ class TopicAdmin:
         self._changed(self._cluster.ask(CreateTopics([NewTopic(name, partitions, _texts(config))])))
 
     def delete_topic(self, name: str) -> None:
-        """Remove a topic with all its records. Raises UnknownTopicOrPartition."""
+        """Remove a topic with all its records. Raises UnknownTopicOrPartition, InvalidTopic (an internal one)."""
         self._changed(self._cluster.ask(DeleteTopics([name])))
 
     def create_partitions(self, name: str, total: int) -> None:
-        """Let a topic have `total` partitions. Raises UnknownTopicOrPartition, InvalidPartitions, TypeError."""
+        """Let a topic have `total` partitions. Raises UnknownTopicOrPartition, InvalidPartitions, InvalidTopic (an
+        internal one), TypeError.
+        """
         _check_types(name, total)
         self._changed(self._cluster.ask(CreatePartitions([NewPartitions(name, total)])))
         self._cluster.refresh([name])
@@ -74,7 +76,8 @@ class TopicAdmin:
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Let partitions start at these offsets, -1 for the high watermark; gives where they start now.
 
-        Raises the first partition's error, after all were tried: OffsetOutOfRange, PolicyViolation... TypeError.
+        Raises the first partition's error, after all were tried: OffsetOutOfRange, PolicyViolation, InvalidTopic (an
+        internal one)... TypeError.
         """
         if not isinstance(offsets, Mapping):
             raise TypeError(f"offsets is a dict of partitions and offsets, not {type(offsets).__name__}")

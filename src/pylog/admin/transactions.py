@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pylog.cluster import Cluster, checked_words
 from pylog.errors import PylogError
 from pylog.message import (
+    NO_EPOCH,
     ActiveProducer,
     DescribedProducers,
     DescribedTransaction,
@@ -99,16 +100,18 @@ class TransactionAdmin:
                 one.last_timestamp,
             )
             for key, one in suspects
-            if (one.producer_id, key) not in known
+            if known.get((one.producer_id, key), NO_EPOCH) < one.producer_epoch
         ]  # fmt: skip
 
-    def _known(self, producer_ids: set[int]) -> set[tuple[int, TopicPartition]]:
-        """The partitions that coordinators know to be in the open transactions of these producers."""
-        known = set()
+    def _known(self, producer_ids: set[int]) -> dict[tuple[int, TopicPartition], int]:
+        """The partitions that coordinators know to be in the open transactions of these producers, and the epochs in
+        which these end at the latest.
+        """
+        known: dict[tuple[int, TopicPartition], int] = {}
         if producer_ids:
             for listed in self.list_transactions(producer_ids=producer_ids):
                 found = self.describe_transaction(listed.transactional_id)
-                known |= {(found.producer_id, key) for key in found.partitions}
+                known |= {(found.producer_id, key): found.producer_epoch for key in found.partitions}
         return known
 
     def abort_transaction(self, hanging: HangingTransaction) -> None:

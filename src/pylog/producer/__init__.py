@@ -104,6 +104,8 @@ class Producer(Transactional):
         headers: Iterable[tuple[str, bytes | None]],
     ) -> Future[RecordMetadata]:
         check_fields(value, key, timestamp_ms)
+        if timestamp_ms is not None and timestamp_ms < 0:
+            raise ValueError(f"timestamp_ms is {timestamp_ms}: give a time from 0 on, or None for the time of the call")
         timestamp = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
         headers = checked_headers(headers) if headers else ()
         size = record_size_bound(value, key, headers)

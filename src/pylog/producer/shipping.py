@@ -22,7 +22,7 @@ from pylog.cluster import Cluster
 from pylog.compression import Codec
 from pylog.config import ProducerConfig
 from pylog.dispatch import Dispatch, overdue
-from pylog.errors import PylogError, UnknownTopicOrPartition
+from pylog.errors import BatchRefused, InvalidRecord, PylogError, RefusedWithBatch, UnknownTopicOrPartition
 from pylog.future import Future, failed
 from pylog.interrupts import whole
 from pylog.message import InitProducerId, Produce, Produced, ProducedPart, ProducePart, ProducerIdGiven
@@ -59,11 +59,33 @@ class Parts:
         self.records_left = records
         self.answers: list[Part] = []
 
-    def is_last(self, records: int, answer: Part) -> bool:
-        """Add an answer for so many records; gives whether there is one for all of them."""
-        self.answers.append(answer)
+    def is_last(self, records: int, answers: list[Part]) -> bool:
+        """Add the answers for so many records; gives whether there is one for all of them."""
+        self.answers += answers
         self.records_left -= records
         return not self.records_left
+
+
+def by_record(answer: Part, count: int) -> list[Part]:
+    """The answer for `count` records, in parts where their batch was refused for some of them: these get the error, and
+    the others one that says so (KIP-467; Kafka: Sender.completeBatch).
+    """
+    error = answer.error
+    if not isinstance(error, BatchRefused):
+        return [answer]
+    reasons = {one.index: one for one in error.record_errors if 0 <= one.index < count}
+    if not reasons:
+        return [answer]
+    kind = type(error) if len(error.record_errors) == 1 else InvalidRecord
+    good = RefusedWithBatch(f"the record is good, and others of its batch are refused: send it again ({error})")
+    parts: list[Part] = []
+    for index in range(count):
+        reason = reasons.get(index)
+        if reason is not None:
+            parts.append(Part(answer.first + index, error=kind(reason.message, [reason])))
+        elif index == 0 or index - 1 in reasons:
+            parts.append(Part(answer.first + index, error=good))
+    return parts
 
 
 class Shipping(Sender):
@@ -290,17 +312,20 @@ class Shipping(Sender):
     def _tell(self, shipment: Shipment, answer: Part) -> None:
         """Answer the futures of a shipment; those of a batch in parts when it is the last of them."""
         batch, parts = shipment.load.batch, shipment.load.parts
+        answers = [answer] if answer.error is None else by_record(answer, shipment.count)
         if answer.error is not None or parts is not None:
             with self._lock:
                 # Nothing is added to what has failed.
                 self._accumulator.close(batch)
-                if parts is not None and not parts.is_last(shipment.count, answer):
+                if parts is not None and not parts.is_last(shipment.count, answers):
                     return
         outer = getattr(self._answering, "depth", 0)
         self._answering.depth = outer + 1
         try:
             if parts is not None:
                 batch.delivery.complete_parts(sorted(parts.answers, key=lambda one: one.first))
+            elif len(answers) > 1:
+                batch.delivery.complete_parts(answers)
             elif answer.error is not None:
                 batch.delivery.fail(answer.error)
             else:

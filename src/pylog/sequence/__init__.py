@@ -11,12 +11,13 @@ ProducerAppendInfo, ProducerStateEntry, VerificationStateEntry; KIP-98, KIP-360,
 """
 
 from pylog.sequence.producers import Producers
-from pylog.sequence.snapshots import SNAPSHOT, Snapshots, snapshot_name, snapshot_offsets
+from pylog.sequence.snapshots import SNAPSHOT, SNAPSHOT_BYTES_MAX, Snapshots, snapshot_name, snapshot_offsets
 from pylog.sequence.state import BatchMetadata, CompletedTxn, Plan, ProducerEntry
 from pylog.sequence.verification import Verification
 
 __all__ = [
     "SNAPSHOT",
+    "SNAPSHOT_BYTES_MAX",
     "BatchMetadata",
     "CompletedTxn",
     "Plan",

@@ -19,6 +19,8 @@ from pylog.sequence.producers import Producers
 logger = logging.getLogger("pylog")
 
 SNAPSHOT = ".snapshot"
+SNAPSHOT_BYTES_MAX = 256 << 20
+"""What no snapshot is larger than: five million producers take so much."""
 
 
 def snapshot_name(offset: int) -> str:
@@ -93,7 +95,7 @@ class Snapshots:
         for offset in reversed(self.offsets):
             if start < offset <= end:
                 try:
-                    producers.load(self._files.read_file(self.path(offset)), offset, now_ms)
+                    producers.load(self._files.read_file(self.path(offset), SNAPSHOT_BYTES_MAX), offset, now_ms)
                     return bad
                 except (CorruptBatch, LogNotFound):
                     bad.append(offset)
@@ -110,6 +112,10 @@ class Snapshots:
         if strays and strays[-1] > max(bases, default=-1):
             strays.pop()
         self._remove(strays)
+
+    def drop_above(self, offset: int) -> None:
+        """Remove those above `offset`."""
+        self._remove(self.offsets[bisect_right(self.offsets, offset) :])
 
     def clear(self) -> None:
         """Remove all."""

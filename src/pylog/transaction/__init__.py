@@ -4,5 +4,6 @@ One machine for each partition of `__transaction_state` (KIP-98, KIP-890). See `
 """
 
 from pylog.transaction.coordinator import TransactionCoordinator
+from pylog.transaction.rules import Sighting
 
-__all__ = ["TransactionCoordinator"]
+__all__ = ["Sighting", "TransactionCoordinator"]

@@ -20,22 +20,17 @@ Sources: Kafka's TransactionCoordinator, TransactionStateManager, TransactionMar
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from pylog.config import NodeConfig
 from pylog.effects import Answer, Append, Effect, LogRecord, MarkerErrors, NewProducerId, Now, Stamp, WriteMarkers
 from pylog.errors import (
-    CoordinatorNotAvailable,
+    ConcurrentTransactions,
+    InvalidProducerEpoch,
     InvalidRequest,
-    KafkaStorage,
-    NotCoordinator,
-    NotLeaderOrFollower,
     PylogError,
-    RecordBatchTooLarge,
-    RecordTooLarge,
-    UnknownServer,
     UnknownTopicOrPartition,
 )
 from pylog.message import (
@@ -52,9 +47,10 @@ from pylog.message import (
 )
 from pylog.record import TopicPartition
 from pylog.transaction import reports, rules
+from pylog.transaction.changes import Change, Ending, ended, refusal, unavailable
 from pylog.transaction.records import key_of, read, record_of
-from pylog.transaction.rules import Step
-from pylog.transaction.state import NO_EPOCH, State, Transaction
+from pylog.transaction.rules import Sighting, Step
+from pylog.transaction.state import NO_EPOCH, NO_PRODUCER_ID, State, Transaction
 
 GIVEN_BY_HOST = -1
 """The coordinator epoch of the markers: that of whoever leads the partition when they are written."""
@@ -62,31 +58,6 @@ RETRY_MS = 100
 RETRY_MAX_MS = 10_000
 APPEND_BYTES = 256 << 10
 """How many bytes of records a tick makes one Append of; what is left is due at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A step on its way to the log."""
-
-    transactional_id: str
-    records: tuple[LogRecord, ...]
-    decided: Transaction | None = None
-    """What the markers are to say, where it decides how a transaction ends."""
-    last_epoch: int | None = None
-
-    @property
-    def size(self) -> int:
-        """Its bytes, about."""
-        return sum(len(record.key) + len(record.value or b"") for record in self.records)
-
-
-@dataclass(slots=True)
-class Ending:
-    """A transaction that is decided and not complete."""
-
-    left: set[TopicPartition]
-    """The partitions that are not known to have their marker."""
-    failures: int = 0
 
 
 class TransactionCoordinator:
@@ -109,6 +80,8 @@ class TransactionCoordinator:
         self._expiry_tick: int | None = None
         self._seen: dict[tuple[str, int, int], int] = {}
         """When an open transaction was first looked at, in ticks: by name, epoch and start."""
+        self._sightings: dict[str, Sighting] = {}
+        self._settle_tick: int | None = None
 
     @property
     def transactions(self) -> Mapping[str, Transaction]:
@@ -135,6 +108,10 @@ class TransactionCoordinator:
             del self._changes[name]
             if change.last_epoch is not None:
                 self._last_epochs[name] = change.last_epoch
+            if change.settles:
+                del self._sightings[name]
+        if name in self._sightings:
+            self._settle_tick = 0
 
     def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
         """There are no transactions in this log."""
@@ -156,8 +133,35 @@ class TransactionCoordinator:
         if self._timeouts_tick is not None and self._expiry_tick is not None:
             self._timeouts_tick = max(self._timeouts_tick, now.tick + RETRY_MS)
             self._expiry_tick = max(self._expiry_tick, now.tick + RETRY_MS)
-        refused = _unavailable(error)
-        return [Answer(answer.ticket, _refusal(answer.message, refused)) for answer in append.answers]
+        if self._sightings:
+            self._settle_tick = now.tick + RETRY_MS
+        refused = unavailable(error)
+        return [Answer(answer.ticket, refusal(answer.message, refused)) for answer in append.answers]
+
+    def settle(self, sightings: Mapping[int, Sighting], now: Now) -> list[Effect]:
+        """After an unclean stop: abort what partitions have of a producer of this log and it has not (by producer id).
+
+        One that is decided comes to its end first.
+        """
+        self._sightings = {
+            name: sightings[known.producer_id] for name, known in self._logged.items() if known.producer_id in sightings
+        }
+        self._settle_tick = now.tick
+        return self.tick(now)
+
+    def producer_ids(self) -> set[int]:
+        """All that this log says were given."""
+        return {one for known in self._logged.values() for one in (known.producer_id, known.next_producer_id)}
+
+    def claims(self) -> set[tuple[int, TopicPartition]]:
+        """(producer id, partition) of what is open there and has an end to come, after `settle`."""
+        claimed = set()
+        for name, known in self._logged.items():
+            if known.state.is_open:
+                claimed |= {(known.producer_id, key) for key in known.partitions}
+            if name in self._sightings and known.next_producer_id == NO_PRODUCER_ID:
+                claimed |= {(known.producer_id, key) for key in self._sightings[name].open_in}
+        return claimed
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -181,9 +185,9 @@ class TransactionCoordinator:
         try:
             result = self._initialised(name, message, now)
         except PylogError as error:  # there is no producer id to give
-            result = _unavailable(error)
+            result = unavailable(error)
         if not isinstance(result, Step):
-            return [Answer(ticket, ProducerIdGiven(result))]
+            return [Answer(ticket, ProducerIdGiven(self._explained(name, result)))]
         last = result.states[-1]
         if last.state is State.EMPTY:
             answer = ProducerIdGiven(None, last.producer_id, last.producer_epoch)
@@ -193,7 +197,7 @@ class TransactionCoordinator:
 
     def _initialised(self, name: str, message: InitProducerId, now: Now) -> Step | PylogError:
         wrong = rules.valid_init(message, self._config.transaction_max_timeout_ms)
-        if wrong is not None or name in self._changes:
+        if wrong is not None or name in self._changes or name in self._sightings:
             return wrong or rules.in_progress(name)
         known = self._logged.get(name)
         if known is not None:
@@ -215,7 +219,8 @@ class TransactionCoordinator:
         if isinstance(result, Step):
             answer = PartitionsAdded(dict.fromkeys(message.partitions))
             return self._carry_out([self._change(name, result)], [Answer(ticket, answer)])
-        return [Answer(ticket, PartitionsAdded(dict.fromkeys(message.partitions, result)))]
+        answer = PartitionsAdded(dict.fromkeys(message.partitions, self._explained(name, result)))
+        return [Answer(ticket, answer)]
 
     def _end(self, message: EndTxn, ticket: int, now: Now) -> list[Effect]:
         name = message.transactional_id
@@ -227,13 +232,20 @@ class TransactionCoordinator:
             else:
                 result = rules.end(known, message, self._new_producer_id, now.wall)
         except PylogError as error:  # there is no producer id to go on with
-            result = _unavailable(error)
+            result = unavailable(error)
         if isinstance(result, Step):
             known = result.states[0].completed(now.wall)
-            return self._carry_out([self._change(name, result)], [Answer(ticket, _ended(known))])
+            return self._carry_out([self._change(name, result)], [Answer(ticket, ended(known))])
         if known is not None and result is None:  # it was this request that ended it
-            return [Answer(ticket, _ended(known))]
-        return [Answer(ticket, TxnEnded(result))]
+            return [Answer(ticket, ended(known))]
+        return [Answer(ticket, TxnEnded(self._explained(name, result)))]
+
+    def _explained(self, name: str, error: PylogError | None) -> PylogError | None:
+        """The same, with what keeps the transaction before from coming to its end."""
+        ending = self._endings.get(name)
+        if not isinstance(error, ConcurrentTransactions) or ending is None or ending.error is None:
+            return error
+        return ConcurrentTransactions(f"{error} (a partition refuses what ends it: {ending.error})")
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
@@ -266,13 +278,17 @@ class TransactionCoordinator:
     def markers_written(
         self, transactional_id: str, producer_epoch: int, errors: MarkerErrors, now: Now
     ) -> list[Effect]:
-        """How a WriteMarkers went, for each of its partitions. One that is not there any more needs no marker."""
+        """How a WriteMarkers went, for each of its partitions. One that is not there any more needs no marker, and
+        neither does one that knows a later epoch: what this ends is over there, or was lost with a power cut.
+        """
         ending = self._endings.get(transactional_id)
         if ending is None or self._logged[transactional_id].producer_epoch != producer_epoch:
             return []  # of a transaction that has ended since
         for partition, error in errors.items():
-            if error is None or isinstance(error, UnknownTopicOrPartition):
+            if error is None or isinstance(error, UnknownTopicOrPartition | InvalidProducerEpoch):
                 ending.left.discard(partition)
+            else:
+                ending.error = error
         if not ending.left and transactional_id not in self._changes:
             return self._carry_out([self._completion(transactional_id, now)])
         if ending.left and transactional_id not in self._retries:
@@ -293,7 +309,7 @@ class TransactionCoordinator:
     @property
     def due_ms(self) -> int | None:
         """When the next `tick` has something to do, in ticks."""
-        scans = (self._timeouts_tick, self._expiry_tick) if self._logged else ()
+        scans = (self._timeouts_tick, self._expiry_tick, self._settle_tick) if self._logged else ()
         return min((tick for tick in (*scans, *self._retries.values()) if tick is not None), default=None)
 
     def tick(self, now: Now) -> list[Effect]:
@@ -317,12 +333,30 @@ class TransactionCoordinator:
                 markers.append(self._markers(name, self._logged[name], left))
             else:
                 yield self._completion(name, now)
+        if self._settle_tick is not None and self._settle_tick <= now.tick:
+            self._settle_tick = None
+            yield from self._settled(now)
         if self._timeouts_tick is not None and self._timeouts_tick <= now.tick:
             yield from self._timed_out(now)
             self._timeouts_tick = now.tick + self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
         if self._expiry_tick is not None and self._expiry_tick <= now.tick:
             yield from self._expired(now)
             self._expiry_tick = now.tick + self._config.transaction_remove_expired_transaction_cleanup_interval_ms
+
+    def _settled(self, now: Now) -> Iterator[Change]:
+        for name, seen in list(self._sightings.items()):
+            known = self._logged.get(name)
+            if known is not None and (name in self._changes or known.state.is_prepared):
+                continue
+            try:
+                step = None if known is None else rules.overtaken(known, seen, self._new_producer_id, now.wall)
+            except PylogError:  # there is no producer id to go on with
+                self._settle_tick = now.tick + RETRY_MS
+                continue
+            if step is None:
+                del self._sightings[name]
+            else:
+                yield replace(self._change(name, step), settles=True)
 
     def _timed_out(self, now: Now) -> Iterator[Change]:
         for name in self._late(now):
@@ -355,24 +389,3 @@ class TransactionCoordinator:
             idle = not known.state.is_open and name not in self._changes
             if idle and known.last_update_ms <= now.wall - self._config.transactional_id_expiration_ms:
                 yield Change(name, (record_of(name, None),))
-
-
-def _ended(after: Transaction) -> TxnEnded:
-    return TxnEnded(None, after.producer_id, after.producer_epoch)
-
-
-def _refusal(message: Any, error: PylogError) -> Any:
-    """The answer of the same kind that says that it was not done."""
-    if isinstance(message, PartitionsAdded):
-        return PartitionsAdded(dict.fromkeys(message.errors, error))
-    return type(message)(error)
-
-
-def _unavailable(error: PylogError) -> PylogError:
-    """What a client is told of a failure of the coordinator's own (Kafka: appendTransactionToLog)."""
-    text = f"the transaction's state could not be written: {error}"
-    if isinstance(error, NotLeaderOrFollower | KafkaStorage):
-        return NotCoordinator(text)
-    if isinstance(error, RecordTooLarge | RecordBatchTooLarge):
-        return UnknownServer(f"{text}: let fewer partitions join one transaction")
-    return CoordinatorNotAvailable(text)

@@ -1,0 +1,259 @@
+"""Directories of which each part is of another moment: what a power cut leaves where nothing was synced.
+
+A run of transactions is copied at several moments while it is open. Two copies are mixed, folder by folder, in every
+way there is; each mixture is opened as after an unclean stop. What was acknowledged may be gone there, and a committed
+transaction may be torn. But nothing hangs: every transactional id can be used, committed records are read, no producer
+id and no offset of what was kept is given twice.
+
+With `flush="sync"` a power cut at any operation takes nothing that was acknowledged, and leaves no transaction torn.
+
+Here some pairs of moments are mixed, and some cuts are made; `PYLOG_MIXED=every` mixes them all, and cuts often.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from itertools import combinations, product
+from typing import Any
+
+import pytest
+
+import pylog
+from pylog import errors
+from pylog.admin import Admin
+from pylog.batch import encode
+from pylog.broker import Broker
+from pylog.config import NodeConfig
+from pylog.files import MemoryFiles
+from pylog.message import (
+    CreateTopics,
+    EndTxn,
+    InitProducerId,
+    NewTopic,
+    OffsetCommitPart,
+    OffsetFetch,
+    Produce,
+    ProducePart,
+    Session,
+    TxnOffsetCommit,
+)
+from pylog.record import TopicPartition
+from pylog.testing import CrashFiles, SimClock
+from pylog.testing.operations import Noted
+from pylog.views import TopicView
+
+Tree = dict[str, bytes | None]
+
+SESSION = Session("tester")
+NOW = 1_700_000_000_000
+CONFIG = NodeConfig(transaction_state_log_num_partitions=1, offsets_topic_num_partitions=1)
+FOLDERS = ("t-0", "t-1", "__transaction_state-0", "__consumer_offsets-0", "__cluster_metadata-0")
+KEYS = [TopicPartition("t", 0), TopicPartition("t", 1)]
+NAMES = ("one", "two")
+EVERY = os.environ.get("PYLOG_MIXED") == "every"
+
+
+class Node:
+    """A node over a tree, or over other files, and what is said to it."""
+
+    def __init__(self, tree: Tree | None = None, *, flush: str = "none", files: CrashFiles | None = None) -> None:
+        clock = SimClock(NOW, 0)
+        self.files = MemoryFiles(clock, tree)
+        transport = pylog.MemoryTransport()
+        self.broker = Broker(
+            files or self.files, ["log"], config=CONFIG, clock=clock, transport=transport, node_id=None, flush=flush
+        )
+        self.admin = Admin(transport, self.broker.node_id)
+
+    def ask(self, message: Any) -> Any:
+        return self.broker.handle(message, SESSION).result(10)
+
+    def produce(self, key: TopicPartition, batch: Any, name: str | None = None) -> int:
+        (part,) = self.ask(Produce([ProducePart(*key, batch)], transactional_id=name)).parts
+        if part.error is not None:
+            raise part.error
+        base_offset: int = part.base_offset
+        return base_offset
+
+    def unstable(self) -> list[tuple[int, TopicPartition]]:
+        """(producer id, partition) of what is open."""
+        found = self.admin.describe_producers([*KEYS, TopicPartition("__consumer_offsets", 0)])
+        return [
+            (one.producer_id, key) for key, some in found.items() for one in some if one.current_txn_start_offset >= 0
+        ]
+
+
+class Client:
+    """A transactional producer."""
+
+    def __init__(self, node: Node, name: str) -> None:
+        self.node, self.name = node, name
+        given = node.ask(InitProducerId(name))
+        if isinstance(given.error, errors.ConcurrentTransactions):
+            # It has aborted what its predecessor has left.
+            given = node.ask(InitProducerId(name))
+        assert given.error is None, given.error
+        self.id, self.epoch = given.producer_id, given.producer_epoch
+        self.sent: dict[TopicPartition, int] = {}
+
+    def send(self, value: bytes, *keys: TopicPartition) -> dict[TopicPartition, int]:
+        offsets = {}
+        for key in keys:
+            batch = encode(
+                [(value, None, NOW, ())], now_ms=NOW, producer_id=self.id, producer_epoch=self.epoch,
+                base_sequence=self.sent.get(key, 0), transactional=True,
+            )  # fmt: skip
+            offsets[key] = self.node.produce(key, batch, self.name)
+            self.sent[key] = self.sent.get(key, 0) + 1
+        return offsets
+
+    def commit_offset(self, offset: int) -> None:
+        part = OffsetCommitPart("t", 0, offset)
+        answer = self.node.ask(TxnOffsetCommit(self.name, "g", self.id, self.epoch, [part]))
+        assert answer.errors == {KEYS[0]: None}
+
+    def end(self, *, committed: bool) -> None:
+        ended = self.node.ask(EndTxn(self.name, self.id, self.epoch, committed))
+        assert ended.error is None, ended.error
+        self.id, self.epoch, self.sent = ended.producer_id, ended.producer_epoch, {}
+
+
+def moments() -> Iterator[Tree]:
+    """What lies in the directory at moments of a run of transactions, before, in the middle of and behind them."""
+    node = Node()
+    node.ask(CreateTopics([NewTopic("t", 2, {})]))
+    plain = node.ask(InitProducerId())
+    for number, key in enumerate(KEYS * 2):
+        node.produce(
+            key,
+            encode([(b"plain", None, NOW, ())], now_ms=NOW, producer_id=plain.producer_id, producer_epoch=0,
+                   base_sequence=number // 2),
+        )  # fmt: skip
+    one = Client(node, "one")
+    one.send(b"a", KEYS[0])
+    one.commit_offset(1)
+    yield node.files.tree()
+    one.end(committed=True)
+    yield node.files.tree()
+    two = Client(node, "two")
+    one.send(b"b", *KEYS)
+    two.send(b"c", KEYS[1])
+    yield node.files.tree()
+    one.commit_offset(2)
+    one.end(committed=False)
+    one.send(b"d", KEYS[1])
+    yield node.files.tree()
+    two.end(committed=True)
+    one = Client(node, "one")
+    for value in (b"e", b"f"):
+        one.send(value, *KEYS)
+        one.end(committed=True)
+    two.send(b"g", KEYS[0])
+    two.commit_offset(3)
+    one.send(b"h", KEYS[0])
+    yield node.files.tree()
+    node.broker.close()
+
+
+def mixed(early: Tree, late: Tree, choice: tuple[bool, ...]) -> Tree:
+    """The one tree, but for the folders of the other one, and for what is beside the folders, where that is chosen."""
+    chosen = dict(zip((*FOLDERS, ""), choice, strict=True))
+
+    def part(path: str) -> str:
+        name = path.split("/")[1] if path.count("/") >= 1 else ""
+        return name if name in FOLDERS else ""
+
+    return {
+        path: data for is_late, tree in ((False, early), (True, late)) for path, data in tree.items()
+        if chosen[part(path)] is is_late
+    }  # fmt: skip
+
+
+def known_ids(node: Node) -> set[int]:
+    found = node.admin.describe_producers(KEYS)
+    return {one.producer_id for some in found.values() for one in some}
+
+
+def check(tree: Tree) -> None:
+    """Open what a cut has left: nothing hangs, and everything can be used. And so it is after another kill."""
+    node = Node(tree)
+    assert node.admin.find_hanging_transactions() == []
+    given = known_ids(node)
+    assert node.ask(InitProducerId()).producer_id not in given
+    ends = {key: node.broker.partition(*key).next_offset for key in KEYS}
+    for name in NAMES:
+        client = Client(node, name)
+        for value in (b"x", b"y"):
+            for key, offset in client.send(value, *KEYS).items():
+                assert offset >= ends[key]
+            client.commit_offset(7)
+            client.end(committed=True)
+    assert node.unstable() == []
+    for key in KEYS:
+        partition = node.broker.partition(*key)
+        assert partition.last_stable_offset == partition.high_watermark == partition.next_offset
+    (part,) = node.ask(OffsetFetch("g", KEYS[:1], require_stable=True)).parts
+    assert (part.error, part.offset) == (None, 7)
+    again = Node(node.files.tree())
+    assert again.admin.find_hanging_transactions() == again.unstable() == []
+    for one in (again, node):
+        one.broker.close()
+
+
+MOMENTS = list(moments())
+PAIRS = list(combinations(range(len(MOMENTS)), 2))
+
+
+@pytest.mark.parametrize("pair", PAIRS if EVERY else [(1, 4), (2, 3)])
+def test_no_transaction_hangs_where_parts_of_the_directory_are_older(pair: tuple[int, int]) -> None:
+    early, late = (MOMENTS[number] for number in pair)
+    for choice in product((False, True), repeat=len(FOLDERS) + 1):
+        *_, metadata, beside = choice
+        if beside and not metadata:
+            # The list of topics is synced in every mode, and what says so is not newer: that is damage.
+            continue
+        try:
+            check(mixed(early, late, choice))
+        except BaseException as error:
+            error.add_note(f"moments {pair}, late: {choice}")
+            raise
+
+
+def committed(node: Node, key: TopicPartition) -> set[bytes | None]:
+    view = TopicView(node.broker, key.topic, SimClock(NOW, 0))[key.partition]
+    return {record.value for record in view.records(isolation_level="read_committed")}
+
+
+def acknowledged(files: CrashFiles) -> None:
+    """Transactions over both partitions, and what is promised of each: the value, or that it is not read."""
+    node = Node(files=files, flush="sync")
+    node.ask(CreateTopics([NewTopic("t", 2, {})]))
+    clients = [Client(node, name) for name in NAMES]
+    for number in range(6):
+        client = clients[number % 2]
+        client.send(b"%d" % number, *KEYS)
+        client.commit_offset(number)
+        client.end(committed=number != 3)
+        files.note(number)
+    clients[0].send(b"open", *KEYS)
+    node.broker.close()
+
+
+def test_with_sync_a_power_cut_takes_nothing_of_a_transaction(caplog: pytest.LogCaptureFixture) -> None:
+    files = CrashFiles(SimClock(NOW, 0))
+    acknowledged(files)
+    chance = random.Random(7)
+    for _ in range(3000 if EVERY else 25):
+        upto = chance.randrange(len(files.operations))
+        tree = files.power_cut(chance, upto)
+        promised = {one.what for one in files.operations[:upto] if isinstance(one, Noted)}
+        node = Node(tree, flush="sync")
+        if "t" in node.broker.image.topics:
+            first, second = (committed(node, key) for key in KEYS)
+            assert {b"%d" % number for number in promised if number != 3} <= first == second
+            assert not first & {b"3", b"open"}
+            (part,) = node.ask(OffsetFetch("g", KEYS[:1])).parts
+            assert part.offset >= max(promised - {3}, default=-1)
+            node.broker.close()
+            check(tree)
+    assert "no coordinator knows of it" not in caplog.text
