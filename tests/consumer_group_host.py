@@ -110,6 +110,7 @@ def check_consumer_group(group: ConsumerGroup) -> None:
     assert set(owned) == group.owners.keys()
     assert group.subscriptions.keys() == group.currents.keys()
     assert group.held.keys() <= group.subscriptions.keys()
+    assert not group.held.keys() & group.waiting.keys()
     targets = [slot for target in group.targets.values() for slot in target]
     assert len(targets) == len(set(targets)), "a partition is to be two members'"
     assert group.target_epoch.epoch <= group.epoch.epoch

@@ -181,7 +181,7 @@ class GroupHost:
                     waiting |= {member.join, member.sync, member.heartbeat} - {None}
             else:
                 assert isinstance(group, ConsumerGroup)
-                waiting |= set(group.held.values())
+                waiting |= {*group.held.values(), *(ticket for ticket, _ in group.waiting.values())}
         assert waiting == self.unanswered, "somebody is forgotten, or waits for what was said"
 
 

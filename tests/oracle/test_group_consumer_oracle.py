@@ -18,6 +18,7 @@ from pylog.group.consumer_records import (
     REGEX,
     TARGET,
     TARGET_EPOCH,
+    ClassicMember,
     Current,
     GroupEpoch,
     MemberState,
@@ -63,6 +64,13 @@ def slots(structs: list[Case]) -> dict[tuple[UUID, int], int]:
     return found
 
 
+def classic_of(value: Case | None) -> ClassicMember | None:
+    if value is None:
+        return None
+    protocols = [(found["name"], base64.b64decode(found["metadata"])) for found in value["supportedProtocols"]]
+    return ClassicMember(value["sessionTimeoutMs"], tuple(protocols))
+
+
 def value_of(kind: int, value: Case) -> Any:
     if kind == EPOCH:
         return GroupEpoch(value["epoch"], value.get("metadataHash", 0))
@@ -82,6 +90,7 @@ def value_of(kind: int, value: Case) -> Any:
             value["subscribedTopicRegex"],
             value["rebalanceTimeoutMs"],
             value["serverAssignor"],
+            classic_of(value["classicMemberMetadata"]),
         )
     known = {state.value for state in MemberState}
     return Current(
@@ -123,7 +132,8 @@ def test_values_are_kafkas(facts: Path, kind: int) -> None:
         assert change.value == value_of(kind, case["json"])
         again = consumer_record(kind, change.group_id, change.name, change.value)
         assert decode_consumer(again) == change
-        if kind in (EPOCH, TARGET_EPOCH, REGEX):
+        topics = case["json"].get("subscribedTopicNames", [])
+        if kind in (EPOCH, TARGET_EPOCH, REGEX) or (kind == MEMBER and topics == sorted(topics)):
             assert again == record
         read += 1
     assert read > 0

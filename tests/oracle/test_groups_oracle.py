@@ -15,7 +15,7 @@ from group_host import T0, FixedTopics
 from pylog import TopicPartition
 from pylog.batch import split
 from pylog.config import NodeConfig
-from pylog.effects import LogRecord, Now, Stamp
+from pylog.effects import LogRecord, Now, Stamp, TopicInfo
 from pylog.group import GroupCoordinator
 from pylog.group.records import (
     Committed,
@@ -115,7 +115,9 @@ def test_groups_belong_to_the_partitions_of_javas_hash(facts: Path) -> None:
 
 def loaded(log: pylog.Log, number: int) -> GroupCoordinator:
     """A coordinator that has taken over from a partition as it lies there."""
-    coordinator = GroupCoordinator(number, NodeConfig(), FixedTopics(), is_lost=lambda host: False)
+    topics = FixedTopics()
+    topics.topics = {name: TopicInfo(log.topic(name).id, len(log.topic(name))) for name in log.topics()}
+    coordinator = GroupCoordinator(number, NodeConfig(), topics, is_lost=lambda host: False)
     view = log.topic(TOPIC)[number]
     offset = view.start_offset
     while offset < view.high_watermark:

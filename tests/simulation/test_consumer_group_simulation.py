@@ -7,6 +7,7 @@ import pytest
 
 from simulation.consumer_group_world import Simulation
 from simulation.consumer_members import MemberSimulation
+from simulation.mixed_members import MixedSimulation
 from simulation.seeds import playing, seeds
 
 EVENTS = 120
@@ -30,3 +31,9 @@ def test_consumer_groups_under_faults_hold_their_invariants_and_heal(chunk: int)
 def test_so_they_do_with_the_members_that_consumers_have(chunk: int) -> None:
     for seed in seeds(300)[chunk::CHUNKS]:
         run(seed, MemberSimulation)
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_so_they_do_with_members_of_both_protocols(chunk: int) -> None:
+    for seed in seeds(150)[chunk::CHUNKS]:
+        run(seed, MixedSimulation)

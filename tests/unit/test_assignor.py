@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pylog.assignor import (
     ASSIGNORS,
+    SERVER_ASSIGNORS,
     Member,
     Subscription,
     assignor_named,
@@ -361,3 +362,31 @@ def test_members_that_want_different_topics_are_given_partitions_in_the_end() ->
     shared = assign_general(topics, dict(zip(names, wanted, strict=True)), dict(zip(names, owned, strict=True)), {})
     assert [len(shared[name]) for name in names] == [6, 3, 6, 2, 6, 6]
     assert sorted(key for keys in shared.values() for key in keys) == sorted(partitions_of(topics))
+
+
+# --- uniform ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_chain_of_two_moves_makes_the_loads_even() -> None:
+    """The example that Kafka's uniform assignor names as one that it leaves at 9, 10 and 11."""
+    members = [
+        Member("K", None, ["a"], [TopicPartition("a", n) for n in range(9)]),
+        Member("L", None, ["a", "b"], [TopicPartition("a", 9), *(TopicPartition("b", n) for n in range(9))]),
+        Member("M", None, ["b"], [TopicPartition("b", n) for n in range(9, 20)]),
+    ]
+    found = SERVER_ASSIGNORS["uniform"]({"a": 10, "b": 20}, members)
+    assert [len(mine) for mine in found.values()] == [10, 10, 10]
+
+
+def test_chains_are_sought_among_all_members_of_a_larger_group() -> None:
+    """Topic n is read by members n and n + 1, and the last member has nothing: all hand on what makes it even."""
+    topics = {f"t{n}": 4 for n in range(5)}
+    had = {n: [TopicPartition(f"t{n}", number) for number in range(4)] for n in range(5)}
+    members = [
+        Member(f"m{n}", None, [topic for topic in (f"t{n - 1}", f"t{n}") if topic in topics], had.get(n, []))
+        for n in range(6)
+    ]
+    found = SERVER_ASSIGNORS["uniform"](topics, members)
+    assert sorted(len(mine) for mine in found.values()) == [3, 3, 3, 3, 4, 4]
+    again = [member._replace(owned=found[member.member_id]) for member in members]
+    assert SERVER_ASSIGNORS["uniform"](topics, again) == found

@@ -235,6 +235,20 @@ def test_new_partitions_and_new_topics_are_seen(log: pylog.Log, protocol: str) -
     other.close()
 
 
+@BOTH
+def test_members_wait_for_a_topic_that_is_not_there_yet(log: pylog.Log, protocol: str) -> None:
+    config: dict[str, Any] = {"group_protocol": protocol, "metadata_max_age_ms": 0, "auto_offset_reset": "earliest"}
+    one, other = (log.consumer("new", group_id="waiting", **config) for _ in range(2))
+    until(lambda: one.group_metadata().generation_id >= 0 <= other.group_metadata().generation_id, one, other)
+    assert one.assignment() == other.assignment() == set()
+    log.create_topic("new", partitions=2)[1].append([Record(b"first")])
+    records = until(lambda: len(one.assignment()) == len(other.assignment()) == 1, one, other)
+    records += until(lambda: sum([*one.lag().values(), *other.lag().values()]) == 0, one, other)
+    assert [record.value for record in records] == [b"first"]
+    one.close()
+    other.close()
+
+
 # --- listeners -------------------------------------------------------------------------------------------------------
 
 

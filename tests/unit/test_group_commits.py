@@ -433,8 +433,23 @@ def test_many_offsets_expire_in_batches_that_let_others_get_a_turn() -> None:
 # --- deleted topics --------------------------------------------------------------------------------------------------
 
 
+def deleted(offsets: Offsets, name: str) -> TopicInfo:
+    """There is no such topic any more, and the coordinator has not heard of it."""
+    topics = dict(offsets.host.topics.topics)
+    info = topics.pop(name)
+    offsets.host.topics.topics = topics
+    return info
+
+
+def heard(offsets: Offsets, name: str, info: TopicInfo) -> None:
+    """The coordinator hears of it."""
+    host = offsets.host
+    host.carry_out(host.coordinator.topic_deleted(name, info.id, host.now))
+    host.check()
+
+
 def made_anew(offsets: Offsets, name: str) -> None:
-    """The topic is deleted, and there is another one of its name."""
+    """There is another one of its name."""
     offsets.host.topics.topics = {**offsets.host.topics.topics, name: TopicInfo(UUID(int=99), 8)}
 
 
@@ -443,8 +458,10 @@ def test_offsets_of_a_deleted_topic_are_deleted_committed_or_pending() -> None:
     offsets.commit(1)
     offsets.commit(2, OTHER)
     offsets.stage(3, TopicPartition("t", 1))
-    offsets.host.topics.topics = {"u": offsets.host.topics.topics["u"]}
-    offsets.host.tick()
+    info = deleted(offsets, "t")
+    assert offsets.all() == {OTHER: 2}, "it is not shown, whatever is heard"
+    heard(offsets, "t", info)
+    made_anew(offsets, "t")
     offsets.host.end(STAMP, committed=True)
     assert offsets.all() == {OTHER: 2}
     offsets.host.restart()
@@ -455,6 +472,7 @@ def test_an_offset_says_nothing_of_a_topic_that_was_made_anew() -> None:
     offsets = Offsets()
     offsets.commit(1)
     offsets.commit(2, OTHER)
+    deleted(offsets, "t")
     made_anew(offsets, "t")
     assert offsets.all() == {OTHER: 2}
     assert offsets.fetched() == (-1, None)
@@ -464,9 +482,10 @@ def test_what_is_committed_for_the_topic_made_anew_is_kept() -> None:
     offsets = Offsets()
     offsets.stage(1, TopicPartition("t", 1))
     offsets.commit(1, TopicPartition("t", 2))
+    info = deleted(offsets, "t")
+    heard(offsets, "t", info)
     made_anew(offsets, "t")
     offsets.stage(2)
-    offsets.host.tick()
     offsets.host.end(STAMP, committed=True)
     assert offsets.all() == {AT: 2}
 
@@ -474,20 +493,22 @@ def test_what_is_committed_for_the_topic_made_anew_is_kept() -> None:
 def test_offsets_of_a_deleted_topic_are_deleted_when_that_can_be_logged() -> None:
     offsets = Offsets()
     offsets.commit(1)
-    offsets.host.topics.topics = {}
+    topics = offsets.host.topics.topics
+    info = deleted(offsets, "t")
     offsets.host.failures = [DiskFull("full")]
-    offsets.host.tick()
+    heard(offsets, "t", info)
+    offsets.host.topics.topics = topics
     assert offsets.all() == {AT: 1}
     offsets.host.advance(1000)
     assert offsets.all() == {}
 
 
-def test_a_topic_more_deletes_nothing() -> None:
+def test_a_deleted_topic_takes_no_offsets_of_another_one() -> None:
     offsets = Offsets()
     offsets.commit(1)
-    offsets.host.topics.topics = {**offsets.host.topics.topics, "v": TopicInfo(UUID(int=98), 1)}
-    offsets.host.tick()
+    heard(offsets, "u", deleted(offsets, "u"))
     assert offsets.all() == {AT: 1}
+    assert offsets.host.coordinator.due_ms is None or offsets.host.coordinator.due_ms > offsets.host.now.tick
 
 
 # --- groups as a whole -----------------------------------------------------------------------------------------------

@@ -59,14 +59,14 @@ def test_an_empty_classic_group_becomes_one_of_the_consumer_protocol(host: Consu
     assert host.group().state == "Stable"
 
 
-def test_a_classic_group_with_members_stays_one(host: ConsumerHost) -> None:
+def test_a_classic_group_that_says_nothing_of_its_topics_stays_one(host: ConsumerHost) -> None:
     host.send(JoinGroup("g", protocols=[("range", b"")]))
     error = member(host).beat().error
     assert isinstance(error, GroupIdNotFound) and "has members of the classic protocol" in str(error)
     assert isinstance(heartbeat(host).error, GroupIdNotFound)
 
 
-def test_a_consumer_group_with_members_stays_one(host: ConsumerHost) -> None:
+def test_a_consumer_group_takes_no_member_that_says_nothing_of_its_topics(host: ConsumerHost) -> None:
     client = member(host).beat()
     answer = host.ask(JoinGroup("g", protocols=[("range", b"")]))
     assert isinstance(answer.error, InconsistentGroupProtocol)
@@ -122,6 +122,25 @@ def test_what_a_member_has_had_since_an_earlier_epoch_it_commits_in_that(host: C
     assert isinstance(commit(host, 0), StaleMemberEpoch)
     message = OffsetCommit("g", [OffsetCommitPart("t", 8, 5), OffsetCommitPart("x", 8, 5)], 1, "m")
     assert all(isinstance(error, StaleMemberEpoch) for error in host.ask(message).errors.values())
+
+
+def test_what_a_member_has_yet_to_give_up_it_commits_in_an_earlier_epoch(host: ConsumerHost) -> None:
+    client = member(host).beat()
+    host.set_topics(t=9)
+    client.beat()
+    member(host, "n").beat()
+    client.beat()
+    revoking = {number for _, number in host.group().currents["m"].revoking}
+    assert host.group().currents["m"].epoch == 2 and revoking
+    for number in revoking - {8}:
+        message = OffsetCommit("g", [OffsetCommitPart("t", number, 5)], 1, "m")
+        assert host.ask(message).errors == {TopicPartition("t", number): None}
+
+
+def test_a_transaction_of_somebody_that_says_nothing_of_itself_commits(host: ConsumerHost) -> None:
+    member(host).beat()
+    message = TxnOffsetCommit("x", "g", 7, 0, [OffsetCommitPart("t", 0, 5)])
+    assert host.ask(message).errors == {TopicPartition("t", 0): None}
 
 
 def test_a_static_member_commits_as_who_it_is(host: ConsumerHost) -> None:

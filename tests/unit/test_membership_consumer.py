@@ -13,6 +13,7 @@ from pylog.errors import (
     CoordinatorLoadInProgress,
     FencedInstanceId,
     FencedMemberEpoch,
+    GroupIdNotFound,
     GroupMaxSizeReached,
     NetworkError,
     PylogError,
@@ -161,7 +162,7 @@ def test_a_new_subscription_is_said_at_once() -> None:
     assert play.take().topic_partitions == [(T, [0])]
 
 
-@pytest.mark.parametrize("error", [UnknownMemberId("who?"), FencedMemberEpoch("old")])
+@pytest.mark.parametrize("error", [GroupIdNotFound("no more"), UnknownMemberId("who?"), FencedMemberEpoch("old")])
 def test_a_member_that_is_fenced_loses_everything_and_joins_again(error: PylogError) -> None:
     play = Play().stable(0, 1)
     play.fail(error)

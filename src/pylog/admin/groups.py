@@ -51,6 +51,8 @@ class MemberDescription:
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
+    upgraded: bool | None = None
+    """Whether it speaks the consumer protocol, in a group of that; None in a classic group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,12 @@ class GroupAdmin:
             raise group.error
         members = tuple(
             MemberDescription(
-                one.member_id, one.group_instance_id, one.client_id, one.client_host, self._assignment(group, one)
+                one.member_id,
+                one.group_instance_id,
+                one.client_id,
+                one.client_host,
+                self._assignment(group, one),
+                None if group.type == "Classic" else not one.is_classic,
             )
             for one in group.members
         )
@@ -220,7 +227,7 @@ class GroupAdmin:
     def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Forget what a group has committed in partitions of topics that no member subscribes to.
 
-        Raises GroupIdNotFound, GroupSubscribedToTopic.
+        Raises GroupIdNotFound, GroupSubscribedToTopic, UnknownTopicOrPartition.
         """
         wanted = [checked_partition(key) for key in partitions]
         answer: OffsetsCommitted = self._cluster.ask(OffsetDelete(checked_name("group_id", group_id), wanted))

@@ -19,7 +19,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from pylog.assignor.member import Assignment, Assignor, Member
+from pylog.assignor.member import Assignment, Assignor, Member, partitions_of
 from pylog.assignor.protocol import (
     Subscription,
     decode_assignment,
@@ -43,6 +43,7 @@ __all__ = [
     "decode_subscription",
     "encode_assignment",
     "encode_subscription",
+    "partitions_of",
 ]
 
 _ALL: tuple[Assignor, ...] = (Range(), RoundRobin(), Sticky(), CooperativeSticky())

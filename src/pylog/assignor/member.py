@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from pylog.partitioner import utf_16_be
 from pylog.record import TopicPartition
 
 NO_GENERATION = -1
@@ -45,7 +46,7 @@ class Assignor(Protocol):
 
 def java_order(text: str) -> bytes:
     """Sorts strings as Java does, by UTF-16 code units: all beyond U+FFFF stands before U+E000."""
-    return text.encode("utf-16-be", "surrogatepass")
+    return utf_16_be(text, "surrogatepass")[0]
 
 
 def java_map_order(keys: Sequence[str]) -> list[str]:

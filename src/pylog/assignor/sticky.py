@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pylog.assignor.constrained import assign_constrained
+from pylog.assignor.evening import even_out
 from pylog.assignor.general import assign_general
 from pylog.assignor.member import NO_GENERATION, Assignment, Member, java_map_order, java_order, subscribed
 from pylog.assignor.protocol import by_topic, partitions_in
@@ -139,8 +140,13 @@ def assign_uniform(topics: Mapping[str, int], members: Sequence[Member]) -> Assi
     """What Kafka's coordinator calls uniform: as sticky, from what the members were to have before (UniformAssignor).
 
     `owned` is that. Which of several even assignments it is Kafka leaves open: its own depends on the order of maps.
+    Where subscriptions differ Kafka's may be less even than this one, which is as even as any can be.
     """
-    return _assign(topics, members, lambda member: Said(member.owned))[0]
+    assignment, moving = _assign(topics, members, lambda member: Said(member.owned))
+    if moving is None:
+        subscriptions = {member.member_id: frozenset(member.topics) for member in members}
+        even_out(assignment, subscriptions, {member.member_id: member.owned for member in members})
+    return assignment
 
 
 def _moving(members: Sequence[Member], assignment: Assignment) -> dict[TopicPartition, str]:

@@ -12,6 +12,7 @@ import pylog
 from pylog.admin import GroupDescription, OffsetChange, PartitionLag
 from pylog.admin.groups import STATES
 from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, natural, partitions_of, topic_partition
+from pylog.cli.opening import owned
 from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say
 from pylog.clock import SystemClock
 from pylog.errors import PylogError
@@ -226,7 +227,7 @@ def _partitions(log: Log, given: Sequence[tuple[str, int | None]]) -> list[Topic
 
 def delete_offsets(args: argparse.Namespace) -> int:
     """Run `group delete-offsets`."""
-    with pylog.open(log_paths(args), mode="own") as log:
+    with owned(log_paths(args)) as log:
         keys = _partitions(log, args.topic) or []
         what = f"what group {args.name} has committed in {plural(len(keys), 'partition')}"
         if not args.yes and not agreed(f"deleting {what}", f"Delete {what}", "yes"):
@@ -242,7 +243,7 @@ def delete(args: argparse.Namespace) -> int:
     if not args.yes and not agreed(f"deleting {names}", f"Delete {names} with all committed offsets", "yes"):
         return 1
     refused = 0
-    with pylog.open(log_paths(args), mode="own") as log:
+    with owned(log_paths(args)) as log:
         for name in args.name:
             try:
                 log.admin.delete_groups([name])

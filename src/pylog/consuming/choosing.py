@@ -5,6 +5,7 @@ member, which lets the group assign anew. (Kafka: KafkaConsumer, ConsumerMetadat
 """
 
 import itertools
+import logging
 import re
 from collections.abc import Iterable
 from operator import length_hint
@@ -12,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from pylog.clock import Clock
-from pylog.cluster import Cluster
+from pylog.cluster import Cluster, checked_name
 from pylog.config import ConsumerConfig
 from pylog.consuming.alone import Alone, alone
 from pylog.consuming.calls import Call, Calls
@@ -20,10 +21,12 @@ from pylog.consuming.fetching import Fetching
 from pylog.consuming.member import GroupMember
 from pylog.consuming.offsets import Offsets
 from pylog.consuming.subscription import LISTENER_METHODS, PartitionState, Subscription
-from pylog.errors import PylogError
+from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.message import Metadata
 from pylog.record import ConsumerRecord, TopicPartition, checked_partition
 from pylog.transport import Transport
+
+logger = logging.getLogger("pylog")
 
 CLOSE_MS = 30_000
 _numbers = itertools.count(1)  # a member id begins with its client's
@@ -62,8 +65,9 @@ class Choosing(Alone):
         With a group the next polls join it and get a share; `listener`, a `RebalanceListener` or any object with some
         of its methods, is told what comes and goes. Without one all partitions are read from now on, and there is
         nothing to listen to. New topics that match, and new partitions, are read when they are seen: within a second
-        where there is nothing else to do, after `metadata_max_age_ms` at the latest. Raises UnknownTopicOrPartition;
-        nothing changes then.
+        where there is nothing else to do, after `metadata_max_age_ms` at the latest. So is a topic that is not there
+        yet, which is logged, as in Kafka. Raises InvalidTopic (no topic can have that name), TypeError (a name that is
+        no str); nothing changes then.
         """
         self._check_open()
         if (topics is None) == (pattern is None):
@@ -72,13 +76,17 @@ class Choosing(Alone):
             raise ValueError("a listener needs a group_id: without a group nobody takes partitions away")
         if listener is not None and not any(hasattr(listener, name) for name in LISTENER_METHODS):
             raise TypeError(f"listener is {type(listener).__name__}, and has none of {', '.join(LISTENER_METHODS)}")
-        names = frozenset([topics] if isinstance(topics, str) else topics or ())
+        given = [topics] if isinstance(topics, str) else topics or ()
+        names = frozenset(checked_name("topics", name) for name in given)
         compiled = None if pattern is None else re.compile(pattern)
         if topics is not None and not names:
             self.unsubscribe()
             return
-        for name in names:
-            self._cluster.topic(name)
+        for name in sorted(names):
+            try:
+                self._cluster.topic(name)
+            except UnknownTopicOrPartition as error:
+                logger.warning("%s; it is read as soon as it is made", error)
         self._unread()
         self._follow(names, compiled, listener)
 

@@ -14,7 +14,7 @@ from typing import Any
 from pylog.batch import Batch, split
 from pylog.clock import Clock
 from pylog.cluster import Cluster
-from pylog.config import ConsumerConfig
+from pylog.config import RECORD_BYTES_MAX, ConsumerConfig
 from pylog.consuming.calls import Call, Calls
 from pylog.consuming.leaders import Leaders
 from pylog.consuming.subscription import PartitionState, Subscription
@@ -35,14 +35,18 @@ logger = logging.getLogger("pylog")
 
 Deserialize = Callable[[ConsumerRecord], DeserializedRecord]
 
+_NONE: Iterator[tuple[list[ConsumerRecord], int]] = iter(())
+
 
 class FetchedRecords:
     """What was fetched of one partition and not given out yet."""
 
     def __init__(
-        self, part: FetchedPart, position: int, *, check_crc: bool, deserialize: Deserialize | None = None
-    ) -> None:
+        self, part: FetchedPart, position: int, *, check_crc: bool, deserialize: Deserialize | None = None,
+        record_bytes_max: int = RECORD_BYTES_MAX,
+    ) -> None:  # fmt: skip
         self._part = part
+        self._record_bytes_max = record_bytes_max
         self._check_crc = check_crc
         self._deserialize = deserialize
         self._records: list[ConsumerRecord] = []
@@ -54,6 +58,9 @@ class FetchedRecords:
         self.leader_epoch = -1
         # None as long as all batches were plain.
         self._batches: Iterator[Batch] | None = None
+        # Of the batch that is being decoded, and what is left of it.
+        self._batch: Batch | None = None
+        self._groups = _NONE
         if part.aborted:
             self._go_by_batches()
 
@@ -105,20 +112,33 @@ class FetchedRecords:
         self._delivery = Delivery(self._part.aborted)
 
     def _take_batch(self) -> bool:
-        """Go past the next batch, if there is one. Raises CorruptBatch."""
-        batch: Batch | None = None
+        """Go past the next batch, or past some of its records where they are large; False where there is none.
+
+        Raises CorruptBatch.
+        """
         try:
-            batch = next(self._batches, None) if self._batches is not None else None
-            if batch is None:
-                return False
-            wanted = self._delivery.gives(batch)
-            records = batch.records(self._part.topic, self._part.partition, self.next_offset) if wanted else []
+            if self._batch is None:
+                self._batch = next(self._batches, None) if self._batches is not None else None
+                if self._batch is None:
+                    return False
+                self._groups = self._groups_of(self._batch)
+            batch = self._batch
+            records, after = next(self._groups)
         except CorruptBatch as error:
-            self._error = self._located(error, batch)
+            self._error = self._located(error, self._batch)
             raise self._error from error
-        self._at += batch.size
-        self._gather(records, max(batch.next_offset, self.next_offset), batch.leader_epoch)
+        if after == batch.next_offset:
+            self._at += batch.size
+            # What was decompressed for it goes with them.
+            self._batch, self._groups = None, _NONE
+        self._gather(records, max(after, self.next_offset), batch.leader_epoch)
         return True
+
+    def _groups_of(self, batch: Batch) -> Iterator[tuple[list[ConsumerRecord], int]]:
+        if not self._delivery.gives(batch):
+            return iter([([], batch.next_offset)])
+        part = self._part
+        return iter(batch.groups(part.topic, part.partition, self.next_offset, self._record_bytes_max))
 
     def _gather(self, records: list[ConsumerRecord], after: int, leader_epoch: int) -> None:
         self._records, self._given, self._after, self.leader_epoch = records, 0, after, leader_epoch
@@ -252,8 +272,9 @@ class Fetching:
         elif len(part.data):
             assert state.position is not None
             state.fetched = FetchedRecords(
-                part, state.position, check_crc=self._config.check_crcs, deserialize=self._deserialize
-            )
+                part, state.position, check_crc=self._config.check_crcs, deserialize=self._deserialize,
+                record_bytes_max=self._config.pylog_max_record_bytes,
+            )  # fmt: skip
             self._subscription.ready[key] = state
 
     def _parted(

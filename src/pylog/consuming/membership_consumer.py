@@ -32,6 +32,7 @@ from pylog.errors import (
     COORDINATOR_AWAY,
     FencedInstanceId,
     FencedMemberEpoch,
+    GroupIdNotFound,
     IllegalGeneration,
     PylogError,
     StaleMemberEpoch,
@@ -243,7 +244,8 @@ class ConsumerMembership(Membership):
     # --- errors and ends ---------------------------------------------------------------------------------------------
 
     def _heard(self, error: PylogError, now_ms: int, *, of_commit: bool = False) -> None:
-        if isinstance(error, _BEGIN_ANEW):
+        has_turned = isinstance(error, GroupIdNotFound) and self.state is not State.JOINING
+        if isinstance(error, _BEGIN_ANEW) or has_turned:  # the group is a classic one now, until it is joined again
             if self.state is State.JOINING:
                 self._beat_ms = now_ms + self._config.retry_backoff_ms
                 if isinstance(error, FencedMemberEpoch):

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from pylog.consuming.calls import Call
 from pylog.errors import PylogError
+from pylog.message import INTERNAL_TOPICS
 from pylog.record import TopicPartition
 
 
@@ -121,7 +122,7 @@ class Subscription:
         """The topics of these that the pattern matches as a whole, as Kafka has it."""
         assert self.pattern is not None
         match = self.pattern.fullmatch
-        return frozenset(name for name in names if (internal or not name.startswith("__")) and match(name))
+        return frozenset(name for name in names if (internal or name not in INTERNAL_TOPICS) and match(name))
 
     def assign(self, partitions: Collection[tuple[TopicPartition, UUID]]) -> None:
         """Read exactly these. What is read already, of the topic with the same id, stays as it is."""

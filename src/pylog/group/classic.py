@@ -1,9 +1,14 @@
 """A classic group as the offsets and the administration ask for it: who may commit, what expires, how it looks."""
 
-from pylog.effects import LogRecord
+from collections.abc import Callable, Mapping
+
+from pylog.assignor import decode_assignment, partitions_of
+from pylog.effects import LogRecord, TopicInfo
 from pylog.errors import (
+    CorruptBatch,
     GroupNotEmpty,
     IllegalGeneration,
+    PylogError,
     RebalanceInProgress,
     UnknownMemberId,
 )
@@ -25,10 +30,27 @@ CLASSIC = "Classic"
 class ClassicGroup(Rebalancing):
     """A group of the classic protocol; satisfies `kind.Group`."""
 
-    @property
-    def has_anybody(self) -> bool:
-        """Whether there is a member, or one on its way."""
-        return bool(self.roster.members or self.roster.pending)
+    def take_over(self, out: Outbox, is_lost: Callable[[str], bool], topics: Mapping[str, TopicInfo]) -> None:
+        """Begin where the log ends, and rebalance where it leaves partitions to nobody: it ended before the members
+        could share what somebody had that went, in a group that was of the consumer protocol then.
+        """
+        self.load(out, is_lost)
+        if self.state is State.STABLE and self._leaves_out(topics):
+            self.prepare(out)
+
+    def _leaves_out(self, topics: Mapping[str, TopicInfo]) -> bool:
+        try:
+            given = {at for member in self.roster.members.values() for at in decode_assignment(member.assignment)[0]}
+        except CorruptBatch:
+            return False  # it is no client's that we know
+        read = {topic: topics[topic].partitions for topic in self.subscribed or () if topic in topics}
+        return not given.issuperset(partitions_of(read))
+
+    def dissolve(self, out: Outbox, error: PylogError) -> None:
+        """It is none after all: whoever waits is told."""
+        self.close()
+        for member in self.roster.members.values():
+            self.refuse(member, out, error)
 
     @property
     def is_empty(self) -> bool:

@@ -48,7 +48,6 @@ class Committing:
         self._groups = groups
         self._config = config
         self._topics = topics
-        self._named = topics.named()
         self._gone: dict[tuple[str, UUID], int] = {}  # name and id of deleted topics: up to which place of the log
 
     # --- commit ------------------------------------------------------------------------------------------------------
@@ -120,7 +119,8 @@ class Committing:
         self, group_id: str, partition: TopicPartition, part: OffsetCommitPart, now: Now, topic_id: UUID
     ) -> LogRecord:
         most = self._config.offset_metadata_max_bytes
-        size = len(part.metadata.encode("utf-16-le", "surrogatepass")) // 2
+        # As Java counts: those beyond the first plane are two.
+        size = len(part.metadata) + sum(char > "\uffff" for char in part.metadata)
         if size > most:
             raise OffsetMetadataTooLarge(f"{size} characters of metadata for {partition}: {most} are allowed")
         committed = Committed(part.offset, part.leader_epoch, part.metadata, now.wall, topic_id=topic_id)
@@ -148,12 +148,11 @@ class Committing:
         out.answer_when_safe(ticket, OffsetsFetched(None, parts), lambda error: OffsetsFetched(not_stored(error)))
 
     def _current(self, group_id: str, at: TopicPartition) -> Committed | None:
-        """What is committed; an offset of a topic that was made anew since says nothing of this one."""
-        committed = self._offsets.get(group_id, at)
-        if committed is None or committed.topic_id == NO_TOPIC_ID:
-            return committed
-        topic = self._topics.named().get(at.topic)
-        return committed if topic is None or topic.id == committed.topic_id else None
+        """What is committed; an offset of a topic that is gone, or was made anew since, says nothing."""
+        committed, topic = self._offsets.get(group_id, at), self._topics.named().get(at.topic)
+        if committed is None or topic is None:
+            return None
+        return committed if committed.topic_id in (NO_TOPIC_ID, topic.id) else None
 
     def _fetched(self, message: OffsetFetch, at: TopicPartition, is_known: bool) -> OffsetFetchedPart:
         if message.require_stable and self._offsets.is_pending(message.group_id, at):
@@ -197,16 +196,9 @@ class Committing:
         """What deletes all offsets of a group."""
         return tombstones(group_id, self._offsets.partitions_of(group_id))
 
-    def learn_topics(self) -> bool:
-        """See whether topics were deleted since it was last asked, so that there may be offsets to forget."""
-        before, now = self._named, self._topics.named()
-        if before is now:
-            return False
-        self._named = now
-        gone = {(name, info.id) for name, info in before.items() if name not in now or now[name].id != info.id}
-        for name, topic_id in gone:
-            self._gone[name, topic_id] = self._gone[name, NO_TOPIC_ID] = self._offsets.place
-        return bool(gone)
+    def topic_deleted(self, name: str, topic_id: UUID) -> None:
+        """What was committed for this topic until now is to be forgotten."""
+        self._gone[name, topic_id] = self._gone[name, NO_TOPIC_ID] = self._offsets.place
 
     def forgotten(self) -> list[LogRecord]:
         """What deletes the offsets of topics that were deleted (Kafka: OffsetMetadataManager.onTopicsDeleted)."""

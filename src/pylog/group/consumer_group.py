@@ -9,6 +9,8 @@
     Reconciling  some members have yet to get there
     Stable       all have what they are to have
 
+Members of the classic protocol may be in it, too (`Subscription.classic`): they join again where others are just told.
+
 All of this is in the log, and changes by `replay` alone. Heartbeats that are kept back, deadlines and which list of
 topics was seen last are not, and are gone with the process. What a heartbeat leads to is found by `heartbeating`.
 (Kafka: ConsumerGroup.)
@@ -16,12 +18,12 @@ topics was seen last are not, and are gone with the process. What a heartbeat le
 Invariant: of the partitions that members have or give up none is in two of them; `owners` says in which.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, MutableMapping
 from typing import Any
 
 from pylog.config import NodeConfig
 from pylog.effects import LogRecord, Topics
-from pylog.errors import FencedInstanceId, StaleMemberEpoch, UnknownMemberId
+from pylog.errors import FencedInstanceId, IllegalGeneration, StaleMemberEpoch, UnknownMemberId
 from pylog.group.consumer_records import (
     CURRENT,
     EPOCH,
@@ -30,6 +32,7 @@ from pylog.group.consumer_records import (
     REGEX,
     TARGET,
     TARGET_EPOCH,
+    ClassicMember,
     ConsumerChange,
     Current,
     GroupEpoch,
@@ -50,6 +53,7 @@ from pylog.message import (
     ConsumerGroupHeartbeaten,
     DescribedGroup,
     DescribedMember,
+    Heartbeat,
     ListedGroup,
     OffsetCommit,
     OffsetFetch,
@@ -68,7 +72,12 @@ class ConsumerGroup:
     """What the log says of a group, and who waits. `groups` are all of the coordinator's: it is looked up there."""
 
     def __init__(
-        self, group_id: str, config: NodeConfig, topics: Topics, deadlines: Deadlines, groups: Mapping[str, Group]
+        self,
+        group_id: str,
+        config: NodeConfig,
+        topics: Topics,
+        deadlines: Deadlines,
+        groups: MutableMapping[str, Group],
     ) -> None:
         self.group_id = group_id
         self.config = config
@@ -84,9 +93,11 @@ class ConsumerGroup:
         self.static: dict[str, str] = {}
         self.held: dict[str, int] = {}
         """The tickets of heartbeats that are kept back, by member id."""
+        self.waiting: dict[str, tuple[int, Heartbeat]] = {}
+        """The same of members of the classic protocol, each with what it said."""
         self.seen: TopicInfos | None = None
         """The list of topics of which `epoch` has the hash."""
-        self._deadlines = deadlines
+        self.deadlines = deadlines
         self._groups = groups
 
     # --- the log -----------------------------------------------------------------------------------------------------
@@ -125,13 +136,24 @@ class ConsumerGroup:
         _put(self.currents, member_id, value)
 
     def tombstones(self) -> list[LogRecord]:
-        """What deletes an empty group."""
-        records = [consumer_record(REGEX, self.group_id, regex, None) for regex in self.resolved]
-        kinds = [TARGET_EPOCH, *([PARTITION_METADATA] if self.has_partition_metadata else []), EPOCH]
-        return records + [consumer_record(kind, self.group_id, "", None) for kind in kinds]
+        """What deletes the group with all that is in it, in Kafka's order."""
+        gone: list[tuple[int, Collection[str]]] = [
+            (CURRENT, self.subscriptions),
+            (TARGET, self.targets),
+            (TARGET_EPOCH, [""]),
+            (MEMBER, self.subscriptions),
+            (REGEX, self.resolved),
+            (PARTITION_METADATA, [""]),
+            (EPOCH, [""]),
+        ]
+        return [consumer_record(kind, self.group_id, name, None) for kind, names in gone for name in names]
 
     def close(self) -> None:
-        """It is deleted: it was empty, and nobody waits."""
+        """It is gone: its deadlines look for the group that has its id then."""
+
+    def give_way(self, other: Group) -> None:
+        """Another group has this id from now on."""
+        self._groups[self.group_id] = other
 
     # --- deadlines and waiting ---------------------------------------------------------------------------------------
 
@@ -143,12 +165,20 @@ class ConsumerGroup:
             if isinstance(group, ConsumerGroup):
                 action(group, out)
 
-        self._deadlines.set((self.group_id, what), out.now.tick + after_ms, act)
+        self.deadlines.set(self._key(what), out.now.tick + after_ms, act)
+
+    def _key(self, what: Hashable) -> Hashable:
+        # A classic group of this id may have deadlines of its own, which must stand if it does not turn into this one.
+        return CONSUMER, self.group_id, what
+
+    def is_due(self, what: Hashable) -> bool:
+        """Whether there is a deadline of the kind."""
+        return self._key(what) in self.deadlines
 
     def cancel(self, *what: Hashable) -> None:
         """Do nothing of the kind."""
         for one in what:
-            self._deadlines.cancel((self.group_id, one))
+            self.deadlines.cancel(self._key(one))
 
     def release(self, member_id: str, answer: ConsumerGroupHeartbeaten, out: Outbox) -> None:
         """Answer a heartbeat that is kept back, if there is one."""
@@ -182,6 +212,29 @@ class ConsumerGroup:
             raise UnknownMemberId(f"{member_id!r} is no member of group {self.group_id!r}, or not any more: join it")
         return self.currents.get(member_id, NEW_MEMBER)
 
+    def classic(self, member_id: str, instance_id: str | None) -> tuple[Current, ClassicMember]:
+        """What a member of the classic protocol has, and has said. Raises UnknownMemberId, FencedInstanceId."""
+        current = self.current(member_id, instance_id)
+        found = self.subscriptions[member_id].classic
+        if found is None:
+            raise UnknownMemberId(f"{member_id!r} is a member by the consumer protocol, not by the classic one: join")
+        return current, found
+
+    def session_timeout_ms(self, member_id: str) -> int:
+        """How long nothing may be heard of a member: those of the classic protocol say it themselves."""
+        said = self.subscriptions[member_id].classic if member_id in self.subscriptions else None
+        return self.config.group_consumer_session_timeout_ms if said is None else said.session_timeout_ms
+
+    def has_to_join(self, member_id: str) -> bool:
+        """Whether a member of the classic protocol has to join again to go on towards its target: there is another
+        one, it has to give something up, or what it waits for is free (Kafka: classicGroupHeartbeatToConsumerGroup).
+        """
+        current = self.currents.get(member_id, NEW_MEMBER)
+        if current.epoch < self.epoch.epoch or current.state is MemberState.UNREVOKED:
+            return True
+        missing = self.targets.get(member_id, frozenset()) - current.assigned.keys()
+        return current.state is MemberState.UNRELEASED and missing.isdisjoint(self.owners)
+
     @property
     def state(self) -> str:
         """Where the group stands, by the name that users see."""
@@ -197,10 +250,11 @@ class ConsumerGroup:
 
     def check_commit(self, message: OffsetCommit | TxnOffsetCommit) -> None:
         """Members commit in their epoch, or in an earlier one what they have had since (KIP-1251); without one, offsets
-        of an empty group may be committed by anybody. Raises UnknownMemberId, FencedInstanceId, StaleMemberEpoch.
+        of an empty group may be committed by anybody. Raises UnknownMemberId, FencedInstanceId, StaleMemberEpoch, and
+        IllegalGeneration instead of it for a member of the classic protocol.
         """
         epoch = message.generation_id
-        if epoch < 0 and self.is_empty:
+        if epoch < 0 and (self.is_empty or _is_from_outside(message)):
             return
         current = self.current(message.member_id, message.group_instance_id)
         if epoch == current.epoch:
@@ -208,11 +262,13 @@ class ConsumerGroup:
         named = self.topics.named()
         for part in message.parts:
             info = named.get(part.topic)
-            since = None if info is None else current.assigned.get((info.id, part.partition))
+            slot = None if info is None else (info.id, part.partition)
+            since = None if slot is None else current.assigned.get(slot, current.revoking.get(slot))
             if epoch > current.epoch or since is None or not 0 <= since <= epoch:
-                raise StaleMemberEpoch(
-                    f"{message.member_id!r} is in epoch {current.epoch}, not {epoch}: commit again after a heartbeat"
-                )
+                text = f"{message.member_id!r} is in epoch {current.epoch}, not {epoch}: "
+                if self.subscriptions[message.member_id].classic is not None:
+                    raise IllegalGeneration(f"{text}join the group again")
+                raise StaleMemberEpoch(f"{text}commit again after a heartbeat")
 
     def commits(self, message: OffsetCommit, out: Outbox) -> None:
         """A commit is no heartbeat in this protocol."""
@@ -266,7 +322,13 @@ class ConsumerGroup:
             subscribed_topic_regex=subscription.regex,
             owned=by_topic_id(current.assigned),
             target=by_topic_id(self.targets.get(member_id, ())),
+            is_classic=subscription.classic is not None,
         )
+
+
+def _is_from_outside(message: OffsetCommit | TxnOffsetCommit) -> bool:
+    """Whether it is of a transaction of somebody that says nothing of itself: clients older than KIP-447."""
+    return isinstance(message, TxnOffsetCommit) and not message.member_id and message.group_instance_id is None
 
 
 def _put(where: dict[str, Any], name: str, value: Any) -> None:

@@ -51,6 +51,19 @@ class GroupEpoch(NamedTuple):
     topics_hash: int = 0
 
 
+class ClassicMember(NamedTuple):
+    """What a member of the classic protocol says besides, in a group of the consumer protocol."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    """The client-side assignors that it knows, best first, each with the member's bytes for it."""
+
+    @property
+    def first(self) -> tuple[str, bytes]:
+        """The assignor that it likes best, by which it is answered, though that assigns nothing here."""
+        return self.protocols[0] if self.protocols else ("", b"")
+
+
 class Subscription(NamedTuple):
     """What a member says of itself."""
 
@@ -63,6 +76,8 @@ class Subscription(NamedTuple):
     regex: str | None = None
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
+    classic: ClassicMember | None = None
+    """None: the member speaks the consumer protocol."""
 
 
 class TargetEpoch(NamedTuple):
@@ -151,9 +166,15 @@ def _body(value: Value) -> dict[str, Any]:
                 "subscribedTopicRegex": value.regex,
                 "rebalanceTimeoutMs": value.rebalance_timeout_ms,
                 "serverAssignor": value.server_assignor,
+                "classicMemberMetadata": None if value.classic is None else _classic_struct(value.classic),
             }
         case _:
             return {"topicPartitions": _structs(value or ())}
+
+
+def _classic_struct(classic: ClassicMember) -> dict[str, Any]:
+    protocols = [{"name": name, "metadata": metadata} for name, metadata in classic.protocols]
+    return {"sessionTimeoutMs": classic.session_timeout_ms, "supportedProtocols": protocols}
 
 
 def by_topic_id(slots: Iterable[Slot]) -> list[tuple[UUID, list[int]]]:
@@ -195,6 +216,13 @@ def decode_consumer(record: LogRecord) -> ConsumerChange:
     return ConsumerChange(kind, key["groupId"], name, _READ[kind](value))
 
 
+def _classic(value: dict[str, Any] | None) -> ClassicMember | None:
+    if value is None:
+        return None
+    protocols = tuple((found["name"], bytes(found["metadata"])) for found in value["supportedProtocols"])
+    return ClassicMember(value["sessionTimeoutMs"], protocols)
+
+
 def _subscription(value: dict[str, Any]) -> Subscription:
     return Subscription(
         value["instanceId"],
@@ -205,6 +233,7 @@ def _subscription(value: dict[str, Any]) -> Subscription:
         value["subscribedTopicRegex"],
         value["rebalanceTimeoutMs"],
         value["serverAssignor"],
+        _classic(value["classicMemberMetadata"]),
     )
 
 

@@ -16,13 +16,12 @@ from pylog.effects import Answer, Append, Effect, LogRecord, Now, Stamp, Topics
 from pylog.errors import (
     GroupIdNotFound,
     GroupNotEmpty,
-    InconsistentGroupProtocol,
     InvalidGroupId,
     ProtocolError,
     PylogError,
     UnknownMemberId,
 )
-from pylog.group import heartbeating, joining
+from pylog.group import checks, classic_members, heartbeating, joining, migrating
 from pylog.group.classic import ClassicGroup
 from pylog.group.committing import Committing
 from pylog.group.consumer_group import ConsumerGroup
@@ -150,7 +149,7 @@ class GroupCoordinator:
         out = Outbox(now)
         for group in self._groups.values():
             if isinstance(group, ClassicGroup):
-                group.load(out, self._is_lost)
+                group.take_over(out, self._is_lost, self._topics.named())
             else:
                 assert isinstance(group, ConsumerGroup), "there are two protocols"
                 heartbeating.load(group, out, self._is_lost)
@@ -171,7 +170,6 @@ class GroupCoordinator:
     def tick(self, now: Now) -> list[Effect]:
         """Do what is due, up to the first thing that has to be logged; the rest stays due."""
         out = Outbox(now)
-        self._see_topics(now)
         while not out.has_records:
             action = self._deadlines.pop(now.tick)
             if action is None:
@@ -179,9 +177,12 @@ class GroupCoordinator:
             action(out)
         return out.effects()
 
-    def _see_topics(self, now: Now) -> None:
-        if self._committing.learn_topics():
-            self._deadlines.set("topics", now.tick, self._forget_deleted)
+    def topic_deleted(self, name: str, topic_id: uuid.UUID, now: Now) -> list[Effect]:
+        """A topic is gone, and what was committed for it goes, too (Kafka: onPartitionsDeleted)."""
+        out = Outbox(now)
+        self._committing.topic_deleted(name, topic_id)
+        self._forget_deleted(out)
+        return out.effects()
 
     def _forget_deleted(self, out: Outbox) -> None:
         records = self._committing.forgotten()
@@ -214,7 +215,6 @@ class GroupCoordinator:
     def handle(self, message: Any, session: Session, ticket: int, now: Now) -> list[Effect]:
         """Answer a message about a group of this partition, or about all of them."""
         out = Outbox(now)
-        self._see_topics(now)
         try:
             self._dispatch(message, session, ticket, out)
         except ProtocolError as error:
@@ -225,12 +225,8 @@ class GroupCoordinator:
         match message:
             case JoinGroup():
                 self._join(message, session, ticket, out)
-            case SyncGroup():
-                joining.sync(self._member_group(message.group_id), message, ticket, out)
-            case Heartbeat():
-                joining.heartbeat(self._member_group(message.group_id), message, ticket, out)
-            case LeaveGroup():
-                joining.leave(self._member_group(message.group_id), message, ticket, out)
+            case SyncGroup() | Heartbeat() | LeaveGroup():
+                self._hear_classic(message, ticket, out)
             case OffsetCommit():
                 self._committing.commit(message, ticket, out)
             case TxnOffsetCommit():
@@ -255,14 +251,13 @@ class GroupCoordinator:
     def _join(self, message: JoinGroup, session: Session, ticket: int, out: Outbox) -> None:
         _check_group_id(message.group_id)
         config = self._config
-        joining.check_join(message, session, config.group_min_session_timeout_ms, config.group_max_session_timeout_ms)
+        checks.check_join(message, session, config.group_min_session_timeout_ms, config.group_max_session_timeout_ms)
         found = self._groups.get(message.group_id)
         if found is None and message.member_id:
             raise UnknownMemberId(f"there is no group {message.group_id!r}, so {message.member_id!r} is none of it")
-        if not isinstance(found, ClassicGroup) and found is not None and not found.is_empty:
-            raise InconsistentGroupProtocol(
-                f"group {message.group_id!r} has members of the consumer protocol: join with group_protocol consumer"
-            )
+        if isinstance(found, ConsumerGroup) and not found.is_empty:
+            classic_members.join(found, message, session, ticket, out, self._new_member_id)
+            return
         group = found if isinstance(found, ClassicGroup) else self._classic(message.group_id)
         joining.join(group, message, session, ticket, out, self._new_member_id)
         if found is not group:
@@ -270,31 +265,52 @@ class GroupCoordinator:
             group.state_ms = out.now.wall
             empty = StoredGroup("", 0, None, None, out.now.wall)
             before = [] if found is None else found.tombstones()
-            out.write([*before, group_record(message.group_id, empty)])
+
+            def failed(error: PylogError, out: Outbox) -> None:
+                # What is logged is another group, which the members have to find here again.
+                if found is not None:
+                    self._groups[message.group_id] = found
+                    group.dissolve(out, not_stored(error))
+
+            out.write([*before, group_record(message.group_id, empty)], (), failed)
 
     def _consumer_heartbeat(self, message: ConsumerGroupHeartbeat, session: Session, ticket: int, out: Outbox) -> None:
-        """A group changes its protocol when it is empty (Kafka: group.consumer.migration.policy=disabled)."""
-        heartbeating.check_heartbeat(message, session)
+        """Whoever joins a classic group makes it one of the consumer protocol, if that may be."""
+        checks.check_heartbeat(message, session)
         found = self._groups.get(message.group_id)
         if isinstance(found, ConsumerGroup):
             heartbeating.heartbeat(found, message, session, ticket, out, self._new_member_id)
-        elif isinstance(found, ClassicGroup) and found.has_anybody:
-            raise GroupIdNotFound(
-                f"group {message.group_id!r} has members of the classic protocol: join with group_protocol classic"
-            )
-        elif message.member_epoch != JOIN_EPOCH:
+            return
+        if message.member_epoch != JOIN_EPOCH:
             raise GroupIdNotFound(f"there is no group {message.group_id!r} of the consumer protocol: join it")
-        else:
-            group = self._consumer(message.group_id)
+        group = self._consumer(message.group_id)
+        if not isinstance(found, ClassicGroup) or found.is_empty:
             before = [] if found is None else found.tombstones()
             heartbeating.heartbeat(group, message, session, ticket, out, self._new_member_id, before)
+            return
+        before = migrating.upgrade_records(found, migrating.upgrade(found, group, out.now))
+        heartbeating.heartbeat(group, message, session, ticket, out, self._new_member_id, before)
+        migrating.tell_upgraded(found, out)
+        classic_members.take_over(group, out)
 
-    def _member_group(self, group_id: str) -> ClassicGroup:
-        _check_group_id(group_id)
-        group = self._groups.get(group_id)
-        if not isinstance(group, ClassicGroup):
-            raise UnknownMemberId(f"there is no group {group_id!r}: join it")
-        return group
+    def _hear_classic(self, message: SyncGroup | Heartbeat | LeaveGroup, ticket: int, out: Outbox) -> None:
+        """A member of the classic protocol says something, in a group of either."""
+        _check_group_id(message.group_id)
+        match self._groups.get(message.group_id), message:
+            case ClassicGroup() as group, SyncGroup():
+                joining.sync(group, message, ticket, out)
+            case ClassicGroup() as group, Heartbeat():
+                joining.heartbeat(group, message, ticket, out)
+            case ClassicGroup() as group, LeaveGroup():
+                joining.leave(group, message, ticket, out)
+            case ConsumerGroup() as group, SyncGroup():
+                classic_members.sync(group, message, ticket, out)
+            case ConsumerGroup() as group, Heartbeat():
+                classic_members.heartbeat(group, message, ticket, out)
+            case ConsumerGroup() as group, LeaveGroup():
+                classic_members.leave(group, message, ticket, out)
+            case _:
+                raise UnknownMemberId(f"there is no group {message.group_id!r}: join it")
 
     def _listed(self, message: ListGroups) -> ListedGroups:
         states = {state.lower() for state in message.states}

@@ -40,6 +40,10 @@ class Deadlines:
         self._set[key] = _Deadline(due, due, self._order, action)
         heapq.heappush(self._heap, (due, self._order, key))
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether there is a deadline for this key."""
+        return key in self._set
+
     def cancel(self, key: Hashable) -> None:
         """Do nothing for this key."""
         self._set.pop(key, None)

@@ -8,24 +8,25 @@ Members of which nothing is heard for a session, or that do not give up in time 
 out, and what they had is free.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from uuid import UUID
 
-from pylog.assignor import SERVER_ASSIGNORS
 from pylog.effects import Answer, LogRecord
 from pylog.errors import (
     FencedMemberEpoch,
     GroupMaxSizeReached,
-    InvalidRequest,
+    IllegalGeneration,
+    ProtocolError,
     PylogError,
+    RebalanceInProgress,
     UnknownMemberId,
     UnreleasedInstanceId,
-    UnsupportedAssignor,
 )
+from pylog.group.checks import NOT_SAID
 from pylog.group.consumer_group import NEW_MEMBER, ConsumerGroup
 from pylog.group.consumer_records import Current, MemberState, Slot, Subscription, by_topic_id
-from pylog.group.joining import check_texts
-from pylog.group.outbox import Outbox, not_stored
+from pylog.group.migrating import downgrade, turns_classic
+from pylog.group.outbox import Failed, Outbox, refuse
 from pylog.group.rebalancing import STORE_AGAIN_MS
 from pylog.group.step import Step
 from pylog.message import (
@@ -34,46 +35,12 @@ from pylog.message import (
     LEAVE_STATIC_EPOCH,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
+    Heartbeat,
+    Heartbeaten,
     Session,
 )
 
 EPOCHS_AFTER_MS = 100
-NOT_SAID = -1
-INT_MAX = 2**31 - 1
-
-
-# --- what a message may say ------------------------------------------------------------------------------------------
-
-
-def check_heartbeat(message: ConsumerGroupHeartbeat, session: Session) -> None:
-    """Raises InvalidRequest, UnsupportedAssignor."""
-    for name, text in (("member", message.member_id), ("group", message.group_id)):
-        if not text and not (name == "member" and message.member_epoch == JOIN_EPOCH):
-            raise InvalidRequest(f"a heartbeat needs a {name} id that is not empty")
-    if message.instance_id == "" or message.rack_id == "":
-        raise InvalidRequest("an instance id or a rack id that is empty is none: leave it out")
-    if message.member_epoch < LEAVE_STATIC_EPOCH:
-        raise InvalidRequest(f"there is no member epoch {message.member_epoch}")
-    if message.member_epoch == LEAVE_STATIC_EPOCH and message.instance_id is None:
-        raise InvalidRequest("only a member with an instance id leaves to come back: leave with epoch -1")
-    if message.member_epoch == JOIN_EPOCH:
-        _check_join(message)
-    if not NOT_SAID <= message.rebalance_timeout_ms <= INT_MAX:
-        raise InvalidRequest(f"rebalance_timeout_ms {message.rebalance_timeout_ms} is not within 0 and {INT_MAX}")
-    if message.server_assignor is not None and message.server_assignor not in SERVER_ASSIGNORS:
-        raise UnsupportedAssignor(f"there is no assignor {message.server_assignor!r}: {', '.join(SERVER_ASSIGNORS)}")
-    given = [message.instance_id, message.rack_id, message.subscribed_topic_regex]
-    texts = [message.group_id, message.member_id, session.client_id, session.host, *(text or "" for text in given)]
-    check_texts([*texts, *(message.subscribed_topic_names or ())])
-
-
-def _check_join(message: ConsumerGroupHeartbeat) -> None:
-    if message.rebalance_timeout_ms == NOT_SAID:
-        raise InvalidRequest("who joins says its rebalance_timeout_ms")
-    if message.topic_partitions is None or any(partitions for _, partitions in message.topic_partitions):
-        raise InvalidRequest("who joins has no partitions: give them up, and say so with an empty list")
-    if not message.subscribed_topic_names and not message.subscribed_topic_regex:
-        raise InvalidRequest("who joins says what it reads: subscribed_topic_names or subscribed_topic_regex")
 
 
 # --- heartbeat -------------------------------------------------------------------------------------------------------
@@ -101,7 +68,8 @@ def heartbeat(
     step.assign()
     current = step.reconcile(member_id, owned)
     group.release(member_id, _answer(group, member_id, before), out)
-    _expect(group, member_id, out)
+    group.cancel(("join", member_id), ("sync", member_id))
+    expect(group, member_id, out, group.config.group_consumer_session_timeout_ms)
     if current is not before:
         _expect_revocation(group, member_id, current, step.subscriptions[member_id].rebalance_timeout_ms, out)
     is_told = _is_full(message) or before.assigned.keys() != current.assigned.keys()
@@ -110,7 +78,7 @@ def heartbeat(
         group.held[member_id] = ticket
         group.due(("held", member_id), wait, lambda group, out: _hold_over(group, member_id, out), out)
     else:
-        _carry_out(group, step, [Answer(ticket, _answer(group, member_id, current, is_told=is_told))], out)
+        carry_out(group, step, [Answer(ticket, _answer(group, member_id, current, is_told=is_told))], out)
 
 
 def _slots(structs: list[tuple[UUID, list[int]]] | None) -> frozenset[Slot] | None:
@@ -161,7 +129,8 @@ def _admit(
     joins = message.member_epoch == JOIN_EPOCH
     holder = None if message.instance_id is None else group.static.get(message.instance_id)
     if joins and holder is not None and holder != member_id:
-        if group.currents.get(holder, NEW_MEMBER).epoch != LEAVE_STATIC_EPOCH:
+        is_classic = group.subscriptions[holder].classic is not None
+        if not is_classic and group.currents.get(holder, NEW_MEMBER).epoch != LEAVE_STATIC_EPOCH:
             raise UnreleasedInstanceId(
                 f"{message.instance_id!r} is the instance id of member {holder!r}, which has not left: let it leave, "
                 "or wait until its session is over"
@@ -169,13 +138,18 @@ def _admit(
         step.replace(holder, member_id)
         return step.currents[member_id]
     if joins and member_id not in group.subscriptions:
-        most = group.config.group_consumer_max_size
-        if len(group.subscriptions) >= most:
-            raise GroupMaxSizeReached(f"group {group.group_id!r} has {most} members: it is full")
+        check_room(group)
         return NEW_MEMBER
     current = group.current(member_id, message.instance_id)
     _check_epoch(member_id, current, message.member_epoch, owned)
     return current
+
+
+def check_room(group: ConsumerGroup) -> None:
+    """Raises GroupMaxSizeReached where nobody may come any more."""
+    most = group.config.group_consumer_max_size
+    if len(group.subscriptions) >= most:
+        raise GroupMaxSizeReached(f"group {group.group_id!r} has {most} members: it is full")
 
 
 def _check_epoch(member_id: str, current: Current, epoch: int, owned: frozenset[Slot] | None) -> None:
@@ -193,17 +167,20 @@ def _check_epoch(member_id: str, current: Current, epoch: int, owned: frozenset[
 # --- what follows ----------------------------------------------------------------------------------------------------
 
 
-def _carry_out(group: ConsumerGroup, step: Step, answers: list[Answer], out: Outbox) -> None:
+def carry_out(
+    group: ConsumerGroup, step: Step, answers: list[Answer], out: Outbox, failed: Failed | None = None
+) -> None:
     """Log the step, if there is something to log, and answer when that is safe, and all that the answers tell of."""
     if not step.records and not answers:
         return
 
-    def failed(error: PylogError, out: Outbox) -> None:
-        for answer in answers:
-            out.answer(answer.ticket, ConsumerGroupHeartbeaten(not_stored(error), answer.message.member_id))
+    def undo(error: PylogError, out: Outbox) -> None:
+        refuse(answers, error, out)
+        if failed is not None:
+            failed(error, out)
 
-    out.write(step.records, answers, failed)
-    if step.records and group.held:
+    out.write(step.records, answers, undo)
+    if step.records and (group.held or group.waiting):
         group.due("wake", 0, wake, out)
 
 
@@ -223,9 +200,11 @@ def wake(group: ConsumerGroup, out: Outbox) -> None:
             if found.assigned.keys() != group.currents[member_id].assigned.keys():
                 step.give(member_id, found)
                 answers.append(_held_answer(group, member_id, found, out))
+    for member_id in list(group.waiting):
+        _tell_classic(group, member_id, out)
     if any(group.currents[member_id].epoch != group.target_epoch.epoch for member_id in group.held):
         group.due("epochs", EPOCHS_AFTER_MS, _tell_epochs, out)
-    _carry_out(group, step, answers, out)
+    carry_out(group, step, answers, out)
 
 
 def _tell_epochs(group: ConsumerGroup, out: Outbox) -> None:
@@ -235,7 +214,7 @@ def _tell_epochs(group: ConsumerGroup, out: Outbox) -> None:
         found = step.reconcile(member_id)
         if found is not group.currents[member_id]:
             answers.append(_held_answer(group, member_id, found, out))
-    _carry_out(group, step, answers, out)
+    carry_out(group, step, answers, out)
 
 
 def _hold_over(group: ConsumerGroup, member_id: str, out: Outbox) -> None:
@@ -244,7 +223,7 @@ def _hold_over(group: ConsumerGroup, member_id: str, out: Outbox) -> None:
     step.refresh(changed=False)
     step.assign()
     current = step.reconcile(member_id)
-    _carry_out(group, step, [_held_answer(group, member_id, current, out)], out)
+    carry_out(group, step, [_held_answer(group, member_id, current, out)], out)
 
 
 def _held_answer(group: ConsumerGroup, member_id: str, current: Current, out: Outbox) -> Answer:
@@ -257,10 +236,49 @@ def _held_answer(group: ConsumerGroup, member_id: str, current: Current, out: Ou
     return Answer(group.held.pop(member_id), _answer(group, member_id, current, is_told=is_told))
 
 
-def _expect(group: ConsumerGroup, member_id: str, out: Outbox, after_ms: int | None = None) -> None:
-    """Expect to hear of a member within a session."""
-    session = group.config.group_consumer_session_timeout_ms if after_ms is None else after_ms
-    group.due(("session", member_id), session, lambda group, out: _session_over(group, member_id, out), out)
+# --- members of the classic protocol that wait -----------------------------------------------------------------------
+
+
+def check_classic(group: ConsumerGroup, message: Heartbeat, out: Outbox) -> None:
+    """Raises what a member of the classic protocol is to hear: that it has to join again, or is no member any more."""
+    member_id = message.member_id
+    current, _ = group.classic(member_id, message.group_instance_id)
+    if message.generation_id != current.epoch:
+        raise IllegalGeneration(f"{member_id!r} is in generation {current.epoch}, not {message.generation_id}: join")
+    if group.has_to_join(member_id):
+        await_join(group, member_id, out)
+        raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing: join again")
+
+
+def _tell_classic(group: ConsumerGroup, member_id: str, out: Outbox) -> None:
+    """Answer a heartbeat that is kept back, if there is something to say by now."""
+    try:
+        check_classic(group, group.waiting[member_id][1], out)
+    except ProtocolError as error:
+        release_classic(group, member_id, out, error)
+
+
+def release_classic(group: ConsumerGroup, member_id: str, out: Outbox, error: PylogError | None = None) -> None:
+    """Answer a heartbeat of such a member that is kept back, if there is one."""
+    if member_id in group.waiting:
+        ticket, _ = group.waiting.pop(member_id)
+        group.cancel(("held", member_id))
+        out.answer(ticket, Heartbeaten(error))
+
+
+def await_join(group: ConsumerGroup, member_id: str, out: Outbox) -> None:
+    """Expect a member that was told so to join again in time, counted from the first time that it was told."""
+    if not group.is_due(("join", member_id)):
+        timeout_ms = max(group.subscriptions[member_id].rebalance_timeout_ms, 0)
+        expect(group, member_id, out, timeout_ms, "join")
+
+
+# --- time ------------------------------------------------------------------------------------------------------------
+
+
+def expect(group: ConsumerGroup, member_id: str, out: Outbox, within_ms: int, what: str = "session") -> None:
+    """Expect to hear of a member in time, or that it does what it is to do: otherwise it is out."""
+    group.due((what, member_id), within_ms, lambda group, out: _time_over(group, member_id, out), out)
 
 
 def _expect_revocation(group: ConsumerGroup, member_id: str, current: Current, timeout_ms: int, out: Outbox) -> None:
@@ -277,27 +295,36 @@ def _expect_revocation(group: ConsumerGroup, member_id: str, current: Current, t
         group.cancel(("revocation", member_id))
 
 
-def _session_over(group: ConsumerGroup, member_id: str, out: Outbox) -> None:
+def _time_over(group: ConsumerGroup, member_id: str, out: Outbox) -> None:
     if member_id in group.subscriptions:
         fence(group, [member_id], out)
 
 
 def fence(group: ConsumerGroup, member_ids: list[str], out: Outbox) -> None:
     """Members are out; where that cannot be logged it is tried again."""
-    step = Step(group, out.now)
     for member_id in member_ids:
-        step.remove(member_id)
         gone = UnknownMemberId(f"{member_id!r} was not heard of in time, or did not give up its partitions: join again")
         group.release(member_id, ConsumerGroupHeartbeaten(gone, member_id), out)
-    step.refresh(changed=True)
 
     def failed(error: PylogError, out: Outbox) -> None:
         for member_id in member_ids:
-            _expect(group, member_id, out, STORE_AGAIN_MS)
+            expect(group, member_id, out, STORE_AGAIN_MS)
 
-    out.write(step.records, (), failed)
-    if group.held:
-        group.due("wake", 0, wake, out)
+    remove(group, member_ids, [], out, failed)
+
+
+def remove(
+    group: ConsumerGroup, member_ids: Collection[str], answers: list[Answer], out: Outbox, failed: Failed | None = None
+) -> None:
+    """Members are out, and free is what they had; where all others are of the classic protocol, so is the group."""
+    if turns_classic(group, member_ids):
+        downgrade(group, member_ids, answers, out, failed)
+        return
+    step = Step(group, out.now)
+    for member_id in member_ids:
+        step.remove(member_id)
+    step.refresh(changed=True)
+    carry_out(group, step, answers, out, failed)
 
 
 def load(group: ConsumerGroup, out: Outbox, is_lost: Callable[[str], bool]) -> None:
@@ -309,9 +336,10 @@ def load(group: ConsumerGroup, out: Outbox, is_lost: Callable[[str], bool]) -> N
     lost = []
     step = Step(group, out.now)
     for member_id, subscription in group.subscriptions.items():
-        _expect(group, member_id, out)
+        expect(group, member_id, out, group.session_timeout_ms(member_id))
         current = group.currents.get(member_id, NEW_MEMBER)
-        _expect_revocation(group, member_id, current, subscription.rebalance_timeout_ms, out)
+        if subscription.classic is None:
+            _expect_revocation(group, member_id, current, subscription.rebalance_timeout_ms, out)
         if not is_lost(subscription.client_host):
             continue
         if subscription.instance_id is None:
@@ -333,12 +361,12 @@ def _leave(group: ConsumerGroup, message: ConsumerGroupHeartbeat, ticket: int, o
     """A member goes; a static one may say that it will be back, and keeps what it has for a session."""
     member_id = message.member_id
     current = group.current(member_id, message.instance_id)
-    step = Step(group, out.now)
-    if message.member_epoch == LEAVE_STATIC_EPOCH:
-        step.give(member_id, _away(current))
-    else:
-        step.remove(member_id)
-        step.refresh(changed=True)
     gone = UnknownMemberId(f"{member_id!r} has left group {group.group_id!r}")
     group.release(member_id, ConsumerGroupHeartbeaten(gone, member_id), out)
-    _carry_out(group, step, [Answer(ticket, ConsumerGroupHeartbeaten(None, member_id, message.member_epoch))], out)
+    answers = [Answer(ticket, ConsumerGroupHeartbeaten(None, member_id, message.member_epoch))]
+    if message.member_epoch != LEAVE_STATIC_EPOCH:
+        remove(group, [member_id], answers, out)
+        return
+    step = Step(group, out.now)
+    step.give(member_id, _away(current))
+    carry_out(group, step, answers, out)

@@ -5,7 +5,7 @@ again while an answer is waiting gets that by the later ticket; the earlier one 
 it any more.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from pylog.assignor import decode_assignment, decode_subscription
 from pylog.effects import Answer
@@ -13,8 +13,6 @@ from pylog.errors import (
     CorruptBatch,
     GroupMaxSizeReached,
     InconsistentGroupProtocol,
-    InvalidRequest,
-    InvalidSessionTimeout,
     MemberIdRequired,
     ProtocolError,
     PylogError,
@@ -23,7 +21,7 @@ from pylog.errors import (
 )
 from pylog.group.classic import ClassicGroup
 from pylog.group.outbox import Outbox, not_stored
-from pylog.group.rebalancing import INT_MAX, NEW_MEMBER_JOIN_MS, State
+from pylog.group.rebalancing import NEW_MEMBER_JOIN_MS, State
 from pylog.group.roster import Member
 from pylog.message import (
     Heartbeat,
@@ -40,34 +38,8 @@ from pylog.message import (
 
 NewMemberId = Callable[[str], str]
 
-STRING_BYTES_MAX = 0x7FFF
-
 
 # --- join ------------------------------------------------------------------------------------------------------------
-
-
-def check_join(message: JoinGroup, session: Session, shortest_ms: int, longest_ms: int) -> None:
-    """Raises InvalidSessionTimeout, and InvalidRequest for what could not be logged."""
-    if not shortest_ms <= message.session_timeout_ms <= longest_ms:
-        raise InvalidSessionTimeout(
-            f"session_timeout_ms {message.session_timeout_ms} is not within {shortest_ms} and {longest_ms}"
-        )
-    if not 0 <= message.rebalance_timeout_ms <= INT_MAX:
-        raise InvalidRequest(f"rebalance_timeout_ms {message.rebalance_timeout_ms} is not within 0 and {INT_MAX}")
-    texts = [message.group_id, message.member_id, message.group_instance_id or "", message.protocol_type]
-    texts += [session.client_id, session.host, *(name for name, _ in message.protocols)]
-    check_texts(texts)
-
-
-def check_texts(texts: Iterable[str]) -> None:
-    """Raises InvalidRequest for a text that fits into no record: it is too long, or has half a character."""
-    for text in texts:
-        if len(text.encode("utf-8", "surrogatepass")) > STRING_BYTES_MAX - 64 or not _is_unicode(text):
-            raise InvalidRequest(f"{text[:40]!r}... does not fit into a record: it is too long, or half a character")
-
-
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def join(

@@ -9,8 +9,9 @@ from typing import Any
 
 from pylog.effects import Answer, Append, Effect, LogRecord, Now, Stamp
 from pylog.errors import CoordinatorNotAvailable, NotCoordinator, PylogError, UnknownServer, for_code
+from pylog.message import ConsumerGroupHeartbeaten, JoinedGroup, LeftGroup
 
-Undo = Callable[[PylogError, "Outbox"], None]
+Failed = Callable[[PylogError, "Outbox"], None]
 """What to do when records were not logged: given why, and where to put what follows from it."""
 
 
@@ -45,7 +46,7 @@ class Outbox:
         self,
         records: Iterable[LogRecord],
         answers: Iterable[Answer] = (),
-        undo: Undo | None = None,
+        undo: Failed | None = None,
         stamp: Stamp | None = None,
     ) -> None:
         """Log the records, and give the answers when they are safe.
@@ -87,3 +88,19 @@ def not_stored(error: PylogError) -> PylogError:
     if code in _MOVED:
         return NotCoordinator(text)
     return UnknownServer(text) if code in _TOO_LARGE else for_code(code)(text)
+
+
+def refuse(answers: list[Answer], error: PylogError, out: Outbox) -> None:
+    """Say that what was asked could not be logged."""
+    for answer in answers:
+        out.answer(answer.ticket, _refused(answer.message, not_stored(error)))
+
+
+def _refused(message: Any, error: PylogError) -> Any:
+    match message:
+        case JoinedGroup():
+            return JoinedGroup(error, member_id=message.member_id)
+        case LeftGroup():
+            return LeftGroup(None, [known or error for known in message.errors])
+        case _:
+            return ConsumerGroupHeartbeaten(error, message.member_id)

@@ -271,6 +271,8 @@ class DescribedMember:
     subscribed_topic_regex: str | None = None
     owned: list[tuple[uuid.UUID, list[int]]] = field(default_factory=list)
     target: list[tuple[uuid.UUID, list[int]]] = field(default_factory=list)
+    is_classic: bool = False
+    """Whether a member of such a group speaks the classic protocol."""
 
 
 @dataclass(slots=True)
