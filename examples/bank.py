@@ -20,9 +20,10 @@ class Bank:
     """Accounts with balances in cents. One bank at a time writes: opening another one fences it."""
 
     def __init__(self, log: pylog.Log) -> None:
-        if "transfers" not in log.topics():
-            log.create_topic("transfers")
-            log.create_topic("balances", config={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"})
+        log.create_topic("transfers", exist_ok=True)
+        log.create_topic(
+            "balances", config={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}, exist_ok=True
+        )
         self._producer = log.producer(transactional_id="bank")
         self.balances = read_balances(log)
 

@@ -27,7 +27,7 @@ def member(log: pylog.Log, group: str, name: str, seen: Counter[str], *, idle_ms
 def main(path: str = ":memory:") -> None:
     """1,200 clicks, two groups, four members in threads."""
     with pylog.open(path) as log:
-        log.create_topic("clicks", partitions=6)
+        log.create_topic("clicks", partitions=6, exist_ok=True)
         with log.producer() as producer:
             for number in range(1200):
                 producer.send("clicks", b"page %d" % number, key=b"user-%d" % (number % 97))

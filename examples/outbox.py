@@ -9,8 +9,10 @@ the log once, in the order in which it was written, and none that the database h
     python -m examples.outbox [DIRECTORY]
 """
 
+import os
 import sqlite3
 import sys
+from contextlib import closing
 
 import pylog
 
@@ -58,10 +60,18 @@ def relay(log: pylog.Log, database: sqlite3.Connection, *, most: int = 100) -> i
 
 
 def main(path: str = ":memory:") -> None:
-    """Orders, one of which is rolled back, and two runs of the relay."""
-    database = open_database(":memory:")
-    with pylog.open(path) as log:
-        log.create_topic("orders")
+    """Orders, one of which is rolled back, and two runs of the relay. The log and the database lie in the directory."""
+    if path == ":memory:":
+        run(path, path)
+    else:
+        os.makedirs(path, exist_ok=True)
+        run(os.path.join(path, "log"), os.path.join(path, "orders.sqlite3"))
+
+
+def run(log_path: str, database_path: str) -> None:
+    """The same with a log and a database at these places."""
+    with closing(open_database(database_path)) as database, pylog.open(log_path) as log:
+        log.create_topic("orders", exist_ok=True)
         for number in range(5):
             place_order(database, f"customer-{number}", 100 * number)
         try:

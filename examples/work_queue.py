@@ -59,7 +59,7 @@ def main(path: str = ":memory:") -> None:
 
     with pylog.open(path) as log:
         for topic in ("jobs", "done", "jobs.dead"):
-            log.create_topic(topic)
+            log.create_topic(topic, exist_ok=True)
         with log.producer() as producer:
             for number in range(20):
                 producer.send("jobs", b"%d" % number, key=b"job-%d" % number)

@@ -15,7 +15,7 @@ import atexit
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -27,9 +27,10 @@ from pylog.clock import Clock, SystemClock
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig
 from pylog.consumer import Consumer
 from pylog.damage import Findings
-from pylog.errors import Closed, ReadOnly, UnknownTopicOrPartition
+from pylog.errors import Closed, ReadOnly, TopicAlreadyExists, UnknownTopicOrPartition
 from pylog.files import DiskFiles, MemoryFiles, refuse_network
 from pylog.interrupts import whole
+from pylog.message import INTERNAL_TOPICS
 from pylog.producer import Producer
 from pylog.reader import Reader
 from pylog.record import TopicPartition
@@ -172,14 +173,19 @@ class Log:
 
     # --- topics ----------------------------------------------------------------------------------------------------
 
-    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None) -> TopicView:
-        """Make a topic. `config`: Kafka's topic configs; values may be str, int or bool.
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None, *, exist_ok: bool = False
+    ) -> TopicView:
+        """Make a topic. `partitions`: -1 for the node's `num.partitions`. `config`: Kafka's topic configs; values may
+        be str, int or bool.
 
+        With `exist_ok` a topic that exists already is given as it is: its partitions and its config stay.
         Raises: TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig (suggests the nearest name),
         ReadOnly.
         """
         self._check_open()
-        self.admin.create_topic(name, partitions, config or {})
+        with suppress(TopicAlreadyExists) if exist_ok else nullcontext():
+            self.admin.create_topic(name, partitions, config or {})
         return self.topic(name)
 
     def delete_topic(self, name: str) -> None:
@@ -262,9 +268,9 @@ class Log:
         return self.broker.housekeeping.repair(findings, where)
 
     def topics(self, *, internal: bool = False) -> list[str]:
-        """The names of the topics, sorted; internal ones (`__...`) on request."""
+        """The names of the topics, sorted; internal ones (the logs of coordinators) on request."""
         self._check_open()
-        return [topic.name for topic in self.admin.topics() if internal or not topic.name.startswith("__")]
+        return [topic.name for topic in self.admin.topics() if internal or topic.name not in INTERNAL_TOPICS]
 
     def topic(self, name: str) -> TopicView:
         """A topic as it is now. Raises UnknownTopicOrPartition."""
@@ -293,9 +299,13 @@ class Log:
         """A consumer, subscribed to `topics` if any. Configs are Kafka's, with underscores (`ConsumerConfig`).
 
         With a `group_id` the partitions are shared with the other consumers of that group, and positions can be
-        committed; without, a consumer has all of them. Raises: UnknownTopicOrPartition, InvalidConfig, ReadOnly.
+        committed; without, a consumer has all of them. A topic that is not there yet is read as soon as it is made.
+        Raises: InvalidTopic, InvalidConfig, ReadOnly, TypeError (a list in place of names).
         """
         self._check_open()
+        for name in topics:
+            if not isinstance(name, str):
+                raise TypeError(f"topics are named one by one, consumer('a', 'b') or consumer(*names), not {name!r}")
         if group_id is not None:
             config = {**config, "group_id": group_id}
         settings = ConsumerConfig.from_kafka(config)
@@ -324,11 +334,15 @@ class Log:
 
     @whole
     def close(self) -> None:
-        """Close the clients made here, then the node: everything is durable then. Twice is once.
+        """Close the clients made here, then the node: everything is durable then, and another close does nothing. Where
+        that is not so it raises, every time.
 
         Raises RuntimeError in a callback of a record, where it would wait for itself; nothing is closed then.
+        StorageError, of what could not be made durable; descriptors and locks are given back all the same.
         """
         if self._closed:
+            if isinstance(self._node, Broker):
+                self._node.close()
             return
         for client in list(self._clients):
             if isinstance(client, Producer):

@@ -152,9 +152,10 @@ class PartitionView:
         """
         for first, last, batches in self._chunks(offset, end, Isolation.named(isolation_level)):
             for batch in batches:
-                for record in batch.records(self.topic, self.partition, first):
-                    if record.offset < last:
-                        yield record
+                for records, _ in batch.groups(self.topic, self.partition, first):
+                    for record in records:
+                        if record.offset < last:
+                            yield record
 
     def columns(
         self,
@@ -168,7 +169,7 @@ class PartitionView:
         """The same records as Arrow record batches of at most `max_rows` rows, without an object a record.
 
         `columns`: which of key, value, topic, partition, offset, timestamp, timestamp_type, headers, in that order.
-        Needs pyarrow and numpy: `pip install "pylog-commitlog[arrow]"`. Raises ValueError for an unknown column and
+        Needs pyarrow and numpy (the extra `arrow`). Raises ValueError for an unknown column and
         for a `max_rows` below 1.
         """
         if max_rows < 1:

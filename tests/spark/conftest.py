@@ -26,7 +26,7 @@ def missing() -> str | None:
     """What is not there to run Spark, and how to get it."""
     for module in ("pyspark", "pyarrow"):
         if importlib.util.find_spec(module) is None:
-            return f'SPARK TESTS SKIPPED: no {module}; pip install "pylog-commitlog[spark]"'
+            return f"SPARK TESTS SKIPPED: no {module}; pip install pyspark pandas pyarrow"
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         return "SPARK TESTS SKIPPED: no Java; install a JRE 17 or set JAVA_HOME"
     return None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason='SPARK TESTS SKIPPED: pip install "pylog-commitlog[spark]"')
+pytest.importorskip("pyspark", reason="SPARK TESTS SKIPPED: pip install pyspark pandas pyarrow")
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SKIPPED = 'SPARK TESTS SKIPPED: pip install "pylog-commitlog[spark]"'
+SKIPPED = "SPARK TESTS SKIPPED: pip install pyspark pandas pyarrow"
 pytest.importorskip("pyspark", reason=SKIPPED)
 pa = pytest.importorskip("pyarrow", reason=SKIPPED)
 
@@ -335,6 +335,16 @@ def test_no_directory(spark: SparkSession, log: pylog.Log, tmp_path: Path) -> No
         spark.read.format("pylog").option("subscribe", "clicks").load()
     with pytest.raises(AnalysisException, match="one log directory"):
         spark.read.format("pylog").option("subscribe", "clicks").load([str(log.path), str(log.path)])
+
+
+def test_what_is_not_there_yet_says_so(spark: SparkSession, log: pylog.Log) -> None:
+    with pytest.raises(AnalysisException, match="not written to from Spark yet"):
+        spark.createDataFrame([("v",)], "value string").write.format("pylog").mode("append").save(log.path)
+    source = PylogDataSource({"path": log.path, "subscribe": "clicks"})
+    with pytest.raises(NotImplementedError, match="not read as a stream yet"):
+        source.streamReader(source.schema())
+    with pytest.raises(NotImplementedError, match="not written to from Spark yet"):
+        source.streamWriter(source.schema(), overwrite=False)
 
 
 def test_path_option_and_url(spark: SparkSession, log: pylog.Log) -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -144,6 +145,14 @@ def test_create_list_describe_delete(run: Run) -> None:
     run("topic", "delete", "a", "-y")
     done = run("topic", "list")
     assert (done.code, done.out) == (0, "") and "pylog topic create" in done.err
+
+
+def test_create_of_a_topic_that_exists_leaves_it_if_told(run: Run) -> None:
+    assert run("topic", "create", "a", "--partitions", "2").code == 0
+    failed(run("topic", "create", "a"), "'a' exists already")
+    done = run("topic", "create", "a", "--partitions", "5", "--if-not-exists")
+    assert (done.code, done.out) == (0, "") and "stays as it is" in done.err
+    assert run("topic", "list", "--json").lines == ['{"name":"a","partitions":2}']
 
 
 def test_describe_counts(clicks: Run) -> None:
@@ -400,6 +409,18 @@ def test_verify_of_a_sound_log(clicks: Run) -> None:
     assert done.err.startswith("pylog: checked ") and "30 records" not in done.err and "no problems" in done.err
     assert "30 records" in clicks("verify", "--topic", "clicks").err
     failed(clicks("verify", "--topic", "nothing"), "nothing", "clicks")
+
+
+def test_verify_of_a_topic_without_records_finds_nothing(clicks: Run) -> None:
+    assert clicks("topic", "create", "new").code == 0
+    done = clicks("verify", "--topic", "new")
+    assert (done.code, done.out) == (0, "") and "topic new has no records" in done.err
+
+
+def test_verify_of_a_topic_whose_folders_are_lost_fails(clicks: Run, tmp_path: Path) -> None:
+    for folder in (tmp_path / "data").glob("clicks-*"):
+        shutil.rmtree(folder)
+    failed(clicks("verify", "--topic", "clicks"), "clicks-")
 
 
 def test_verify_names_the_damage(clicks: Run, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import random
 import sqlite3
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -107,3 +108,25 @@ def test_every_group_gets_everything_and_members_share(capsys: pytest.CaptureFix
 def test_the_others_run_as_they_are(example: object, capsys: pytest.CaptureFixture[str]) -> None:
     example.main()  # type: ignore[attr-defined]
     assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("example", [work_queue, outbox, bank, fan_out])
+def test_an_example_runs_twice_on_a_directory(
+    example: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (run(example, tmp_path / "data", capsys) for _ in range(2))
+    if example is outbox:
+        assert [line for line in first if "sent" in line] == [line for line in second if "sent" in line]
+        orders = [line for line in second if line[0].isdigit() and "ordered" in line]
+        assert len(orders) == 12 and orders[-1].endswith("b'customer-5 ordered for 500 cents'")
+    if example is fan_out:
+        assert "billing/a 1200" in first and "billing/a 1200" in second
+    if example is bank:
+        assert all("the audit agrees: True and nothing was lost: 0" in lines for lines in (first, second))
+    if example is work_queue:
+        assert any(line.startswith("done 38") for line in second)
+
+
+def run(example: ModuleType, path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    example.main(str(path))
+    return capsys.readouterr().out.splitlines()

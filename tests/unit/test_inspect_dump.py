@@ -23,7 +23,8 @@ from pylog.inspect import (
 )
 from pylog.inspect.dump import base_offset_of, kind_of
 from pylog.kernel import Header, Record
-from pylog.metadata import create_topic, encode_record
+from pylog.metadata import encode_record
+from pylog.metadata_changes import create_topic
 from pylog.schema import message
 from pylog.sequence import snapshot_offsets
 

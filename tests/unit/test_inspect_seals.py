@@ -7,7 +7,7 @@ import pytest
 
 import pylog
 from pylog.checkpoint import write_damages
-from pylog.files import DiskFiles
+from pylog.files import SMALL_BYTES_MAX, DiskFiles
 from pylog.inspect import CheckpointEntry, Problem, SealEntry, dump_segment, verify
 from pylog.inspect.seals import check_seal
 from pylog.inspect.segments import Span
@@ -79,11 +79,11 @@ def test_what_an_owner_writes_meanwhile_is_not_held_against_the_seal_it_removed(
     class Overtaken(DiskFiles):
         """The owner removes the seal, and writes, just when the index is to be read."""
 
-        def read_file(self, path: str) -> bytes:
+        def read_file(self, path: str, bytes_max: int = SMALL_BYTES_MAX) -> bytes:
             if path.endswith(".index"):
                 (folder / name(".pylog-seal")).unlink(missing_ok=True)
                 change(folder / name(".index"), 5)
-            return super().read_file(path)
+            return super().read_file(path, bytes_max)
 
     span = Span(str(folder), 0, 0, None, None)
     whose = Identity(partition=0)

@@ -11,9 +11,11 @@ from crc32c import crc32c
 
 from bugs.partition_log import InterruptingFiles
 from pylog.batch import encode
+from pylog.catalogue import Catalogue
 from pylog.checkpoint import write_epochs, write_offsets, write_topic_id
+from pylog.directories import Directories
 from pylog.errors import StorageError
-from pylog.files import File, Files, MemoryFiles
+from pylog.files import SMALL_BYTES_MAX, File, Files, MemoryFiles
 from pylog.inspect import AbortedEntry, Checked, OffsetEntry, Problem, TimeEntry, verify
 from pylog.kernel import Record
 from pylog.published import ENTRY_BYTES, Published, State
@@ -246,9 +248,9 @@ class Vanishing(InterruptingFiles):
         self._take(path)
         return self.inner.open(path, create=create)
 
-    def read_file(self, path: str) -> bytes:
+    def read_file(self, path: str, bytes_max: int = SMALL_BYTES_MAX) -> bytes:
         self._take(path)
-        return self.inner.read_file(path)
+        return self.inner.read_file(path, bytes_max)
 
     def _take(self, path: str) -> None:
         if path == self.path and self.inner.stat(path) is not None:
@@ -340,9 +342,30 @@ def test_a_seal_whose_log_goes_meanwhile_says_nothing(directory: Directory) -> N
     inner = directory.files
 
     class Gone(Vanishing):
-        def read_file(self, path: str) -> bytes:
+        def read_file(self, path: str, bytes_max: int = SMALL_BYTES_MAX) -> bytes:
             if path.endswith(".pylog-seal"):
                 inner.remove(name(0, ".log"))
-            return inner.read_file(path)
+            return inner.read_file(path, bytes_max)
 
     assert directory.found(Gone(inner, "")) == []  # type: ignore[arg-type]
+
+
+def test_a_snapshot_of_the_metadata_log_that_cannot_be_read() -> None:
+    files = MemoryFiles()
+    for name in "ab":
+        catalogue = Catalogue(Directories(files, ["data"], None), lambda: NOW, 1)
+        catalogue.commit(catalogue.new_topic(name, UUID(int=ord(name)), {0: catalogue.directory.directory_id}, {}))
+        catalogue.close()
+        catalogue.directories.release()
+    folder = "data/__cluster_metadata-0"
+    paths = [f"{folder}/{name}" for name in files.list_dir(folder) if name.endswith(".checkpoint")]
+    assert not [event for event in verify(files, "data") if isinstance(event, Problem) and event.path in paths]
+    files.replace_file(paths[1], spoiled(files.read_file(paths[1])))
+    found = [event for event in verify(files, "data") if isinstance(event, Problem) and event.path in paths]
+    assert [(problem.path, problem.harmless) for problem in found] == [(paths[1], False)]
+    assert "the CRC does not match" in found[0].what and "the one before it" in found[0].what_to_do
+    watched = FaultFiles(files)
+    list(verify(watched, "data"))
+    opens = [at for at, site in enumerate(watched.sites, 1) if site.startswith("pylog.metadata_snapshots")]
+    gone = FaultFiles(files, opens[-2], error=errno.ENOENT)
+    assert [event for event in verify(gone, "data") if isinstance(event, Problem) and event.path in paths] == []

@@ -7,6 +7,7 @@ import argparse
 
 import pylog
 from pylog.cli.arguments import Parser, add_log, config_pair, count, examples, log_paths, natural
+from pylog.cli.opening import owned
 from pylog.cli.output import agreed, count_text, plural, print_line, say, size_text
 from pylog.log import Log
 
@@ -111,7 +112,7 @@ def alter(args: argparse.Namespace) -> int:
     """Run `topic alter`."""
     if not (args.config or args.delete_config or args.partitions):
         args.parser.error("nothing to change: give --config, --delete-config or --partitions")
-    with pylog.open(log_paths(args), mode="own") as log:
+    with owned(log_paths(args)) as log:
         if args.config or args.delete_config:
             log.alter_config(args.name, dict(args.config), delete=args.delete_config)
             changed = [f"{name}={value}" for name, value in args.config]
@@ -133,7 +134,7 @@ def trim(args: argparse.Namespace) -> int:
     what = f"{plural(lost, 'record')} of {args.name}-{args.partition} before offset {count_text(upto)}"
     if not args.yes and not agreed(f"deleting {what}", f"Delete {what}", "yes"):
         return 1
-    with pylog.open(paths, mode="own") as log:
+    with owned(paths) as log:
         start = log.delete_records({key: upto})[key]
     print_line(f"{args.name}-{args.partition} starts at offset {count_text(start)} now")
     return 0
@@ -149,7 +150,7 @@ def _partition(log: Log, key: pylog.TopicPartition) -> pylog.PartitionView:
 
 def clean(args: argparse.Namespace) -> int:
     """Run `topic clean`."""
-    with pylog.open(log_paths(args), mode="own") as log:
+    with owned(log_paths(args)) as log:
         dropped = {} if args.name is not None else log.apply_retention()
         cleaned = log.clean(args.name)
     for key, number in sorted(dropped.items()):
@@ -166,7 +167,7 @@ def clean(args: argparse.Namespace) -> int:
 
 def move(args: argparse.Namespace) -> int:
     """Run `topic move`."""
-    with pylog.open(log_paths(args), mode="own") as log:
+    with owned(log_paths(args)) as log:
         log.move_partition(args.name, args.partition, args.to)
         print_line(f"{args.name}-{args.partition} lies in {args.to} now")
     return 0
@@ -179,7 +180,7 @@ def delete(args: argparse.Namespace) -> int:
         facts = _facts(log, args.name)
     if not args.yes and not agreed(f"deleting {args.name} ({facts})", f"Delete topic {args.name} ({facts})", args.name):
         return 1
-    with pylog.open(paths, mode="own") as log:
+    with owned(paths) as log:
         log.delete_topic(args.name)
     print_line(f"deleted topic {args.name}")
     return 0

@@ -9,9 +9,11 @@ plain text.
 
 import base64
 import json
+import math
 import select
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -49,7 +51,7 @@ __all__ = [
     "write",
 ]
 
-MEASURE_EVERY = 500
+MEASURE_SECONDS = 0.1
 # One encoder for all lines: json.dumps would make one for each.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
 SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -213,17 +215,19 @@ class Meter:
     `total` is in bytes. A context manager: the bar goes when it ends, so that the summary stands alone.
     """
 
-    def __init__(self, what: str, total: int | None) -> None:
+    def __init__(self, what: str, total: int | None, *, get_time: Callable[[], float] = time.monotonic) -> None:
         self._progress: Progress | None = None
         self._task: Task | None = None
-        self._updates = 0
+        self._get_time = get_time
+        self._measure_at = -math.inf
         if is_terminal(sys.stderr):
             ends = (TimeElapsedColumn(),) if total is None else (TaskProgressColumn(), TimeRemainingColumn())
             bar: ProgressColumn = SpinnerColumn() if total is None else BarColumn(bar_width=30)
             console = Console(stderr=True)
             self._progress = Progress(
-                TextColumn("{task.description}"), bar, *ends, _RateColumn(), console=console, transient=True
-            )
+                TextColumn("{task.description}"), bar, *ends, _RateColumn(), console=console, transient=True,
+                get_time=get_time,
+            )  # fmt: skip
             self._progress.add_task(what, total=total, records=0)
             self._task = self._progress.tasks[0]
 
@@ -242,9 +246,10 @@ class Meter:
         """So many bytes and records by now. Cheap enough to be called for each record."""
         if self._task is None or self._progress is None:
             return
-        self._updates += 1
-        if self._updates % MEASURE_EVERY == 0:
-            # This is where rich measures the speed, for the time that remains; it takes a lock.
-            self._progress.update(self._task.id, completed=size)
-        self._task.completed = size
         self._task.fields["records"] = records
+        now = self._get_time()
+        if now >= self._measure_at:
+            # The one way to move the bar: rich takes the speed, and from it the time that remains, from what has been
+            # added here since the last time. It takes a lock, so it is not called for each record.
+            self._progress.update(self._task.id, completed=size)
+            self._measure_at = now + MEASURE_SECONDS

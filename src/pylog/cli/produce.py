@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import BinaryIO, Self
 
-import pylog
 from pylog.cli.arguments import Parser, add_log, codec, examples, headers, log_path, natural, separator
+from pylog.cli.opening import owned
 from pylog.cli.output import Meter, plural, rate_text, say, size_text
 from pylog.clock import SystemClock
-from pylog.directory import require_directory
 from pylog.errors import RecordTooLarge, UnknownTopicOrPartition
 from pylog.files import DiskFiles
+from pylog.foreign import require_directory
 from pylog.future import Future
 from pylog.log import Log
 from pylog.producer import Producer
@@ -164,7 +164,7 @@ def run(args: argparse.Namespace) -> int:
     started = clock.tick_ms()
     count = _Count()
     try:
-        with pylog.open(path, mode="own", flush=args.flush) as log:
+        with owned([path], flush=args.flush) as log:
             _check_place(log, args.topic, args.partition)
             with log.producer(acks=args.acks, compression_type=args.codec) as producer:
                 with _Brake() as brake:

@@ -11,6 +11,7 @@ from typing import Any
 import pylog
 from pylog.cli import change, places
 from pylog.cli.arguments import Parser, add_log, config_pair, count, examples, log_paths
+from pylog.cli.opening import owned
 from pylog.cli.output import (
     Column,
     count_text,
@@ -73,6 +74,7 @@ def _add_create(verbs: "argparse._SubParsersAction[Parser]") -> None:
         "--config", "-c", type=config_pair, action="append", default=[], metavar="NAME=VALUE",
         help="a topic config by its Kafka name; may be repeated",
     )  # fmt: skip
+    parser.add_argument("--if-not-exists", action="store_true", help="leave a topic of that name as it is")
     add_log(parser)
     parser.set_defaults(run=create, parser=parser)
 
@@ -108,7 +110,10 @@ def create(args: argparse.Namespace) -> int:
     # First, so that what cannot be made does not leave an empty log behind.
     validate_topic_name(args.name)
     TopicConfig.from_kafka(dict(args.config))
-    with pylog.open(log_paths(args), mode="own") as log:
+    with owned(log_paths(args)) as log:
+        if args.if_not_exists and args.name in log.topics(internal=True):
+            say(f"there is a topic {args.name} already: it stays as it is")
+            return 0
         topic = log.create_topic(args.name, partitions=args.partitions, config=dict(args.config))
         print_line(f"created topic {topic.name} with {plural(len(topic), 'partition')}")
     return 0

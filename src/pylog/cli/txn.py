@@ -10,6 +10,7 @@ import pylog
 from pylog.admin import HangingTransaction
 from pylog.admin.transactions import STATES
 from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, natural, partitions_of, topic_partition
+from pylog.cli.opening import owned
 from pylog.cli.output import Column, agreed, count_text, duration_text, json_line, print_line, print_table, say
 from pylog.clock import SystemClock
 from pylog.record import TopicPartition
@@ -108,7 +109,7 @@ def _name(key: TopicPartition) -> str:
 
 def producers(args: argparse.Namespace) -> int:
     """Run `txn producers`."""
-    with pylog.open(log_paths(args), mode="own") as log:
+    with owned(log_paths(args)) as log:
         described = log.admin.describe_producers(partitions_of(log, *args.topic))
     found = [(key, one) for key, ones in sorted(described.items()) for one in ones]
     if args.json:
@@ -134,7 +135,7 @@ def producers(args: argparse.Namespace) -> int:
 def hanging(args: argparse.Namespace) -> int:
     """Run `txn hanging`."""
     older_than_ms = args.older_than.at(SystemClock()) if args.older_than is not None else 0
-    with pylog.open(log_paths(args), mode="own") as log:
+    with owned(log_paths(args)) as log:
         keys = partitions_of(log, *args.topic) if args.topic is not None else None
         found = log.admin.find_hanging_transactions(keys, older_than_ms=older_than_ms)
     if args.json:
@@ -164,7 +165,7 @@ def abort(args: argparse.Namespace) -> int:
 
 
 def _abort_open(args: argparse.Namespace) -> int:
-    with pylog.open(log_paths(args), mode="own") as log:
+    with owned(log_paths(args)) as log:
         found = log.admin.describe_transaction(args.name)
         if found.state != "Ongoing":
             say(f"transactional id {args.name} has no transaction open: {found.state}")
@@ -182,7 +183,7 @@ def _abort_open(args: argparse.Namespace) -> int:
 def _abort_hanging(args: argparse.Namespace) -> int:
     if args.topic[1] is None:
         args.parser.error("--topic: give the partition, too, as in orders:3")
-    with pylog.open(log_paths(args), mode="own") as log:
+    with owned(log_paths(args)) as log:
         found = _hanging_at(log.admin.find_hanging_transactions(partitions_of(log, *args.topic)), args.start_offset)
         if found is None:
             say(f"no transaction hangs in {args.topic[0]}:{args.topic[1]} since offset {args.start_offset}")

@@ -7,8 +7,10 @@ shows with --notes.
 
 import argparse
 
+import pylog
 from pylog.cli.arguments import Parser, add_log, examples, log_path
 from pylog.cli.output import Meter, json_line, plural, print_line, say, size_text
+from pylog.errors import UnknownTopicOrPartition
 from pylog.files import DiskFiles
 from pylog.inspect import Problem, Totals, log_bytes, verify
 
@@ -39,7 +41,14 @@ def run(args: argparse.Namespace) -> int:
     files = DiskFiles(read_only=True)
     size = records = 0
     totals: Totals | None = None
-    with Meter("verifying", log_bytes(files, path, topic=args.topic)) as meter:
+    try:
+        total = log_bytes(files, path, topic=args.topic)
+    except UnknownTopicOrPartition:
+        if not _is_empty(path, args.topic):
+            raise
+        say(f"topic {args.topic} has no records and no files yet: there is nothing to check")
+        return 0
+    with Meter("verifying", total) as meter:
         for event in verify(files, path, topic=args.topic):
             if isinstance(event, Problem):
                 if args.notes or not event.harmless:
@@ -56,6 +65,12 @@ def run(args: argparse.Namespace) -> int:
     else:
         _say_totals(totals, args.notes)
     return 1 if totals.problems else 0
+
+
+def _is_empty(path: str, topic: str) -> bool:
+    """Whether the log has a topic of this name whose partitions never had a record: they get folders with the first."""
+    with pylog.open(path, mode="read") as log:
+        return topic in log.topics(internal=True) and all(view.next_offset == 0 for view in log.topic(topic))
 
 
 def _words(problem: Problem) -> str:

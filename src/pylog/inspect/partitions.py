@@ -7,8 +7,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from pylog.checkpoint import DAMAGES, read_epochs, read_topic_id
-from pylog.directory import HIGH_WATERMARKS, PUBLISHED, RECOVERY_POINTS, START_OFFSETS, closed_by_kafka
-from pylog.errors import LogNotFound, StorageError
+from pylog.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
+from pylog.directory import PUBLISHED, closed_by_kafka
+from pylog.errors import CorruptBatch, LogNotFound, StorageError
 from pylog.files import Files, join
 from pylog.inspect.dump import base_offset_of, producer_entries
 from pylog.inspect.scan import words
@@ -17,10 +18,13 @@ from pylog.inspect.segments import Facts, Span, check_segment
 from pylog.inspect.texts import problem_of, text_problems
 from pylog.inspect.values import Checked, Problem
 from pylog.listing import LISTING
+from pylog.metadata import METADATA_TOPIC
+from pylog.metadata_snapshots import read_snapshot, snapshot_ids
 from pylog.published import Published, State
 from pylog.record import TopicPartition
 from pylog.seal import NO_TOPIC, Identity
 from pylog.segment_files import SWAP
+from pylog.sequence import SNAPSHOT_BYTES_MAX
 
 SEGMENT_FILE = re.compile(r"(?P<base>\d{20})(?P<suffix>\.log|\.index|\.timeindex|\.txnindex|\.snapshot|\.pylog-seal)")
 LEFT_BEHIND = re.compile(r".*(\.deleted|\.cleaned|\.swap|\.tmp|\.part|-delete|-future|-stray)")
@@ -149,6 +153,8 @@ def _partition(
     )
     end, epoch, is_whole = yield from _check_segments(files, folder, said, suffixes, bases, tally)
     yield from _snapshots(files, folder, suffixes)
+    if partition.topic == METADATA_TOPIC:
+        yield from _metadata_snapshots(files, folder)
     yield from check_listing(files, log_dir, folder, names)
     yield from check_damages(files, folder)
     yield from _epochs(files, folder, end, epoch if said.start < end else -1)
@@ -246,12 +252,25 @@ def _snapshots(files: Files, folder: str, suffixes: dict[int, set[str]]) -> Iter
     for base in sorted(base for base, has in suffixes.items() if ".snapshot" in has):
         path = join(folder, f"{base:020d}.snapshot")
         try:
-            producer_entries(files.read_file(path))
+            producer_entries(files.read_file(path, SNAPSHOT_BYTES_MAX))
         except LogNotFound:
             continue
         except StorageError as error:
             advice = "an older one is read in its place, and the log replayed from there"
             yield Problem(path, None, None, words(error), advice, harmless=True)
+
+
+def _metadata_snapshots(files: Files, folder: str) -> Iterator[Problem]:
+    for snapshot in snapshot_ids(files, folder):
+        path = join(folder, snapshot.name)
+        try:
+            read_snapshot(files, folder, snapshot)
+        except LogNotFound:
+            continue
+        except StorageError as error:
+            at = error.position if isinstance(error, CorruptBatch) else None
+            advice = "the one before it, and the log from there on, stand in for it: restore it if there is none"
+            yield Problem(path, at, None, words(error), advice)
 
 
 def _epochs(files: Files, folder: str, end: int, epoch: int) -> Iterator[Problem]:

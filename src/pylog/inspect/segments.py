@@ -22,6 +22,7 @@ from pylog.files import Files, join
 from pylog.inspect.dump import aborted_entries, offset_entries, time_entries
 from pylog.inspect.scan import Damage, batches, words
 from pylog.inspect.values import AbortedEntry, Problem
+from pylog.seal import INDEX_BYTES_MAX
 
 __all__ = ["Facts", "Span", "check_segment"]
 
@@ -77,7 +78,7 @@ def check_segment(files: Files, span: Span, suffixes: frozenset[str], epoch: int
     Raises: LogNotFound when the `.log` is gone (an owner's retention removed it meanwhile), StorageError (the disk).
     """
     shortcuts = {
-        suffix: files.read_file(span.path(suffix))
+        suffix: files.read_file(span.path(suffix), INDEX_BYTES_MAX)
         for suffix in (".index", ".timeindex", ".txnindex")
         if suffix in suffixes
     }
@@ -154,15 +155,12 @@ def _batch_problems(span: Span, facts: Facts, batch: Batch) -> Iterator[tuple[st
             RESTORE,
         )
     try:
-        records = batch.records("", -1)
+        # Their number and their offsets are checked in decoding.
+        newest = max((record.timestamp for group, _ in batch.groups("", -1) for record in group), default=None)
     except StorageError as error:
         yield f"its records cannot be decoded: {words(error)}", WRITER
         return
-    # Their number and their offsets are checked in decoding.
-    if not records:
-        return
-    newest = max(record.timestamp for record in records)
-    if newest != batch.max_timestamp:
+    if newest is not None and newest != batch.max_timestamp:
         yield f"its newest record has timestamp {newest}, and its header says {batch.max_timestamp}", WRITER
 
 

@@ -18,15 +18,11 @@ from contextlib import suppress
 from uuid import UUID
 
 from pylog.checkpoint import read_offsets
-from pylog.directory import (
-    HIGH_WATERMARKS,
-    PUBLISHED,
-    RECOVERY_POINTS,
-    START_OFFSETS,
-    require_directory,
-)
+from pylog.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
+from pylog.directory import PUBLISHED
 from pylog.errors import LogNotFound, PylogError, UnknownTopicOrPartition
 from pylog.files import Files, join
+from pylog.foreign import require_directory, require_log
 from pylog.inspect.partitions import LEFT_BEHIND, RESTORE, Events, Promises, Tally, check_partition
 from pylog.inspect.texts import problem_of, text_problems
 from pylog.inspect.values import Checked, Problem, Totals
@@ -75,14 +71,12 @@ def log_bytes(files: Files, log_dir: str, *, topic: str | None = None) -> int:
 
 def _partitions(files: Files, log_dir: str, topic: str | None) -> list[TopicPartition]:
     found = []
-    names = files.list_dir(log_dir)
-    for name in names:
+    for name in files.list_dir(log_dir):
         match = PARTITION_FOLDER.fullmatch(name)
         stat = files.stat(join(log_dir, name)) if match else None
         if match and stat is not None and stat.is_dir:
             found.append(TopicPartition(match["topic"], int(match["number"])))
-    if not found and "meta.properties" not in names:
-        raise LogNotFound(f"{log_dir}: this is no log directory: it has no meta.properties and no partition folder")
+    require_log(files, log_dir)
     if topic is None:
         return sorted(found)
     chosen = sorted(partition for partition in found if partition.topic == topic)

@@ -16,7 +16,7 @@ Invariants:
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 from uuid import UUID
 
 import pyarrow as pa
@@ -101,6 +101,18 @@ class PylogDataSource(DataSource):
         options = parse(self.options)
         chosen = self.options.get("columns") is not None
         return PylogReader(options, _arrow_schema(schema, options.columns if chosen else None))
+
+    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802 (Spark's name)
+        """Raises NotImplementedError: Spark asks for it when a query starts, there is no earlier moment to say so."""
+        raise NotImplementedError('format("pylog") is not read as a stream yet: spark.read reads it as it is now')
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Raises NotImplementedError."""
+        raise NotImplementedError('format("pylog") is not written to from Spark yet: a pylog producer writes')
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 (Spark's name)
+        """Raises NotImplementedError."""
+        self.writer(schema, overwrite)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,17 @@
+"""How the command opens a log that it changes: never among things that belong to something else."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pylog
+from pylog.files import DiskFiles
+from pylog.foreign import refuse_foreign
+
+__all__ = ["owned"]
+
+
+def owned(paths: Sequence[str], **options: Any) -> pylog.Log:
+    """The log in these directories, owned, and made where there is none. Raises StorageError for other directories."""
+    for path in paths:
+        refuse_foreign(DiskFiles(read_only=True), path)
+    return pylog.open(list(paths), mode="own", **options)
