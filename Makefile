@@ -28,7 +28,7 @@ SCRATCH := build/lib* build/temp* build/bdist* build/wheel build/sanitize
 
 .PHONY: help
 help: ## say what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@echo "making a virtual environment in .venv"
@@ -89,6 +89,10 @@ W ?=
 bench: .venv/dev.stamp ## measure pylog against raw operations and peers (W=append: one; `make kafka` before adds Kafka)
 	@$(BIN)/python benchmarks/run.py $(W)
 
+.PHONY: bench-smoke
+bench-smoke: .venv/dev.stamp ## run every benchmark once, quickly, to see that it works
+	@PYLOG_BENCHMARKS=every $(PYTEST) -q -n $(JOBS) --dist loadgroup tests/test_benchmarks.py
+
 .PHONY: bench-docs
 bench-docs: .venv/dev.stamp ## write the last results into docs/performance.md, with the plot
 	@$(BIN)/python benchmarks/run.py --docs
@@ -118,11 +122,16 @@ BUDGET ?= 100000
 .PHONY: crash
 crash: .venv/dev.stamp ## cut every workload of storage at every operation (BUDGET=1000000 states)
 	@PYTHONPATH=src $(BIN)/python -m tests.crash.campaign $(BUDGET) --jobs $(JOBS)
+	@PYLOG_MIXED=every $(PYTEST) -q -n $(JOBS) tests/crash/test_mixed_moments.py
 
 .PHONY: bits
 bits: BUDGET = 1200000
 bits: .venv/dev.stamp ## flip every bit of a log, cut every file at every length (BUDGET=1200000: all)
 	@PYTHONPATH=src $(BIN)/python -m tests.crash.bits $(BUDGET) --jobs $(JOBS)
+
+.PHONY: extremes
+extremes: .venv/dev.stamp ## every config at the ends of its range, on both kernels (BUDGET=100: so many of them)
+	@PYTHONPATH=src $(BIN)/python -m tests.extremes.campaign $(BUDGET)
 
 .PHONY: exactly-once
 exactly-once: RECORDS = 1000000
@@ -135,9 +144,36 @@ kill: BUDGET = 3000
 kill: .venv/dev.stamp ## kill writers at random moments, with readers beside them (BUDGET=3000 kills)
 	@PYTHONPATH=src $(BIN)/python -m tests.crash.kill_campaign $(BUDGET) --jobs $(JOBS)
 
+# How many power cuts `make real-power-cuts` makes.
+CUTS ?= 200
+
+.PHONY: power-cuts
+power-cuts: BUDGET = 20000
+power-cuts: .venv/dev.stamp ## lay out what power cuts could leave of a recorded process (BUDGET=20000 states)
+	@PYTHONPATH=src $(BIN)/python -m tests.powercut.campaign $(BUDGET) --jobs $(JOBS)
+
+.PHONY: real-power-cuts
+real-power-cuts: .venv/dev.stamp ## cut the power of ext4 and XFS under a writer (root, loop devices; CUTS=200)
+	@PYTHONPATH=src $(BIN)/python -m tests.powercut.real $(CUTS)
+
+.PHONY: steps
+steps: BUDGET = 20000
+steps: .venv/dev.stamp ## let a call of the system fail or a signal strike at each step of a log's life (BUDGET=20000)
+	@PYTHONPATH=src $(BIN)/python -m tests.faults.campaign $(BUDGET) --jobs $(JOBS)
+
+.PHONY: full-disk
+full-disk: BUDGET = 40
+full-disk: .venv/dev.stamp ## fill a small ext4 to its last byte under a log (root; BUDGET=40 rounds)
+	@PYTHONPATH=src $(BIN)/python -m tests.crash.full_disk $(BUDGET)
+
 .PHONY: faults
 faults: .venv/dev.stamp ## make every call that storage makes to its files fail, in every way
-	@PYLOG_FAULTS=every $(PYTEST) -q -n $(JOBS) tests/crash/test_faults.py
+	@PYLOG_FAULTS=every $(PYTEST) -q -n $(JOBS) tests/crash/test_faults.py tests/crash/test_transaction_faults.py \
+		tests/crash/test_closing.py
+
+.PHONY: kinds
+kinds: .venv/dev.stamp ## put every kind of thing in the place of every file of a log, and open it
+	@PYTHONPATH=src $(BIN)/python -m tests.crash.kinds
 
 # How many histories `make model` tries.
 RUNS ?= 2000

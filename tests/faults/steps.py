@@ -1,0 +1,141 @@
+"""One step of a log's life, in which one thing goes wrong: a call of the system fails, or a signal's handler raises.
+
+A `Writer` of the power cuts does the step; what went wrong is over after it. Then the log has to hold what was promised
+by then, twice: in a copy of the files as they are, which is what a kill leaves, and after a close.
+"""
+
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pylog
+from pylog.errors import PylogError
+from pylog.files import DiskFiles
+from tests.powercut.judge import judged_files, promises
+from tests.powercut.writer import Writer
+
+STEPS = (
+    "send", "burst", "pairs", "transaction", "delete_records", "clean", "roll", "move", "commit", "flush", "reopen",
+    "replace_topic", "retain", "group",
+)  # fmt: skip
+HISTORY = ("send", "pairs", "transaction", "delete_records", "roll", "pairs", "commit", "transaction", "send")
+SOURCE = str(Path(pylog.__file__).parent)
+
+
+class StruckError(BaseException):
+    """What the handler of a signal raises."""
+
+
+class Attempts:
+    """Attempts at one step, each on a copy of the same log. `folder` is new and its own."""
+
+    def __init__(self, folder: Path, step: str, *, mode: str = "sync", seed: int = 1) -> None:
+        self.folder = folder
+        self.step = step
+        self.mode = mode
+        self.seed = seed
+        self.template = folder / "template"
+        self.template.mkdir()
+        self.before: list[bytes] = []
+        writer = Writer(self.template, mode, seed, self.before.append)
+        writer.begin()
+        for name in (
+            "send",
+            "pairs",
+            "transaction",
+            "delete_records",
+            "roll",
+            "pairs",
+            "commit",
+            "transaction",
+            "send",
+        ):
+            getattr(writer, name)()
+        writer.log.close()
+        self.number, self.transactions = writer.number, writer.transactions
+
+    def attempt(self, doing: Callable[[Callable[[], None]], None]) -> str:
+        """The step under `doing`, which calls it; gives what is wrong afterwards, "" when nothing is."""
+        root, copy = self.folder / "log", self.folder / "copy"
+        for old in (root, copy):
+            shutil.rmtree(old, ignore_errors=True)
+        shutil.copytree(self.template, root)
+        notes = list(self.before)
+        writer = Writer(root, self.mode, self.seed, notes.append)
+        writer.number, writer.transactions = self.number, self.transactions
+        wrong = _tried(lambda: doing(getattr(writer, self.step)))
+        _copy(root, copy)
+        wrong = wrong or _judged("after a kill", copy, notes)
+        wrong = wrong or _tried(writer.log.close)
+        return wrong or _judged("after a close", root, notes)
+
+
+def _copy(root: Path, copy: Path) -> None:
+    """What a kill would leave. Files that housekeeping removes meanwhile make it begin again."""
+    while True:
+        try:
+            shutil.copytree(root, copy)
+            return
+        except shutil.Error:
+            shutil.rmtree(copy)
+
+
+def _tried(call: Callable[[], None]) -> str:
+    """What is wrong with what `call` raises: errors have a type, and what a handler raises comes through."""
+    try:
+        call()
+    except (PylogError, StruckError):
+        return ""
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is what is wrong
+        return "an error without a type: " + "".join(traceback.format_exception(error, limit=-4))
+    return ""
+
+
+def _judged(when: str, root: Path, notes: list[bytes]) -> str:
+    # Nothing was lost but the process: what was acknowledged is there in every flush mode.
+    said, kept = promises(notes, "sync")
+    try:
+        found = judged_files(DiskFiles(), [str(root / name) for name in ("one", "two")], said, kept, "sync")
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what is wrong
+        found = ["".join(traceback.format_exception(error, limit=-4))]
+    return f"{when}: {'; '.join(found[:3])}" if found else ""
+
+
+@contextmanager
+def struck_at(step: int, times: int) -> Iterator[list[tuple[str, int]]]:
+    """Let a signal come before the line number `step` (from 1; 0: never) of those of pylog that are new, so many times.
+
+    Gives the lines that were new.
+    """
+    lines: list[tuple[str, int]] = []
+    known: set[tuple[str, int]] = set()
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(SOURCE):
+            return None
+        place = frame.f_code.co_filename, frame.f_lineno
+        if event == "line" and place not in known:
+            known.add(place)
+            lines.append(place)
+            if len(lines) == step:
+                sys.settrace(None)
+                for _ in range(times):
+                    signal.raise_signal(signal.SIGTERM)
+        return trace
+
+    def strike(number: int, frame: FrameType | None) -> None:
+        raise StruckError
+
+    before = signal.signal(signal.SIGTERM, strike)
+    sys.settrace(trace)
+    try:
+        yield lines
+    finally:
+        sys.settrace(None)
+        signal.signal(signal.SIGTERM, before)
