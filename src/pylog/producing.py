@@ -189,10 +189,13 @@ class Producing:
         return True
 
     def make_safe(self, leader: Leader, base_offset: int, next_offset: int) -> Future[Produced]:
-        """Make what lies in [base_offset, next_offset) as safe as an acknowledged append, and visible."""
+        """Make what lies in [base_offset, next_offset) as safe as an acknowledged append, and visible. What the disk
+        refuses is the part's error.
+        """
         partition = leader.partition
         part = ProducedPart(partition.topic, partition.number, None, base_offset, next_offset)
-        if self._made_visible(leader, part):
+        # Where nothing is new nothing is published: a full disk would refuse that, and latch the partition.
+        if partition.high_watermark >= next_offset or self._made_visible(leader, part):
             return completed(Produced([part]))
         deadline = self._clock.tick_ms() + SAFE_MS_MAX
         return self._parking.produce(Produced([part]), [leader], {0}, deadline)
@@ -202,7 +205,9 @@ class Producing:
         self._note_append(leader.partition)
         if self._flush == "sync":
             return False
-        self._advance(leader)
+        with suppress(PylogError):
+            # It has latched the partition, and was logged.
+            self._advance(leader)
         return True
 
     def _made_visible(self, leader: Leader, part: ProducedPart) -> bool:

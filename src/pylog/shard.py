@@ -74,14 +74,12 @@ class Shard:
         return future
 
     def tick(self) -> None:
-        """Let the machine do what is due. Raises PylogError where what it did could not be made safe."""
-        now_ms = self._clock.tick_ms()
-        if self._safe_due is not None and self._safe_due <= now_ms:
-            # Again after a while, where it fails.
-            self._safe_due = self.due_ms = now_ms + LAZY_MS
-            end = self.leader.partition.next_offset
-            self._producing.make_safe(self.leader, end, end)
+        """Let the machine do what is due, and make durable what nobody waits for."""
+        if self._safe_due is not None and self._safe_due <= self._clock.tick_ms():
             self._safe_due = None
+            end = self.leader.partition.next_offset
+            # Where the disk refuses, the partition is latched, and has said so.
+            self._producing.make_safe(self.leader, end, end)
         self._step(self.machine.tick)
 
     def epoch(self) -> int:
@@ -132,10 +130,7 @@ class Shard:
                 self._safe_due = now.tick + LAZY_MS
             self.due_ms = min((due for due in (self.machine.due_ms, self._safe_due) if due is not None), default=None)
         if outgoing:
-            try:
-                safe = self._producing.make_safe(self.leader, start, end)
-            except PylogError as error:
-                safe = failed(error)
+            safe = self._producing.make_safe(self.leader, start, end)
             safe.add_done_callback(lambda done: self._send(outgoing, done))
         return True
 
@@ -177,7 +172,7 @@ class Shard:
         self.leader.append(batch, now, origin=Origin.COORDINATOR, guard=guard)
 
     def _send(self, outgoing: Sequence[Answer | WriteMarkers], safe: Future[Produced]) -> None:
-        error = safe.exception() or safe.result().parts[0].error
+        error = safe.result().parts[0].error
         for effect in outgoing:
             if isinstance(effect, WriteMarkers):
                 # Not before what decides it is safe; the machine hears that, and tries again.

@@ -164,12 +164,9 @@ class Shards:
                     self.at(key)
                 except PylogError as error:
                     logger.error("transactions that were left open cannot be ended: %s", error)
-        for key, shard in list(self._shards.items()):
+        for shard in list(self._shards.values()):
             if shard.due_ms is not None and shard.due_ms <= now_ms:
-                try:
-                    shard.tick()
-                except PylogError as error:
-                    logger.error("what was due in %s-%d failed, and is tried again: %s", *key, error)
+                shard.tick()
 
 
 class _Topics:
