@@ -34,6 +34,9 @@ from pylog.slices import Damage, Fault, Window
 NO_TIMESTAMP = -1
 UNKNOWN = -2
 
+UNINDEXED_BYTES_MAX = 1 << 16
+"""How much may lie behind the last index entry where a segment is written to again."""
+
 _MAX_TIMESTAMP_AT = 35
 
 
@@ -250,9 +253,10 @@ class Segment(ReadableSegment, Tail):
         self._active = True
         self.room = 0
         self._open_indexes()
-        # As if it had never been closed: after many short runs all of it would lie behind the last entry.
+        # Kafka counts anew. After many short runs all of it would lie behind the last entry, and be read at every open.
         last = self.offsets.last
-        self.unindexed_bytes = self.size - (last[1] if last is not None else 0)
+        behind = self.size - (last[1] if last is not None else 0)
+        self.unindexed_bytes = behind if behind > UNINDEXED_BYTES_MAX else 0
         # Last: who syncs has no lock, and would open a second transaction index.
         self._touched = True
 
