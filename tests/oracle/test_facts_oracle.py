@@ -53,7 +53,15 @@ OURS = {
     ("broker", "max.open.files"),
     ("broker", "scrub.interval.ms"),
     ("broker", "scrub.io.max.bytes.per.second"),
+    ("consumer", "pylog.max.record.bytes"),
     ("topic", "pylog.full.policy"),
+    ("topic", "pylog.max.record.bytes"),
+}
+# Kafka takes less, and fails when it cleans, or when it makes the topic whose `segment.bytes` this is.
+LEAST = {
+    "log.cleaner.dedupe.buffer.size": 48,
+    "offsets.topic.segment.bytes": 1 << 20,
+    "transaction.state.log.segment.bytes": 1 << 20,
 }
 # What has to be said along with a value at the edge of its range.
 TOGETHER: dict[tuple[str, str], dict[str, object]] = {
@@ -242,6 +250,9 @@ def test_a_nodes_own_defaults_and_ranges(facts: Path) -> None:
         ours = getattr(NodeConfig(), name.replace(".", "_"))
         assert ours == OTHER_DEFAULTS.get(("broker", name), theirs[name]["default"])
         good, bad = good_and_bad(theirs[name]) if theirs[name]["type"] in LIMITS else ([theirs[name]["default"]], [])
+        if name in LEAST:
+            assert min(good) < LEAST[name]
+            good, bad = [LEAST[name], max(good)], [LEAST[name] - 1]
         assert [value_of(NodeConfig, name, value) for value in good] == good
         for value in bad:
             with pytest.raises(InvalidConfig, match=re.escape(f"{name}={value!r}")):

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from pylog.durability import sync_new
 from pylog.files import MemoryFiles
 from pylog.index import OffsetIndex, TimeIndex
 from pylog.index.sparse import UNWRITTEN_MAX
@@ -193,7 +194,7 @@ def test_any_time_index_file(rows: list[tuple[int, int]], tail: bytes, active: b
     assert all(index.lookup(t) == (t, 100 + relative) for t, relative in believed)
     if active:
         index.maybe_add(2**63 - 1, 100 + 2**31 - 1, force=True)
-        index.sync()
+        sync_new(index.to_sync())
         reopened = list(TimeIndex(files, "index", 100, 1200, active=False))
         assert reopened == list(index)
         assert reopened[-1][0] == 2**63 - 1

@@ -27,6 +27,7 @@ from pylog.errors import (
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.files.disk_file import DiskFile
 from pylog.message import Produce, ProducePart, Session
+from pylog.metadata import METADATA_TOPIC_ID
 from pylog.partition import Partition
 from pylog.published import Published
 from pylog.testing import FaultFiles
@@ -333,8 +334,11 @@ def large_slots(tmp_path: Path) -> Iterator[Callable[[], None]]:
     copies on write, the slots alone cannot be written.
     """
     pylog.open(tmp_path / "log").close()
-    published = tmp_path / "log" / ".pylog-published"
-    os.truncate(published, 1 << 20)
+    published = Published(DiskFiles(), str(tmp_path / "log" / ".pylog-published"), writable=True)
+    for number in range(1, 4096):
+        # Of a topic that is there: the places of others are given anew.
+        published.entry(METADATA_TOPIC_ID, number)
+    published.close()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, limits[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, limits)
