@@ -518,6 +518,7 @@ def beside(pair: Pair, look: Callable[[], object], call: int, line: int) -> tupl
     """
     found: list[object] = []
     step, lines = Step(), 0
+    tracing = sys.gettrace()  # coverage, say
 
     def held() -> None:
         pair.watched.calls, pair.watched.at = 0, call
@@ -534,7 +535,7 @@ def beside(pair: Pair, look: Callable[[], object], call: int, line: int) -> tupl
         if event == "line":
             lines += 1
             if lines == line:
-                sys.settrace(None)
+                sys.settrace(tracing)
                 thread.start()
                 # It may have to wait for a lock that is held here.
                 step.reached.wait(0.1)
@@ -545,7 +546,7 @@ def beside(pair: Pair, look: Callable[[], object], call: int, line: int) -> tupl
     try:
         found.append(look())
     finally:
-        sys.settrace(None)
+        sys.settrace(tracing)
     step.go_on.set()
     if thread.ident is not None:
         thread.join(20)
