@@ -311,8 +311,9 @@ class _Recoded:
         """The new batch. Raises RecordTooLarge."""
         if self._pack is not None:
             self._keep(self._pack.flush())
-        elif self._first is not None:
+        else:
             # Most come in one piece, which is compressed at once, faster.
+            assert self._first is not None, "a batch of no records is refused before"
             self._keep(compress(self._codec, self._first, self._level()))
         if len(self._packed) > self._config.max_message_bytes:
             raise _too_large(len(self._packed), self._config)

@@ -171,6 +171,13 @@ def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
     assert len(set(given)) == len(given)
 
 
+def test_whoever_names_an_id_that_another_producer_has_joins_no_transaction(log: pylog.Log) -> None:
+    client = Client(log)
+    Client(log, "other")
+    assert isinstance(client.send(b"a", transactional_id="other"), errors.InvalidPidMapping)
+    assert log.topic("t")[0].next_offset == 0
+
+
 def test_what_an_owner_has_left_open_is_ended_when_its_time_is_up(tmp_path: Path) -> None:
     clock = SimClock(NOW, 0)
     with pylog.open(tmp_path, clock=clock) as log:

@@ -213,3 +213,10 @@ def test_what_could_not_be_removed_is_tried_again_and_keeps_nothing_else() -> No
     log.partition.purge(NOW + RETRY_MS)
     assert log.partition.purge_due_ms is None
     assert not [name for name in files.list_dir(DIRECTORY) if name.endswith(".deleted")]
+
+
+def test_a_partition_that_is_in_no_log_directory_remembers_its_offsets_nowhere_else() -> None:
+    log = Log()
+    log.append("a")
+    log.partition.checkpoint()
+    assert sorted(log.files.list_dir(".")) == ["log"] and log.partition.state().next_offset == 1
