@@ -9,6 +9,7 @@ Invariants: offsets rise from batch to batch; a walk never trusts a length that 
 """
 
 from collections.abc import Generator, Iterator
+from typing import Any, Protocol, TypeVar
 
 from pylog.errors import Closed, CorruptBatch, LogNotFound
 from pylog.extent import FileExtent
@@ -35,6 +36,25 @@ HEAD_BYTES = 1 << 12
 _ADVICE = "run `pylog verify` to see all damage, and `pylog repair` to give up what cannot be read"
 
 
+class Closable(Protocol):
+    """What holds a descriptor."""
+
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Closable)
+
+
+def first(kept: dict[str, Any], name: str, made: C) -> C:
+    """What is kept under a name: `made`, unless another thread was quicker, who may have written to its own; then
+    `made` is closed. Takes no lock.
+    """
+    found: C = kept.setdefault(name, made)
+    if found is not made:
+        made.close()
+    return found
+
+
 class LogFile:
     """The batches of one segment. One writer; reading takes no lock. The file is opened at its first use."""
 
@@ -47,7 +67,10 @@ class LogFile:
         self.damages = damages
         self.sealed_size = 0
         """How large the file was when it was sealed; 0 where that is not known."""
-        self.opened: File | None = files.open(path, create=True) if create else None
+        self.opened: File | None = None
+        self._kept: dict[str, File] = {}
+        if create:
+            self.opened = first(self._kept, ".log", files.open(path, create=True))
         self._closed_size: int | None = None
         self._closed = False
         self.cuts = 0
@@ -58,13 +81,15 @@ class LogFile:
     @property
     def file(self) -> File:
         """The open file. Raises LogNotFound when it is gone, StorageError where it cannot be one."""
-        if self.opened is None:
-            opened = self.files.open(self.path)
-            if (size := opened.size()) > LOG_BYTES_MAX:
-                opened.close()
+        found = self.opened
+        if found is None:
+            kept, found = self._kept, self.files.open(self.path)
+            if (size := found.size()) > LOG_BYTES_MAX:
+                found.close()
                 raise too_large(self.path, size, LOG_BYTES_MAX)
-            self.opened = opened
-        return self.opened
+            # Who appends goes by the size that the handle knows.
+            self.opened = found = first(kept, ".log", found)
+        return found
 
     def size(self) -> int:
         """Bytes of the file. Raises LogNotFound when it is gone."""
@@ -132,7 +157,7 @@ class LogFile:
         if self.opened is not None:
             self._closed_size = self.opened.size() if not self.files.read_only else None
             self.opened.close()
-            self.opened = None
+            self.opened, self._kept = None, {}
 
     # --- reading ---------------------------------------------------------------------------------------------------
 

@@ -85,7 +85,7 @@ class Segment(ReadableSegment, Tail):
         self._roll_after_ms = _roll_after_ms(config)
         self._loaded_timestamps = active and not files.read_only
         self._known: tuple[int, int] | None = None
-        # For want of a time index: how much of the log was looked at, and the largest timestamp there.
+        # For want of a time index: how much of the log a reader has looked at, and the largest timestamp there.
         self._seen = 0, NO_TIMESTAMP, base_offset
         if self._loaded_timestamps:
             self._open_indexes()
@@ -130,7 +130,9 @@ class Segment(ReadableSegment, Tail):
                 if span.max_timestamp > newest:
                     newest, offset = span.max_timestamp, span.last_offset
                 seen = window.position + span.position + span.size
-        self._seen = seen, newest, offset
+        if self.files.read_only:
+            # The owner looks once; from what another thread has seen before a cut nothing is to follow.
+            self._seen = seen, newest, offset
         return newest, offset
 
     def modified_ms(self) -> int:
@@ -344,7 +346,6 @@ class Segment(ReadableSegment, Tail):
         self.unindexed_bytes = self.room = 0
         if position == 0:
             self.first_max_timestamp = UNKNOWN
-        self._known, self._seen = None, (0, NO_TIMESTAMP, self.base_offset)
         self.load()
 
 

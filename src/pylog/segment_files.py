@@ -14,7 +14,7 @@ from pylog.durability import sync_new
 from pylog.errors import CorruptBatch, DiskFull
 from pylog.files import File, Files, join
 from pylog.index import OffsetIndex, TimeIndex, TransactionIndex, Vouch
-from pylog.logfile import LogFile
+from pylog.logfile import LogFile, first
 from pylog.seal import SEAL, Identity, Mark, Seal, SealFile
 from pylog.slices import Damage
 
@@ -65,6 +65,7 @@ class SegmentFiles:
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
         self._aborted: TransactionIndex | None = None
+        self._kept: dict[str, OffsetIndex | TimeIndex | TransactionIndex] = {}
         self.identity = identity
         self._seal = SealFile(files, self._path, identity, base_offset, is_new=active and not files.read_only)
 
@@ -89,24 +90,25 @@ class SegmentFiles:
         # Another thread may forget the indexes at any moment.
         found = self._offsets
         if found is None:
+            # Another thread may make one as well just now, and write to it.
+            kept, vouch = self._kept, self._voucher(".index")
             limit, path = self.config.segment_index_bytes, self._path(".index") + self._hidden
-            vouch = self._voucher(".index")
             found = OffsetIndex(
                 self.files, path, self.base_offset, limit, active=self._active, vouch=vouch, log_size=self.log.size
             )  # fmt: skip
-            self._offsets = found
+            self._offsets = found = first(kept, ".index", found)
         return found
 
     @property
     def times(self) -> TimeIndex:
         found = self._times
         if found is None:
+            kept, vouch = self._kept, self._voucher(".timeindex")
             limit, path = self.config.segment_index_bytes, self._path(".timeindex")
-            vouch = self._voucher(".timeindex")
             found = TimeIndex(
                 self.files, path, self.base_offset, limit, active=self._active, vouch=vouch, log_size=self.log.size
             )  # fmt: skip
-            self._times = found
+            self._times = found = first(kept, ".timeindex", found)
         return found
 
     @property
@@ -114,14 +116,14 @@ class SegmentFiles:
         """The aborted transactions whose markers lie here. Raises CorruptBatch when they are not what was sealed."""
         found = self._aborted
         if found is None:
-            path, vouch = self._path(".txnindex"), self._voucher(".txnindex")
+            kept, path, vouch = self._kept, self._path(".txnindex"), self._voucher(".txnindex")
             found = TransactionIndex(self.files, path, self.base_offset, vouch=vouch, log_size=self.log.size)
             if not found.believed:
                 raise CorruptBatch(
                     "the transaction index is not what it was when its segment was sealed; `pylog repair` writes it "
                     "anew from the log", path=path, position=0, offset=self.base_offset,
                 )  # fmt: skip
-            self._aborted = found
+            self._aborted = found = first(kept, ".txnindex", found)
         return found
 
     def _voucher(self, kind: str) -> Vouch:
@@ -206,7 +208,7 @@ class SegmentFiles:
         """Open what is being written at once: two threads that each did so at its first use would have two of them
         (KAFKA-9156).
         """
-        self._offsets, self._times, self._aborted = self.offsets, self.times, self.aborted
+        _ = self.offsets, self.times, self.aborted
 
     def _remove_indexes(self) -> None:
         for path in (self._path(".index") + self._hidden, self._path(".timeindex")):
@@ -215,9 +217,9 @@ class SegmentFiles:
 
     def forget_indexes(self) -> None:
         """Close the index files; the next look-up opens them as they are then."""
-        for index in (self._offsets, self._times, self._aborted):
-            if index is not None:
-                index.close()
+        for index in list(self._kept.values()):
+            index.close()
+        self._kept = {}
         self._offsets = self._times = self._aborted = None
 
     def hide_index(self) -> None:

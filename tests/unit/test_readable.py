@@ -7,8 +7,8 @@ import pytest
 
 import pylog
 from bugs.partition_log import NOW, InterruptingFiles, Log
-from pylog.errors import OffsetOutOfRange
-from pylog.files import MemoryFiles
+from pylog.errors import CorruptBatch, OffsetOutOfRange
+from pylog.files import DiskFiles, MemoryFiles
 from pylog.partition import Checkpoint, Partition
 from pylog.readable import ReadablePartition
 from pylog.segment_reads import TimestampAndOffset
@@ -131,3 +131,28 @@ def test_who_looks_while_another_writes_finds_no_damage(
         if files.calls < at:
             break
     assert at > 1
+
+
+def test_who_opens_a_log_while_another_cuts_it_and_appends_does_not_take_its_handle_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handle knows the size of its file: what is appended through an older one would begin where that ended."""
+    monkeypatch.chdir(tmp_path)
+    files = InterruptingFiles(DiskFiles())
+    log = Log(files, retention_ms=-1, segment_bytes=600)  # type: ignore[arg-type]
+    for i in range(14):
+        log.append("x" * 20, timestamp=NOW + i)
+    log.partition.close()
+    partition = log.reopen(Checkpoint(recovery_point=14, durable_offset=14, high_watermark=14))
+
+    def cut_and_append() -> None:
+        partition.truncate(2, NOW)
+        log.append("a")
+
+    # The first is that of its index, the second one that of the log that was just opened.
+    files.begin(2, ("size",), cut_and_append)
+    with pytest.raises(CorruptBatch):
+        partition.segments[0][0].read(1, 1000, upto=14)
+    log.append("b")
+    assert log.values() == ["x" * 20] * 2 + ["a", "b"]
+    partition.check()
