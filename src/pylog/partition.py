@@ -312,8 +312,9 @@ class Partition(AppendingPartition):
         """
         if "delete" not in self.config.cleanup_policy:
             raise PolicyViolation(f"{self.topic} has cleanup.policy without delete: its records cannot be deleted")
-        self.advance_start(self.high_watermark if offset == -1 else offset)
         with self._lock:
+            self._start_at(self.high_watermark if offset == -1 else offset)
+            # Nobody comes in between: what the checkpoint says of a log that was deleted is believed of the next one.
             with self._in_doubt():
                 self._publish_durably()
                 if self._checkpoints is not None:
@@ -326,13 +327,16 @@ class Partition(AppendingPartition):
         Raises: OffsetOutOfRange above the high watermark.
         """
         with self._lock:
-            self._check_usable()
-            if not 0 <= offset <= self.high_watermark:
-                raise OffsetOutOfRange(
-                    f"{self.topic}-{self.number} cannot start at offset {offset}: "
-                    f"only what is below the high watermark, {self.high_watermark}, may be deleted"
-                )
-            return self._advance_start(offset)
+            return self._start_at(offset)
+
+    def _start_at(self, offset: int) -> bool:
+        self._check_usable()
+        if not 0 <= offset <= self.high_watermark:
+            raise OffsetOutOfRange(
+                f"{self.topic}-{self.number} cannot start at offset {offset}: "
+                f"only what is below the high watermark, {self.high_watermark}, may be deleted"
+            )
+        return self._advance_start(offset)
 
     def apply_retention(self, now_ms: int) -> int:
         """Drop the segments that nobody has to keep any more; gives how many. (UnifiedLog.deleteOldSegments)
