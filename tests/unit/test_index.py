@@ -79,6 +79,19 @@ def test_offset_lookup_is_a_floor(place: tuple[Files, str], sealed: bool) -> Non
         index.entry(3)
 
 
+def test_who_goes_through_an_index_has_the_entries_of_when_it_began(place: tuple[Files, str]) -> None:
+    """Another thread may cut it, or be in the middle of adding to it: the second column is filled first."""
+    index = offsets(place)
+    for offset, position in ((110, 50), (120, 90), (130, 200)):
+        index.add(offset, position)
+    entries = iter(index)
+    assert next(entries) == (110, 50)
+    index.truncate(120)
+    assert list(entries) == [(120, 90), (130, 200)] and list(index) == [(110, 50)]
+    index.rows.seconds.append(300)  # type: ignore[attr-defined]
+    assert (index.last, list(index)) == ((110, 50), [(110, 50)])
+
+
 @pytest.mark.parametrize("sealed", [False, True])
 def test_time_lookup_is_a_floor(place: tuple[Files, str], sealed: bool) -> None:
     index = times(place)

@@ -9,7 +9,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from struct import Struct
 
-from pylog.index.sparse import MAX_INT32, SparseIndex
+from pylog.index.sparse import MAX_INT32, Rows, SparseIndex
 
 
 class OffsetIndex(SparseIndex):
@@ -77,9 +77,7 @@ class OffsetIndex(SparseIndex):
         found = bisect_right(positions, position)
         return positions[found - 1] if found else 0
 
-    def entry(self, index: int) -> tuple[int, int]:
-        """Entry number `index` as (offset, position). Raises IndexError."""
-        rows = self._current()
+    def _pair(self, rows: Rows, index: int) -> tuple[int, int]:
         return self.base_offset + rows.firsts[index], rows.seconds[index]
 
     def truncate(self, offset: int) -> None:

@@ -54,7 +54,7 @@ def nobody(data: memoryview | bytes | None) -> bool | None:
     return None
 
 
-class _Rows(NamedTuple):
+class Rows(NamedTuple):
     """The two columns of an index as its file has them (offsets relative to the base)."""
 
     firsts: Sequence[int]
@@ -138,12 +138,20 @@ class SparseIndex(ABC):
         """How many entries can be added."""
         return max(self.capacity - self._kept_free - len(self.rows.firsts), 0)
 
-    @abstractmethod
     def entry(self, index: int) -> tuple[int, int]:
         """Entry number `index`, with what it stands for as it is, not relative to the base. Raises IndexError."""
+        rows = self._current()
+        # Counted in the first column from its start: the second one may have got another entry just now.
+        return self._pair(rows, range(len(rows.firsts))[index])
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        return (self.entry(index) for index in range(self.entries))
+        # All of one moment: there may be fewer a moment later.
+        rows = self._current()
+        return (self._pair(rows, index) for index in range(len(rows.firsts)))
+
+    @abstractmethod
+    def _pair(self, rows: Rows, index: int) -> tuple[int, int]:
+        """One entry of these, with what it stands for as it is."""
 
     @property
     def last(self) -> tuple[int, int] | None:
@@ -201,19 +209,19 @@ class SparseIndex(ABC):
                 self._flush_if_room()
             self._file.close()
 
-    def _load(self, vouch: Vouch = nobody) -> _Rows:
+    def _load(self, vouch: Vouch = nobody) -> Rows:
         """The entries of the file. Of one that is not what it was when it was sealed there are none: look-ups scan."""
         file, data = self._file, None
         if file is not None and self._is_too_large(size := file.size()):
             self.believed, self._fault = False, f"its segment has no room for an index of {size} bytes"
-            return _Rows(array("q"), array("q"))
+            return Rows(array("q"), array("q"))
         if file is not None:
             data = memoryview(file.read(0, file.size())) if self._active else file.view()
         known = vouch(data)
         self.believed = known is not False
         if data is None or not self.believed:
             self._fault = "the file is missing" if data is None else "it is not what it was when its segment was sealed"
-            return _Rows(array("q"), array("q"))
+            return Rows(array("q"), array("q"))
         count = len(data) // self._entry.size if known else self._trusted(data, None)
         if count * self._entry.size != len(data):
             self._fault = f"only {count} entries ({count * self._entry.size} of {len(data)} bytes) can be believed"
@@ -230,17 +238,17 @@ class SparseIndex(ABC):
     def _trusted(self, data: memoryview, last: tuple[int, int] | None) -> int:
         """How many entries at the start of `data` can be believed, if `last` is the entry before them."""
 
-    def _unpacked(self, data: memoryview, count: int) -> _Rows:
+    def _unpacked(self, data: memoryview, count: int) -> Rows:
         rows = list(self._entry.iter_unpack(data[: count * self._entry.size]))
-        return _Rows(array("q", [row[0] for row in rows]), array("q", [row[1] for row in rows]))
+        return Rows(array("q", [row[0] for row in rows]), array("q", [row[1] for row in rows]))
 
-    def _mapped(self, view: memoryview, count: int) -> _Rows:
+    def _mapped(self, view: memoryview, count: int) -> Rows:
         if count <= _FEW:
             rows = self._unpacked(view, count)
-            return _Rows(tuple(rows.firsts), tuple(rows.seconds))
-        return _Rows(_Column(view, count, self._entry, 0), _Column(view, count, self._entry, 1))
+            return Rows(tuple(rows.firsts), tuple(rows.seconds))
+        return Rows(_Column(view, count, self._entry, 0), _Column(view, count, self._entry, 1))
 
-    def _current(self) -> _Rows:
+    def _current(self) -> Rows:
         """The rows; those of an index that another process is appending to include what it has added by now."""
         file = self._file
         if file is None or not self._active or not file.read_only or not self.believed:
@@ -256,7 +264,7 @@ class SparseIndex(ABC):
             last = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else None
             more = self._unpacked(data, self._trusted(data, last))
             # New arrays: another thread may be searching the old ones.
-            self.rows = rows = _Rows(
+            self.rows = rows = Rows(
                 array("q", [*rows.firsts, *more.firsts]), array("q", [*rows.seconds, *more.seconds])
             )
         return rows
@@ -304,7 +312,7 @@ class SparseIndex(ABC):
             self._file.close()
             self.files.remove(self.path)
             self._file = None
-        self.rows = _Rows(array("q", self.rows.firsts[:count]), array("q", self.rows.seconds[:count]))
+        self.rows = Rows(array("q", self.rows.firsts[:count]), array("q", self.rows.seconds[:count]))
         self.written = 0
         self._active = True
         self._flush_if_room()

@@ -9,7 +9,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from struct import Struct
 
-from pylog.index.sparse import MAX_INT32, SparseIndex
+from pylog.index.sparse import MAX_INT32, Rows, SparseIndex
 
 NO_TIMESTAMP = -1
 
@@ -62,9 +62,7 @@ class TimeIndex(SparseIndex):
             return NO_TIMESTAMP, self.base_offset
         return rows.firsts[found - 1], self.base_offset + rows.seconds[found - 1]
 
-    def entry(self, index: int) -> tuple[int, int]:
-        """Entry number `index` as (timestamp, offset). Raises IndexError."""
-        rows = self._current()
+    def _pair(self, rows: Rows, index: int) -> tuple[int, int]:
         return rows.firsts[index], self.base_offset + rows.seconds[index]
 
     def truncate(self, offset: int) -> None:
