@@ -323,7 +323,7 @@ class LocalLog:
         if self.active.is_active:
             self.active.aborted.trim()
             self.durability.sync(self.active.to_sync(whole=True))
-            self.active.forget_indexes()
+            self.active.retire()
             self.active.write_seal(self.active.next_offset)
         write_listing(self.files, self.directory)
 

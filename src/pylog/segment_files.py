@@ -253,10 +253,15 @@ class SegmentFiles:
                 yield from self.times.to_sync()
                 yield from self._seal.to_sync()
 
+    def retire(self) -> None:
+        """Let nothing be written any more. Who reads on may do so beside the next owner, and opens what is there."""
+        self._active = False
+        self.forget_indexes()
+
     def close(self) -> None:
         """Give the descriptors back."""
         self.log.close()
-        self.forget_indexes()
+        self.retire()
         self._seal.close()
 
     def rename(self, suffix: str) -> None:

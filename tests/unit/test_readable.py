@@ -156,3 +156,23 @@ def test_who_opens_a_log_while_another_cuts_it_and_appends_does_not_take_its_han
     log.append("b")
     assert log.values() == ["x" * 20] * 2 + ["a", "b"]
     partition.check()
+
+
+def test_who_reads_on_when_a_partition_is_closed_writes_nothing() -> None:
+    """The next owner has the files then, perhaps in another process: what it is writing looks damaged."""
+    log = Log(retention_ms=-1, index_interval_bytes=0)
+    for i in range(3):
+        log.append("x", timestamp=NOW + i)
+    closed, files = log.partition, log.files
+    closed.close()
+    path = "log/t-0/00000000000000000000.index"
+    file = files.open(path)
+    file.truncate(0)
+    file.write(0, bytes(20))
+    assert closed.read(1, 1, upto=3) is not None
+    assert closed.offset_for_time(NOW + 2, upto=3) == TimestampAndOffset(NOW + 2, 2, 0)
+    assert files.read_file(path) == bytes(20)
+    files.remove(path)
+    log.partition = log.make()
+    assert closed.max_timestamp(3) == TimestampAndOffset(NOW + 2, 2, 0)
+    assert files.stat(path) is None
