@@ -1,9 +1,9 @@
 """What a log has to hold after a power cut, given what `writer` had been promised by then.
 
 In every mode: the log opens, nothing is quarantined, every record was once sent, none is there twice, offsets rise,
-what was deleted stays deleted, what was aborted is not seen by readers of committed records, every transactional id
-can go on, and appends do. What was promised to be durable is there: with flush="sync" everything acknowledged, else
-everything before the last flush.
+what was deleted stays deleted, what was aborted is not seen by readers of committed records, every transactional id can
+go on, and appends do. What was promised to be durable is there: with flush="sync" everything acknowledged, else
+everything before the last flush. So is a promised deletion: the records of a topic that is gone never come back.
 """
 
 import json
@@ -38,6 +38,12 @@ class Promises:
     offsets_tried: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     topics: dict[str, bool] = field(default_factory=dict)
     """Those that have to be there (True) or must not (False); not those on their way."""
+    going: dict[str, set[int]] = field(default_factory=dict)
+    """Of topics that are being deleted: the numbers of their records."""
+    erased: set[int] = field(default_factory=set)
+    """Numbers of records that went with their topic: they stay gone, also where the topic is made again."""
+    spoiled: set[tuple[str, int, int]] = field(default_factory=set)
+    """Where a batch was damaged on purpose: a repair gives it up."""
     twice: list[tuple[str, int, int]] = field(default_factory=list)
     """Offsets that were acknowledged to two records."""
 
@@ -87,7 +93,19 @@ def _committing(found: Promises, topic: str, partition: int, offset: int) -> Non
 
 def _deleting_topic(found: Promises, name: str) -> None:
     found.topics.pop(name, None)
+    going = {number for (topic, *_), number in found.acknowledged.items() if topic == name}
+    found.going.setdefault(name, set()).update(going)
     found.acknowledged = {at: number for at, number in found.acknowledged.items() if at[0] != name}
+
+
+def _gone(found: Promises, name: str) -> None:
+    found.topics[name] = False
+    found.erased |= found.going.pop(name)
+
+
+def _spoiled(found: Promises, topic: str, partition: int, offset: int) -> None:
+    found.spoiled.add((topic, partition, offset))
+    del found.acknowledged[topic, partition, offset]
 
 
 _TAKEN: dict[str, Callable[..., object]] = {
@@ -100,9 +118,11 @@ _TAKEN: dict[str, Callable[..., object]] = {
     "start": lambda found, topic, partition, offset: found.starts.update({(topic, partition): offset}),
     "committing": _committing,
     "committed": lambda found, topic, partition, offset: found.offsets.update({(topic, partition): offset}),
+    "making topic": lambda found, name: found.topics.pop(name, None),
     "topic": lambda found, name: found.topics.update({name: True}),
     "deleting topic": _deleting_topic,
-    "gone": lambda found, name: found.topics.update({name: False}),
+    "gone": _gone,
+    "spoiled": _spoiled,
     "flushed": lambda found: None,
 }
 
@@ -131,6 +151,7 @@ class Judgement:
         for name, there in self.kept.topics.items():
             if self.said.topics.get(name) is there:
                 self.check((name in log.topics()) is there, f"topic {name}: there should be {there}")
+        self._repair(log)
         rows = {}
         for topic in log.topics():
             for view in log.topic(topic):
@@ -139,6 +160,17 @@ class Judgement:
         self._numbers(rows)
         self._transactions(log)
         self._offsets(log)
+
+    def _repair(self, log: pylog.Log) -> None:
+        """What was damaged on purpose, and nothing else, is damaged until it is repaired, which always can be done."""
+        if not self.said.spoiled:
+            return
+        spoiled = {at[:2] for at in self.said.spoiled}
+        findings = log.find_damage()
+        damaged = {(one.topic, one.partition) for one in findings.damages}
+        self.check(damaged <= spoiled, f"damaged: {damaged}")
+        log.repair(findings)
+        self.check(not log.find_damage().damages, "repaired and still damaged")
 
     def _partition(self, view: Any) -> list[Row]:
         at, name = (view.topic, view.partition), f"{view.topic}-{view.partition}"
@@ -165,6 +197,8 @@ class Judgement:
         numbers = [number for found in rows.values() for _, number in found]
         self.check(len(numbers) == len(set(numbers)), "a record is there twice")
         self.check(set(numbers) <= self.said.tried, f"never sent: {set(numbers) - self.said.tried}")
+        back = self.kept.erased.intersection(numbers)
+        self.check(not back, f"deleted with their topic and back: {back}")
 
     def _transactions(self, log: pylog.Log) -> None:
         with log.producer(transactional_id="till") as producer, producer.transaction():

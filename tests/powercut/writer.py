@@ -10,7 +10,9 @@ Each promise is a line of JSON, noted the moment it is made: by the recorder whe
     ["commit" | "abort", transaction]        it was, and was acknowledged
     ["start", topic, partition, offset]      its records below were deleted, and that was acknowledged
     ["committed", topic, partition, offset]  the group's offset
-    ["topic", name], ["deleting", name], ["gone", name]
+    ["making topic", name], ["topic", name]  it is going to be made; it was
+    ["deleting topic", name], ["gone", name] it is going to be deleted, with its records; it was, and they never return
+    ["spoiled", topic, partition, offset]    the batch there was damaged
     ["flushed"]                              everything before is as safe as it would be with flush="sync"
 """
 
@@ -20,7 +22,6 @@ import random
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,9 @@ SMALL = {"index.interval.bytes": 300}
 NODE = {
     "log.segment.delete.delay.ms": 0, "offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1,
 }  # fmt: skip
-PLAIN, PAIRS, MONEY = "plain", "pairs", "money"
+PLAIN, PAIRS, MONEY, SPOILED = "plain", "pairs", "money", "spoiled"
+BURST = "burst"
+"""The name of the threads of a burst."""
 
 
 def noter() -> Callable[[bytes], object]:
@@ -88,6 +91,7 @@ class Writer:
         return pylog.open(self.paths, flush=self.mode, config=NODE)
 
     def topic(self, name: str, partitions: int, config: dict[str, Any] | None = None) -> None:
+        self.note("making topic", name)
         self.log.create_topic(name, partitions, {**SMALL, **(config or {})})
         self.note("topic", name)
 
@@ -116,7 +120,6 @@ class Writer:
 
     def burst(self) -> None:
         """Threads that share syncs."""
-
         raised: list[BaseException] = []
 
         def one() -> None:
@@ -127,12 +130,11 @@ class Writer:
             except BaseException as error:  # noqa: BLE001 - it is raised again
                 raised.append(error)
 
-        threads = [threading.Thread(target=one) for _ in range(4)]
-        with ExitStack() as joining:
-            # All of them, also where a signal's handler ends the wait for one.
-            for thread in threads:
-                thread.start()
-                joining.callback(thread.join)
+        threads = [threading.Thread(target=one, name=BURST) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         if raised:
             raise raised[0]
 
@@ -193,6 +195,10 @@ class Writer:
         self.note("committing", *key, offset)
         self.log.admin.alter_offsets(GROUP, {key: offset})
         self.note("committed", *key, offset)
+
+    def repair(self) -> None:
+        """What is damaged is given up."""
+        self.log.repair(self.log.find_damage())
 
     def retain(self) -> None:
         """Retention takes what it may."""
