@@ -1,6 +1,7 @@
 """Let one thing go wrong at every step of everything, as often as one wants: what `make steps` runs.
 
 python -m tests.faults.campaign 20000 --jobs 2              so many attempts
+python -m tests.faults.campaign 500 --only repair           at one step
 python -m tests.faults.campaign --replay send call-EIO 17 1 sync    one that a failure has named
 
 call-ERROR    a call of the system fails, below Python (failing.c), once, or with "+" as every one after it; "half"
@@ -16,14 +17,13 @@ import logging
 import multiprocessing
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -131,13 +131,12 @@ def attempt_round(task: tuple[int, str, str, int]) -> tuple[str, int, list[str]]
     return task[1], task[3], round_of(*task)
 
 
-def campaign(budget: int, jobs: int, seed: int) -> int:
+def campaign(steps: Sequence[str], budget: int, jobs: int, seed: int) -> int:
     """Attempts until there are enough; gives how many were wrong."""
     began, made, wrong = time.monotonic(), Counter[str](), 0
-    rounds = -(-budget // ROUND)
     tasks = [
-        (seed + number // len(STEPS), STEPS[number % len(STEPS)], MODES[number // len(STEPS) % len(MODES)], ROUND)
-        for number in range(rounds)
+        (seed + number // len(steps), steps[number % len(steps)], MODES[number // len(steps) % len(MODES)], attempts)
+        for number, attempts in enumerate(min(ROUND, budget - at) for at in range(0, budget, ROUND))
     ]
     with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=4) as pool:
         for name, attempts, failures in pool.imap_unordered(attempt_round, tasks):
@@ -155,6 +154,7 @@ def main() -> int:
     parser.add_argument("budget", nargs="?", type=int, default=20_000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=STEPS, help="this step alone")
     parser.add_argument("--replay", nargs=5, metavar=("STEP", "WAY", "PLACE", "SEED", "MODE"))
     given = parser.parse_args()
     if ROOT not in os.environ:
@@ -166,7 +166,8 @@ def main() -> int:
             wrong = breaking.attempt(way, int(place))
         print(wrong or "nothing is wrong with it")
         return int(bool(wrong))
-    return int(campaign(given.budget, given.jobs, given.seed) > 0)
+    steps = (given.only,) if given.only else STEPS
+    return int(campaign(steps, given.budget, given.jobs, given.seed) > 0)
 
 
 def preloaded(arguments: list[str]) -> int:
@@ -174,8 +175,7 @@ def preloaded(arguments: list[str]) -> int:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         root = Path(folder).resolve()
-        library = shutil.copy(build(root), root / "preloaded.so")
-        environment = os.environ | {"LD_PRELOAD": str(library), ROOT: str(root)}
+        environment = os.environ | {"LD_PRELOAD": str(build(root)), ROOT: str(root)}
         return subprocess.run([sys.executable, "-m", f"{__package__}.campaign", *arguments], env=environment).returncode
 
 

@@ -2,6 +2,8 @@
  * that change or read such a file, and gives the one that is asked for another outcome.
  *
  *   PYLOG_FAIL_ROOT    the directory, absolute and without links
+ *   PYLOG_FAIL_LIES    where it is set, writes and syncs that fail say that they have not: no log can stand that, and
+ *                      the campaign is tested by it
  *
  *   pylog_fail(at, error, how)   count anew; the call number `at` (from 1; 0: none) fails
  *       how 0   once, with errno `error`
@@ -28,6 +30,7 @@
 
 static const char *root;
 static size_t root_size;
+static int lies;
 static unsigned char watched[DESCRIPTORS];
 static atomic_long calls, fail_at;
 static int fail_error, fail_how;
@@ -37,6 +40,7 @@ static int fail_error, fail_how;
 __attribute__((constructor)) static void begin(void)
 {
     root = getenv("PYLOG_FAIL_ROOT");
+    lies = getenv("PYLOG_FAIL_LIES") != NULL;
     root_size = root != NULL ? strlen(root) : 0;
 }
 
@@ -133,12 +137,12 @@ int close(int descriptor)
     return REAL(close)(descriptor);
 }
 
-#define WRITTEN(whole, half) \
+#define WRITTEN(size, whole, half) \
     if (!is_ours(descriptor)) \
         return whole; \
     enum outcome outcome = next(1); \
     if (outcome == FAIL) \
-        return -1; \
+        return lies ? (ssize_t)(size) : -1; \
     ssize_t result = outcome == HALF ? half : whole; \
     if (outcome == SIGNAL) \
         strike(); \
@@ -146,12 +150,12 @@ int close(int descriptor)
 
 ssize_t pwrite(int descriptor, const void *data, size_t size, off_t position)
 {
-    WRITTEN(REAL(pwrite)(descriptor, data, size, position), REAL(pwrite)(descriptor, data, size / 2, position))
+    WRITTEN(size, REAL(pwrite)(descriptor, data, size, position), REAL(pwrite)(descriptor, data, size / 2, position))
 }
 
 ssize_t pwrite64(int descriptor, const void *data, size_t size, off64_t position)
 {
-    WRITTEN(REAL(pwrite64)(descriptor, data, size, position), REAL(pwrite64)(descriptor, data, size / 2, position))
+    WRITTEN(size, REAL(pwrite64)(descriptor, data, size, position), REAL(pwrite64)(descriptor, data, size / 2, position))
 }
 
 static ssize_t half_of(int descriptor, const struct iovec *parts, off_t position)
@@ -159,14 +163,22 @@ static ssize_t half_of(int descriptor, const struct iovec *parts, off_t position
     return REAL(pwrite)(descriptor, parts[0].iov_base, parts[0].iov_len / 2, position);
 }
 
+static size_t size_of(const struct iovec *parts, int count)
+{
+    size_t size = 0;
+    for (int i = 0; i < count; i++)
+        size += parts[i].iov_len;
+    return size;
+}
+
 ssize_t pwritev(int descriptor, const struct iovec *parts, int count, off_t position)
 {
-    WRITTEN(REAL(pwritev)(descriptor, parts, count, position), half_of(descriptor, parts, position))
+    WRITTEN(size_of(parts, count), REAL(pwritev)(descriptor, parts, count, position), half_of(descriptor, parts, position))
 }
 
 ssize_t pwritev64(int descriptor, const struct iovec *parts, int count, off64_t position)
 {
-    WRITTEN(REAL(pwritev64)(descriptor, parts, count, position), half_of(descriptor, parts, position))
+    WRITTEN(size_of(parts, count), REAL(pwritev64)(descriptor, parts, count, position), half_of(descriptor, parts, position))
 }
 
 ssize_t pread(int descriptor, void *data, size_t size, off_t position)
@@ -181,8 +193,8 @@ ssize_t pread64(int descriptor, void *data, size_t size, off64_t position)
 
 int ftruncate(int descriptor, off_t size) { COUNTED(is_ours(descriptor), -1, REAL(ftruncate)(descriptor, size)) }
 int ftruncate64(int descriptor, off64_t size) { COUNTED(is_ours(descriptor), -1, REAL(ftruncate64)(descriptor, size)) }
-int fsync(int descriptor) { COUNTED(is_ours(descriptor), -1, REAL(fsync)(descriptor)) }
-int fdatasync(int descriptor) { COUNTED(is_ours(descriptor), -1, REAL(fdatasync)(descriptor)) }
+int fsync(int descriptor) { COUNTED(is_ours(descriptor), -!lies, REAL(fsync)(descriptor)) }
+int fdatasync(int descriptor) { COUNTED(is_ours(descriptor), -!lies, REAL(fdatasync)(descriptor)) }
 
 /* It gives its error and does not set errno. */
 int posix_fallocate(int descriptor, off_t position, off_t size)

@@ -2,11 +2,15 @@
 
 A `Writer` of the power cuts does the step; what went wrong is over after it. Then the log has to hold what was promised
 by then, twice: in a copy of the files as they are, which is what a kill leaves, and after a close.
+
+The step "repair" begins with a damaged batch; a repair that went wrong can be done again.
 """
 
 import shutil
 import signal
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,11 +22,11 @@ import pylog
 from pylog.errors import PylogError
 from pylog.files import DiskFiles
 from tests.powercut.judge import judged_files, promises
-from tests.powercut.writer import Writer
+from tests.powercut.writer import BURST, SPOILED, Writer
 
 STEPS = (
     "send", "burst", "pairs", "transaction", "delete_records", "clean", "roll", "move", "commit", "flush", "reopen",
-    "replace_topic", "retain", "group",
+    "replace_topic", "retain", "group", "repair",
 )  # fmt: skip
 HISTORY = ("send", "pairs", "transaction", "delete_records", "roll", "pairs", "commit", "transaction", "send")
 SOURCE = str(Path(pylog.__file__).parent)
@@ -45,18 +49,10 @@ class Attempts:
         self.before: list[bytes] = []
         writer = Writer(self.template, mode, seed, self.before.append)
         writer.begin()
-        for name in (
-            "send",
-            "pairs",
-            "transaction",
-            "delete_records",
-            "roll",
-            "pairs",
-            "commit",
-            "transaction",
-            "send",
-        ):
+        for name in HISTORY:
             getattr(writer, name)()
+        if step == "repair":
+            _spoil(writer)
         writer.log.close()
         self.number, self.transactions = writer.number, writer.transactions
 
@@ -70,10 +66,37 @@ class Attempts:
         writer = Writer(root, self.mode, self.seed, notes.append)
         writer.number, writer.transactions = self.number, self.transactions
         wrong = _tried(lambda: doing(getattr(writer, self.step)))
+        _settle()
         _copy(root, copy)
         wrong = wrong or _judged("after a kill", copy, notes)
         wrong = wrong or _tried(writer.log.close)
         return wrong or _judged("after a close", root, notes)
+
+
+def _spoil(writer: Writer) -> None:
+    """Damage a batch in the middle of a segment. Close the log: as long as it is open, it knows better."""
+    writer.topic(SPOILED, 1)
+    for _ in range(3):
+        with writer.log.producer() as producer:
+            writer.acknowledged(*writer.sent(producer, SPOILED))
+    writer.log.broker.partition(SPOILED, 0).roll(0)
+    view = writer.log.topic(SPOILED)[0]
+    file, victim = Path(view.segments[0].path), b"%08d" % (writer.number - 1)
+    writer.log.close()
+    writer.note("spoiled", SPOILED, 0, 1)
+    content = file.read_bytes()
+    assert content.count(victim) == 1
+    file.write_bytes(content.replace(victim, b"spoiled!"))
+
+
+def _settle() -> None:
+    """Wait for the threads of a burst: where a signal has ended the wait for them, they still run.
+
+    Not by their `join`: one that was interrupted takes its thread for ended from then on.
+    """
+    until = time.monotonic() + 60
+    while any(thread.name == BURST for thread in threading.enumerate()) and time.monotonic() < until:
+        time.sleep(0.001)
 
 
 def _copy(root: Path, copy: Path) -> None:

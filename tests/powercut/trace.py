@@ -93,7 +93,8 @@ class _Names:
 def operations(data: bytes, root: str, inode: int, *, syncs: Callable[[str], bool]) -> list[Operation]:
     """The operations of a trace of everything below `root`, a directory with that inode that was empty at first.
 
-    `syncs` says of a path whether its syncs count: a program that forgets some is played by leaving them out.
+    `syncs` says of a path, which ends in "/" where it is a directory, whether its syncs count: a program that forgets
+    some is played by leaving them out.
     """
     names = _Names(root)
     names.by_inode[inode] = ROOT
@@ -117,7 +118,7 @@ def operations(data: bytes, root: str, inode: int, *, syncs: Callable[[str], boo
             found.append(names.remove(names.path(event.first)))
         else:
             number = names.by_inode[event.inode]
-            if event.kind not in "FD" or syncs(names.paths[number]):
+            if event.kind not in "FD" or syncs(names.paths[number] + "/" * (event.kind == "D")):
                 found.append(made[event.kind](event, number))
     return found
 
