@@ -8,6 +8,9 @@ Every name that comes, goes or changes gives the folder another mtime, and then 
 is put down was set for it, to a fraction of a millisecond that nobody else would choose: two changes within a tick of
 the kernel's clock have the same one. Written only of a folder in which nothing has to be finished or mended, and
 believed only after a clean stop; lost or damaged, it costs a readdir. (Kafka lists every folder at every start.)
+
+It is not synced, so a power cut may leave an older one beside a newer clean stop. That may lack names, and has none of
+what was taken away since: it goes for good before a segment does (`forget_listing`).
 """
 
 import struct
@@ -94,6 +97,14 @@ def write_listing(files: Files, directory: str) -> None:
     except StorageError:
         with suppress(StorageError):
             files.remove(path)
+
+
+def forget_listing(files: Files, directory: str) -> None:
+    """Remove what an earlier close has put down, before something that it names is taken away on purpose."""
+    path = join(directory, LISTING)
+    if files.stat(path) is not None:
+        files.remove(path)
+        files.sync_dir(directory)
 
 
 def _put_down(files: Files, directory: str, found: Listing, *, known: bool) -> None:

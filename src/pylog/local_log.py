@@ -20,7 +20,7 @@ from pylog.config import TopicConfig
 from pylog.durability import Durability
 from pylog.errors import DiskFull
 from pylog.files import File, Files, join, replaced
-from pylog.listing import Listing, write_listing
+from pylog.listing import Listing, forget_listing, write_listing
 from pylog.logfile import LogFile
 from pylog.seal import NOBODY, Identity
 from pylog.segment import Segment
@@ -227,6 +227,7 @@ class LocalLog:
 
     def _cut_off(self, kept: int, now_ms: int) -> None:
         """Discard all segments but the first `kept`, the last one first: a crash in between must not leave a hole."""
+        forget_listing(self.files, self.directory)
         while len(self.segments) > kept:
             self._discard(self.segments[-1], now_ms)
             self.files.sync_dir(self.directory)
@@ -236,6 +237,7 @@ class LocalLog:
 
     def drop(self, count: int, now_ms: int) -> None:
         """Drop the first `count` segments, which are not all. One stays on the list until it is away."""
+        forget_listing(self.files, self.directory)
         away = 0
         try:
             for segment in islice(self.segments, count):
@@ -256,6 +258,7 @@ class LocalLog:
 
         Raises DiskFull where there is no room for its new names; then nothing of it is left.
         """
+        forget_listing(self.files, self.directory)
         self.files.sync_dir(self.directory)
         try:
             new.rename(SWAP)
