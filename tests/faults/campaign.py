@@ -13,8 +13,9 @@ line, lines   the same before a line of pylog
 import argparse
 import ctypes
 import errno
+import faulthandler
+import json
 import logging
-import multiprocessing
 import os
 import random
 import signal
@@ -24,6 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +36,8 @@ ROOT = "PYLOG_FAIL_ROOT"
 MODES = ("sync", "sync", "interval")
 ROUND = 100
 """How many attempts are made on one log."""
+HANGS_S = 150
+"""An attempt that takes longer never ends."""
 
 
 class Way(NamedTuple):
@@ -108,37 +112,43 @@ def _strike(number: int, frame: object) -> None:
     raise StruckError
 
 
-def round_of(seed: int, name: str, mode: str, attempts: int) -> list[str]:
-    """Some attempts at one step of one log; gives what was wrong."""
-    logging.disable(logging.CRITICAL)
+def tell_round(name: str, mode: str, seed: int, attempts: int) -> None:
+    """Some attempts at one step of one log. Of each, a line of JSON before it, and one after it: the words that replay
+    it, and what is wrong.
+    """
     chance = random.Random(f"{seed}/{name}/{mode}")
     with tempfile.TemporaryDirectory(dir=os.environ[ROOT]) as folder:
         breaking = Breaking(Attempts(Path(folder), name, mode=mode, seed=seed))
-        failures = []
         for _ in range(attempts):
+            faulthandler.dump_traceback_later(HANGS_S, exit=True)
             way = chance.choice(WAYS)
             place = chance.randint(1, max(breaking.places(way), 1))
-            if wrong := breaking.attempt(way, place):
-                failures.append(
-                    f"{name}, {way} at {place}, {mode}: {wrong}\n"
-                    f"    python -m tests.faults.campaign --replay {name} {way} {place} {seed} {mode}"
-                )
-    return failures
+            replay = f"{name} {way} {place} {seed} {mode}"
+            print(json.dumps([replay, None]), flush=True)
+            print(json.dumps([replay, breaking.attempt(way, place)]), flush=True)
+    faulthandler.cancel_dump_traceback_later()
 
 
-def attempt_round(task: tuple[int, str, str, int]) -> tuple[str, int, list[str]]:
-    """The same for a pool."""
-    return task[1], task[3], round_of(*task)
+def attempt_round(task: tuple[str, str, int, int]) -> tuple[str, int, list[str]]:
+    """The same in a process of its own, which ends where an attempt hangs: how many were made, and what was wrong."""
+    command = [sys.executable, "-m", f"{__package__}.campaign", "--round", *map(str, task)]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    told = [json.loads(line) for line in ran.stdout.splitlines()]
+    wrong = [(replay, words) for replay, words in told if words]
+    if ran.returncode != 0:
+        wrong.append((told[-1][0] if told else "", f"it hangs, or the process ends\n{ran.stderr[-4000:]}"))
+    failures = [f"{replay}: {words}\n    python -m tests.faults.campaign --replay {replay}" for replay, words in wrong]
+    return task[0], sum(words is not None for _, words in told), failures
 
 
 def campaign(steps: Sequence[str], budget: int, jobs: int, seed: int) -> int:
     """Attempts until there are enough; gives how many were wrong."""
     began, made, wrong = time.monotonic(), Counter[str](), 0
     tasks = [
-        (seed + number // len(steps), steps[number % len(steps)], MODES[number // len(steps) % len(MODES)], attempts)
+        (steps[number % len(steps)], MODES[number // len(steps) % len(MODES)], seed + number // len(steps), attempts)
         for number, attempts in enumerate(min(ROUND, budget - at) for at in range(0, budget, ROUND))
     ]
-    with multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=4) as pool:
+    with ThreadPool(jobs) as pool:
         for name, attempts, failures in pool.imap_unordered(attempt_round, tasks):
             made[name] += attempts
             wrong += len(failures)
@@ -156,9 +166,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=STEPS, help="this step alone")
     parser.add_argument("--replay", nargs=5, metavar=("STEP", "WAY", "PLACE", "SEED", "MODE"))
+    parser.add_argument("--round", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if ROOT not in os.environ:
         return preloaded(sys.argv[1:])
+    logging.disable(logging.CRITICAL)
+    if given.round:
+        name, mode, seed, attempts = given.round
+        tell_round(name, mode, int(seed), int(attempts))
+        return 0
     if given.replay:
         name, way, place, seed, mode = given.replay
         with tempfile.TemporaryDirectory(dir=os.environ[ROOT]) as folder:
