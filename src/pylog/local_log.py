@@ -227,7 +227,8 @@ class LocalLog:
 
     def _cut_off(self, kept: int, now_ms: int) -> None:
         """Discard all segments but the first `kept`, the last one first: a crash in between must not leave a hole."""
-        forget_listing(self.files, self.directory)
+        if len(self.segments) > kept:
+            forget_listing(self.files, self.directory)
         while len(self.segments) > kept:
             self._discard(self.segments[-1], now_ms)
             self.files.sync_dir(self.directory)
