@@ -11,12 +11,12 @@ anything is cut (`lower`). What a file has is what memory had at one moment; a f
 """
 
 import logging
-import threading
 from collections.abc import Iterable
 
 from pylog.checkpoint import read_offsets, write_offsets
 from pylog.errors import DiskFull, LogNotFound, StorageError, UnsupportedFormat
 from pylog.files import Files, join
+from pylog.interrupts import WholeLock
 from pylog.record import TopicPartition
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -37,7 +37,7 @@ class Checkpoints:
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
         self._path = path
-        self._lock = threading.Lock()
+        self._lock = WholeLock()
         self._late: set[str] = set()
         self.damaged = False
         """Whether one of them could not be read."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pylog.clock import Clock
 from pylog.config import NodeConfig
 from pylog.errors import PylogError
+from pylog.interrupts import WholeLock
 from pylog.message import Fetch, Fetched, FetchedPart, Session
 from pylog.record import TopicPartition
 from pylog.replica import Follower
@@ -38,7 +39,7 @@ class Fetcher:
         self._changed = changed
         self._followers: dict[TopicPartition, Follower] = {}
         self._resting: dict[TopicPartition, int] = {}
-        self._lock = threading.Lock()
+        self._lock = WholeLock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 

@@ -17,7 +17,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from pylog.interrupts import opened
+from pylog.interrupts import WholeLock, opened
 
 __all__ = ["Future", "completed", "failed", "gathered"]
 
@@ -151,7 +151,7 @@ class Future(Generic[T], metaclass=ABCMeta):
                 self._callbacks.remove(fn)
 
 
-_making_callbacks = Lock()
+_making_callbacks = WholeLock()
 """Held for the moment in which a future gets its list of callbacks: most never have one."""
 
 

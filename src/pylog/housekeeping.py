@@ -28,7 +28,7 @@ from pylog.directory import LogDirectory
 from pylog.errors import DiskFull, PylogError
 from pylog.files import join
 from pylog.folders import folder_name
-from pylog.interrupts import WHOLE
+from pylog.interrupts import WHOLE, WholeLock, pause
 from pylog.node import Node
 from pylog.partition import Partition
 from pylog.record import TopicPartition
@@ -70,7 +70,7 @@ class Housekeeping:
             "producers": (config.producer_id_expiration_check_interval_ms, self._expire_producers),
         }
         self._stopped = threading.Event()
-        self._cleaning = threading.Lock()
+        self._cleaning = WholeLock()
         self._clean_due: int | None = None
         self._unshown: set[TopicPartition] = set()
         self._shown_ms = 0
@@ -235,7 +235,7 @@ class Housekeeping:
                     for size in steps:
                         self._note(key, replace(known, progress=cleaning.progress))
                         wait_ms = throttle.wait_ms(size, self._clock.tick_ms())
-                        if self._stopped.wait(wait_ms / 1000 if wait_ms > 0 else 0):
+                        if pause(self._stopped, max(wait_ms, 0) / 1000):
                             return None
             except Exception as error:
                 if not self._is_held(partition):

@@ -8,6 +8,9 @@ in the middle of an append, or of a coordinator's change of state, it would leav
         with opened():   inside of it: somebody else's code, or a long wait, which a signal may end
             ...
     @whole               the same for all of a function
+    with lock:           a `WholeLock`: the same for as long as a lock is held
+
+A handler may use the log, so no lock is ever held where one may run: it would wait for what its own thread has.
 
 Other threads are never struck: there this costs a comparison. Handlers are replaced for as long as a block takes, and
 only those that are Python's.
@@ -19,10 +22,11 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
-from threading import TIMEOUT_MAX, Condition, get_ident, main_thread
-from typing import Any, ParamSpec, TypeVar
+from threading import TIMEOUT_MAX, Condition, Event, Lock, get_ident, main_thread
+from time import monotonic
+from typing import Any, ParamSpec, Protocol, TypeVar
 
-__all__ = ["WHOLE", "opened", "wait_at", "whole"]
+__all__ = ["WHOLE", "Lockable", "WholeLock", "opened", "pause", "wait_at", "whole"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -171,6 +175,24 @@ def wait_at(condition: Condition, seconds: float | None) -> None:
         pass
 
 
+def pause(stopped: Event, seconds: float) -> bool:
+    """Wait until `stopped` is set, so many seconds at most; gives whether it is. In the main thread it is looked at
+    inside of a block: who sets it may be a signal's handler, and an event has a lock. Signals strike between two looks.
+    """
+    if get_ident() != WHOLE.main:
+        return stopped.wait(seconds)
+    deadline = monotonic() + seconds
+    while True:
+        with opened():
+            pass
+        left = deadline - monotonic()
+        with WHOLE:
+            if stopped.wait(min(max(left, 0), SLICE)):
+                return True
+        if left <= SLICE:
+            return False
+
+
 def whole(call: Callable[P, T]) -> Callable[P, T]:
     """A function all of which is a `WHOLE` block."""
 
@@ -183,5 +205,42 @@ def whole(call: Callable[P, T]) -> Callable[P, T]:
 
 
 WHOLE = _Whole()
+
+
+class Lockable(Protocol):
+    """A lock of the interpreter's."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+
+    def release(self) -> None: ...
+
+
+class WholeLock:
+    """A lock that is held inside of a `WHOLE` block alone: that begins before it is taken, and ends behind it.
+
+    `lock`: which one, if it is to be another than a plain `Lock`. `acquire` and `release` are its own, for compiled
+    code, in which no handler runs.
+    """
+
+    __slots__ = ("acquire", "release")
+
+    def __init__(self, lock: Lockable | None = None) -> None:
+        lock = lock or Lock()
+        self.acquire = lock.acquire
+        self.release = lock.release
+
+    def __enter__(self) -> None:
+        WHOLE.__enter__()
+        try:
+            self.acquire()
+        except BaseException:
+            # The second signal of its kind has ended the wait for it.
+            WHOLE.__exit__()
+            raise
+
+    def __exit__(self, *raised: object) -> None:
+        self.release()
+        WHOLE.__exit__()
+
 
 os.register_at_fork(after_in_child=WHOLE.begin_anew)

@@ -8,7 +8,6 @@ Whoever moves an offset releases; the node's worker expires. Answers are complet
 (Kafka: DelayedProduce, DelayedFetch.)
 """
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from pylog.batch import Batch
 from pylog.clock import Clock
 from pylog.errors import NotLeaderOrFollower, RequestTimedOut
 from pylog.future import Future
+from pylog.interrupts import WholeLock
 from pylog.isolation import Isolation
 from pylog.message import CONSUMER, NO_EPOCH, Fetch, Fetched, Produced
 from pylog.node import Node
@@ -57,7 +57,7 @@ class Parking:
         self._read = read
         self._wake = wake
         self._pending: Pending[_Parked] = Pending()
-        self._lock = threading.Lock()
+        self._lock = WholeLock()
         self._latest_ms = OFFSET_MAX
         self._closed = False
 

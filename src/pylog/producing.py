@@ -24,7 +24,7 @@ from pylog.errors import (
     PylogError,
 )
 from pylog.future import Future, completed
-from pylog.interrupts import WHOLE, wait_at
+from pylog.interrupts import WHOLE, WholeLock, wait_at
 from pylog.kernel import TRANSACTIONAL_BIT
 from pylog.message import ACKS_ALL, INTERNAL_TOPICS, Produce, Produced, ProducedPart, ProducePart
 from pylog.node import Node
@@ -60,7 +60,7 @@ class Producing:
         self._flush = flush
         self._enroll = enroll
         self._gates: WeakKeyDictionary[Partition, Gate] = WeakKeyDictionary()
-        self._making_gate = threading.Lock()
+        self._making_gate = WholeLock()
         self._commits = CommitThread()
         self._call = Gate.take_call if isinstance(clock, SteppedClock) else self._commits.call
         self._room = threading.Condition()

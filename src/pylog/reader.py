@@ -45,7 +45,7 @@ from pylog.files import File, Files, Watch, join, replaced
 from pylog.folders import folder_name
 from pylog.foreign import require_log
 from pylog.future import Future, completed
-from pylog.interrupts import opened, whole
+from pylog.interrupts import WholeLock, opened, whole
 from pylog.message import (
     NO_ID,
     ClusterMetadata,
@@ -95,7 +95,7 @@ class Reader:
         self._paths = list(paths)
         self._clock = clock
         self._closed = False
-        self._lock = threading.RLock()
+        self._lock = WholeLock(threading.RLock())
         self._partitions: dict[tuple[str, int], SharedPartition] = {}
         self._former: list[SharedPartition] = []  # of topics that were made anew
         self._published: dict[str, Published] = {}

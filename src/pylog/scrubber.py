@@ -16,6 +16,7 @@ from pylog.clock import Clock
 from pylog.config import NodeConfig
 from pylog.damage import Findings, look
 from pylog.errors import LogNotFound, PylogError
+from pylog.interrupts import WholeLock, pause
 from pylog.node import Node
 from pylog.partition import Partition
 from pylog.record import TopicPartition
@@ -43,7 +44,7 @@ class Scrubber:
         self._throttle = Throttle(config.scrub_io_max_bytes_per_second)
         self._found: dict[tuple[TopicPartition, int], tuple[Partition, Segment, Findings]] = {}
         self._stopped = threading.Event()
-        self._scrubbing = threading.Lock()
+        self._scrubbing = WholeLock()
         self._due: int | None = None
         self._worker = Worker("pylog-scrubber", clock, lambda: self._due, self._work)
 
@@ -105,7 +106,7 @@ class Scrubber:
 
     def _pause(self, size: int) -> None:
         wait_ms = self._throttle.wait_ms(size, self._clock.tick_ms())
-        if self._stopped.wait(wait_ms / 1000 if wait_ms > 0 else 0):
+        if pause(self._stopped, max(wait_ms, 0) / 1000):
             raise _StoppedError
 
     def close(self) -> None:

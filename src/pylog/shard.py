@@ -19,6 +19,7 @@ from pylog.clock import Clock
 from pylog.effects import Answer, Append, Coordinator, Effect, LogRecord, Now, Stamp, WriteMarkers
 from pylog.errors import CorruptBatch, PylogError, UnsupportedFormat
 from pylog.future import Future, failed
+from pylog.interrupts import WholeLock
 from pylog.message import NO_EPOCH, Produced, Session, TxnMarkers
 from pylog.partition import Appended
 from pylog.producing import Producing
@@ -55,7 +56,7 @@ class Shard:
         self._writer = writer
         self._safe_due: int | None = None
         self._gone: PylogError | None = None
-        self._lock = threading.RLock()
+        self._lock = WholeLock(threading.RLock())
         self._tickets = count()
         self._waiting: dict[int, Future[Any]] = {}
         partition = leader.partition

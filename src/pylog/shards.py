@@ -17,6 +17,7 @@ from pylog.config import NodeConfig
 from pylog.effects import Coordinator, TopicInfo, WriteMarkers
 from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError, TopicAlreadyExists
 from pylog.group import GroupCoordinator
+from pylog.interrupts import WholeLock
 from pylog.message import GROUPS_TOPIC, TRANSACTIONS_TOPIC, NewTopic
 from pylog.metadata import MetadataImage
 from pylog.node import Node
@@ -53,9 +54,9 @@ class Shards:
         self._topics = _Topics(node)
         self._shards: dict[TopicPartition, Shard] = {}
         # One that takes over may have markers to write at once, in this thread.
-        self._loading = threading.RLock()
+        self._loading = WholeLock(WholeLock(threading.RLock()))
         self._producer_ids: Iterator[int] = iter(())
-        self._giving_ids = threading.Lock()
+        self._giving_ids = WholeLock()
         self._is_unsettled = TRANSACTIONS in node.image.topics
 
     # --- which there are ---------------------------------------------------------------------------------------------

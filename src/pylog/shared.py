@@ -9,7 +9,6 @@ Without published offsets (a directory that Kafka wrote, say) the files are read
 batch, with the transactions that are open by then.
 """
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -20,6 +19,7 @@ from pylog.config import TopicConfig
 from pylog.errors import Closed, CorruptBatch, LogNotFound, OffsetOutOfRange, ReadOnly
 from pylog.files import Files
 from pylog.index import AbortedTxn
+from pylog.interrupts import WholeLock
 from pylog.published import Entry, State
 from pylog.readable import ReadablePartition
 from pylog.replaying import producers_at
@@ -78,7 +78,7 @@ class SharedPartition(ReadablePartition):
         # The generation, and the names of the files where it is odd.
         self._moment: tuple[int, tuple[str, ...]] | None = None
         self._state: State | None = None
-        self._lock = threading.Lock()
+        self._lock = WholeLock()
         self.refresh()
 
     def follow(self) -> bool:

@@ -4,11 +4,11 @@ What a full disk has no room to rename is gone at once, and so makes room. What 
 again. A crash costs nothing: what has the suffix goes when the partition is opened. (Kafka: file.delete.delay.ms.)
 """
 
-import threading
 from collections import deque
 
 from pylog.errors import StorageError
 from pylog.files import Files, join
+from pylog.interrupts import WholeLock
 from pylog.segment import Segment
 from pylog.segment_files import DELETED, rename_or_remove
 from pylog.sequence import snapshot_name
@@ -23,7 +23,7 @@ class Trash:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._waiting: deque[tuple[int, Segment, str]] = deque()
-        self._purging = threading.Lock()
+        self._purging = WholeLock()
 
     def add(self, segment: Segment, due_ms: int, *, with_snapshot: bool = True) -> None:
         """Rename a segment's files, and its producer snapshot; they go when `due_ms` has come."""

@@ -58,7 +58,7 @@ class Worker:
 
     def close(self, timeout: float | None = None) -> None:
         """Stop the thread and wait for it, `timeout` seconds at most, unless it is the caller."""
-        with self._lock:
+        with WHOLE, self._lock:
             self._closed = True
             self._changed.notify()
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -11,7 +11,6 @@ means that nothing was done.
 """
 
 import logging
-import threading
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -29,6 +28,7 @@ from pylog.errors import (
     StorageError,
 )
 from pylog.files import Files
+from pylog.interrupts import WholeLock
 from pylog.published import Entry, Fields, State
 from pylog.readable import ReadablePartition
 
@@ -48,8 +48,8 @@ class WrittenPartition(ReadablePartition):
         self._cuts = 0  # how often something was taken away from the end
         self._failure: BaseException | None = None
         self._closed = False
-        self._lock = threading.Lock()
-        self._syncing = threading.Lock()
+        self._lock = WholeLock()
+        self._syncing = WholeLock()
         self._durability = Durability(files, directory)
 
     @property

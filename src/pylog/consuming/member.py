@@ -6,7 +6,6 @@
 The machine is entered under a lock, and nothing is sent or called under it.
 """
 
-import threading
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from pylog.consuming.membership_consumer import ConsumerMembership
 from pylog.consuming.subscription import Subscription
 from pylog.errors import PylogError
 from pylog.future import Future, failed
-from pylog.interrupts import opened
+from pylog.interrupts import WholeLock, opened
 from pylog.message import NO_ID, ConsumerGroupHeartbeat, Heartbeat, LeaveGroup, Metadata
 from pylog.record import ConsumerGroupMetadata
 from pylog.worker import Worker
@@ -76,7 +75,7 @@ class GroupMember:
             else ConsumerMembership(config, now_ms, lambda: {topic.id: topic.name for topic in cluster.known()})
         )
         self._identity = self._machine.identity
-        self._lock = threading.Lock()
+        self._lock = WholeLock()
         self._todo: deque[Effect] = deque()
         self._revocation: _Revocation | None = None
         self._watched: dict[str, int] = {}

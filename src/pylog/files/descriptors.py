@@ -14,7 +14,6 @@ Invariants:
 import errno
 import mmap
 import os
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from typing import Protocol, TypeVar
 
 from pylog.errors import LogNotFound
 from pylog.files.regular import Identity, identity_of, open_regular
+from pylog.interrupts import WholeLock
 
 _NONE_LEFT = frozenset({errno.EMFILE, errno.ENFILE})
 
@@ -56,7 +56,7 @@ class Descriptors:
 
     def __init__(self, max_open: int) -> None:
         self.max_open = max_open
-        self.lock = threading.Lock()
+        self.lock = WholeLock()
         self.recent: OrderedDict[Holder, None] = OrderedDict()
         self.maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
         self.names: weakref.WeakValueDictionary[str, Name] = weakref.WeakValueDictionary()

@@ -7,12 +7,12 @@ memory of a file is ever exported, so a file can always grow.
 
 import os
 import posixpath
-import threading
 from collections.abc import Iterator, Mapping
 
 from pylog.clock import Clock, SystemClock
 from pylog.errors import Closed, LogNotFound, StorageError
 from pylog.files.protocol import SMALL_BYTES_MAX, File, FileStat, Lock, join, locked_error, too_large
+from pylog.interrupts import WholeLock
 
 _SENT_BYTES_MAX = 1 << 16
 
@@ -159,7 +159,7 @@ class MemoryFiles:
     read_only = False
 
     def __init__(self, clock: Clock | None = None, tree: Mapping[str, bytes | None] | None = None) -> None:
-        self.mutex = threading.Lock()
+        self.mutex = WholeLock()
         self.locked: set[str] = set()
         self._now_ms = (clock or SystemClock()).wall_ms
         self._dirs = {".": _Directory(0), "/": _Directory(0)}

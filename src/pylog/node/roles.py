@@ -31,6 +31,7 @@ from pylog.errors import (
     UnknownTopicId,
 )
 from pylog.files import Files
+from pylog.interrupts import WholeLock
 from pylog.message import NO_EPOCH, NO_ID, ClusterMetadata
 from pylog.metadata import (
     METADATA_TOPIC_ID,
@@ -96,7 +97,7 @@ class Roles:
         self._broken: dict[TopicPartition, PylogError | None] = {}  # None: its next use tries again
         self._new_topics: set[uuid.UUID] = set()
         self._moved: set[tuple[str, int]] = set()  # since the node was opened
-        self._lock = threading.RLock()
+        self._lock = WholeLock(threading.RLock())
         self._doomed: list[tuple[int, str]] = []
         self.directories = Directories(files, paths, node_id)
         self.id = self.directories.first.node_id

@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, int64_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from pylog.kernel.compiled.header cimport BatchHeader
-from pylog.kernel.compiled.plain cimport PlainAppends
+from pylog.kernel.compiled.plain cimport PlainAppends, end_of
 
 cdef extern from "bell.h" nogil:
     ctypedef struct bell:
@@ -118,27 +118,39 @@ cdef class GroupAppends:
         if not self.leading.acquire(False):
             return False
         if group.joined == 1 and self.expected == 1:
-            return self.lead(partition, role)
+            return self.lead(partition, role, False)
         # What a signal's handler raises in one thread is not for the others: none may strike who leads some.
         self.leading.release()
         with self.whole:
-            return self.leading.acquire(False) and self.lead(partition, role)
+            return self.leading.acquire(False) and self.lead(partition, role, True)
 
-    cdef bint lead(self, PlainAppends partition, role) except -1:
+    cdef bint lead(self, PlainAppends partition, role, bint is_whole) except -1:
         cdef Group group, following = Group()
         cdef int64_t began
+        cdef bint leads = True
         self.gather()
         group, self.open = self.open, following
         group.is_begun = True
         began = now_ns()
         try:
-            if partition.append_group(group.batches, group.answers, group.epoch, self.ordinarily, role, self.whole):
+            if not partition.append_at_once(group.batches, group.answers, group.epoch, is_whole):
+                if not is_whole:
+                    # From here on it is Python, where a signal's handler may run, and append here itself.
+                    leads = False
+                    self.leading.release()
+                with self.whole:
+                    partition.append_rest(group.batches, group.answers, group.epoch, self.ordinarily, role)
+            if leads:
+                leads = False
+                self.leading.release()
+            if end_of(group.answers) >= 0:
                 self.show(role)
         except BaseException as error:
             group.error = error
+        if leads:
+            self.leading.release()
         self.sync_ns, self.expected = now_ns() - began, max(group.joined + following.joined, 1)
         group.is_done = True
-        self.leading.release()
         bell_done(&group.bell)
         self.hand_over()
         return True

@@ -46,38 +46,38 @@ cdef class PlainAppends:
             batch.producer_id < 0 and not self._is_bounded and (<Admission?>self._admission).lets_in(batch, now_ms)
         )
 
-    cdef bint append_group(self, list batches, list answers, int32_t epoch, ordinarily, role, whole) except -1:
-        """Append batches, of which None are gone, make them durable, and show them; gives whether any was appended. What
-        is not plain is for `ordinarily(role, batch)`, which appends it; the answers are what that gives or raises.
+    cdef bint append_at_once(self, list batches, list answers, int32_t epoch, bint waits) except -1:
+        """Append batches, of which None are gone, make them durable, and show them, without any Python code; False where
+        that takes more, or, unless one `waits`, a lock that somebody has: `append_rest` goes on from there.
         """
-        cdef Py_ssize_t at = self.append_runs(batches, 0, answers, epoch)
-        if at < len(batches) or not self.is_synced(end_of(answers), epoch):
-            with whole:
-                # From here on it is Python, in the middle of which a signal would strike.
-                while at < len(batches):
-                    answers.append(answer_of(ordinarily, role, batches[at]))
-                    at = self.append_runs(batches, at + 1, answers, epoch)
-                if not self.is_synced(end_of(answers), epoch):
-                    self.sync()
-        return end_of(answers) >= 0
+        self.append_runs(batches, answers, epoch, waits)
+        return len(answers) == len(batches) and self.is_synced(end_of(answers), epoch, waits)
 
-    cdef Py_ssize_t append_runs(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1:
-        """Append batches from batches[at] on, up to the first that is not plain; gives which that is."""
-        cdef Py_ssize_t count
-        while at < len(batches):
-            if batches[at] is None:
+    cdef int append_rest(self, list batches, list answers, int32_t epoch, ordinarily, role) except -1:
+        """The same in Python, in a `whole` block. What is not plain is for `ordinarily(role, batch)`, which appends it;
+        the answers are what that gives or raises.
+        """
+        while len(answers) < len(batches):
+            answers.append(answer_of(ordinarily, role, batches[len(answers)]))
+            self.append_runs(batches, answers, epoch, True)
+        if not self.is_synced(end_of(answers), epoch, True):
+            self.sync()
+        return 0
+
+    cdef int append_runs(self, list batches, list answers, int32_t epoch, bint waits) except -1:
+        """Append those that have no answer yet, up to the first that is not plain."""
+        while len(answers) < len(batches):
+            if batches[len(answers)] is None:
                 answers.append(None)
-                at += 1
                 continue
-            self._lock.acquire()
+            if not self._lock.acquire(waits):
+                break
             try:
-                count = self.append_run(batches, at, answers, epoch)
+                if self.append_run(batches, len(answers), answers, epoch) == 0:
+                    break
             finally:
                 self._lock.release()
-            if count == 0:
-                break
-            at += count
-        return at
+        return 0
 
     cdef Py_ssize_t append_run(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1:
         """Append as many as go in one write, from batches[at] on; gives how many."""
@@ -113,18 +113,20 @@ cdef class PlainAppends:
                 answers += [answer] * len(run)
         return len(run)
 
-    cdef bint is_synced(self, int64_t end, int32_t epoch) except -1:
+    cdef bint is_synced(self, int64_t end, int32_t epoch, bint waits) except -1:
         """Make what lies below `end` durable, where that is one sync of the active segment's file; and show it, where
-        `epoch` is not over and that needs no decision.
+        `epoch` is not over and that needs no decision. Unless one `waits`, where nobody has the locks.
         """
         cdef int64_t cuts
         cdef bint is_plain
         cdef Tail tail
         if end < 0:
             return True
-        self._syncing.acquire()
+        if not self._syncing.acquire(waits):
+            return False
         try:
-            self._lock.acquire()
+            if not self._lock.acquire(waits):
+                return False
             try:
                 is_plain = self.can_sync()
                 tail = self._local.active
@@ -139,7 +141,8 @@ cdef class PlainAppends:
             except BaseException as error:
                 self._not_synced(error)
                 return False
-            self._lock.acquire()
+            if not self._lock.acquire(waits):
+                return False
             try:
                 if self._failure is not None:
                     # It may be of this file, and the system tells it once.

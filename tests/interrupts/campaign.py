@@ -1,0 +1,132 @@
+"""A signal at every place of every public call: what `make interrupts` runs.
+
+python -m tests.interrupts.campaign 30000 --jobs 2             so many places
+python -m tests.interrupts.campaign --one send use sync 17 17 1    from one place to another, in steps: what a failure names
+"""
+
+import argparse
+import faulthandler
+import gc
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+
+from .calls import CALLS, MODES, World, attempt, recover
+
+FLUSHES = ("sync", "none")
+STUCK_SECONDS = 30
+JUDGED_EVERY = 25
+WRONG_MOST = 5
+
+
+def places(name: str, mode: str, flush: str, folder: Path, first: int, last: int, step: int) -> tuple[int, list[str]]:
+    """Try some places of a call in one mode; gives how many, and what was wrong. One that is stuck ends the process."""
+    wrong: list[str] = []
+    made = 0
+    worlds = iter(range(10**6))
+    world: World | None = None
+    place = first
+    while place <= last:
+        faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
+        print(f"at {place}", file=sys.stderr, flush=True)
+        try:
+            if world is None:
+                world = World(folder / f"{next(worlds)}", flush)
+            seen = attempt(world, name, mode, place)
+            recover(world, mode)
+            made += 1
+            if mode == "use" and made % JUDGED_EVERY == 0:
+                world.judge()
+                world.begin()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is what is wrong
+            wrong.append(f"{name}, {mode} at {place}, {flush}: {type(error).__name__}: {error}\n")
+            if len(wrong) >= WRONG_MOST:
+                break
+            world, seen = None, place
+        if 0 < seen < place:
+            break
+        place += step
+    if world is not None:
+        faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
+        world.judge()
+        world.close()
+    faulthandler.cancel_dump_traceback_later()
+    gc.collect()
+    return made, wrong
+
+
+def count(name: str, flush: str, folder: Path) -> int:
+    """How many places a call has."""
+    world = World(folder / "count", flush)
+    attempt(world, name, "use", 0)
+    seen = attempt(world, name, "use", 0)
+    world.close()
+    return seen
+
+
+def one(name: str, mode: str, flush: str, first: int, last: int, step: int) -> int:
+    logging.disable(logging.CRITICAL)
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as folder:
+        made, wrong = places(name, mode, flush, Path(folder), first, last, step)
+    for line in wrong:
+        print(line)
+    print(f"made {made}")
+    return int(bool(wrong))
+
+
+def task(name: str, mode: str, flush: str, step: int, last: int) -> tuple[str, int, str]:
+    """The same in a process of its own, which may get stuck."""
+    command = [sys.executable, "-m", f"{__package__}.campaign", "--one", name, mode, flush, "1", f"{last}", f"{step}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    made = int(done.stdout.rpartition("made ")[2]) if "made " in done.stdout else 0
+    said = done.stdout if done.returncode == 1 and "made " in done.stdout else ""
+    if "made " not in done.stdout:
+        said = done.stdout + done.stderr[-6000:]
+    return f"{name}, {mode}, {flush}", made, said if done.returncode else ""
+
+
+def campaign(budget: int, jobs: int, names: list[str]) -> int:
+    began, made, wrong = time.monotonic(), 0, 0
+    tasks = []
+    with tempfile.TemporaryDirectory() as folder:
+        counts = {
+            (name, flush): count(name, flush, Path(folder) / f"{name}-{flush}") for name in names for flush in FLUSHES
+        }
+    total = sum(counts.values()) * len(MODES)
+    step = max(1, -(-total // budget))
+    print(f"{total} places, every {step} of them", flush=True)
+    for name, mode, flush in product(names, MODES, FLUSHES):
+        tasks.append((name, mode, flush, step, counts[name, flush]))
+    with ThreadPoolExecutor(jobs) as pool:
+        for what, some, said in pool.map(lambda one: task(*one), tasks):
+            made += some
+            if said:
+                wrong += 1
+                print(f"FAILED {what}\n{said}", flush=True)
+            print(f"{made} places, {time.monotonic() - began:.0f} s, {wrong} calls wrong ({what})", flush=True)
+    print(f"{made} places of {len(names)} calls, {time.monotonic() - began:.0f} s: {wrong} wrong")
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("budget", nargs="?", type=int, default=30_000)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--calls", nargs="*", default=list(CALLS), choices=list(CALLS))
+    parser.add_argument("--one", nargs=6, metavar=("CALL", "MODE", "FLUSH", "FIRST", "LAST", "STEP"))
+    given = parser.parse_args()
+    if given.one:
+        name, mode, flush, first, last, step = given.one
+        return one(name, mode, flush, int(first), int(last), int(step))
+    return int(campaign(given.budget, given.jobs, given.calls) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
