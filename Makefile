@@ -161,6 +161,11 @@ steps: BUDGET = 20000
 steps: .venv/dev.stamp ## let a call of the system fail or a signal strike at each step of a log's life (BUDGET=20000)
 	@PYTHONPATH=src $(BIN)/python -m tests.faults.campaign $(BUDGET) --jobs $(JOBS)
 
+.PHONY: interrupts
+interrupts: BUDGET = 20000
+interrupts: .venv/dev.stamp ## let a signal's handler append, read, close, or raise at each place of every call (BUDGET=20000)
+	@PYTHONPATH=src $(BIN)/python -m tests.interrupts.campaign $(BUDGET) --jobs $(JOBS)
+
 .PHONY: full-disk
 full-disk: BUDGET = 40
 full-disk: .venv/dev.stamp ## fill a small ext4 to its last byte under a log (root; BUDGET=40 rounds)

@@ -10,7 +10,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Clock(Protocol):
@@ -59,13 +59,13 @@ class SteppedClock(ABC):
         """
 
 
-def condition(clock: Clock | SteppedClock, lock: threading.Lock) -> threading.Condition:
-    """A condition on which one waits as `clock` has it."""
+def condition(clock: Clock | SteppedClock, lock: Any) -> threading.Condition:
+    """A condition on which one waits as `clock` has it. `lock`: one of `threading`, or what is locked like these."""
     return _SteppedCondition(clock, lock) if isinstance(clock, SteppedClock) else threading.Condition(lock)
 
 
 class _SteppedCondition(threading.Condition):
-    def __init__(self, clock: SteppedClock, lock: threading.Lock) -> None:
+    def __init__(self, clock: SteppedClock, lock: Any) -> None:
         super().__init__(lock)
         self._clock = clock
         self._told = 0

@@ -3,14 +3,15 @@
 Python raises KeyboardInterrupt, and whatever other handlers of signals raise, between any two steps of the main thread:
 in the middle of an append, or of a coordinator's change of state, it would leave half of it.
 
-    with WHOLE:          a signal waits for the end of the block; another one of its kind is handled at once
+    with WHOLE:          a signal waits for the end of the block; a second SIGINT or SIGTERM is handled at once
         ...
         with opened():   inside of it: somebody else's code, or a long wait, which a signal may end
             ...
     @whole               the same for all of a function
     with lock:           a `WholeLock`: the same for as long as a lock is held
 
-A handler may use the log, so no lock is ever held where one may run: it would wait for what its own thread has.
+A handler may use the log, so no lock is ever held where one may run: it would wait for what its own thread has. That of
+a second SIGINT may not, as there is no end of what the first one waits for.
 
 Other threads are never struck: there this costs a comparison. Handlers are replaced for as long as a block takes, and
 only those that are Python's.
@@ -40,8 +41,15 @@ except ImportError:  # pragma: no cover - not CPython
 _getsignal: Callable[[int], Any] = _functions.getsignal
 _setsignal: Callable[[int, Any], Any] = _functions.signal
 
-SIGNALS = (int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGALRM))
-"""Those whose handlers usually raise."""
+INSISTING = (int(signal.SIGINT), int(signal.SIGTERM))
+"""Those of which a second one is handled at once: who sends it wants a call to end that hangs."""
+
+SIGNALS = (
+    *INSISTING, *map(int, (
+        signal.SIGALRM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD,
+    )),
+)  # fmt: skip
+"""Those that programs have handlers for."""
 
 SLICE = 0.1
 
@@ -50,8 +58,10 @@ _pending: list[int] = []
 
 
 def _note(number: int, frame: Any) -> None:
-    if WHOLE.depth and number not in _pending:
-        _pending.append(number)
+    if WHOLE.depth and (number not in _pending or number not in INSISTING):
+        # One of a kind waits for many, as in the system itself.
+        if number not in _pending:
+            _pending.append(number)
         return
     # The second of its kind; or one in the instant in which a block begins or ends, which is none of it.
     try:
@@ -164,15 +174,19 @@ def wait_at(condition: Condition, seconds: float | None) -> None:
     """Wait at a condition that is locked; the main thread for a tenth of a second at most, so look again.
 
     In `Condition.wait` a signal could strike where the lock was let go of and not taken again; here it does after it,
-    inside of a `WHOLE` block too.
+    inside of a `WHOLE` block too, and finds the lock free.
     """
     if get_ident() != WHOLE.main:
         condition.wait(None if seconds is None else min(seconds, TIMEOUT_MAX))
         return
     with WHOLE:
         condition.wait(SLICE if seconds is None else min(seconds, SLICE))
-    with opened():
-        pass
+        condition.release()
+        try:
+            with opened():
+                pass
+        finally:
+            condition.acquire()
 
 
 def pause(stopped: Event, seconds: float) -> bool:

@@ -29,7 +29,7 @@ from pylog.consumer import Consumer
 from pylog.damage import Findings
 from pylog.errors import Closed, ReadOnly, TopicAlreadyExists, UnknownTopicOrPartition
 from pylog.files import DiskFiles, MemoryFiles, refuse_network
-from pylog.interrupts import whole
+from pylog.interrupts import WHOLE, whole
 from pylog.message import INTERNAL_TOPICS
 from pylog.producer import Producer
 from pylog.reader import Reader
@@ -95,16 +95,24 @@ def open(  # noqa: A001
         for one in paths:
             if not node_config.allow_network_file_systems:
                 refuse_network(one)
-    broker = Broker(
-        MemoryFiles() if in_memory else DiskFiles(node_config.max_open_files),
-        ["log"] if in_memory else paths,
-        config=node_config,
-        clock=ticking,
-        transport=way,
-        node_id=node_id,
-        flush=flush or ("none" if in_memory else "sync"),
-    )
-    return Log(where, broker, way, ticking)
+    broker = None
+    try:
+        with WHOLE:
+            broker = Broker(
+                MemoryFiles() if in_memory else DiskFiles(node_config.max_open_files),
+                ["log"] if in_memory else paths,
+                config=node_config,
+                clock=ticking,
+                transport=way,
+                node_id=node_id,
+                flush=flush or ("none" if in_memory else "sync"),
+            )
+            return Log(where, broker, way, ticking)
+    except BaseException:
+        if broker is not None:
+            # A signal that has waited for the end of it: nobody has the log, and nobody else could have the directory.
+            broker.close()
+        raise
 
 
 def _paths(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:

@@ -1,14 +1,14 @@
 """Every public call of a log, and a signal at each place of it where the interpreter looks for one.
 
-It looks where a function begins and behind each call of a compiled one: `sys.setprofile` shows these places, those in the
-standard library too. The handler does what a handler may:
+It looks where a function begins and behind each call of a compiled one: `sys.setprofile` shows these places, those in
+the standard library too. The handler does what a handler may:
 
 use      it appends, by a producer and by a view, and reads, both isolation levels
 close    it closes the log
 raise    it raises
 
-Afterwards the call has given what it gives, or raised an error of pylog's or the handler's; the log can be used, or opened
-again; what was acknowledged is there, at its offset, once, and `find_damage` finds nothing.
+Afterwards the call has given what it gives, or raised an error of pylog's or the handler's; the log can be used, or
+opened again; what was acknowledged is there, at its offset, once, and `find_damage` finds nothing.
 """
 
 import signal
@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 
 import pylog
-from pylog.errors import PylogError
+from pylog.errors import Closed, NetworkError, PylogError
 from pylog.future import Future
 from pylog.record import TopicPartition
 
@@ -32,6 +32,7 @@ PLAIN, PAIRS, MONEY = "plain", "pairs", "money"
 SMALL = {"index.interval.bytes": 300, "file.delete.delay.ms": 0}
 NODE = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1, "log.cleaner.backoff.ms": 10**9}
 WAIT_SECONDS = 20
+LEVELS: tuple[Any, ...] = ("read_uncommitted", "read_committed")
 
 
 class StruckError(BaseException):
@@ -45,6 +46,7 @@ class World:
         self.paths = [str(root / "one"), str(root / "two")]
         self.other = str(root / "other")
         self.flush = flush
+        self.opened: pylog.Log | None = None
         self.number = 0
         self.sent: list[tuple[str, bytes, Future[Any]]] = []
         self.acknowledged: dict[tuple[str, int, int], bytes] = {}
@@ -65,14 +67,14 @@ class World:
         self.producer = log.producer(linger_ms=0)
         self.bank = log.producer(transactional_id="bank")
         self.reader = pylog.open(self.paths, mode="read")
-        self.consumers = [log.consumer(PLAIN, isolation_level=level) for level in ("read_uncommitted", "read_committed")]
+        self.consumers = [
+            log.consumer(PLAIN, isolation_level=level) for level in ("read_uncommitted", "read_committed")
+        ]
         self.member = log.consumer(group_id="readers", enable_auto_commit=False)
         self.member.assign([TopicPartition(PLAIN, 0)])
         self.member.seek(TopicPartition(PLAIN, 0), log.topic(PLAIN)[0].start_offset)
         self.handlers_producer = log.producer(linger_ms=0)
-        self.handlers_consumers = [
-            log.consumer(PLAIN, MONEY, isolation_level=level) for level in ("read_uncommitted", "read_committed")
-        ]
+        self.handlers_consumers = [log.consumer(PLAIN, MONEY, isolation_level=level) for level in LEVELS]
         self.view = log.topic(PLAIN)[0]
         for consumer in (*self.consumers, *self.handlers_consumers):
             consumer.poll(0)
@@ -127,12 +129,14 @@ class World:
         found = log.find_damage()
         assert not found, found
         records = {
-            (topic, 0, record.offset): record.value for topic in (PLAIN, PAIRS, MONEY) for record in log.topic(topic)[0].records()
+            (name, 0, record.offset): record.value
+            for name in (PLAIN, PAIRS, MONEY)
+            for record in log.topic(name)[0].records()
         }
         for place, value in self.acknowledged.items():
-            topic, number, offset = place
-            if topic != PAIRS and offset >= log.topic(topic)[number].start_offset:
-                assert records.get(place) == value, f"{place} was acknowledged with {value[:8]!r} and has {records.get(place)!r}"
+            name, number, offset = place
+            if name != PAIRS and offset >= log.topic(name)[number].start_offset:
+                assert records.get(place) == value, f"{value[:8]!r} was acknowledged at {place}: {records.get(place)!r}"
         values = list(records.values())
         assert len(values) == len(set(values)), "a record is there twice"
 
@@ -141,7 +145,8 @@ class World:
 
 
 def _open(world: World) -> None:
-    pylog.open(world.other).close()
+    world.opened = pylog.open(world.other)
+    world.opened.close()
 
 
 def _open_to_read(world: World) -> None:
@@ -201,7 +206,9 @@ def _commit(world: World) -> None:
 
 
 def _member(world: World) -> None:
-    with world.log.consumer(PLAIN, group_id="members", group_protocol="consumer", auto_offset_reset="earliest") as member:
+    with world.log.consumer(
+        PLAIN, group_id="members", group_protocol="consumer", auto_offset_reset="earliest"
+    ) as member:
         for _ in range(3):
             member.poll(2)
 
@@ -235,7 +242,7 @@ def _find_damage(world: World) -> None:
 
 
 def _move(world: World) -> None:
-    where = world.view.directory
+    where = world.view.path
     world.log.move_partition(PLAIN, 0, world.paths[where.startswith(world.paths[0] + "/")])
 
 
@@ -256,9 +263,9 @@ def _columns(world: World) -> None:
 def _admin(world: World) -> None:
     admin, key = world.log.admin, TopicPartition(PLAIN, 0)
     admin.list_groups()
-    admin.describe_group("readers")
-    admin.committed("readers")
     admin.alter_offsets("tools", {key: 1})
+    admin.describe_group("tools")
+    admin.committed("tools")
     admin.delete_offsets("tools", [key])
     admin.list_transactions()
     admin.describe_transaction("bank")
@@ -325,7 +332,7 @@ def handle(world: World, mode: str) -> None:
     if mode == "close":
         world.log.close()
         return
-    with suppress(pylog.errors.Closed):
+    with suppress(Closed, NetworkError):
         world.send(PLAIN, world.handlers_producer).result(WAIT_SECONDS)
         world.append()
         for consumer in world.handlers_consumers:
@@ -392,6 +399,9 @@ def recover(world: World, mode: str) -> None:
         # A transaction that was struck is over when somebody says so.
         with suppress(PylogError):
             world.bank.abort()
+    if world.opened is not None:
+        world.opened.close()
+        world.opened = None
     pylog.open(world.other).close()
     world.judge()
     world.begin()

@@ -14,7 +14,7 @@ import pytest
 
 import pylog
 from pylog import errors
-from pylog.interrupts import WHOLE, opened
+from pylog.interrupts import WHOLE, WholeLock, opened, pause, wait_at
 
 
 class StruckError(BaseException):
@@ -79,16 +79,31 @@ def test_what_waits_is_handled_whatever_another_handler_raises() -> None:
 def test_a_handler_that_raises_nothing_takes_no_protection_away() -> None:
     ticks: list[int] = []
     done = []
-    before = signal.signal(signal.SIGALRM, lambda number, frame: ticks.append(number))
+    before = signal.signal(signal.SIGINT, lambda number, frame: ticks.append(number))
     try:
         with pytest.raises(StruckError), WHOLE:
             for _ in range(3):
-                signal.raise_signal(signal.SIGALRM)
+                signal.raise_signal(signal.SIGINT)
             strike()
             done.append("whole")
     finally:
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGINT, before)
     assert len(ticks) == 3 and done == ["whole"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGALRM, signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD])
+def test_a_timer_that_comes_again_waits_like_the_first_time(number: signal.Signals) -> None:
+    """Its handler ran in the middle of the append during which it had come twice, and waited for that one's lock."""
+    ticks: list[int] = []
+    before = signal.signal(number, lambda number, frame: ticks.append(number))
+    try:
+        with WHOLE:
+            for _ in range(3):
+                signal.raise_signal(number)
+            assert not ticks
+        assert ticks == [number]
+    finally:
+        signal.signal(number, before)
 
 
 def test_a_second_one_that_gets_nowhere_is_no_end_of_the_first() -> None:
@@ -222,6 +237,69 @@ def test_other_threads_do_not_care() -> None:
     thread.start()
     thread.join()
     assert seen == [signal.getsignal(signal.SIGTERM)]
+
+
+def test_a_lock_is_held_in_a_block() -> None:
+    lock, done = WholeLock(), []
+    with pytest.raises(StruckError):
+        with lock:
+            strike()
+            done.append(lock.acquire(False))
+        done.append("behind it")
+    assert done == [False] and lock.acquire(False)
+
+
+def test_a_lock_that_is_not_given_in_time_leaves_no_block_behind() -> None:
+    class Stuck:
+        def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+            strike()
+            strike()
+            raise AssertionError("the second one is handled at once")
+
+        def release(self) -> None:
+            raise AssertionError("it was never taken")
+
+    with pytest.raises(StruckError), WholeLock(Stuck()):
+        pass
+    assert WHOLE.depth == 0
+
+
+def test_who_waits_at_a_condition_holds_no_lock_when_a_signal_strikes() -> None:
+    lock = WholeLock()
+    condition = threading.Condition(lock)  # type: ignore[arg-type]  # it is locked like these
+    free = []
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        with lock:
+            free.append(number)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with WHOLE, lock:
+            signal.raise_signal(signal.SIGALRM)
+            assert not free
+            wait_at(condition, 0)
+            assert free == [signal.SIGALRM] and not lock.acquire(False)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(StruckError), WHOLE, lock:
+        strike()
+        wait_at(condition, 0)
+    assert lock.acquire(False)
+
+
+def test_a_pause_is_ended_by_a_handler_that_stops_it_and_by_one_that_raises() -> None:
+    stopped = threading.Event()
+    assert not pause(stopped, 0)
+    with pytest.raises(StruckError), WHOLE:
+        strike()
+        pause(stopped, 60)
+    before = signal.signal(signal.SIGALRM, lambda number, frame: stopped.set())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        assert pause(stopped, 60)
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 # --- what the log makes of it -----------------------------------------------------------------------------------------
@@ -454,3 +532,36 @@ def test_a_member_gets_its_records_whenever_a_signal_comes(protocol: Literal["cl
                 else:
                     pytest.fail(f"nothing is read after a signal in call {step}")
     assert struck > 5
+
+
+def test_a_directory_is_free_whenever_a_signal_comes_while_it_is_opened(tmp_path: Path) -> None:
+    """It stayed locked where the signal came between the lock and who was to give it back."""
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t", 3)
+    struck, opened_logs = 0, []
+
+    def work() -> None:
+        opened_logs.append(pylog.open(tmp_path))
+
+    for step in range(1, 2500, 41):
+        struck += is_struck(step, work)
+        for log in opened_logs:
+            log.close()
+        opened_logs.clear()
+        pylog.open(tmp_path).close()
+    assert struck > 10
+
+
+def test_recovery_ends_between_two_partitions(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t", 3)
+        for view in log.topic("t"):
+            view.append([pylog.Record(b"v")])
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    with pytest.raises(StruckError):
+        with WHOLE:
+            strike()
+            pylog.open(tmp_path)
+        raise AssertionError("it is struck inside of the block")
+    with pylog.open(tmp_path) as log:
+        assert [len(list(view.records())) for view in log.topic("t")] == [1, 1, 1]

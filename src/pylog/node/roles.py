@@ -31,7 +31,7 @@ from pylog.errors import (
     UnknownTopicId,
 )
 from pylog.files import Files
-from pylog.interrupts import WholeLock
+from pylog.interrupts import WholeLock, opened
 from pylog.message import NO_EPOCH, NO_ID, ClusterMetadata
 from pylog.metadata import (
     METADATA_TOPIC_ID,
@@ -127,6 +127,9 @@ class Roles:
         for name, image in self.image.topics.items():
             for number in self._places(image):
                 self._recover(TopicPartition(name, number))
+                with opened():
+                    # There may be much to recover: Ctrl-C ends it between two partitions.
+                    pass
 
     def _places(self, image: TopicImage) -> dict[int, uuid.UUID]:
         """The partitions of a topic that this node keeps, and the log directories where the catalogue has them."""

@@ -17,7 +17,7 @@ from pylog.clock import Clock, condition
 from pylog.config import ProducerConfig
 from pylog.errors import BufferExhausted, Closed, PylogError, RecordTooLarge, RequestTimedOut, UnknownTopicOrPartition
 from pylog.future import Future
-from pylog.interrupts import WHOLE, wait_at, whole
+from pylog.interrupts import WHOLE, WholeLock, wait_at, whole
 from pylog.kernel import Record, check_fields, checked_headers, record_size_bound
 from pylog.partitioner import RoundRobin, murmur3_partition, partition_for_key
 from pylog.producer.shipping import WAITING_MAX
@@ -235,6 +235,7 @@ class Producer(Transactional):
             "without a timeout, or with a longer one"
         )
         with self._lock:
+            self._is_over = True
             lost = self._give_up(error, in_flight=True)
         for shipment in lost:
             self._tell(shipment, Part(shipment.load.first, error=error))
@@ -247,8 +248,8 @@ class Producer(Transactional):
     def abandon(self) -> None:
         """Refuse from now on, and leave what is under way alone: it belongs to the process this one was forked from."""
         # The locks may have been held by threads that do not exist here.
-        self._ending = threading.Lock()
-        self._lock = threading.Lock()
+        self._ending = threading.RLock()
+        self._lock = WholeLock()
         self._freed = condition(self._clock, self._lock)
         self._refuse()
 

@@ -24,7 +24,7 @@ from pylog.config import ProducerConfig
 from pylog.dispatch import Dispatch, overdue
 from pylog.errors import BatchRefused, InvalidRecord, PylogError, RefusedWithBatch, UnknownTopicOrPartition
 from pylog.future import Future, failed
-from pylog.interrupts import whole
+from pylog.interrupts import WholeLock, whole
 from pylog.message import InitProducerId, Produce, Produced, ProducedPart, ProducePart, ProducerIdGiven
 from pylog.record import TopicPartition
 from pylog.sending import Part, ProducerBatch, Sender
@@ -115,13 +115,15 @@ class Shipping(Sender):
             backoff_ms=config.retry_backoff_ms,
             backoff_max_ms=config.retry_backoff_max_ms,
         )
-        self._lock = threading.Lock()
+        self._lock = WholeLock()
         self._freed = condition(clock, self._lock)
         self._ship_locks: dict[TopicPartition, threading.Lock] = {}
         self._shippers: dict[TopicPartition, int] = {}
         self._answering = threading.local()
         self._worker = Worker("pylog-producer", clock, self._next_due, self._do_due)
         self._fatal: BaseException | None = None
+        self._is_over = False
+        """Whether it was closed, and the close has come to its end."""
 
     # --- leaving ---------------------------------------------------------------------------------------------------
 

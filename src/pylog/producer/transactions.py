@@ -28,7 +28,8 @@ class Transactional(Shipping):
     def __init__(self, transport: Transport, node: int, config: ProducerConfig, clock: Clock, *, direct: bool) -> None:
         super().__init__(transport, node, config, clock, direct=direct)
         self._closed = False
-        self._ending = threading.Lock()
+        # Again and again in one thread: the handler of a signal may close the log that waits here.
+        self._ending = threading.RLock()
         """Held by the one call that waits for a coordinator."""
 
     @whole
@@ -202,6 +203,8 @@ class Transactional(Shipping):
             raise TimeoutError(f"could not {what} in time: {named(error)}") from error
         with self._lock:
             while (left_ms := until - self._clock.tick_ms()) > 0:
+                if self._is_over:
+                    raise Closed(f"this producer was closed before it could {what}: nobody is there to answer")
                 wait_at(self._freed, left_ms / 1000)
 
     def _abort_open(self, timeout: float | None) -> None:

@@ -219,8 +219,11 @@ cdef class PlainAppends:
 
     cdef bint can_show(self, Tail tail) except -1:
         """Whether nothing but numbers has changed when the high watermark moves."""
-        slots, aborted = self._entry, tail._aborted
-        if self._failure is not None or self._first_unstable_offset is not None or self.producers.is_transactional:
+        slots, aborted, producers = self._entry, tail._aborted, self.producers
+        if self._failure is not None or self._first_unstable_offset is not None:
+            return False
+        # What `is_transactional` says, which is Python code.
+        if producers._ongoing or producers._unreplicated:
             return False
         if slots is None:
             return True
