@@ -394,6 +394,9 @@ def recover(world: World, mode: str) -> None:
     """Go on with the log after a signal has ended a call: another one can be made."""
     if mode == "use":
         world.settle()
+        # Or the calls, which read all there is, would have new places at their beginning alone.
+        world.log.delete_records({TopicPartition(PLAIN, 0): -1})
+        world.send(PLAIN).result(WAIT_SECONDS)
         return
     if mode == "raise":
         # A transaction that was struck is over when somebody says so.
