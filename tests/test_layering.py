@@ -100,7 +100,7 @@ WAITING = {
     "kafka",
     "log",
 }
-PLAIN_LOCK = {"files", "checkpoints", "trash", "written", "shared", "future", "parking"}
+PLAIN_LOCK = {"future"}
 WAITS = set(
     """
     _thread asyncio concurrent multiprocessing queue sched select selectors signal socket socketserver ssl subprocess
