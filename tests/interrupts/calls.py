@@ -272,7 +272,7 @@ def _admin(world: World) -> None:
     admin.describe_producers([key])
     admin.find_hanging_transactions()
     admin.describe_log_dirs()
-    admin.list_offsets([key])
+    admin.list_offsets({key: "earliest"})
 
 
 def _read(world: World) -> None:

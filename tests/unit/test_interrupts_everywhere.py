@@ -20,6 +20,8 @@ def watched() -> Iterator[None]:
     faulthandler.cancel_dump_traceback_later()
 
 
+# Where a generator is collected nobody hears of what is raised.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", CALLS)
 def test_a_handler_may_append_read_and_close(name: str, tmp_path: Path) -> None:
     order = list(CALLS).index(name)
