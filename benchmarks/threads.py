@@ -58,7 +58,7 @@ def send(folder: Path, rows: peers.Rows, threads: int) -> float:
 
 def send_share(producer: pylog.Producer, share: peers.Rows, waiting: list[int]) -> None:
     """Send records; note now and then how many bytes wait, of all threads."""
-    accumulator, most = producer._accumulator, 0
+    accumulator, most = producer._client.batches, 0
     for index, (key, value) in enumerate(share):
         producer.send("bench", value, key)
         if index % SAMPLE == 0:

@@ -45,7 +45,7 @@ LAYERS = [
         repair
         inspect
         message
-        transport pending accumulator dispatch transacting worker effects
+        transport pending accumulator dispatch transacting worker closing effects
         replica quorum group transaction cluster answers
         node fetcher consuming
         scrubber
@@ -57,7 +57,7 @@ LAYERS = [
         coordinating
         observing
         broker reader producer consumer admin
-        kafka views
+        kafka views open_log
         log
         spark testing
         cli
@@ -93,6 +93,7 @@ WAITING = {
     "housekeeping",
     "fetcher",
     "worker",
+    "closing",
     "reader",
     "producer",
     "consumer",

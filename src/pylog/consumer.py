@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from pylog.clock import Clock
+from pylog.closing import Lease, drop, warn
 from pylog.config import ConsumerConfig
 from pylog.consuming.alone import alone, one_at_a_time
 from pylog.consuming.choosing import CLOSE_MS
@@ -55,13 +56,25 @@ class Consumer(Positions):
 
     With a `group_id` the partitions of the topics are shared among the consumers of the group; without, a consumer has
     all of them. Not thread-safe: two threads in it at once get ConcurrentUse, and only `wakeup` is for all. Close it,
-    or use it as a context manager: otherwise its group waits until it has missed `max_poll_interval_ms`. Made by
-    `Log.consumer`; the configs are Kafka's, in `ConsumerConfig`.
+    or use it as a context manager. One of a group that is dropped without `close` leaves it in the background without a
+    commit, and is a ResourceWarning. Made by `Log.consumer`; the configs are Kafka's, in `ConsumerConfig`.
     """
 
-    def __init__(self, transport: Transport, node: int, config: ConsumerConfig, clock: Clock) -> None:
+    _lease: Lease | None = None
+
+    def __init__(
+        self, transport: Transport, node: int, config: ConsumerConfig, clock: Clock, lease: Lease | None = None
+    ) -> None:
         super().__init__(transport, node, config, clock)
         self._woken = False
+        self._lease = lease
+
+    def __del__(self) -> None:
+        # Not held by what is to be closed, nor by whoever keeps the warning. Without a group there is nothing to close.
+        lease, self._lease = self._lease, None
+        if lease is not None and self._group is not None and not (self._closed or lease.log.closed):
+            drop(self, lease.log)
+            warn(f"a consumer of group {self.config.group_id!r} of {lease.log}", self)
 
     # --- what the group keeps --------------------------------------------------------------------------------------
 
@@ -280,11 +293,19 @@ class Consumer(Positions):
         """
         if self._user in (0, threading.get_ident()):
             self.close()
-            return
+        else:
+            self._go("its log was closed")
+
+    def close_dropped(self) -> None:
+        """Leave the group; what was polled may have been in the middle of its work."""
+        if not self._closed:
+            self._go("it was dropped")
+
+    def _go(self, reason: str) -> None:
         self._closed = True
         self._calls.ring()
         if self._group is not None:
-            self._group.go("its log was closed", 0)
+            self._group.go(reason, 0)
             self._group.close()
 
     def __enter__(self) -> Self:

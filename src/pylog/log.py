@@ -11,11 +11,11 @@
 Producers and consumers are clients of the node over a transport that calls it in their thread.
 """
 
-import atexit
+import gc
 import os
-import weakref
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -24,13 +24,15 @@ from pylog.answers import unknown_topic
 from pylog.broker import Broker
 from pylog.cleaner import Cleaned
 from pylog.clock import Clock, SystemClock
+from pylog.closing import Lease, has_dropped, settle
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig
 from pylog.consumer import Consumer
 from pylog.damage import Findings
-from pylog.errors import Closed, ReadOnly, TopicAlreadyExists, UnknownTopicOrPartition
+from pylog.errors import Closed, DirectoryLocked, ReadOnly, TopicAlreadyExists, UnknownTopicOrPartition
 from pylog.files import DiskFiles, MemoryFiles, refuse_network
-from pylog.interrupts import WHOLE, whole
+from pylog.interrupts import WHOLE
 from pylog.message import INTERNAL_TOPICS
+from pylog.open_log import OpenLog
 from pylog.producer import Producer
 from pylog.reader import Reader
 from pylog.record import TopicPartition
@@ -41,8 +43,6 @@ from pylog.views import TopicView
 MEMORY = ":memory:"
 Mode = Literal["auto", "own", "read"]
 Flush = Literal["sync", "interval", "none"]
-
-_open_logs: "weakref.WeakSet[Log]" = weakref.WeakSet()
 
 
 def open(  # noqa: A001
@@ -88,30 +88,46 @@ def open(  # noqa: A001
         files = DiskFiles(node_config.max_open_files, read_only=True)
         reader = Reader(files, paths, config=node_config, clock=ticking, node_id=node_id or 1)
         way.attach(reader.node_id, reader.handle)
-        return Log(where, reader, way, ticking)
+        return Log(OpenLog(where, reader, way), ticking)
     in_memory = where == MEMORY
     if not in_memory:
         paths = [os.path.abspath(one) for one in paths]
         for one in paths:
             if not node_config.allow_network_file_systems:
                 refuse_network(one)
-    broker = None
+    make = partial(
+        Broker,
+        MemoryFiles() if in_memory else DiskFiles(node_config.max_open_files),
+        ["log"] if in_memory else paths,
+        config=node_config,
+        clock=ticking,
+        transport=way,
+        node_id=node_id,
+        flush=flush or ("none" if in_memory else "sync"),
+    )
+    # The directory may be that of a log which this process has dropped open, and closes now.
+    is_closing = has_dropped()
+    try:
+        return _owned(where, make, way, ticking)
+    except DirectoryLocked:
+        # Or which is held by nothing but an error that was caught once: its frames and it refer to each other.
+        gc.collect()
+        if not (is_closing or has_dropped()):
+            raise
+        settle()
+        return _owned(where, make, way, ticking)
+
+
+def _owned(where: str, make: Callable[[], Broker], transport: Transport, clock: Clock) -> "Log":
+    opened = None
     try:
         with WHOLE:
-            broker = Broker(
-                MemoryFiles() if in_memory else DiskFiles(node_config.max_open_files),
-                ["log"] if in_memory else paths,
-                config=node_config,
-                clock=ticking,
-                transport=way,
-                node_id=node_id,
-                flush=flush or ("none" if in_memory else "sync"),
-            )
-            return Log(where, broker, way, ticking)
+            opened = OpenLog(where, make(), transport)
+            return Log(opened, clock)
     except BaseException:
-        if broker is not None:
+        if opened is not None:
             # A signal that has waited for the end of it: nobody has the log, and nobody else could have the directory.
-            broker.close()
+            opened.close()
         raise
 
 
@@ -130,22 +146,27 @@ def _paths(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> l
 class Log:
     """An open log: topics, producers, consumers. Thread-safe. Close it, or use it as a context manager.
 
-    A process that ends without `close` loses nothing that was acknowledged; the next open reads a little more.
+    A process that is killed loses nothing that was acknowledged; the next open reads a little more. One that ends in
+    the ordinary way delivers what was sent and closes the log. A log that is dropped open, with all that was made with
+    it, is closed so in the background: that is a ResourceWarning.
     """
 
-    def __init__(self, path: str, node: Broker | Reader, transport: Transport, clock: Clock) -> None:
-        self.path = path
-        self._node = node
-        self._transport = transport
+    def __init__(self, opened: OpenLog, clock: Clock) -> None:
+        self.path = opened.path
+        self._opened = opened
+        self._node = opened.node
+        self._transport = opened.transport
         self._clock = clock
-        self.admin = Admin(transport, node.node_id)
-        """Groups, transactions, producers, offsets, log directories: what `Log` itself has no word for."""
-        self._clients: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
-        self._closed = False
-        _open_logs.add(self)
+        self._admin = Admin(opened.transport, opened.node.node_id)
+        self._lease = Lease(opened)
 
     def __repr__(self) -> str:
-        return f"<Log {self.path} node {self.node_id}, {self.mode}>"
+        return repr(self._opened)
+
+    @property
+    def admin(self) -> Admin:
+        """Groups, transactions, producers, offsets, log directories: what `Log` itself has no word for."""
+        return Admin(self._transport, self.node_id, self._lease)
 
     @property
     def mode(self) -> Literal["own", "read"]:
@@ -193,13 +214,13 @@ class Log:
         """
         self._check_open()
         with suppress(TopicAlreadyExists) if exist_ok else nullcontext():
-            self.admin.create_topic(name, partitions, config or {})
+            self._admin.create_topic(name, partitions, config or {})
         return self.topic(name)
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic with all its records. Raises UnknownTopicOrPartition, ReadOnly."""
         self._check_open()
-        self.admin.delete_topic(name)
+        self._admin.delete_topic(name)
 
     def alter_config(
         self, name: str, config: Mapping[str, Any] | None = None, *, delete: Iterable[str] = ()
@@ -209,7 +230,7 @@ class Log:
         Open partitions go by it at once. Raises UnknownTopicOrPartition, InvalidConfig, ReadOnly; nothing is changed.
         """
         self._check_open()
-        self.admin.alter_config(name, config or {}, delete)
+        self._admin.alter_config(name, config or {}, delete)
         return self.topic(name)
 
     def create_partitions(self, name: str, total: int) -> TopicView:
@@ -218,7 +239,7 @@ class Log:
         Raises UnknownTopicOrPartition, InvalidPartitions, ReadOnly.
         """
         self._check_open()
-        self.admin.create_partitions(name, total)
+        self._admin.create_partitions(name, total)
         return self.topic(name)
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -227,7 +248,7 @@ class Log:
         Raises OffsetOutOfRange, PolicyViolation (a topic that is only compacted), UnknownTopicOrPartition, ReadOnly.
         """
         self._check_open()
-        return self.admin.delete_records(offsets)
+        return self._admin.delete_records(offsets)
 
     def move_partition(self, topic: str, partition: int, path: str | os.PathLike[str]) -> None:
         """Move a partition into another of this log's directories, while it is in use.
@@ -235,7 +256,7 @@ class Log:
         Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull (it stays where it is), ReadOnly.
         """
         self._check_open()
-        self.admin.move_partition(topic, partition, os.path.abspath(os.fspath(path)))
+        self._admin.move_partition(topic, partition, os.path.abspath(os.fspath(path)))
 
     def apply_retention(self) -> dict[TopicPartition, int]:
         """Drop now what no topic has to keep; gives how many segments went. It is done from time to time anyway."""
@@ -278,15 +299,15 @@ class Log:
     def topics(self, *, internal: bool = False) -> list[str]:
         """The names of the topics, sorted; internal ones (the logs of coordinators) on request."""
         self._check_open()
-        return [topic.name for topic in self.admin.topics() if internal or topic.name not in INTERNAL_TOPICS]
+        return [topic.name for topic in self._admin.topics() if internal or topic.name not in INTERNAL_TOPICS]
 
     def topic(self, name: str) -> TopicView:
         """A topic as it is now. Raises UnknownTopicOrPartition."""
         self._check_open()
-        self.admin.topic(name)
+        self._admin.topic(name)
         if name not in self._node.image.topics:
             raise unknown_topic(name)
-        return TopicView(self._node, name, self._clock)
+        return TopicView(self._node, name, self._clock, self._lease)
 
     # --- clients ---------------------------------------------------------------------------------------------------
 
@@ -299,8 +320,9 @@ class Log:
         self._check_open()
         if self.mode == "read":
             raise ReadOnly(f'{self.path} was opened with mode="read": open it with mode="own" to send')
-        producer = Producer(self._transport, self.node_id, ProducerConfig.from_kafka(config), self._clock)
-        self._clients.add(producer)
+        settings = ProducerConfig.from_kafka(config)
+        producer = Producer(self._transport, self.node_id, settings, self._clock, self._lease)
+        self._opened.clients.add(producer._client)
         return producer
 
     def consumer(self, *topics: str, group_id: str | None = None, **config: Any) -> Consumer:
@@ -322,16 +344,20 @@ class Log:
                 f'{self.path} was opened with mode="read", and a group writes: open it with mode="own", or leave '
                 f"group_id={settings.group_id!r} out"
             )
-        consumer = Consumer(self._transport, self.node_id, settings, self._clock)
+        consumer = Consumer(self._transport, self.node_id, settings, self._clock, self._lease)
         if topics:
-            consumer.subscribe(topics)
-        self._clients.add(consumer)
+            try:
+                consumer.subscribe(topics)
+            except BaseException:
+                consumer.close()
+                raise
+        self._opened.clients.add(consumer)
         return consumer
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._opened.closed:
             raise Closed(f"this log is closed; open {self.path} again")
 
     def flush(self) -> None:
@@ -340,7 +366,6 @@ class Log:
         if isinstance(self._node, Broker):
             self._node.sync()
 
-    @whole
     def close(self) -> None:
         """Close the clients made here, then the node: everything is durable then, and another close does nothing. Where
         that is not so it raises, every time.
@@ -348,33 +373,7 @@ class Log:
         Raises RuntimeError in a callback of a record, where it would wait for itself; nothing is closed then.
         StorageError, of what could not be made durable; descriptors and locks are given back all the same.
         """
-        if self._closed:
-            if isinstance(self._node, Broker):
-                self._node.close()
-            return
-        for client in list(self._clients):
-            if isinstance(client, Producer):
-                client.refuse_in_callback("close of the log")
-        self._closed = True
-        _open_logs.discard(self)
-        if isinstance(self._node, Broker):
-            self._node.hurry()
-        for client in list(self._clients):
-            if isinstance(client, Producer):
-                client.hurry()
-        with ExitStack() as closing:
-            # Last in, first out: each is closed, whatever another one raises.
-            closing.callback(self._node.close)
-            if isinstance(self._node, Reader):
-                closing.callback(self._transport.detach, self.node_id)
-            for client in list(self._clients):
-                closing.callback(client.log_closes if isinstance(client, Consumer) else client.close)
-
-    def _abandon(self) -> None:
-        self._closed = True
-        for client in list(self._clients):
-            if isinstance(client, Producer):
-                client.abandon()
+        self._opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -383,20 +382,3 @@ class Log:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-@atexit.register
-def _close_all() -> None:
-    with ExitStack() as closing:
-        for log in list(_open_logs):
-            closing.callback(log.close)
-
-
-def _abandon_all() -> None:
-    for log in list(_open_logs):
-        log._abandon()
-    _open_logs.clear()
-
-
-# What a child inherits is its parent's: closing it there would flush and answer for records that are not the child's.
-os.register_at_fork(after_in_child=_abandon_all)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pylog.batch import Batch, columns, split
 from pylog.broker import Broker
 from pylog.clock import Clock
+from pylog.closing import Lease
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.isolation import Delivery, Isolation
@@ -43,11 +44,14 @@ class SegmentInfo(NamedTuple):
 class PartitionView:
     """One partition as it lies on this node."""
 
-    def __init__(self, node: Broker | Reader, topic: str, partition: int, clock: Clock) -> None:
+    def __init__(
+        self, node: Broker | Reader, topic: str, partition: int, clock: Clock, lease: Lease | None = None
+    ) -> None:
         self.topic = topic
         self.partition = partition
         self._node = node
         self._clock = clock
+        self._lease = lease
 
     def __repr__(self) -> str:
         return f"<PartitionView {self.topic}-{self.partition}>"
@@ -268,14 +272,16 @@ def _groups(batches: Iterable[Batch], max_rows: int) -> Iterator[list[Batch]]:
 class TopicView:
     """A topic: its name, id, config, and its partitions by number."""
 
-    def __init__(self, node: Broker | Reader, name: str, clock: Clock) -> None:
+    def __init__(self, node: Broker | Reader, name: str, clock: Clock, lease: Lease | None = None) -> None:
         image = node.image.topics[name]
         self.name = name
         self.id: uuid.UUID = image.id
         self.overrides: dict[str, str] = dict(image.config)
         """The configs set on the topic itself, by Kafka's names."""
         self.config: TopicConfig = node.topic_config(image.config)
-        self._partitions = {number: PartitionView(node, name, number, clock) for number in sorted(image.partitions)}
+        self._partitions = {
+            number: PartitionView(node, name, number, clock, lease) for number in sorted(image.partitions)
+        }
 
     def __repr__(self) -> str:
         return f"<TopicView {self.name} with {len(self)} partitions>"

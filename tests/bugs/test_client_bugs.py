@@ -85,7 +85,7 @@ def test_a_topic_may_grow_under_its_readers(protocol: Literal["classic", "consum
             for partitions in (3, 6, 9):
                 if partitions > 3:
                     log.admin.create_partitions("t", partitions)
-                    log.producer().send("t", b"v", partition=partitions - 1).result(10)
+                    log.topic("t")[partitions - 1].append([Record(b"v")])
                 while len({*one.assignment(), *other.assignment()}) < partitions:
                     one.poll(20)
                     other.poll(20)

@@ -82,7 +82,7 @@ def make(path: Path, *, clean: bool = True) -> None:
     log.flush()
     log.broker.node.checkpoint()
     log.broker.node.directories.release()
-    log._abandon()
+    log._opened.abandon()
 
 
 def fill(log: pylog.Log, turns: range) -> None:

@@ -211,7 +211,7 @@ def test_deleted_records_stay_deleted_after_a_crash(tmp_path: Path) -> None:
         log.delete_records({key: 11})
     assert values(log, "t") == [b"%d" % i for i in range(4, 10)]
     log.broker.node.directories.release()  # nothing is closed: as if the process were gone
-    log._abandon()
+    log._opened.abandon()
     with pylog.open(tmp_path) as log:
         assert values(log, "t") == [b"%d" % i for i in range(4, 10)]
         assert log.delete_records({key: -1}) == {key: 10}

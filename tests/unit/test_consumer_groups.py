@@ -640,7 +640,8 @@ class Crowd:
         """Its process is gone, and after a while its session is over."""
         assert consumer._group is not None
         consumer._group.close()
-        if consumer.group_metadata().member_id:
+        consumer._closed = True
+        if consumer._group.identity.member_id:
             remove(self.log, consumer)
 
     def poll(self, consumer: Consumer) -> None:
@@ -673,6 +674,8 @@ class Crowd:
         # A cooperative member that is closed in the middle of a rebalance cannot commit what it has kept.
         if not self.deaths and self.config.get("partition_assignment_strategy") != "cooperative-sticky":
             assert set(self.seen.values()) == {1}, "a record was given twice, and nobody has died"
+        for consumer in (*self.members, self.watcher):
+            consumer.close()
 
 
 @pytest.mark.parametrize("deaths", [False, True])
@@ -697,7 +700,8 @@ def test_a_log_closes_all_clients_whatever_one_of_them_raises() -> None:
     for consumer in raising:
         consumer.subscribe(["t"], listener=Raising())
         until(lambda consumer=consumer: len(consumer.assignment()) == 3, consumer)
-    futures = [log.producer(linger_ms=60_000).send("t", b"x", partition=0) for _ in range(8)]
+    producers = [log.producer(linger_ms=60_000) for _ in range(8)]
+    futures = [producer.send("t", b"x", partition=0) for producer in producers]
     with pytest.raises(ZeroDivisionError):
         log.close()
     assert sorted(future.result(0).offset for future in futures) == list(range(8))

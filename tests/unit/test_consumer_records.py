@@ -497,6 +497,7 @@ def test_a_move_while_a_position_is_looked_up_counts(far: pylog.Log, way: Held) 
     consumer.seek(T0, 9)
     way.let_go()
     assert [record.offset for record in read(consumer)] == [9]
+    consumer.close()
 
 
 def test_an_answer_that_is_lost_is_asked_for_again(far: pylog.Log, way: Held, clock: SimClock) -> None:
@@ -532,6 +533,7 @@ def test_what_goes_away_by_itself_is_asked_again_after_a_while(
     assert way.count(kind) == 1
     clock.advance(100)
     assert len(read(consumer)) == 10
+    consumer.close()
 
 
 @pytest.mark.parametrize("kind", [Fetch, ListOffsets, OffsetFetch])

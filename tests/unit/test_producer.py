@@ -182,12 +182,12 @@ def test_what_cannot_be_sealed_is_an_error_of_its_records_alone(tmp_path: Path) 
         with log.producer(linger_ms=0) as sending:
 
             def seal(batch: object) -> None:
-                sending._lock.acquire()
-                sending._accumulator.close(batch)  # type: ignore[arg-type]
-                sending._lock.release()
+                sending._client._lock.acquire()
+                sending._client._accumulator.close(batch)  # type: ignore[arg-type]
+                sending._client._lock.release()
                 raise ZeroDivisionError
 
-            sending._seal = seal  # type: ignore[method-assign, assignment]
+            sending._client._seal = seal  # type: ignore[method-assign, assignment]
             future = sending.send("t", b"x")
             assert partition.append([pylog.Record(b"y")]).base_offset == 0
             assert isinstance(future.exception(5), ZeroDivisionError)
@@ -281,9 +281,9 @@ def test_the_longest_linger_is_until_somebody_flushes() -> None:
         sending.flush(SECONDS)
         assert first.done()
         # The thread that lingers is still there.
-        assert sending._worker._thread is not None
-        sending._worker._thread.join(0.1)
-        assert sending._worker._thread.is_alive()
+        assert sending._client._worker._thread is not None
+        sending._client._worker._thread.join(0.1)
+        assert sending._client._worker._thread.is_alive()
 
 
 def test_an_error_that_nobody_foresaw_is_the_records_and_linger_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,10 +187,10 @@ def test_what_is_not_delivered_in_time_is_an_error(node: Node) -> None:
     under_way = sending.send("t", b"1", partition=0)
     behind = [sending.send("t", b"x" * 262_072, partition=0) for _ in range(2)]
     clock.advance(39_999)
-    sending._do_due()
+    sending._client._do_due()
     assert not under_way.done()
     clock.advance(1)
-    sending._do_due()
+    sending._client._do_due()
     assert "whether the node has it is not known" in str(under_way.exception(0))
     assert {str(future.exception(0)).split("; ")[1][:22] for future in behind} == {"it waited to be sent. "}
     node.answer()
@@ -237,7 +237,8 @@ def test_a_closed_log_does_not_wait_for_what_may_pass() -> None:
     with pylog.open(":memory:", config={"replica.fetch.backoff.ms": 1}) as log:
         log.create_topic("t")
         log.broker.apply(pylog.Lead(topic="t", partition=0, leader_epoch=5, replicas=(1, 2)))
-        future = log.producer().send("t", b"x")
+        producer = log.producer()
+        future = producer.send("t", b"x")
     assert isinstance(future.exception(0), errors.RequestTimedOut)
 
 

@@ -65,7 +65,7 @@ def segment(log: pylog.Log, base: int, kind: str = ".log", number: int = 0) -> P
 def kill(log: pylog.Log) -> None:
     log.flush()
     log.broker.node.directories.release()
-    log._abandon()
+    log._opened.abandon()
 
 
 def overwrite(path: Path, at: int, value: bytes) -> None:

@@ -65,9 +65,9 @@ def sender(twin: Any, limit: int, memory: int) -> Any:
             self.open = twin.OpenBatches()
             self.made: list[Any] = []
             self.slow = 0
-            super().__init__(self.open, self.clock, RECORD_MAX, memory)
+            super().__init__(self.open, self.clock, RECORD_MAX, memory, self.send_slowly)
 
-        def _send_any(self, topic: Any, value: Any, key: Any, partition: Any, timestamp: Any, headers: Any) -> Any:
+        def send_slowly(self, topic: Any, value: Any, key: Any, partition: Any, timestamp: Any, headers: Any) -> Any:
             self.slow += 1
             check_fields(value, key, timestamp)
             if record_size_bound(value, key, headers) > RECORD_MAX or self.open.bytes_waiting > memory:
@@ -235,7 +235,7 @@ def test_few_batches_wait_while_one_is_shipped(hasty: None) -> None:
             return completed(ClusterMetadata([TopicMetadata("t", partitions=partitions)]))
         if isinstance(message, InitProducerId):
             return completed(ProducerIdGiven(None, 7, 0))
-        waiting.append(sending._accumulator.ready(TopicPartition("t", 0)))
+        waiting.append(sending._client.batches.ready(TopicPartition("t", 0)))
         return completed(Produced([ProducedPart("t", 0, None, 0, message.parts[0].batch.count)]))
 
     transport = pylog.MemoryTransport()

@@ -8,6 +8,7 @@ transactions   transactions, producers, what hangs
 from pylog.admin.groups import GroupAdmin, GroupDescription, MemberDescription, OffsetChange, PartitionLag
 from pylog.admin.topics import TopicAdmin
 from pylog.admin.transactions import HangingTransaction, TransactionAdmin
+from pylog.closing import Lease
 from pylog.cluster import Cluster
 from pylog.transport import Transport
 
@@ -17,5 +18,6 @@ __all__ = ["Admin", "GroupDescription", "HangingTransaction", "MemberDescription
 class Admin(TopicAdmin, GroupAdmin, TransactionAdmin):
     """Administration of the nodes behind a transport. Thread-safe."""
 
-    def __init__(self, transport: Transport, node: int) -> None:
+    def __init__(self, transport: Transport, node: int, lease: Lease | None = None) -> None:
         super().__init__(Cluster(transport, node, "admin"))
+        self._lease = lease

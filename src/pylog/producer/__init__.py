@@ -1,65 +1,58 @@
 """Sends records: `send` gives a future at once, batches go out when they are full or have lingered.
 
-A record is encoded as it is sent, into the open batch of its partition: `sending` does that. Whatever else there is to
-do for a record is done here, under the producer's lock; `shipping` has what is done for a batch. A full buffer
-(`buffer_memory`) makes `send` wait up to `max_block_ms`.
+    Producer                the handle: what a user holds, and may drop
+    client                  what lives until all is delivered; what is done for a record, and the end
+    transactions            the calls that wait for a coordinator
+    shipping                what is done for a batch, and when it is answered
 
-With `transactional_id` what is sent belongs to a transaction, or is refused: `transacting` says which call is allowed.
-Those calls are in `transactions`. (Kafka: KafkaProducer, RecordAccumulator.)
+A record is encoded as it is sent, into the open batch of its partition: `sending` does that. (Kafka: KafkaProducer.)
 """
 
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from pylog.clock import Clock, condition
+from pylog.clock import Clock
+from pylog.closing import Lease, drop, warn
 from pylog.config import ProducerConfig
-from pylog.errors import BufferExhausted, Closed, PylogError, RecordTooLarge, RequestTimedOut, UnknownTopicOrPartition
 from pylog.future import Future
-from pylog.interrupts import WHOLE, WholeLock, wait_at, whole
-from pylog.kernel import Record, check_fields, checked_headers, record_size_bound
-from pylog.partitioner import RoundRobin, murmur3_partition, partition_for_key
+from pylog.interrupts import WHOLE
+from pylog.kernel import Record
+from pylog.producer.client import ProducerClient
 from pylog.producer.shipping import WAITING_MAX
-from pylog.producer.transactions import Transactional
-from pylog.record import RecordMetadata, TopicPartition
-from pylog.sending import Part, Route
-from pylog.transacting import State
+from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
+from pylog.sending import Sender
 from pylog.transport import Transport
 
 __all__ = ["WAITING_MAX", "Producer"]
 
 
-class Producer(Transactional):
+class Producer(Sender):
     """Sends records to topics. Thread-safe. Use it as a context manager, or `close` it: both flush.
 
     Made by `Log.producer`; the configs are Kafka's, in `ProducerConfig`. With `transactional_id` it is ready when it is
-    made: whoever had that id before is fenced then.
+    made: whoever had that id before is fenced then. One that is dropped without `close` delivers what it was given, in
+    the background or when the process ends, and is a ResourceWarning.
     """
 
-    def __init__(self, transport: Transport, node: int, config: ProducerConfig, clock: Clock) -> None:
-        """Raises with transactions: RequestTimedOut (no coordinator within `max_block_ms`), InvalidTxnTimeout..."""
-        named_one = config.partitioner if isinstance(config.partitioner, str) else None
-        by_key = None if config.partitioner_ignore_keys or named_one == "sticky" else partition_for_key
-        if by_key is not None and named_one == "murmur3":
-            by_key = murmur3_partition
-        self._by_key = by_key
-        self._choose = RoundRobin() if named_one == "round_robin" else config.partitioner
-        if named_one is not None and named_one != "round_robin":
-            self._choose = None
-        self._serializes = config.key_serializer is not None or config.value_serializer is not None
-        is_usual = by_key is partition_for_key and self._choose is None
-        super().__init__(transport, node, config, clock, direct=is_usual and not self._serializes)
-        if self._transacting is not None:
-            try:
-                self._converse(self._transacting, self._deadline(None), "be initialised")
-            except TimeoutError as error:
-                raise RequestTimedOut(f"{error} (max_block_ms)") from error
-            except PylogError as error:
-                # There is no producer yet that could be closed.
-                raise self._transacting.error or error from None
+    _lease: Lease | None = None
 
-    # --- sending ---------------------------------------------------------------------------------------------------
+    def __init__(
+        self, transport: Transport, node: int, config: ProducerConfig, clock: Clock, lease: Lease | None = None
+    ) -> None:
+        """Raises with transactions: RequestTimedOut (no coordinator within `max_block_ms`), InvalidTxnTimeout..."""
+        self.config = config
+        self._client = client = ProducerClient(transport, node, config, clock)
+        super().__init__(client.batches, clock, client.record_bytes_max, config.buffer_memory, client.send_any)
+        self._lease = lease
+
+    def __del__(self) -> None:
+        # Not held by whoever keeps the warning.
+        lease, self._lease = self._lease, None
+        if lease is not None and not (self._client.closed or lease.log.closed):
+            drop(self._client, lease.log)
+            warn(f"{self._client} of {lease.log}", self)
 
     def send_many(self, topic: str, records: Iterable[Any]) -> list[Future[RecordMetadata]]:
         """Send each of `records`: a `Record`, or anything else that is a value. Gives their futures, in order.
@@ -74,121 +67,64 @@ class Producer(Transactional):
             for one in records
         ]
 
-    def _send_any(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Iterable[tuple[str, bytes | None]],
-    ) -> Future[RecordMetadata]:
-        if self._serializes:
-            key = serialized(self.config.key_serializer, key)
-            value = serialized(self.config.value_serializer, value)
+    def partitions_for(self, topic: str) -> list[int]:
+        """The partition numbers of a topic. Raises UnknownTopicOrPartition."""
+        return self._client.partitions_for(topic)
+
+    # --- transactions ----------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begin a transaction: what is sent from now on is read by `read_committed` readers when it is committed.
+
+        Raises InvalidTxnState (one is open; this producer has no transactional_id), ProducerFenced, Closed.
+        """
+        self._client.begin()
+
+    def commit(self, timeout: float | None = None) -> None:
+        """Send what waits, and end the transaction well: all of it is to be read then, and the offsets sent count.
+
+        Raises TransactionAbortable (something of it was not delivered: `abort` it), ProducerFenced (another producer
+        took up the id), InvalidTxnState (there is none, or it was too slow and was aborted: make a new producer),
+        TimeoutError after `timeout` seconds (None: `max_block_ms`): how it ends is open then, and `commit` again tells.
+        """
+        self._client.end_transaction(timeout, is_commit=True)
+
+    def abort(self, timeout: float | None = None) -> None:
+        """End the transaction as if it had not been. What was not sent yet fails with TransactionAborted.
+
+        Raises ProducerFenced, InvalidTxnState, TimeoutError as `commit` does; then `abort` again.
+        """
+        self._client.end_transaction(timeout, is_commit=False)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """`begin`, and `commit` at the end of the block, or `abort` where it raises, or cannot be committed.
+
+        Raises what they do; a producer that was fenced raises ProducerFenced, whatever the block raised.
+        """
+        has_begun = False
         try:
-            return self._send_bytes(topic, value, key, partition, timestamp_ms, headers)
-        except PylogError as error:
-            if self._transacting is not None and self._transacting.state is State.IN_TRANSACTION:
-                # Committed without it, the transaction would be another one than was meant (KafkaProducer.doSend).
-                self._fail_transaction(error)
+            with WHOLE:
+                self.begin()
+                has_begun = True
+            yield self
+            self.commit()
+        except BaseException:
+            if has_begun and self._client.is_undone:
+                self.abort()
             raise
 
-    def _send_bytes(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Iterable[tuple[str, bytes | None]],
-    ) -> Future[RecordMetadata]:
-        check_fields(value, key, timestamp_ms)
-        if timestamp_ms is not None and timestamp_ms < 0:
-            raise ValueError(f"timestamp_ms is {timestamp_ms}: give a time from 0 on, or None for the time of the call")
-        timestamp = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
-        headers = checked_headers(headers) if headers else ()
-        size = record_size_bound(value, key, headers)
-        if size > self._record_bytes_max:
-            raise RecordTooLarge(
-                f"a record of about {size} bytes is over the limit of {self._record_bytes_max} (the smaller of "
-                "max_request_size and buffer_memory): raise it, and the topic's max.message.bytes"
-            )
-        count = self._partitions(topic, partition)
-        if partition is None and callable(self._choose):
-            partition = self._choose(topic, key, value, count)
-            count = self._partitions(topic, partition)
-        with WHOLE:
-            with self._lock:
-                self._make_room(size)
-                if self._transacting is not None:
-                    self._transacting.add()
-                route = self._accumulator.route(topic, count)
-                chosen = TopicPartition(topic, self._partition(route, topic, count, key, partition, size))
-                first = self._accumulator.next_due_ms is None
-                future, ready = self._accumulator.add(chosen, value, key, timestamp, headers, self._clock.tick_ms())
-            if ready:
-                self._ship(chosen)
-            if first or (ready and self._accumulator.ready(chosen)):
-                # What could not go now is given up some day.
-                self._worker.wake()
-            return future
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: ConsumerGroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:  # fmt: skip
+        """Let these positions of a group be committed with the transaction: the offsets of the next records to read.
 
-    def _partitions(self, topic: str, partition: int | None) -> int:
-        """How many partitions a topic has; asked anew where it has too few, as it may have got more."""
-        if partition is not None and type(partition) is not int:
-            raise TypeError(f"partition is {type(partition).__name__}, not int or None")
-        seconds = self.config.max_block_ms / 1000
-        count = len(self._cluster.topic(topic, seconds=seconds).partitions)
-        if partition is None or partition < count:
-            return count
-        self._cluster.refresh([topic], seconds=seconds)
-        return len(self._cluster.topic(topic, seconds=seconds).partitions)
-
-    def _partition(
-        self, route: Route, topic: str, count: int, key: bytes | None, partition: int | None, size: int
-    ) -> int:
-        if partition is not None:
-            if not 0 <= partition < count:
-                raise UnknownTopicOrPartition(
-                    f"topic {topic!r} has no partition {partition}; it has {count}, from 0 on"
-                )
-            return partition
-        if key is not None and self._by_key is not None:
-            return self._by_key(key, count)
-        chosen = route.sticky.partition(count)
-        route.sticky.added(size)
-        return chosen
-
-    def _make_room(self, size: int) -> None:
-        """Wait, with the lock held, until the buffer can take `size` more bytes."""
-        self._check_usable()
-        accumulator = self._accumulator
-        most = self.config.buffer_memory - size
-        if accumulator.bytes_waiting <= most:
-            return
-        deadline = self._clock.tick_ms() + self.config.max_block_ms
-        while accumulator.bytes_waiting > most:
-            ready = accumulator.close_due()
-            if ready:
-                self._lock.release()
-                try:
-                    for key in ready:
-                        self._ship(key)
-                finally:
-                    self._lock.acquire()
-                if accumulator.bytes_waiting <= most:
-                    break
-            left_ms = deadline - self._clock.tick_ms()
-            if left_ms <= 0:
-                raise BufferExhausted(
-                    f"{accumulator.bytes_waiting} bytes wait to be answered and buffer_memory is "
-                    f"{self.config.buffer_memory}: no room came free within max_block_ms={self.config.max_block_ms}"
-                )
-            wait_at(self._freed, left_ms / 1000)
-        if self._closed:
-            raise Closed("this producer was closed while it waited for room in its buffer")
-        self._check_usable()
+        `group` is what the consumer's `group_metadata` gives, so that a member which is none any more is refused; a
+        mere group id is not checked. Raises TransactionAbortable (refused: `abort` the transaction), ProducerFenced,
+        InvalidTxnState, TimeoutError (`abort` the transaction: some of them may have been taken).
+        """
+        self._client.send_offsets(offsets, group, timeout)
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
@@ -198,14 +134,8 @@ class Producer(Transactional):
         What went wrong with a record is in its future. Raises TimeoutError after `timeout` seconds, RuntimeError in a
         callback of a record, where it would wait for itself.
         """
-        self.refuse_in_callback("flush")
-        self._flush(None if timeout is None else self._deadline(timeout), "be answered")
+        self._client.flush(timeout)
 
-    def partitions_for(self, topic: str) -> list[int]:
-        """The partition numbers of a topic. Raises UnknownTopicOrPartition."""
-        return [p.partition for p in self._cluster.topic(topic).partitions]
-
-    @whole
     def close(self, timeout: float | None = None) -> None:
         """Abort an open transaction, flush and stop; later sends raise Closed.
 
@@ -213,50 +143,7 @@ class Producer(Transactional):
         that comes while it waits: the futures of what was not answered fail with Closed, which says whether the node
         may have it.
         """
-        self.refuse_in_callback("close")
-        with self._lock:
-            if self._closed:
-                return
-            self._refuse()
-        deadline = None if timeout is None else self._deadline(timeout)
-        try:
-            self._abort_open(timeout)
-            self._flush(deadline, "close")
-        finally:
-            try:
-                self._worker.close(None if deadline is None else max(deadline - self._clock.tick_ms(), 0) / 1000)
-            finally:
-                self._abandon_unanswered()
-
-    @whole
-    def _abandon_unanswered(self) -> None:
-        error = Closed(
-            "this producer was closed before the record was answered: whether the node has it is not known. Close it "
-            "without a timeout, or with a longer one"
-        )
-        with self._lock:
-            self._is_over = True
-            lost = self._give_up(error, in_flight=True)
-        for shipment in lost:
-            self._tell(shipment, Part(shipment.load.first, error=error))
-
-    def hurry(self) -> None:
-        """Send nothing again for which an error comes back from now on: the node is about to close."""
-        with self._lock:
-            self._dispatch.hurry()
-
-    def abandon(self) -> None:
-        """Refuse from now on, and leave what is under way alone: it belongs to the process this one was forked from."""
-        # The locks may have been held by threads that do not exist here.
-        self._ending = threading.RLock()
-        self._lock = WholeLock()
-        self._freed = condition(self._clock, self._lock)
-        self._refuse()
-
-    def _refuse(self) -> None:
-        # Without routes every `send` comes by `_make_room`, which raises.
-        self._closed = True
-        self._accumulator.hide()
+        self._client.close(timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -265,8 +152,3 @@ class Producer(Transactional):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-def serialized(serializer: Callable[[Any], bytes] | None, given: Any) -> Any:
-    """What a serializer makes of a key or value; None stays None."""
-    return given if serializer is None or given is None else serializer(given)

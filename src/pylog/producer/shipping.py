@@ -27,7 +27,7 @@ from pylog.future import Future, failed
 from pylog.interrupts import WholeLock, whole
 from pylog.message import InitProducerId, Produce, Produced, ProducedPart, ProducePart, ProducerIdGiven
 from pylog.record import TopicPartition
-from pylog.sending import Part, ProducerBatch, Sender
+from pylog.sending import Part, ProducerBatch
 from pylog.shipment import ProducerEpoch, Shipment, Verdict
 from pylog.transacting import Transacting
 from pylog.transport import Transport
@@ -88,7 +88,7 @@ def by_record(answer: Part, count: int) -> list[Part]:
     return parts
 
 
-class Shipping(Sender):
+class Shipping:
     """The half of a producer that begins where a record is in a batch."""
 
     def __init__(self, transport: Transport, node: int, config: ProducerConfig, clock: Clock, *, direct: bool) -> None:
@@ -102,9 +102,10 @@ class Shipping(Sender):
             Codec.ZSTD: config.compression_zstd_level,
         }
         self._level = levels.get(self._codec)
-        self._accumulator = Accumulator(batch_size=config.batch_size, linger_ms=config.linger_ms, direct=direct)
-        self._record_bytes_max = min(config.max_request_size, config.buffer_memory)
-        super().__init__(self._accumulator, clock, self._record_bytes_max, config.buffer_memory)
+        self.batches = self._accumulator = Accumulator(
+            batch_size=config.batch_size, linger_ms=config.linger_ms, direct=direct
+        )
+        self.record_bytes_max = min(config.max_request_size, config.buffer_memory)
         name = config.transactional_id
         self._transacting = Transacting(name, config.transaction_timeout_ms) if name is not None else None
         self._dispatch = Dispatch(

@@ -6,14 +6,13 @@ Here the messages go out, in the caller's thread, again and again until one is a
 """
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any
 
 from pylog.clock import Clock
 from pylog.config import ProducerConfig
 from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
-from pylog.interrupts import WHOLE, wait_at, whole
+from pylog.interrupts import wait_at, whole
 from pylog.message import OffsetCommitPart, OffsetsCommitted, ProducerIdGiven, TxnEnded, TxnOffsetCommit
 from pylog.producer.shipping import Shipping, logger
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, checked_positions
@@ -34,58 +33,16 @@ class Transactional(Shipping):
 
     @whole
     def begin(self) -> None:
-        """Begin a transaction: what is sent from now on is read by `read_committed` readers when it is committed.
-
-        Raises InvalidTxnState (one is open; this producer has no transactional_id), ProducerFenced, Closed.
-        """
+        """See `Producer.begin`."""
         with self._lock:
             self._check_usable()
             self._transactions("begin()").begin()
-
-    def commit(self, timeout: float | None = None) -> None:
-        """Send what waits, and end the transaction well: all of it is to be read then, and the offsets sent count.
-
-        Raises TransactionAbortable (something of it was not delivered: `abort` it), ProducerFenced (another producer
-        took up the id), InvalidTxnState (there is none, or it was too slow and was aborted: make a new producer),
-        TimeoutError after `timeout` seconds (None: `max_block_ms`): how it ends is open then, and `commit` again tells.
-        """
-        self._end(timeout, is_commit=True)
-
-    def abort(self, timeout: float | None = None) -> None:
-        """End the transaction as if it had not been. What was not sent yet fails with TransactionAborted.
-
-        Raises ProducerFenced, InvalidTxnState, TimeoutError as `commit` does; then `abort` again.
-        """
-        self._end(timeout, is_commit=False)
-
-    @contextmanager
-    def transaction(self) -> Iterator[Self]:
-        """`begin`, and `commit` at the end of the block, or `abort` where it raises, or cannot be committed.
-
-        Raises what they do; a producer that was fenced raises ProducerFenced, whatever the block raised.
-        """
-        has_begun = False
-        try:
-            with WHOLE:
-                self.begin()
-                has_begun = True
-            yield self
-            self.commit()
-        except BaseException:
-            if has_begun and self._is_undone():
-                self.abort()
-            raise
 
     def send_offsets(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: ConsumerGroupMetadata | str,
         timeout: float | None = None,
     ) -> None:  # fmt: skip
-        """Let these positions of a group be committed with the transaction: the offsets of the next records to read.
-
-        `group` is what the consumer's `group_metadata` gives, so that a member which is none any more is refused; a
-        mere group id is not checked. Raises TransactionAbortable (refused: `abort` the transaction), ProducerFenced,
-        InvalidTxnState, TimeoutError (`abort` the transaction: some of them may have been taken).
-        """
+        """See `Producer.send_offsets`."""
         parts = [
             OffsetCommitPart(*key, at.offset, at.leader_epoch, at.metadata)
             for key, at in checked_positions(offsets).items()
@@ -116,7 +73,8 @@ class Transactional(Shipping):
             self._transactions("send()").batch_failed(error)
             self._accumulator.hide()
 
-    def _is_undone(self) -> bool:
+    @property
+    def is_undone(self) -> bool:
         """Whether a transaction is open whose end was not begun."""
         transacting = self._transacting
         return transacting is not None and transacting.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
@@ -139,7 +97,8 @@ class Transactional(Shipping):
             raise InvalidTxnState(f"{call} needs transactions: make the producer with transactional_id=...")
         return self._transacting
 
-    def _end(self, timeout: float | None, *, is_commit: bool) -> None:
+    def end_transaction(self, timeout: float | None, *, is_commit: bool) -> None:
+        """See `Producer.commit` and `Producer.abort`."""
         what = "commit" if is_commit else "abort"
         self.refuse_in_callback(what)
         deadline = self._deadline(timeout)
@@ -209,7 +168,7 @@ class Transactional(Shipping):
 
     def _abort_open(self, timeout: float | None) -> None:
         transacting = self._transacting
-        if transacting is None or not self._is_undone():
+        if transacting is None or not self.is_undone:
             return
         try:
             with self._ending:

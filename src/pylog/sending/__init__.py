@@ -1,12 +1,12 @@
 """What sending does for each record: it joins the open batch of its partition, and gets a future.
 
-    Sender                     `send`; a producer adds what needs a decision: `_send_any`
+    Sender                     `send`; a producer adds what needs a decision: `send_any`
     OpenBatches, Route         the open batches by topic and partition, and how many bytes wait
     ProducerBatch              an open batch of the kernel and the delivery that will answer for it
     Delivery, RecordFuture     one answer for a batch; a future is no more than (delivery, index, timestamp)
     StickyPartitioner          as in `partitioner`
 
-Twice, as the kernel: `pure` in Python, which hands every record to `_send_any`, and `compiled` in Cython, whose `send`
+Twice, as the kernel: `pure` in Python, which hands every record to `send_any`, and `compiled` in Cython, whose `send`
 itself adds a record of plain types to a batch that is open and has room for it. It does so at once, as no Python
 code runs meanwhile, so it needs no lock, while everything else of a producer happens under one. What it relies on:
 

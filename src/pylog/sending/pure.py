@@ -17,6 +17,11 @@ __all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordFuture", "Route", 
 logger = logging.getLogger("pylog")
 
 OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
+SendAny = Callable[
+    [str, bytes | None, bytes | None, int | None, int | None, Iterable[tuple[str, bytes | None]]],
+    Future[RecordMetadata],
+]
+"""`send` of a topic, value, key, partition, time in ms and headers."""
 
 
 def call_back(future: Future[RecordMetadata], on_delivery: OnDelivery) -> None:
@@ -196,11 +201,15 @@ class Sender:
     """`send`, as far as it is the same for every record.
 
     A record of at most `record_bytes_max` bytes joins an open batch unless more than `buffer_memory` bytes would wait;
-    everything else is for `_send_any`. A record without timestamp gets the time of `clock`.
+    everything else is for `send_any`: the unknown topic, the first of a batch, the one that does not fit, and so on. A
+    record without timestamp gets the time of `clock`.
     """
 
-    def __init__(self, batches: OpenBatches, clock: Clock, record_bytes_max: int, buffer_memory: int) -> None:
-        """The arguments are for the compiled twin, which decides with them; here `_send_any` decides all."""
+    def __init__(
+        self, batches: OpenBatches, clock: Clock, record_bytes_max: int, buffer_memory: int, send_any: SendAny
+    ) -> None:
+        """All but the last are for the compiled twin, which decides with them; here `send_any` decides all."""
+        self._send_any = send_any
 
     def send(
         self,
@@ -230,15 +239,3 @@ class Sender:
         if on_delivery is not None:
             call_back(future, on_delivery)
         return future
-
-    def _send_any(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Iterable[tuple[str, bytes | None]],
-    ) -> Future[RecordMetadata]:
-        """`send` for every record: the unknown topic, the first of a batch, the one that does not fit, and so on."""
-        raise NotImplementedError

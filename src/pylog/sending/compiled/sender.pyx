@@ -2,7 +2,7 @@
 """The twin of `pure.Sender` and of what it adds to, with a `send` that adds most records itself.
 
 From the moment a record's time is known until its future is made no Python code runs and no object is made that the
-collector tracks: no other thread comes between. Records that are not plain, and all else, are for `_send_any`.
+collector tracks: no other thread comes between. Records that are not plain, and all else, are for `send_any`.
 """
 
 cimport cython
@@ -128,19 +128,24 @@ cdef class Sender:
     """`send`, as far as it is the same for every record.
 
     A record of at most `record_bytes_max` bytes joins an open batch unless more than `buffer_memory` bytes would wait;
-    everything else is for `_send_any`. A record without timestamp gets the time of `clock`.
+    everything else is for `send_any`: the unknown topic, the first of a batch, the one that does not fit, and so on. A
+    record without timestamp gets the time of `clock`.
     """
 
     cdef OpenBatches batches
     cdef object clock  # None: the system's
     cdef Py_ssize_t record_bytes_max
     cdef Py_ssize_t buffer_memory
+    cdef object send_any
 
-    def __init__(self, OpenBatches batches not None, clock, Py_ssize_t record_bytes_max, Py_ssize_t buffer_memory):
+    def __init__(
+        self, OpenBatches batches not None, clock, Py_ssize_t record_bytes_max, Py_ssize_t buffer_memory, send_any
+    ):
         self.batches = batches
         self.clock = None if type(clock) is SystemClock else clock
         self.record_bytes_max = record_bytes_max
         self.buffer_memory = buffer_memory
+        self.send_any = send_any
 
     def send(self, topic, value, key=None, *, partition=None, timestamp_ms=None, headers=(), on_delivery=None):
         """Add a record to the batch of its partition; the future answers with where it landed, or with its error.
@@ -177,7 +182,7 @@ cdef class Sender:
                 future = self.joined(topic, <bytes>value, <bytes>key, partition, timestamp)
         answer = future
         if future is None:
-            answer = self._send_any(topic, value, key, partition, timestamp_ms, headers)
+            answer = self.send_any(topic, value, key, partition, timestamp_ms, headers)
         if on_delivery is not None:
             if type(answer) is RecordFuture:
                 tell_later(<RecordFuture>answer, on_delivery)

@@ -1,0 +1,101 @@
+"""What was dropped without `close` is closed all the same, in a thread that lives as long as that takes.
+
+A finalizer may run at any moment, in any thread, under any lock. So it takes no lock and does no I/O: `drop` notes what
+is to be closed and begins a thread. Where no thread can be had (the interpreter ends), `settle` closes it: the exit
+hook calls that, and whoever needs what the dropped one still holds.
+
+A forked child closes nothing of what its parent has dropped.
+"""
+
+import logging
+import os
+import threading
+import warnings
+from _thread import start_new_thread
+from collections import deque
+from contextlib import suppress
+from typing import Protocol
+
+logger = logging.getLogger("pylog")
+
+
+class Droppable(Protocol):
+    """What lives on behind a handle."""
+
+    def close_dropped(self) -> None:
+        """Close it for a handle that is gone; what nobody can be told any more is logged."""
+
+
+class Home(Droppable, Protocol):
+    """A log, which clients belong to."""
+
+    closed: bool
+    """Whether it was closed, and its clients with it."""
+
+
+_turn = threading.RLock()
+"""Held by the thread that closes. What it closes may call back into here."""
+_waiting: deque[Droppable] = deque()
+_homes: dict[Droppable, Home] = {}
+"""What was dropped and is not closed yet -> the log it belongs to."""
+
+
+class Lease:
+    """Keeps a log open: its handle has it, and all that was made with that. The last one that goes drops the log."""
+
+    def __init__(self, log: Home) -> None:
+        self.log = log
+
+    def __del__(self) -> None:
+        if not self.log.closed:
+            drop(self.log, self.log)
+            warn(self.log, self)
+
+
+def drop(one: Droppable, log: Home) -> None:
+    """Have it closed. Each step is one that no signal and no other thread divides, and waits for nothing."""
+    _homes[one] = log
+    _waiting.append(one)
+    with suppress(RuntimeError):
+        start_new_thread(_begin_thread, ())
+
+
+def warn(what: object, source: object) -> None:
+    """Say it as open files do: with `python -X tracemalloc` also where `source` was made."""
+    text = f"{what} was dropped without close: it is closed in the background"
+    warnings.warn(text, ResourceWarning, stacklevel=3, source=source)
+
+
+def has_dropped(log: Home | None = None) -> bool:
+    """Whether something of `log` (None: of any) was dropped and is not closed yet."""
+    logs = tuple(_homes.copy().values())
+    return bool(logs) if log is None else log in logs
+
+
+def settle() -> None:
+    """Come back when all that was dropped is closed."""
+    with _turn:
+        while _waiting:
+            one = _waiting.popleft()
+            try:
+                one.close_dropped()
+            except Exception:
+                logger.exception("%s was dropped without close, and could not be closed whole", one)
+            finally:
+                _homes.pop(one, None)
+
+
+def _begin_thread() -> None:
+    # `Thread.start` takes a lock, which the thread of a finalizer may hold: so it is called here.
+    with suppress(RuntimeError):
+        threading.Thread(target=settle, name="pylog-closing", daemon=True).start()
+
+
+def _forked() -> None:
+    global _turn  # noqa: PLW0603
+    _turn = threading.RLock()
+    _waiting.clear()
+    _homes.clear()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,96 @@
+"""The logs that this process has open: what lives on behind a `Log` that was dropped, until it is closed.
+
+The process keeps all of them here, whatever becomes of their handles, and its exit hook closes what is left: what was
+sent is delivered then, as by `Log.close`.
+"""
+
+import atexit
+import os
+import weakref
+from contextlib import ExitStack
+
+from pylog.broker import Broker
+from pylog.closing import has_dropped, settle
+from pylog.consumer import Consumer
+from pylog.interrupts import whole
+from pylog.producer.client import ProducerClient
+from pylog.reader import Reader
+from pylog.transport import Transport
+
+_open: set["OpenLog"] = set()
+
+
+class OpenLog:
+    """A node, how to reach it, and its clients in this process."""
+
+    def __init__(self, path: str, node: Broker | Reader, transport: Transport) -> None:
+        self.path = path
+        self.node = node
+        self.transport = transport
+        self.clients: weakref.WeakSet[ProducerClient | Consumer] = weakref.WeakSet()
+        """Those that were dropped open are in `closing`."""
+        self.closed = False
+        _open.add(self)
+
+    def __repr__(self) -> str:
+        mode = "read" if isinstance(self.node, Reader) else "own"
+        return f"<Log {self.path} node {self.node.node_id}, {mode}>"
+
+    @whole
+    def close(self) -> None:
+        """See `Log.close`."""
+        if self.closed:
+            if isinstance(self.node, Broker):
+                self.node.close()
+            return
+        for producer in self._producers():
+            producer.refuse_in_callback("close of the log")
+        if isinstance(self.node, Broker):
+            self.node.hurry()
+        for producer in self._producers():
+            producer.hurry()
+        if has_dropped(self):
+            settle()
+        clients = list(self.clients)
+        self.closed = True
+        _open.discard(self)
+        with ExitStack() as closing:
+            # Last in, first out: each is closed, whatever another one raises.
+            closing.callback(self.node.close)
+            if isinstance(self.node, Reader):
+                closing.callback(self.transport.detach, self.node.node_id)
+            for client in clients:
+                closing.callback(client.log_closes if isinstance(client, Consumer) else client.close)
+
+    def close_dropped(self) -> None:
+        """Close it: there is no handle any more."""
+        self.close()
+
+    def abandon(self) -> None:
+        """Let go of it as a process that is killed does."""
+        self.closed = True
+        _open.discard(self)
+        for producer in self._producers():
+            producer.abandon()
+
+    def _producers(self) -> list[ProducerClient]:
+        return [client for client in list(self.clients) if isinstance(client, ProducerClient)]
+
+
+@atexit.register
+def _close_all() -> None:
+    with ExitStack() as closing:
+        try:
+            settle()
+        finally:
+            for log in list(_open):
+                closing.callback(log.close)
+
+
+def _abandon_all() -> None:
+    for log in list(_open):
+        log.abandon()
+
+
+# What a child inherits is its parent's: closing it there would flush and answer for records that are not the child's.
+os.register_at_fork(after_in_child=_abandon_all)
