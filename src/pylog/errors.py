@@ -5,6 +5,7 @@
                           `retriable` and `kafka_name` are Kafka's too (Kafka: common/protocol/Errors)
       StorageError        what happens to files on this machine
       Closed              a handle was used after its end
+      Undelivered         what a producer could not deliver, said at its end
       ConcurrentUse, Wakeup, DeserializationError         what happens to consumers alone
 
 Misuse (a wrong type, a negative offset) is ValueError or TypeError. A message says what is wrong, where, and what to
@@ -25,6 +26,21 @@ class PylogError(Exception):
 
 class Closed(PylogError):
     """A log, producer or consumer was used after it was closed, or in a process forked from the one that opened it."""
+
+
+class Undelivered(PylogError):
+    """Records of a producer that were not delivered, where nobody has looked at their futures.
+
+    `count` says how many, `errors` has the first of their errors, each once (Kafka's producer says nothing).
+    """
+
+    def __init__(self, reason: str, count: int = 1, errors: Sequence[BaseException] = ()) -> None:
+        self.count = count
+        self.errors = tuple(errors)
+        super().__init__(reason, count, self.errors)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class ConcurrentUse(PylogError):

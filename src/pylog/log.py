@@ -34,6 +34,7 @@ from pylog.interrupts import WHOLE
 from pylog.message import INTERNAL_TOPICS
 from pylog.open_log import OpenLog
 from pylog.producer import Producer
+from pylog.producer.failures import tell_failures
 from pylog.reader import Reader
 from pylog.record import TopicPartition
 from pylog.recovery import Quarantined, Recovered
@@ -371,9 +372,10 @@ class Log:
         that is not so it raises, every time.
 
         Raises RuntimeError in a callback of a record, where it would wait for itself; nothing is closed then.
-        StorageError, of what could not be made durable; descriptors and locks are given back all the same.
+        StorageError, of what could not be made durable; descriptors and locks are given back all the same. Undelivered,
+        when all is closed, as `Producer.close` does, of the producers that were open.
         """
-        self._opened.close()
+        tell_failures(self._opened.close())
 
     def __enter__(self) -> Self:
         return self
@@ -381,4 +383,4 @@ class Log:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        tell_failures(self._opened.close(), error)

@@ -12,8 +12,10 @@ from contextlib import ExitStack
 from pylog.broker import Broker
 from pylog.closing import has_dropped, settle
 from pylog.consumer import Consumer
+from pylog.errors import Undelivered
 from pylog.interrupts import whole
 from pylog.producer.client import ProducerClient
+from pylog.producer.failures import log_failures, together
 from pylog.reader import Reader
 from pylog.transport import Transport
 
@@ -37,12 +39,12 @@ class OpenLog:
         return f"<Log {self.path} node {self.node.node_id}, {mode}>"
 
     @whole
-    def close(self) -> None:
-        """See `Log.close`."""
+    def close(self) -> Undelivered | None:
+        """See `Log.close`; gives what that raises last of all."""
         if self.closed:
             if isinstance(self.node, Broker):
                 self.node.close()
-            return
+            return None
         for producer in self._producers():
             producer.refuse_in_callback("close of the log")
         if isinstance(self.node, Broker):
@@ -54,17 +56,29 @@ class OpenLog:
         clients = list(self.clients)
         self.closed = True
         _open.discard(self)
+        failures: list[Undelivered | None] = []
+        try:
+            self._close_all(clients, failures)
+        except BaseException:
+            log_failures(together(failures))
+            raise
+        return together(failures)
+
+    def _close_all(self, clients: list[ProducerClient | Consumer], failures: list[Undelivered | None]) -> None:
         with ExitStack() as closing:
             # Last in, first out: each is closed, whatever another one raises.
             closing.callback(self.node.close)
             if isinstance(self.node, Reader):
                 closing.callback(self.transport.detach, self.node.node_id)
             for client in clients:
-                closing.callback(client.log_closes if isinstance(client, Consumer) else client.close)
+                if isinstance(client, Consumer):
+                    closing.callback(client.log_closes)
+                else:
+                    closing.callback(_close_producer, client, failures)
 
     def close_dropped(self) -> None:
         """Close it: there is no handle any more."""
-        self.close()
+        log_failures(self.close())
 
     def abandon(self) -> None:
         """Let go of it as a process that is killed does."""
@@ -77,6 +91,10 @@ class OpenLog:
         return [client for client in list(self.clients) if isinstance(client, ProducerClient)]
 
 
+def _close_producer(producer: ProducerClient, failures: list[Undelivered | None]) -> None:
+    failures.append(producer.close())
+
+
 @atexit.register
 def _close_all() -> None:
     with ExitStack() as closing:
@@ -84,7 +102,7 @@ def _close_all() -> None:
             settle()
         finally:
             for log in list(_open):
-                closing.callback(log.close)
+                closing.callback(log.close_dropped)
 
 
 def _abandon_all() -> None:

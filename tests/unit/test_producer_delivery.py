@@ -234,7 +234,7 @@ def test_what_waits_longer_than_the_one_before_it_is_sent_again_in_its_time(node
 
 
 def test_a_closed_log_does_not_wait_for_what_may_pass() -> None:
-    with pylog.open(":memory:", config={"replica.fetch.backoff.ms": 1}) as log:
+    with pytest.raises(errors.Undelivered), pylog.open(":memory:", config={"replica.fetch.backoff.ms": 1}) as log:
         log.create_topic("t")
         log.broker.apply(pylog.Lead(topic="t", partition=0, leader_epoch=5, replicas=(1, 2)))
         producer = log.producer()
@@ -262,11 +262,11 @@ def test_a_batch_too_large_for_its_topic_is_sent_in_parts(log: pylog.Log, compre
     values[13] = values[13] + bytes((at * at * 31) % 253 for at in range(500))
     with log.producer(compression_type=compression, linger_ms=1000) as sending:
         futures = [sending.send("t", value, partition=0) for value in values]
-        sending.flush()
+        assert str(sending.flush()).startswith("a record was not delivered")
+        assert isinstance(futures[13].exception(0), errors.RecordTooLarge)
         more = sending.send("t", b"more", partition=0)
     found = list(log.topic("t")[0].records(0))
     assert [record.value for record in found] == [*values[:13], *values[14:], b"more"]
-    assert isinstance(futures[13].exception(0), errors.RecordTooLarge)
     good = [future for number, future in enumerate(futures) if number != 13] + [more]
     assert [future.result(0).offset for future in good] == list(range(40))
     assert [future.result(0).timestamp for future in good] == [record.timestamp for record in found]

@@ -2,6 +2,7 @@
 
     Producer                the handle: what a user holds, and may drop
     client                  what lives until all is delivered; what is done for a record, and the end
+    failures                what could not be delivered, until somebody looks at it
     transactions            the calls that wait for a coordinator
     shipping                what is done for a batch, and when it is answered
 
@@ -16,10 +17,12 @@ from typing import Any, Self
 from pylog.clock import Clock
 from pylog.closing import Lease, drop, warn
 from pylog.config import ProducerConfig
+from pylog.errors import Undelivered
 from pylog.future import Future
 from pylog.interrupts import WHOLE
 from pylog.kernel import Record
 from pylog.producer.client import ProducerClient
+from pylog.producer.failures import tell_failures
 from pylog.producer.shipping import WAITING_MAX
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 from pylog.sending import Sender
@@ -128,22 +131,25 @@ class Producer(Sender):
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
-    def flush(self, timeout: float | None = None) -> None:
+    def flush(self, timeout: float | None = None) -> Undelivered | None:
         """Send everything that was given to `send` before, and wait until it is answered: every future is done then.
 
-        What went wrong with a record is in its future. Raises TimeoutError after `timeout` seconds, RuntimeError in a
-        callback of a record, where it would wait for itself.
+        What went wrong with a record is in its future. Gives what `close` would raise now: how many records have failed
+        that nobody has looked at; None where there are none. Raises TimeoutError after `timeout` seconds, RuntimeError
+        in a callback of a record, where it would wait for itself.
         """
-        self._client.flush(timeout)
+        return self._client.flush(timeout)
 
     def close(self, timeout: float | None = None) -> None:
         """Abort an open transaction, flush and stop; later sends raise Closed.
 
         Raises TimeoutError where not all was answered within `timeout` seconds, and what the handler of a signal does
         that comes while it waits: the futures of what was not answered fail with Closed, which says whether the node
-        may have it.
+        may have it. Raises Undelivered, when all is closed, where records have failed and nobody has looked at that: by
+        `result` or `exception` of the future, or with a callback. Where another error ends the block, it is logged.
+        What was in a transaction that is aborted is none of them.
         """
-        self._client.close(timeout)
+        tell_failures(self._client.close(timeout))
 
     def __enter__(self) -> Self:
         return self
@@ -151,4 +157,4 @@ class Producer(Sender):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        tell_failures(self._client.close(), error)

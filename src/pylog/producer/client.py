@@ -13,11 +13,20 @@ from typing import Any
 
 from pylog.clock import Clock, condition
 from pylog.config import ProducerConfig
-from pylog.errors import BufferExhausted, Closed, PylogError, RecordTooLarge, RequestTimedOut, UnknownTopicOrPartition
+from pylog.errors import (
+    BufferExhausted,
+    Closed,
+    PylogError,
+    RecordTooLarge,
+    RequestTimedOut,
+    Undelivered,
+    UnknownTopicOrPartition,
+)
 from pylog.future import Future
 from pylog.interrupts import WHOLE, WholeLock, wait_at, whole
 from pylog.kernel import check_fields, checked_headers, record_size_bound
 from pylog.partitioner import RoundRobin, murmur3_partition, partition_for_key
+from pylog.producer.failures import log_failures
 from pylog.producer.transactions import Transactional
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.sending import Part, Route
@@ -173,23 +182,32 @@ class ProducerClient(Transactional):
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
-    def flush(self, timeout: float | None = None) -> None:
+    def flush(self, timeout: float | None = None) -> Undelivered | None:
         """See `Producer.flush`."""
         self.refuse_in_callback("flush")
         self._flush(None if timeout is None else self._deadline(timeout), "be answered")
+        return self.failures.peek()
 
     def partitions_for(self, topic: str) -> list[int]:
         """See `Producer.partitions_for`."""
         return [p.partition for p in self._cluster.topic(topic).partitions]
 
     @whole
-    def close(self, timeout: float | None = None) -> None:
-        """See `Producer.close`."""
+    def close(self, timeout: float | None = None) -> Undelivered | None:
+        """See `Producer.close`; gives what that raises last of all."""
         self.refuse_in_callback("close")
         with self._lock:
             if self._closed:
-                return
+                return None
             self._refuse()
+        try:
+            self._end(timeout)
+        except BaseException:
+            log_failures(self.failures.take())
+            raise
+        return self.failures.take()
+
+    def _end(self, timeout: float | None) -> None:
         deadline = None if timeout is None else self._deadline(timeout)
         try:
             self._abort_open(timeout)
@@ -219,7 +237,7 @@ class ProducerClient(Transactional):
 
     def close_dropped(self) -> None:
         """Deliver what the handle was given that is gone, and stop."""
-        self.close()
+        log_failures(self.close())
 
     def hurry(self) -> None:
         """Send nothing again for which an error comes back from now on: the node is about to close."""

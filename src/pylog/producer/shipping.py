@@ -26,6 +26,7 @@ from pylog.errors import BatchRefused, InvalidRecord, PylogError, RefusedWithBat
 from pylog.future import Future, failed
 from pylog.interrupts import WholeLock, whole
 from pylog.message import InitProducerId, Produce, Produced, ProducedPart, ProducePart, ProducerIdGiven
+from pylog.producer.failures import Failures
 from pylog.record import TopicPartition
 from pylog.sending import Part, ProducerBatch
 from pylog.shipment import ProducerEpoch, Shipment, Verdict
@@ -125,6 +126,7 @@ class Shipping:
         self._fatal: BaseException | None = None
         self._is_over = False
         """Whether it was closed, and the close has come to its end."""
+        self.failures = Failures()
 
     # --- leaving ---------------------------------------------------------------------------------------------------
 
@@ -322,12 +324,13 @@ class Shipping:
                 self._accumulator.close(batch)
                 if parts is not None and not parts.is_last(shipment.count, answers):
                     return
+        if parts is not None:
+            answers = sorted(parts.answers, key=lambda one: one.first)
+        self._note_failures(batch, answers)
         outer = getattr(self._answering, "depth", 0)
         self._answering.depth = outer + 1
         try:
-            if parts is not None:
-                batch.delivery.complete_parts(sorted(parts.answers, key=lambda one: one.first))
-            elif len(answers) > 1:
+            if parts is not None or len(answers) > 1:
                 batch.delivery.complete_parts(answers)
             elif answer.error is not None:
                 batch.delivery.fail(answer.error)
@@ -342,6 +345,15 @@ class Shipping:
             with self._lock:
                 self._accumulator.release(batch)
                 self._freed.notify_all()
+
+    def _note_failures(self, batch: ProducerBatch, answers: list[Part]) -> None:
+        """Before anybody can look at them. What fails in a transaction is told by its end."""
+        if self._transacting is not None:
+            return
+        for answer, end in zip(answers, [*(one.first for one in answers[1:]), batch.count], strict=True):
+            if answer.error is not None:
+                batch.delivery.failures = self.failures
+                self.failures.add(answer.error, end - answer.first)
 
     # --- the producer id -------------------------------------------------------------------------------------------
 

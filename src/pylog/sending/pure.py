@@ -4,7 +4,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from pylog.clock import Clock
 from pylog.future import Future
@@ -38,13 +38,20 @@ def call_back(future: Future[RecordMetadata], on_delivery: OnDelivery) -> None:
     future.add_done_callback(tell)
 
 
+class Failures(Protocol):
+    """What is told of records that have failed."""
+
+    def looked(self, error: BaseException) -> None:
+        """Somebody has looked at one with this error, for the first time."""
+
+
 class Delivery(Future[tuple[int, int | None]]):
     """The answer for one batch of a partition: its base offset, and the time of the append under LogAppendTime (ms).
 
     The futures of a batch cost nothing when it is completed: what they answer is made when it is asked for.
     """
 
-    __slots__ = ("carrier", "partition", "parts", "topic")
+    __slots__ = ("_looked", "carrier", "failures", "partition", "parts", "topic")
 
     def __init__(self, topic: str, partition: int) -> None:
         super().__init__()
@@ -56,6 +63,9 @@ class Delivery(Future[tuple[int, int | None]]):
         """
         self.parts: list[Part] = []
         """The answers to its parts, in order, where the batch was too large to be sent as one."""
+        self.failures: Failures | None = None
+        """Is told of each record that has failed and is looked at."""
+        self._looked: dict[int, object] = {}
 
     def future(self, index: int, timestamp: int) -> Future[RecordMetadata]:
         """The future of the record that is number `index` of the batch; `timestamp` is the record's own, in ms."""
@@ -80,6 +90,15 @@ class Delivery(Future[tuple[int, int | None]]):
     def part_of(self, index: int) -> "Part":
         """The part of a batch in parts that has the record with this number."""
         return self.parts[bisect_right(self.parts, index, key=itemgetter(0)) - 1]
+
+    def error_of(self, index: int) -> BaseException | None:
+        """The error of the record with this number, at which somebody looks now; None: it has none."""
+        error = self.part_of(index).error if self.parts else self._error
+        if error is not None and self.failures is not None:
+            first: object = object()
+            if self._looked.setdefault(index, first) is first:
+                self.failures.looked(error)
+        return error
 
     def _settle(self, value: tuple[int, int | None] | None, error: BaseException | None) -> None:
         self.carrier = None
@@ -133,10 +152,15 @@ class RecordFuture(Future[RecordMetadata]):
         delivery = self._delivery
         if not delivery._done:
             self._wait(timeout)
-        return delivery.part_of(self._index).error if delivery.parts else delivery._error
+        return delivery.error_of(self._index)
 
     def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
-        self._delivery.add_done_callback(lambda _: fn(self))
+        def tell(_: object) -> None:
+            # Whoever has it call back is told.
+            self._delivery.error_of(self._index)
+            fn(self)
+
+        self._delivery.add_done_callback(tell)
 
     def _settle(self, value: RecordMetadata | None, error: BaseException | None) -> None:
         raise RuntimeError("the future of a record is answered by its delivery")

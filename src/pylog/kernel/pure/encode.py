@@ -153,6 +153,7 @@ class OpenBatch:
         if self._rows is None:
             raise ValueError("this batch is closed")
         rows, self._rows = self._rows, None
+        self._drained += len(rows)
         return encode_records(rows, -1, self._reserve)
 
     def drain(self) -> bytearray:

@@ -3,12 +3,17 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 
+cdef class RecordFuture
+
+
 @cython.final
 cdef class Delivery:
     cdef readonly object topic
     cdef readonly int32_t partition
     cdef public object carrier  # what the answer comes with, while the batch is on its way
     cdef readonly list parts  # the answers to its parts, in order, where the batch was too large to be sent as one
+    cdef public object failures  # is told of each record that has failed and is looked at
+    cdef dict looked
     cdef bint done
     cdef int64_t base_offset
     cdef object log_append_time
@@ -17,7 +22,7 @@ cdef class Delivery:
     cdef list callbacks  # futures with an `on_delivery`; other callbacks, each before the future that it is for
 
     cdef object settle(self, int64_t base_offset, object log_append_time, object error, object traceback)
-    cdef int call_back(self, object fn, object future) except -1
+    cdef int call_back(self, object fn, RecordFuture future) except -1
     cdef int forget(self, object fn) except -1
 
 

@@ -24,6 +24,7 @@ cdef class Delivery:
         self.partition = partition
         self.callbacks = []
         self.parts = []
+        self.looked = {}
 
     part_of = PureDelivery.part_of
 
@@ -68,14 +69,16 @@ cdef class Delivery:
                     tell(<RecordFuture>entry)
                 else:
                     at += 1
+                    error_of(<RecordFuture>callbacks[at - 1])
                     entry(callbacks[at - 1])
             except BaseException as problem:
                 raised = problem
         if raised is not None:
             raise raised
 
-    cdef int call_back(self, object fn, object future) except -1:
+    cdef int call_back(self, object fn, RecordFuture future) except -1:
         if self.done:
+            error_of(future)
             fn(future)
         else:
             self.callbacks.append(fn)
@@ -175,8 +178,14 @@ cdef RecordMetadata metadata_of(RecordFuture future):
 
 
 cdef object error_of(RecordFuture future):
+    """The error of a record, at which somebody looks now; None: it has none."""
     cdef Delivery delivery = future.delivery
-    return delivery.part_of(future.index).error if delivery.parts else delivery.error
+    cdef object first, error = delivery.part_of(future.index).error if delivery.parts else delivery.error
+    if error is not None and delivery.failures is not None:
+        first = object()
+        if delivery.looked.setdefault(future.index, first) is first:
+            delivery.failures.looked(error)
+    return error
 
 
 cdef int tell(RecordFuture future) except -1:
