@@ -89,7 +89,7 @@ def open(  # noqa: A001
         files = DiskFiles(node_config.max_open_files, read_only=True)
         reader = Reader(files, paths, config=node_config, clock=ticking, node_id=node_id or 1)
         way.attach(reader.node_id, reader.handle)
-        return Log(OpenLog(where, reader, way), ticking)
+        return Log(where, reader, way, ticking)
     in_memory = where == MEMORY
     if not in_memory:
         paths = [os.path.abspath(one) for one in paths]
@@ -119,16 +119,16 @@ def open(  # noqa: A001
         return _owned(where, make, way, ticking)
 
 
-def _owned(where: str, make: Callable[[], Broker], transport: Transport, clock: Clock) -> "Log":
-    opened = None
+def _owned(path: str, make: Callable[[], Broker], transport: Transport, clock: Clock) -> "Log":
+    log = None
     try:
         with WHOLE:
-            opened = OpenLog(where, make(), transport)
-            return Log(opened, clock)
+            log = Log(path, make(), transport, clock)
+            return log
     except BaseException:
-        if opened is not None:
+        if log is not None:
             # A signal that has waited for the end of it: nobody has the log, and nobody else could have the directory.
-            opened.close()
+            log.close()
         raise
 
 
@@ -152,14 +152,14 @@ class Log:
     it, is closed so in the background: that is a ResourceWarning.
     """
 
-    def __init__(self, opened: OpenLog, clock: Clock) -> None:
-        self.path = opened.path
-        self._opened = opened
-        self._node = opened.node
-        self._transport = opened.transport
+    def __init__(self, path: str, node: Broker | Reader, transport: Transport, clock: Clock) -> None:
+        self.path = path
+        self._node = node
+        self._transport = transport
         self._clock = clock
-        self._admin = Admin(opened.transport, opened.node.node_id)
-        self._lease = Lease(opened)
+        self._admin = Admin(transport, node.node_id)
+        self._opened = OpenLog(path, node, transport)
+        self._lease = Lease(self._opened)
 
     def __repr__(self) -> str:
         return repr(self._opened)

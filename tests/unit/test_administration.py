@@ -363,7 +363,8 @@ def test_a_close_does_not_wait_for_a_follower_that_never_comes() -> None:
     with pylog.open(":memory:", config={"replica.fetch.backoff.ms": 1}) as log:
         log.create_topic("t")
         log.broker.apply(pylog.Lead(topic="t", partition=0, leader_epoch=5, replicas=(1, 2)))
-        future = log.producer(acks="all").send("t", b"x")
+        producer = log.producer(acks="all")
+        future = producer.send("t", b"x", on_delivery=lambda *_: None)
         began = time.monotonic()
     assert time.monotonic() - began < 10
     assert isinstance(future.exception(), errors.RequestTimedOut)

@@ -146,8 +146,8 @@ def test_a_record_that_is_too_large_is_refused(log: pylog.Log) -> None:
         future = producer.send("t", b"x" * 3000)
         small = producer.send("t", b"y")
         producer.flush()
-    with pytest.raises(errors.RecordTooLarge, match=r"max\.message\.bytes=2000"):
-        future.result()
+        with pytest.raises(errors.RecordTooLarge, match=r"max\.message\.bytes=2000"):
+            future.result()
     assert small.result().offset == 0, "the batch that they shared was sent in parts"
     with pytest.raises(errors.RecordTooLarge):
         log.topic("t")[0].append([Record(b"x" * 3000)])
