@@ -492,6 +492,11 @@ def test_a_topic_name_of_the_greatest_length(log: pylog.Log) -> None:
     assert log.topics() == ["t"]
 
 
+def send(log: pylog.Log, **where: Any) -> None:
+    with log.producer() as producer:
+        producer.send("t", b"x", **where)
+
+
 @pytest.mark.parametrize(
     ("use", "error"),
     [
@@ -516,8 +521,8 @@ def test_a_topic_name_of_the_greatest_length(log: pylog.Log) -> None:
         (lambda log: log.alter_config("t", delete="retention.ms"), TypeError),
         (lambda log: log.delete_records([TopicPartition("t", 0)]), TypeError),
         (lambda log: log.delete_records({TopicPartition("t", 0): "1"}), TypeError),
-        (lambda log: log.producer().send("t", b"x", partition=True), TypeError),
-        (lambda log: log.producer().send("t", b"x", timestamp_ms=True), TypeError),
+        (lambda log: send(log, partition=True), TypeError),
+        (lambda log: send(log, timestamp_ms=True), TypeError),
         (lambda log: log.consumer("t").offsets_for_times([TopicPartition("t", 0)]), TypeError),
         (lambda log: log.consumer("t").offsets_for_times({TopicPartition("t", 0): 1.5}), TypeError),
         (lambda log: log.consumer("t").seek(TopicPartition("t", 0), True), TypeError),

@@ -352,8 +352,8 @@ def by_view(log: pylog.Log) -> object:
 
 
 def by_producer(log: pylog.Log) -> object:
-    producer = log.producer(retries=0)
-    return producer.send("t", b"b").result()
+    with log.producer(retries=0) as producer:
+        return producer.send("t", b"b").result()
 
 
 def by_several(log: pylog.Log) -> object:
