@@ -54,7 +54,7 @@ class Shards:
         self._topics = _Topics(node)
         self._shards: dict[TopicPartition, Shard] = {}
         # One that takes over may have markers to write at once, in this thread.
-        self._loading = WholeLock(WholeLock(threading.RLock()))
+        self._loading = WholeLock(threading.RLock())
         self._producer_ids: Iterator[int] = iter(())
         self._giving_ids = WholeLock()
         self._is_unsettled = TRANSACTIONS in node.image.topics

@@ -1,11 +1,10 @@
 """What a producer could not deliver, as long as nobody has looked at it."""
 
 import logging
-import threading
 from collections.abc import Iterable, Sequence
 
 from pylog.errors import Undelivered
-from pylog.interrupts import WHOLE
+from pylog.interrupts import WholeLock
 
 logger = logging.getLogger("pylog")
 
@@ -21,20 +20,20 @@ class Failures:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = WholeLock()
         self._count = 0
         self._first: dict[int, tuple[BaseException, int]] = {}
         """By the identity of an error: the error, and how many records have failed with it."""
 
     def add(self, error: BaseException, count: int) -> None:
         """So many records have failed."""
-        with WHOLE, self._lock:
+        with self._lock:
             self._count += count
             self._change(error, count)
 
     def looked(self, error: BaseException) -> None:
         """Somebody has looked at one of them."""
-        with WHOLE, self._lock:
+        with self._lock:
             # What was taken is told already.
             self._count = max(self._count - 1, 0)
             self._change(error, -1)
@@ -49,13 +48,13 @@ class Failures:
 
     def peek(self) -> Undelivered | None:
         """What there is; None for nothing."""
-        with WHOLE, self._lock:
+        with self._lock:
             return _undelivered(self._count, [error for error, _ in self._first.values()]) if self._count else None
 
     def take(self) -> Undelivered | None:
         """What there is, which is told now."""
         found = self.peek()
-        with WHOLE, self._lock:
+        with self._lock:
             self._count = 0
             self._first.clear()
         return found
