@@ -176,7 +176,7 @@ class _Search:
         self._is_active = is_active
         self._log = LogFile(segment.files, segment.path, segment.base_offset, damages=segment.log.damages)
         if not any(damage.end == damage.position for damage in segment.log.damages):
-            self._log.sealed_size = segment.log.sealed_size
+            self._log.sealed_bytes = segment.log.sealed_bytes
 
     def run(self) -> dict[Damage, str]:
         """The damaged parts with their reasons."""
@@ -189,7 +189,7 @@ class _Search:
                 found[damage] = fault.reason
                 log.damages = tuple(sorted((*log.damages, damage)))
                 if damage.end == damage.position:
-                    log.sealed_size = 0
+                    log.sealed_bytes = int
             return {damage: why for damage, why in found.items() if not _is_told(damage, found)}
         finally:
             log.close()

@@ -8,7 +8,7 @@ file is known to be damaged it is stepped over: reading what was in it raises Co
 Invariants: offsets rise from batch to batch; a walk never trusts a length that leads behind the end of the file.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Protocol, TypeVar
 
 from pylog.errors import Closed, CorruptBatch, LogNotFound
@@ -65,7 +65,7 @@ class LogFile:
         self.path = path
         self.base_offset = base_offset
         self.damages = damages
-        self.sealed_size = 0
+        self.sealed_bytes: Callable[[], int] = int
         """How large the file was when it was sealed; 0 where that is not known."""
         self.opened: File | None = None
         self._kept: dict[str, File] = {}
@@ -185,8 +185,8 @@ class LogFile:
                 raise self.damaged(damage)
             position, expected = damage.end, damage.next_offset
         found = self._read(wanted, position, size, cuts, expected, window)
-        if found is None and size < self.sealed_size:
-            raise self._nonsense(f"the file was cut: {size} bytes are left of {self.sealed_size}", size, wanted.offset)
+        if found is None and size < (sealed := self.sealed_bytes()):
+            raise self._nonsense(f"the file was cut: {size} bytes are left of {sealed}", size, wanted.offset)
         return found
 
     def base_of(self, position: int, last_offset: int) -> int | None:
@@ -295,9 +295,9 @@ class LogFile:
             expected = followed
             if damage is not None:
                 position, expected = max(position, damage.end), max(expected, damage.next_offset)
-        size = self.size()
-        if size < self.sealed_size:
-            reason = f"the file was cut: {size} bytes are left of {self.sealed_size}"
+        size, sealed = self.size(), self.sealed_bytes()
+        if size < sealed:
+            reason = f"the file was cut: {size} bytes are left of {sealed}"
             yield Window(b"", size, Spans(), Fault(self.path, size, expected, reason))
 
     def _scan(

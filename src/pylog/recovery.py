@@ -231,7 +231,7 @@ class Recovery:
         """Read everything from the segment at `index` on, CRCs included, and index it anew."""
         while index < len(self.segments):
             segment = self.segments[index]
-            sealed_end, sealed_size = segment.sealed_end, segment.log.sealed_size
+            sealed_end, sealed_size = segment.sealed_end, segment.log.sealed_bytes()
             end = self.segments.end_of(index, self.promised)
             fault = self._rebuilt(segment, end)
             index += 1
@@ -248,7 +248,7 @@ class Recovery:
         """Rebuild the indexes of one sealed segment that lacks one of them, or has one that cannot be."""
         segment, end = self.segments[index], self.segments.end_of(index, self.promised)
         logger.warning("%s-%d: the indexes of %s are built anew", *self.key, segment.path)
-        sealed_end, sealed_size = segment.sealed_end, segment.log.sealed_size
+        sealed_end, sealed_size = segment.sealed_end, segment.log.sealed_bytes()
         segment.hide_index()
         fault = self._rebuilt(segment, end)
         while fault is not None:

@@ -171,36 +171,53 @@ class SealFile:
         self._path_of = path_of
         self._identity = identity
         self._base_offset = base_offset
-        self._seal: Seal | None = None
+        # What it says. Another one each time that it is written, or gone: who was reading it keeps that out of sight.
+        self._known: dict[None, Seal | None] = {None: None} if is_new else {}
         self._file: File | None = None
-        self.is_read = is_new
+
+    @property
+    def is_read(self) -> bool:
+        """Whether what it says is known."""
+        return None in self._known
 
     def known(self) -> Seal | None:
         """What it says, if it was read and says anything."""
-        return self._seal
+        return self._known.get(None)
+
+    def log_size(self) -> int:
+        """How many bytes the `.log` had; 0 where that is not known."""
+        seal = self.known()
+        return seal.log.size if seal is not None else 0
+
+    def forget(self) -> None:
+        """Let it be read again."""
+        self._known = {}
+
+    def ignore(self) -> None:
+        """Let it say nothing, whatever is there."""
+        self._known = {None: None}
 
     def read(self, log_size: int, *, is_rewritten: bool) -> Seal | None:
         """What it says of a segment whose `.log` has so many bytes now, if anything.
 
         `is_rewritten`: another program may have written the segment anew.
         """
-        seal = read_seal(self._files, self._path_of(SEAL))
+        known, seal = self._known, read_seal(self._files, self._path_of(SEAL))
         if seal is not None and seal.base_offset != self._base_offset:
             seal = None
         if seal is not None and is_rewritten and log_size != seal.log.size and self._mark(".index") != seal.index:
             # Another program has written a new segment here.
             seal = None
-        # In this order: another thread may ask meanwhile.
-        self._seal, self.is_read = seal, True
-        return seal
+        return known.setdefault(None, seal)
 
     def is_anothers(self) -> bool:
         """Whether it says that the segment is another partition's."""
-        return self._seal is not None and self._seal.identity.contradicts(self._identity)
+        seal = self.known()
+        return seal is not None and seal.identity.contradicts(self._identity)
 
     def vouches(self, kind: str, data: memoryview | bytes | None) -> bool | None:
         """Whether an index file with these bytes is what it was (None: nobody knows)."""
-        seal = self._seal
+        seal = self.known()
         if seal is None:
             return None
         if mark_of(data) == seal.indexes[INDEXES.index(kind)]:
@@ -220,23 +237,24 @@ class SealFile:
         except DiskFull:
             self.remove()
         else:
-            self._seal = seal
+            self._known = {None: seal}
 
     def note_read(self, log: Mark, read_ms: int) -> None:
         """Write down what the bytes of the `.log` were when all of them were read. A full disk leaves the seal as it
         was: it is replaced as a whole.
         """
-        if self._seal is None:
+        known = self.known()
+        if known is None:
             return
-        seal = replace(self._seal, log=log, read_ms=read_ms)
+        seal = replace(known, log=log, read_ms=read_ms)
         self.close()
         with suppress(DiskFull):
             self._files.replace_file(self._path_of(SEAL), encoded(seal))
-            self._seal = seal
+            self._known = {None: seal}
 
     def remove(self) -> None:
         """Say nothing any more."""
-        self._seal, self.is_read = None, True
+        self.ignore()
         self.close()
         if self._files.stat(self._path_of(SEAL)) is not None:
             self._files.remove(self._path_of(SEAL))

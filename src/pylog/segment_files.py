@@ -68,6 +68,7 @@ class SegmentFiles:
         self._kept: dict[str, OffsetIndex | TimeIndex | TransactionIndex] = {}
         self.identity = identity
         self._seal = SealFile(files, self._path, identity, base_offset, is_new=active and not files.read_only)
+        self.log.sealed_bytes = self._seal.log_size
 
     def __repr__(self) -> str:
         return f"<Segment {self.path}>"
@@ -136,13 +137,12 @@ class SegmentFiles:
         """What its files were when it was sealed, as far as that is known; it may not be the one that was."""
         if not self._seal.is_read:
             is_rewritten = "compact" in self.config.cleanup_policy
-            seal = self._seal.read(self.log.size(), is_rewritten=is_rewritten)
-            self.log.sealed_size = seal.log.size if seal is not None else 0
+            self._seal.read(self.log.size(), is_rewritten=is_rewritten)
         return self._seal.known()
 
     def ignore_seal(self) -> None:
         """Another program has had the log since it was sealed."""
-        self._seal.is_read = True
+        self._seal.ignore()
 
     def refuse_anothers(self) -> None:
         """Raise CorruptBatch for a segment that was sealed as one of another partition."""
@@ -168,7 +168,7 @@ class SegmentFiles:
             return None
         if self.files.read_only:
             # The owner may have written on, or may have begun the next segment behind a gap, since it was read.
-            self._seal.is_read = False
+            self._seal.forget()
             sealed_end = self.sealed_end
         return sealed_end if sealed_end is not None and sealed_end < end else None
 
@@ -202,7 +202,6 @@ class SegmentFiles:
 
     def _remove_seal(self) -> None:
         self._seal.remove()
-        self.log.sealed_size = 0
 
     def _open_indexes(self) -> None:
         """Open what is being written at once: two threads that each did so at its first use would have two of them

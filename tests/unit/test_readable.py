@@ -177,3 +177,35 @@ def test_who_reads_on_when_a_partition_is_closed_writes_nothing() -> None:
     log.partition = log.make()
     assert closed.max_timestamp(3) == TimestampAndOffset(NOW + 2, 2, 0)
     assert files.stat(path) is None
+
+
+class SealReading(InterruptingFiles):
+    """Files in which something happens once, when a seal was read, before anybody knows what it says."""
+
+    after: Callable[[], object] | None = None
+
+    def read_file(self, path: str, *bytes_max: int) -> bytes:
+        data = self.inner.read_file(path, *bytes_max)
+        if self.after is not None and path.endswith("0.pylog-seal"):
+            after, self.after = self.after, None
+            after()
+        return data
+
+
+def test_a_seal_that_went_while_somebody_read_it_says_nothing() -> None:
+    files = SealReading(MemoryFiles())
+    log = Log(files, retention_ms=-1, segment_bytes=600)  # type: ignore[arg-type]
+    for i in range(14):
+        log.append("x" * 20, timestamp=NOW + i)
+    log.partition.close()
+    partition = log.reopen(Checkpoint(recovery_point=14, durable_offset=14, high_watermark=14))
+
+    def cut_and_append() -> None:
+        partition.truncate(2, NOW)
+        log.append("a")
+
+    files.after = cut_and_append
+    partition.read(0, 100, upto=14)
+    assert files.after is None and partition.segments[0][0].sealed is None
+    assert partition.offset_for_time(NOW + 500, upto=3) is None
+    partition.check()
