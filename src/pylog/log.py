@@ -181,7 +181,7 @@ class Log:
 
     @property
     def broker(self) -> Broker:
-        """The node itself, for giving roles (`apply`). Raises ReadOnly in mode "read"."""
+        """The node itself, for giving roles (`apply`); it keeps no log open. Raises ReadOnly in mode "read"."""
         if isinstance(self._node, Reader):
             raise ReadOnly(f'{self.path} was opened with mode="read": there is no node of its own here')
         return self._node

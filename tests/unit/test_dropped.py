@@ -205,3 +205,15 @@ def test_what_cannot_be_closed_is_logged(tmp_path: Path, caplog: pytest.LogCaptu
         del log
     closing.settle()
     assert "could not be closed whole" in caplog.text and "no disk" in caplog.text
+
+
+def test_where_no_thread_can_be_had_the_next_open_closes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(closing, "start_new_thread", none)
+    with pytest.warns(ResourceWarning):
+        pylog.open(tmp_path).create_topic("t")
+    assert closing.has_dropped()
+    with pylog.open(tmp_path) as log:
+        assert log.topics() == ["t"] and not log.recovered
