@@ -124,12 +124,12 @@ def _owned(path: str, make: Callable[[], Broker], transport: Transport, clock: C
     try:
         with WHOLE:
             log = Log(path, make(), transport, clock)
-            return log
     except BaseException:
         if log is not None:
             # A signal that has waited for the end of it: nobody has the log, and nobody else could have the directory.
             log.close()
         raise
+    return log
 
 
 def _paths(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
