@@ -14,7 +14,8 @@ mark. What they refuse is CorruptBatch: a payload that ends early, linked lz4 bl
 checksum.
 
 Every piece that is read is bounded, whatever the payload is: by what is asked for, two blocks of zstd (256 KiB) or a
-block of snappy.
+block of snappy. Behind it a reader of zstd keeps the window that the frame declares, 128 MiB at most: what its level 22
+declares, so Kafka's reader takes it as well.
 """
 
 import enum

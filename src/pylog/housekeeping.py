@@ -249,7 +249,8 @@ class Housekeeping:
                     self._note(key, known)
                 else:
                     self.cleanings.pop(key, None)
-            if cleaning.cleaned is not None:
+            if cleaning.cleaned is not None and self._is_held(partition):
+                # Of a topic that was deleted, and made again, it would be told of the new one.
                 self.node.home(key).write_cleaner_offset(key, cleaning.cleaned.end_offset)
                 self._note(key, CleaningState(last=cleaning.cleaned, finished_ms=self._clock.wall_ms()))
             return cleaning.cleaned
