@@ -2,7 +2,10 @@
 
 import os
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -10,6 +13,7 @@ import pylog
 from crash.engine import CLOCK, NOW
 from crash.nodes import append, make_node, read_all
 from pylog.batch import encode
+from pylog.directories import Directories
 from pylog.errors import DurabilityUnknown, PylogError, StorageError
 from pylog.files import DiskFiles, File, Files, MemoryFiles
 from pylog.files.disk_file import DiskFile
@@ -104,6 +108,29 @@ def test_a_close_that_fails_gives_everything_back_and_says_so_again(tmp_path: Pa
     with pylog.open(tmp_path / "log") as log:
         assert [record.value for record in log.topic("t")[0].records(0)] == [b"%d" % count for count in range(100)]
     log.close()
+
+
+@pytest.mark.parametrize("where", [Node._opened_in, Node._give_back, Directories.release], ids=lambda one: one.__name__)
+def test_a_close_that_is_struck_before_it_has_begun_gives_everything_back(
+    tmp_path: Path, where: Callable[..., object]
+) -> None:
+    """A second Ctrl-C is handled at once, wherever it comes: the lock stayed as long as the process lived."""
+    log = pylog.open(tmp_path / "log")
+    log.create_topic("t")[0].append([pylog.Record(b"one")])
+    before = sys.gettrace()
+
+    def strike(frame: FrameType, event: str, argument: object) -> None:
+        if frame.f_code is where.__code__:
+            sys.settrace(before)
+            raise KeyboardInterrupt
+
+    sys.settrace(strike)
+    with pytest.raises(KeyboardInterrupt):
+        log.close()
+    with pytest.raises(DurabilityUnknown, match="interrupted"):
+        log.close()
+    with pylog.open(tmp_path / "log") as log:
+        assert [record.value for record in log.topic("t")[0].records(0)] == [b"one"]
 
 
 def target(descriptor: str) -> str:

@@ -5,7 +5,6 @@
 and here is the upkeep: checkpoints, files that are due to go, the close.
 """
 
-import itertools
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -106,11 +105,13 @@ class Node(Topics):
         """Close every partition, write the checkpoints and, where all of it is durable, the clean-shutdown markers.
 
         Everything is given back, whatever is raised. Another close does nothing, unless this one raised: then it raises
-        that again, as what was appended may not be on the disk.
+        that again, as what was appended may not be on the disk. What interrupts a close twice may leave something to be
+        given back by the next one.
         """
         with self._lock:
             if self._is_closed:
                 if self._close_error is not None:
+                    self._give_back()
                     raise self._close_error.with_traceback(None)
                 return
             self._is_closed = True
@@ -118,18 +119,24 @@ class Node(Topics):
                 "a close was interrupted: whether everything that was appended is on the disk is not known; open the "
                 "log again to read what is there"
             )
-            opened = {directory.path: self._opened_in(directory) for directory in self.directories}
             try:
-                self._close_all(opened)
+                self._close_all({directory.path: self._opened_in(directory) for directory in self.directories})
             except Exception as error:
                 self._close_error = error
                 raise
             finally:
-                for partition in itertools.chain.from_iterable(opened.values()):
-                    with suppress(PylogError):
-                        partition.abandon()
-                self.directories.release()
+                self._give_back()
             self._close_error = None
+
+    def _give_back(self) -> None:
+        """Give descriptors and locks back, and write nothing."""
+        try:
+            metadata = self._catalogue.partition
+            for partition in self.opened + ([metadata] if metadata is not None else []):
+                with suppress(PylogError):
+                    partition.abandon()
+        finally:
+            self.directories.release()
 
     def _close_all(self, opened: Mapping[str, list[Partition]]) -> None:
         epochs_ended = self._end_epochs()
