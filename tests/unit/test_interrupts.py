@@ -508,7 +508,8 @@ def test_what_is_closed_is_closed_whenever_a_signal_comes(tmp_path: Path, end: s
         future = producer.send("t", b"%d" % step)
         struck += is_struck(step, producer.close if end == "producer" else log.close)
         producer.close()
-        assert future.exception(0) is None
+        # A commit may take longer than a wait goes on before it lets the signal strike: the future says so then.
+        assert future.exception(0) is None or isinstance(future.exception(0), errors.Closed)
         log.close()
         assert threading.active_count() == threads
     assert struck > 15
