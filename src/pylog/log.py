@@ -371,9 +371,9 @@ class Log:
         """Close the clients made here, then the node: everything is durable then, and another close does nothing. Where
         that is not so it raises, every time.
 
-        Raises RuntimeError in a callback of a record, where it would wait for itself; nothing is closed then.
-        StorageError, of what could not be made durable; descriptors and locks are given back all the same. Undelivered,
-        when all is closed, as `Producer.close` does, of the producers that were open.
+        Raises RuntimeError where `Producer.flush` does; nothing is closed then. StorageError, of what could not be made
+        durable; descriptors and locks are given back all the same. Undelivered, when all is closed, as `Producer.close`
+        does, of the producers that were open.
         """
         tell_failures(self._opened.close())
 

@@ -46,7 +46,7 @@ class OpenLog:
                 self.node.close()
             return None
         for producer in self._producers():
-            producer.refuse_in_callback("close of the log")
+            producer.refuse_inside("close of the log")
         if isinstance(self.node, Broker):
             self.node.hurry()
         for producer in self._producers():

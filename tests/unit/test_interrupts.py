@@ -515,6 +515,37 @@ def test_what_is_closed_is_closed_whenever_a_signal_comes(tmp_path: Path, end: s
     assert struck > 15
 
 
+def test_what_would_wait_for_the_send_that_a_signal_has_interrupted_is_refused() -> None:
+    """A handler that closed the log while its thread waited for room in a queue waited for ever."""
+    full = {"segment.bytes": 1 << 20, "retention.bytes": 1 << 20, "pylog.full.policy": "block"}
+    refused = 0
+    with pylog.open(":memory:") as log, log.producer(linger_ms=60_000) as producer:
+        log.create_topic("t", config=full)
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            nonlocal refused
+            if not producer._client._shippers:
+                # Not yet: the queue is not full.
+                signal.setitimer(signal.ITIMER_REAL, 0.05)
+                return
+            for call in (producer.flush, producer.close, log.close):
+                with pytest.raises(RuntimeError, match="handler of a signal"):
+                    call()
+                refused += 1
+            raise StruckError
+
+        before = signal.signal(signal.SIGALRM, handle)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            with pytest.raises(StruckError):
+                for _ in range(100_000):
+                    producer.send("t", bytes(1000), on_delivery=lambda *_: None)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert refused == 3
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_gets_its_records_whenever_a_signal_comes(protocol: Literal["classic", "consumer"]) -> None:
     """It waited for an answer that it had lost, and polled in vain for ever."""

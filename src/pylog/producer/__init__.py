@@ -136,7 +136,8 @@ class Producer(Sender):
 
         What went wrong with a record is in its future. Gives what `close` would raise now: how many records have failed
         that nobody has looked at; None where there are none. Raises TimeoutError after `timeout` seconds, RuntimeError
-        in a callback of a record, where it would wait for itself.
+        in a callback of a record, and in the handler of a signal that has interrupted a send, where it would wait for
+        itself.
         """
         return self._client.flush(timeout)
 

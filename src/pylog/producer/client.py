@@ -184,7 +184,7 @@ class ProducerClient(Transactional):
 
     def flush(self, timeout: float | None = None) -> Undelivered | None:
         """See `Producer.flush`."""
-        self.refuse_in_callback("flush")
+        self.refuse_inside("flush")
         self._flush(None if timeout is None else self._deadline(timeout), "be answered")
         return self.failures.peek()
 
@@ -195,7 +195,7 @@ class ProducerClient(Transactional):
     @whole
     def close(self, timeout: float | None = None) -> Undelivered | None:
         """See `Producer.close`; gives what that raises last of all."""
-        self.refuse_in_callback("close")
+        self.refuse_inside("close")
         with self._lock:
             if self._closed:
                 return None

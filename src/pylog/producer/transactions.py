@@ -52,7 +52,7 @@ class Transactional(Shipping):
             raise TypeError(
                 f"group is {type(group).__name__}: give what the consumer's group_metadata() gives, or a str"
             )
-        self.refuse_in_callback("send_offsets")
+        self.refuse_inside("send_offsets")
         deadline = self._deadline(timeout)
         with self._ending:
             with self._lock:
@@ -100,7 +100,7 @@ class Transactional(Shipping):
     def end_transaction(self, timeout: float | None, *, is_commit: bool) -> None:
         """See `Producer.commit` and `Producer.abort`."""
         what = "commit" if is_commit else "abort"
-        self.refuse_in_callback(what)
+        self.refuse_inside(what)
         deadline = self._deadline(timeout)
         with self._ending:
             with self._lock:
@@ -187,10 +187,17 @@ class Transactional(Shipping):
         if self._fatal is not None:
             raise unusable(self._fatal) from self._fatal
 
-    def refuse_in_callback(self, what: str) -> None:
-        """Raise RuntimeError in a callback of a record, which a call that waits would wait for."""
+    def refuse_inside(self, what: str) -> None:
+        """Raise RuntimeError where a call that waits would wait for its own thread: in a callback of a record, and in
+        the handler of a signal that has interrupted a send.
+        """
         if getattr(self._answering, "depth", 0):
             raise RuntimeError(f"{what} in a callback of a record would wait for that callback to end: do it outside")
+        if threading.get_ident() in list(self._shippers.values()):
+            raise RuntimeError(
+                f"{what} in the handler of a signal would wait for the send that the signal has interrupted: raise "
+                "there, and do it behind the send"
+            )
 
     def _deadline(self, timeout: float | None) -> int:
         seconds = self.config.max_block_ms / 1000 if timeout is None else timeout
