@@ -121,12 +121,13 @@ def test_a_close_that_is_struck_before_it_has_begun_gives_everything_back(
 
     def strike(frame: FrameType, event: str, argument: object) -> None:
         if frame.f_code is where.__code__:
-            sys.settrace(before)
+            # Where a trace function raises, the interpreter traces no more.
             raise KeyboardInterrupt
 
     sys.settrace(strike)
     with pytest.raises(KeyboardInterrupt):
         log.close()
+    sys.settrace(before)
     with pytest.raises(DurabilityUnknown, match="interrupted"):
         log.close()
     with pylog.open(tmp_path / "log") as log:

@@ -1,6 +1,7 @@
 """Offset and time index: Kafka's bytes, floor look-ups, and what a damaged file is worth."""
 
 import os
+import struct
 import subprocess
 import sys
 from array import array
@@ -13,7 +14,7 @@ from pylog.durability import sync_new
 from pylog.errors import StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles
 from pylog.index import OffsetIndex, TimeIndex
-from pylog.index.sparse import UNWRITTEN_MAX
+from pylog.index.sparse import UNWRITTEN_MAX, _Column
 
 T0 = 1_700_000_000_000
 
@@ -425,3 +426,11 @@ def test_a_reader_does_not_follow_an_index_that_grows_beyond_its_log(tmp_path: P
     index = OffsetIndex(DiskFiles(read_only=True), str(path), 100, 80, active=True, log_size=lambda: 61)
     os.truncate(path, 6 << 30)
     assert list(index) == [(101, 1)]
+
+
+def test_a_column_of_a_file_is_a_sequence() -> None:
+    column = _Column(memoryview(struct.pack(">6i", 1, 10, 2, 20, 3, 30)), 3, struct.Struct(">ii"), 1)
+    assert (len(column), list(column), column[1:], column[-1]) == (3, [10, 20, 30], [20, 30], 30)
+    for beyond in (3, -4):
+        with pytest.raises(IndexError):
+            column[beyond]

@@ -288,6 +288,32 @@ def test_who_waits_at_a_condition_holds_no_lock_when_a_signal_strikes() -> None:
     assert lock.acquire(False)
 
 
+def test_a_pause_of_another_thread_is_a_plain_wait() -> None:
+    found = list[bool]()
+    stopped = threading.Event()
+    stopped.set()
+    thread = threading.Thread(target=lambda: found.append(pause(stopped, 60)))
+    thread.start()
+    thread.join(20)
+    assert found == [True]
+
+
+class Unwilling:
+    """A lock for which waiting is ended by the second signal of its kind."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        raise StruckError
+
+    def release(self) -> None:
+        pytest.fail("it was never taken")
+
+
+def test_a_lock_that_was_not_got_leaves_no_block_behind() -> None:
+    with pytest.raises(StruckError), WholeLock(Unwilling()):
+        pytest.fail("nothing was taken")
+    assert WHOLE.depth == 0
+
+
 def test_a_pause_is_ended_by_a_handler_that_stops_it_and_by_one_that_raises() -> None:
     stopped = threading.Event()
     assert not pause(stopped, 0)
