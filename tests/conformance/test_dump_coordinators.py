@@ -50,7 +50,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         left = log.producer(transactional_id="open")
         left.begin()
         left.send("t", b"y").result()
-        left.abandon()
+        left._client.abandon()
     return path
 
 
