@@ -8,10 +8,10 @@ in the middle of an append, or of a coordinator's change of state, it would leav
         with opened():   inside of it: somebody else's code, or a long wait, which a signal may end
             ...
     @whole               the same for all of a function
-    with lock:           a `WholeLock`: the same for as long as a lock is held
+    with lock:           a `WholeLock`: the same for as long as a lock is held, and there a second one waits as well
 
-A handler may use the log, so no lock is ever held where one may run: it would wait for what its own thread has. That of
-a second SIGINT may not, as there is no end of what the first one waits for.
+A handler may use the log, so no lock is ever held where one may run: it would wait for what its own thread has, and
+what the lock guards would stay half done.
 
 Other threads are never struck: there this costs a comparison. Handlers are replaced for as long as a block takes, and
 only those that are Python's.
@@ -58,7 +58,7 @@ _pending: list[int] = []
 
 
 def _note(number: int, frame: Any) -> None:
-    if WHOLE.depth and (number not in _pending or number not in INSISTING):
+    if WHOLE.depth and (WHOLE.locks or number not in _pending or number not in INSISTING):
         # One of a kind waits for many, as in the system itself.
         if number not in _pending:
             _pending.append(number)
@@ -121,7 +121,7 @@ def _let_go() -> None:
 class _Whole:
     """See the module. Blocks may be nested."""
 
-    __slots__ = ("depth", "main")
+    __slots__ = ("depth", "locks", "main")
 
     def __init__(self) -> None:
         self.begin_anew()
@@ -129,6 +129,8 @@ class _Whole:
     def begin_anew(self) -> None:
         """Forget of all blocks that they have begun, and of what waits: in a forked child."""
         self.depth = 0
+        self.locks = 0
+        """How many locks the main thread holds, or waits for: then no signal strikes, the second of its kind neither."""
         self.main: int | None = main_thread().ident
         _pending.clear()
         _restore()
@@ -245,15 +247,15 @@ class WholeLock:
 
     def __enter__(self) -> None:
         WHOLE.__enter__()
-        try:
-            self.acquire()
-        except BaseException:
-            # The second signal of its kind has ended the wait for it.
-            WHOLE.__exit__()
-            raise
+        if get_ident() == WHOLE.main:
+            # Before it is taken: what strikes as it is would leave it taken.
+            WHOLE.locks += 1
+        self.acquire()
 
     def __exit__(self, *raised: object) -> None:
         self.release()
+        if get_ident() == WHOLE.main:
+            WHOLE.locks -= 1
         WHOLE.__exit__()
 
 

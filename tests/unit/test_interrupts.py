@@ -249,21 +249,6 @@ def test_a_lock_is_held_in_a_block() -> None:
     assert done == [False] and lock.acquire(False)
 
 
-def test_a_lock_that_is_not_given_in_time_leaves_no_block_behind() -> None:
-    class Stuck:
-        def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-            strike()
-            strike()
-            raise AssertionError("the second one is handled at once")
-
-        def release(self) -> None:
-            raise AssertionError("it was never taken")
-
-    with pytest.raises(StruckError), WholeLock(Stuck()):
-        pass
-    assert WHOLE.depth == 0
-
-
 def test_who_waits_at_a_condition_holds_no_lock_when_a_signal_strikes() -> None:
     lock = WholeLock()
     condition = threading.Condition(lock)  # type: ignore[arg-type]  # it is locked like these
@@ -298,20 +283,20 @@ def test_a_pause_of_another_thread_is_a_plain_wait() -> None:
     assert found == [True]
 
 
-class Unwilling:
-    """A lock for which waiting is ended by the second signal of its kind."""
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        raise StruckError
-
-    def release(self) -> None:
-        pytest.fail("it was never taken")
-
-
-def test_a_lock_that_was_not_got_leaves_no_block_behind() -> None:
-    with pytest.raises(StruckError), WholeLock(Unwilling()):
-        pytest.fail("nothing was taken")
-    assert WHOLE.depth == 0
+def test_the_second_one_waits_for_a_lock() -> None:
+    """What the lock guards was left half done: a batch was in no queue, and the producer's close waited for ever."""
+    done = []
+    lock = WholeLock()
+    with pytest.raises(StruckError), WHOLE:
+        with lock:
+            strike()
+            strike()
+            done.append("held")
+        strike()
+        done.append("free")
+    assert done == ["held"] and (WHOLE.depth, WHOLE.locks) == (0, 0)
+    with lock:
+        done.append("given back")
 
 
 def test_a_pause_is_ended_by_a_handler_that_stops_it_and_by_one_that_raises() -> None:
