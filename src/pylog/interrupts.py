@@ -130,7 +130,7 @@ class _Whole:
         """Forget of all blocks that they have begun, and of what waits: in a forked child."""
         self.depth = 0
         self.locks = 0
-        """How many locks the main thread holds, or waits for: then no signal strikes, the second of its kind neither."""
+        """How many locks the main thread holds, or waits for: no signal strikes then, a second one neither."""
         self.main: int | None = main_thread().ident
         _pending.clear()
         _restore()

@@ -12,15 +12,15 @@ from .engine import Enumeration
 from .mutants import MUTANTS, Mutant
 from .workloads import WORKLOADS
 
-STRIDE = 4
+STRIDE = 8
 STRIDES = {
-    "compaction": 24, "compaction_in_groups": 30, "compaction_twice": 120, "delete_records_and_segments": 6,
-    "leader_change": 14, "metadata_snapshots": 30, "producer_snapshots": 6, "recovery": 2, "retention_by_size": 8,
-    "roll_by_size": 6, "scrub": 6, "topic_create": 10, "topic_delete": 12, "topic_move": 28,
-    "topic_move_after_a_deletion": 28, "topic_recreate": 6, "transactions_abort": 6, "truncate_segments": 6,
+    "compaction": 48, "compaction_in_groups": 60, "compaction_twice": 240, "delete_records_and_segments": 12,
+    "leader_change": 28, "metadata_snapshots": 60, "producer_snapshots": 12, "recovery": 2, "retention_by_size": 16,
+    "roll_by_size": 12, "scrub": 12, "topic_create": 20, "topic_delete": 24, "topic_move": 56,
+    "topic_move_after_a_deletion": 56, "topic_recreate": 12, "transactions_abort": 12, "truncate_segments": 12,
 }  # fmt: skip
 SECOND_STRIDE = 24
-"""Of how many states one is recovered: some 12,000 are left, the second crashes counted."""
+"""Of how many states one is recovered: some 6,000 are left, the second crashes counted."""
 
 
 @pytest.fixture(autouse=True)

@@ -7,13 +7,13 @@ from .stack_mutants import MUTANTS
 from .stack_world import play
 from .transaction_mutants import Mutant
 
-CHUNKS = 10
+CHUNKS = 4
 MUTANT_SEEDS = 100
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_whatever_happens_nothing_is_lost_or_doubled_and_everything_ends(chunk: int) -> None:
-    for seed in seeds(40, "STACK")[chunk::CHUNKS]:
+    for seed in seeds(20, "STACK")[chunk::CHUNKS]:
         with playing(seed, "STACK"):
             play(seed)
 
