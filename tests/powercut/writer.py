@@ -147,7 +147,8 @@ class Writer:
     def transaction(self) -> None:
         self.transactions += 1
         sent: list[tuple[int, Future[Any]]] = []
-        with self.log.producer(transactional_id="till") as producer:
+        # Where the disk refuses, a minute would be spent on trying again.
+        with self.log.producer(transactional_id="till", max_block_ms=3000) as producer:
             try:
                 with producer.transaction():
                     topics = self.chance.choices((PLAIN, MONEY), k=self.chance.randrange(1, 6))
