@@ -118,10 +118,12 @@ def _copy(root: Path, copy: Path) -> None:
 
 
 def _tried(call: Callable[[], None]) -> str:
-    """What is wrong with what `call` raises: errors have a type, and what a handler raises comes through."""
+    """What is wrong with what `call` raises: errors have a type, and what a handler raises comes through. TimeoutError
+    is what the calls that wait say, of a disk that goes on refusing.
+    """
     try:
         call()
-    except (PylogError, StruckError):
+    except (PylogError, StruckError, TimeoutError):
         return ""
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is what is wrong
         return "an error without a type: " + "".join(traceback.format_exception(error, limit=-4))
