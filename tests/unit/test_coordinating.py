@@ -41,6 +41,7 @@ from pylog.message import (
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
+from pylog.partition import Partition
 from pylog.testing import FaultFiles, SimClock
 
 SESSION = Session("tester")
@@ -404,8 +405,8 @@ def test_what_could_not_be_made_durable_is_not_answered_as_if_it_were() -> None:
     node.broker.close()
 
 
-def test_what_nobody_waits_for_is_durable_a_second_later() -> None:
-    node = Node()
+def with_something_that_nobody_waits_for(node: Node) -> Partition:
+    """The end of a transaction, which is in the log and not durable; a second later it is due."""
     given = node.ask(InitProducerId("tx"))
     node.ask(CreateTopics([NewTopic("t")]))
     node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
@@ -413,6 +414,12 @@ def test_what_nobody_waits_for_is_durable_a_second_later() -> None:
     partition = next(iter(node.broker._coordinating._shards._shards.values())).leader.partition
     assert partition.high_watermark == partition.durable_offset == partition.next_offset - 1
     node.clock.advance(1000)
+    return partition
+
+
+def test_what_nobody_waits_for_is_durable_a_second_later() -> None:
+    node = Node()
+    partition = with_something_that_nobody_waits_for(node)
     node.broker.work()
     assert partition.high_watermark == partition.durable_offset == partition.next_offset
     node.broker.close()
@@ -420,12 +427,7 @@ def test_what_nobody_waits_for_is_durable_a_second_later() -> None:
 
 def test_what_nobody_waits_for_latches_where_the_disk_refuses_it_and_the_node_goes_on() -> None:
     node = Node()
-    given = node.ask(InitProducerId("tx"))
-    node.ask(CreateTopics([NewTopic("t")]))
-    node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
-    assert node.ask(EndTxn("tx", given.producer_id, given.producer_epoch, True)).error is None
-    partition = next(iter(node.broker._coordinating._shards._shards.values())).leader.partition
-    node.clock.advance(1000)
+    partition = with_something_that_nobody_waits_for(node)
     node.files.faults.fail_at = len(node.files.sites) + 1
     node.broker.work()
     assert partition.failed
