@@ -30,7 +30,7 @@ from pylog.consumer import Consumer
 from pylog.damage import Findings
 from pylog.errors import Closed, DirectoryLocked, ReadOnly, TopicAlreadyExists, UnknownTopicOrPartition
 from pylog.files import DiskFiles, MemoryFiles, refuse_network
-from pylog.interrupts import WHOLE
+from pylog.interrupts import WholeLock
 from pylog.message import INTERNAL_TOPICS
 from pylog.open_log import OpenLog
 from pylog.producer import Producer
@@ -122,7 +122,8 @@ def open(  # noqa: A001
 def _owned(path: str, make: Callable[[], Broker], transport: Transport, clock: Clock) -> "Log":
     log = None
     try:
-        with WHOLE:
+        # As under a lock: not even a second signal comes while there is half of a node, which nobody could close.
+        with WholeLock():
             log = Log(path, make(), transport, clock)
     except BaseException:
         if log is not None:
