@@ -553,6 +553,7 @@ def test_what_does_not_go_away_is_raised(far: pylog.Log, way: Held, kind: type) 
     with pytest.raises(errors.TopicAuthorization):
         consumer.position(T0)
     assert consumer.position(T0) == 10
+    consumer.close()
 
 
 def test_a_position_is_waited_for_and_not_for_ever(far: pylog.Log, way: Held) -> None:
@@ -583,6 +584,9 @@ def test_a_commit_is_tried_again_where_that_helps(far: pylog.Log, way: Held) -> 
     way.holds = {OffsetCommit}
     with pytest.raises(errors.RequestTimedOut, match="may have worked"):
         consumer.commit({T0: 5}, timeout_ms=0)
+    way.let_go()
+    for one in (consumer, impatient):
+        one.close()
 
 
 def test_what_is_committed_by_itself_is_tried_again_and_complained_about(
