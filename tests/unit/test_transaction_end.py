@@ -143,7 +143,7 @@ def test_partitions_without_a_marker_are_tried_again_later_and_later() -> None:
     desk.end(50, 4, committed=True)
     desk.marked({P1: NOT_NOW})
     waits, since = [], desk.tick_ms
-    while desk.tick_ms < 50_000:
+    while len(waits) < 6:
         due = desk.machine.due_ms
         assert due is not None
         desk.tick(due - desk.tick_ms)
@@ -151,9 +151,9 @@ def test_partitions_without_a_marker_are_tried_again_later_and_later() -> None:
             waits.append(desk.tick_ms - since)
             since = desk.tick_ms
             assert desk.marked({P1: NOT_NOW}).partitions == (P1,)
-    assert waits == [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
+    assert waits == [100, 200, 400, 800, 1000, 1000]
     assert desk.state is State.PREPARE_COMMIT
-    desk.tick(10_000)
+    desk.tick(1000)
     desk.marked()
     assert desk.state is State.COMPLETE_COMMIT
 

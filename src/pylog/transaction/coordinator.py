@@ -55,7 +55,7 @@ from pylog.transaction.state import NO_EPOCH, NO_PRODUCER_ID, State, Transaction
 GIVEN_BY_HOST = -1
 """The coordinator epoch of the markers: that of whoever leads the partition when they are written."""
 RETRY_MS = 100
-RETRY_MAX_MS = 10_000
+RETRY_MAX_MS = 1000
 APPEND_BYTES = 256 << 10
 """How many bytes of records a tick makes one Append of; what is left is due at once."""
 
