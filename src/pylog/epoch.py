@@ -74,7 +74,7 @@ class LeaderEpochs:
         following = bisect_right(entries, epoch, key=_epoch)
         if following == 0:
             return epoch, entries[0][1]
-        return entries[following - 1][0], entries[following][1]
+        return entries[following - 1][0], min(entries[following][1], log_end)
 
     def truncate_end(self, offset: int) -> None:
         """The log now ends at `offset`: forget epochs that start there or later."""

@@ -18,7 +18,7 @@ from pylog.appending import AppendingPartition
 from pylog.checkpoint import write_topic_id
 from pylog.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
 from pylog.epoch import LeaderEpochs
-from pylog.errors import Closed, CorruptBatch, LogNotFound, OffsetOutOfRange, PolicyViolation
+from pylog.errors import Closed, CorruptBatch, DiskFull, LogNotFound, OffsetOutOfRange, PolicyViolation
 from pylog.files import join
 from pylog.index import AbortedTxn
 from pylog.kernel import Appended
@@ -101,7 +101,9 @@ class Partition(AppendingPartition):
         if self.next_offset < checkpoint.start_offset:
             self._restart_at(checkpoint.start_offset, now_ms)
         self.start_offset = max(checkpoint.start_offset, self._segments.start)
-        self.epochs.truncate_end(self.next_offset)
+        with suppress(DiskFull):
+            # As where an append was refused: until an epoch is noted anew, the latest may begin behind the end.
+            self.epochs.truncate_end(self.next_offset)
         self.epochs.truncate_start(checkpoint.start_offset)
         if not self.epochs.entries and self.start_offset < self.next_offset:
             # The checkpoint is gone, or they were given up with their records, which a crash has brought back.

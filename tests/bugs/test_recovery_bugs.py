@@ -388,3 +388,29 @@ def test_a_power_cut_in_an_exchange_of_segments_keeps_aborted_records_hidden() -
         owner.open(Checkpoint(clean=False, recovery_point=end, durable_offset=end, high_watermark=end), NOW)
         assert committed(owner) == ["plain", "behind"], state.paths
     assert renamed_alone
+
+
+class FullFiles(MemoryFiles):
+    """Without room for another file of epochs, where it is `full`."""
+
+    full = False
+
+    def replace_file(self, path: str, data: bytes) -> None:
+        if self.full and path.endswith("leader-epoch-checkpoint"):
+            raise DiskFull(f"no room for {path}")
+        super().replace_file(path, data)
+
+
+@pytest.mark.parametrize("start", [1, 5])
+def test_a_log_that_was_killed_as_an_append_was_refused_opens_on_a_full_disk(start: int) -> None:
+    """The epoch of that append was noted already, and forgetting it took room."""
+    files = FullFiles()
+    log = Log(files)
+    log.append("a", epoch=1)
+    log.partition.epochs.assign(2, start)
+    files.full = True
+    partition = log.reopen()
+    assert log.values() == ["a"] and partition.epochs.end_offset_for(1, partition.next_offset) == (1, 1)
+    files.full = False
+    log.append("b", epoch=2)
+    assert log.reopen().epochs.entries == [(1, 0), (2, 1)]
