@@ -63,7 +63,7 @@ class Descriptors:
 
     def __del__(self) -> None:
         # A log that was dropped without a close must not keep its descriptors for the life of the process.
-        for holder in self.recent:
+        for holder in getattr(self, "recent", ()):  # a signal may have kept it from being made
             os.close(holder.descriptor)
 
     def name(self, path: str) -> Name:
