@@ -8,7 +8,8 @@ in the middle of an append, or of a coordinator's change of state, it would leav
         with opened():   inside of it: somebody else's code, or a long wait, which a signal may end
             ...
     @whole               the same for all of a function
-    with lock:           a `WholeLock`: the same for as long as a lock is held, and there a second one waits as well
+    with FIRM:           as WHOLE, and a second one waits as well
+    with lock:           a `WholeLock`: that for as long as a lock is held
 
 A handler may use the log, so no lock is ever held where one may run: it would wait for what its own thread has, and
 what the lock guards would stay half done.
@@ -27,7 +28,7 @@ from threading import TIMEOUT_MAX, Condition, Event, Lock, get_ident, main_threa
 from time import monotonic
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-__all__ = ["WHOLE", "Lockable", "WholeLock", "opened", "pause", "wait_at", "whole"]
+__all__ = ["FIRM", "WHOLE", "Lockable", "WholeLock", "opened", "pause", "wait_at", "whole"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,7 +59,7 @@ _pending: list[int] = []
 
 
 def _note(number: int, frame: Any) -> None:
-    if WHOLE.depth and (WHOLE.locks or number not in _pending or number not in INSISTING):
+    if WHOLE.depth and (WHOLE.firm or number not in _pending or number not in INSISTING):
         # One of a kind waits for many, as in the system itself.
         if number not in _pending:
             _pending.append(number)
@@ -121,7 +122,7 @@ def _let_go() -> None:
 class _Whole:
     """See the module. Blocks may be nested."""
 
-    __slots__ = ("depth", "locks", "main")
+    __slots__ = ("depth", "firm", "main")
 
     def __init__(self) -> None:
         self.begin_anew()
@@ -129,8 +130,8 @@ class _Whole:
     def begin_anew(self) -> None:
         """Forget of all blocks that they have begun, and of what waits: in a forked child."""
         self.depth = 0
-        self.locks = 0
-        """How many locks the main thread holds, or waits for: no signal strikes then, a second one neither."""
+        self.firm = 0
+        """In how many `FIRM` blocks the main thread is, and how many locks it holds or waits for."""
         self.main: int | None = main_thread().ident
         _pending.clear()
         _restore()
@@ -223,6 +224,25 @@ def whole(call: Callable[P, T]) -> Callable[P, T]:
 WHOLE = _Whole()
 
 
+class _Firm:
+    """What nobody could go on with if it were left in the middle, and what waits nowhere but where it is `opened`."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        WHOLE.__enter__()
+        if get_ident() == WHOLE.main:
+            WHOLE.firm += 1
+
+    def __exit__(self, *raised: object) -> None:
+        if get_ident() == WHOLE.main:
+            WHOLE.firm -= 1
+        WHOLE.__exit__()
+
+
+FIRM = _Firm()
+
+
 class Lockable(Protocol):
     """A lock of the interpreter's."""
 
@@ -249,13 +269,13 @@ class WholeLock:
         WHOLE.__enter__()
         if get_ident() == WHOLE.main:
             # Before it is taken: what strikes as it is would leave it taken.
-            WHOLE.locks += 1
+            WHOLE.firm += 1
         self.acquire()
 
     def __exit__(self, *raised: object) -> None:
         self.release()
         if get_ident() == WHOLE.main:
-            WHOLE.locks -= 1
+            WHOLE.firm -= 1
         WHOLE.__exit__()
 
 

@@ -23,7 +23,7 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.future import Future
-from pylog.interrupts import WHOLE, WholeLock, wait_at, whole
+from pylog.interrupts import FIRM, WholeLock, wait_at, whole
 from pylog.kernel import check_fields, checked_headers, record_size_bound
 from pylog.partitioner import RoundRobin, murmur3_partition, partition_for_key
 from pylog.producer.failures import log_failures
@@ -108,7 +108,7 @@ class ProducerClient(Transactional):
         if partition is None and callable(self._choose):
             partition = self._choose(topic, key, value, count)
             count = self._partitions(topic, partition)
-        with WHOLE:
+        with FIRM:
             with self._lock:
                 self._make_room(size)
                 if self._transacting is not None:

@@ -24,7 +24,7 @@ from pylog.config import ProducerConfig
 from pylog.dispatch import Dispatch, overdue
 from pylog.errors import BatchRefused, InvalidRecord, PylogError, RefusedWithBatch, UnknownTopicOrPartition
 from pylog.future import Future, failed
-from pylog.interrupts import WholeLock, whole
+from pylog.interrupts import FIRM, WholeLock
 from pylog.message import InitProducerId, Produce, Produced, ProducedPart, ProducePart, ProducerIdGiven
 from pylog.producer.failures import Failures
 from pylog.record import TopicPartition
@@ -130,32 +130,37 @@ class Shipping:
 
     # --- leaving ---------------------------------------------------------------------------------------------------
 
-    @whole
     def _ship(self, key: TopicPartition, *, patient: bool | None = None) -> None:
         """Send what may go of a partition, in order, unless another thread is at it: wait for that one if `patient`
         (None: if many wait).
         """
-        if self._dispatch.lacks_id:
-            self._ask_id()
-        me = threading.get_ident()
-        ship_lock = self._ship_locks.get(key)
-        if ship_lock is None:
-            ship_lock = self._ship_locks.setdefault(key, threading.Lock())
-        # Whoever has the lock looks again after letting go of it: what came meanwhile is not forgotten.
-        while waiting := self._sendable(key):
-            if self._shippers.get(key) == me:
-                # A callback of a batch that is being shipped has sent more: the loop below, which it was called from,
-                # goes on with that.
-                return
-            if not ship_lock.acquire(blocking=waiting >= WAITING_MAX if patient is None else patient):
-                return
-            self._shippers[key] = me
-            try:
-                while (shipment := self._take(key)) is not None:
-                    self._send(shipment)
-            finally:
-                del self._shippers[key]
-                ship_lock.release()
+        with FIRM:
+            if self._dispatch.lacks_id:
+                self._ask_id()
+            # Whoever has the lock looks again after letting go of it: what came meanwhile is not forgotten.
+            while waiting := self._sendable(key):
+                if self._shippers.get(key) == threading.get_ident():
+                    # A callback of a batch that is being shipped has sent more: the loop that it was called from goes
+                    # on with that.
+                    return
+                if not self._ship_waiting(key, patient=waiting >= WAITING_MAX if patient is None else patient):
+                    return
+
+    def _ship_waiting(self, key: TopicPartition, *, patient: bool) -> bool:
+        """Send what waits; gives whether this was the thread to do it."""
+        lock = self._ship_locks.get(key)
+        if lock is None:
+            lock = self._ship_locks.setdefault(key, threading.Lock())
+        if not lock.acquire(blocking=patient):
+            return False
+        self._shippers[key] = threading.get_ident()
+        try:
+            while (shipment := self._take(key)) is not None:
+                self._send(shipment)
+        finally:
+            del self._shippers[key]
+            lock.release()
+        return True
 
     def _sendable(self, key: TopicPartition) -> int:
         """How many batches of a partition wait, if one of them may go now. Without the lock, as whoever changes that
