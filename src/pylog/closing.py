@@ -14,7 +14,7 @@ import warnings
 from _thread import start_new_thread
 from collections import deque
 from contextlib import suppress
-from typing import Protocol
+from typing import Any, Protocol
 
 logger = logging.getLogger("pylog")
 
@@ -31,6 +31,9 @@ class Home(Droppable, Protocol):
 
     closed: bool
     """Whether it was closed, and its clients with it."""
+
+    def add(self, client: Any) -> None:
+        """Have a client closed with it. Raises Closed: it is for its maker then."""
 
 
 _turn = threading.RLock()

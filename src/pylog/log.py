@@ -28,7 +28,7 @@ from pylog.closing import Lease, has_dropped, settle
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig
 from pylog.consumer import Consumer
 from pylog.damage import Findings
-from pylog.errors import Closed, DirectoryLocked, ReadOnly, TopicAlreadyExists, UnknownTopicOrPartition
+from pylog.errors import DirectoryLocked, ReadOnly, TopicAlreadyExists, UnknownTopicOrPartition
 from pylog.files import DiskFiles, MemoryFiles, refuse_network
 from pylog.interrupts import WholeLock
 from pylog.message import INTERNAL_TOPICS
@@ -323,9 +323,7 @@ class Log:
         if self.mode == "read":
             raise ReadOnly(f'{self.path} was opened with mode="read": open it with mode="own" to send')
         settings = ProducerConfig.from_kafka(config)
-        producer = Producer(self._transport, self.node_id, settings, self._clock, self._lease)
-        self._opened.clients.add(producer._client)
-        return producer
+        return Producer(self._transport, self.node_id, settings, self._clock, self._lease)
 
     def consumer(self, *topics: str, group_id: str | None = None, **config: Any) -> Consumer:
         """A consumer, subscribed to `topics` if any. Configs are Kafka's, with underscores (`ConsumerConfig`).
@@ -347,20 +345,19 @@ class Log:
                 f"group_id={settings.group_id!r} out"
             )
         consumer = Consumer(self._transport, self.node_id, settings, self._clock, self._lease)
-        if topics:
-            try:
+        try:
+            self._opened.add(consumer)
+            if topics:
                 consumer.subscribe(topics)
-            except BaseException:
-                consumer.close()
-                raise
-        self._opened.clients.add(consumer)
+        except BaseException:
+            consumer.close()
+            raise
         return consumer
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
-        if self._opened.closed:
-            raise Closed(f"this log is closed; open {self.path} again")
+        self._opened.check_open()
 
     def flush(self) -> None:
         """Make everything appended so far durable, whatever the flush mode. Raises DurabilityUnknown, Closed."""

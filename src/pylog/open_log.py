@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pylog.broker import Broker
 from pylog.closing import has_dropped, settle
 from pylog.consumer import Consumer
-from pylog.errors import Undelivered
+from pylog.errors import Closed, Undelivered
 from pylog.interrupts import whole
 from pylog.producer.client import ProducerClient
 from pylog.producer.failures import log_failures, together
@@ -53,8 +53,8 @@ class OpenLog:
             producer.hurry()
         if has_dropped(self):
             settle()
-        clients = list(self.clients)
         self.closed = True
+        clients = list(self.clients)
         _open.discard(self)
         failures: list[Undelivered | None] = []
         try:
@@ -75,6 +75,15 @@ class OpenLog:
                     closing.callback(client.log_closes)
                 else:
                     closing.callback(_close_producer, client, failures)
+
+    def add(self, client: ProducerClient | Consumer) -> None:
+        """Have a client closed with the log, which ends what it waits for. Raises Closed: it is for its maker then."""
+        self.clients.add(client)
+        self.check_open()
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise Closed(f"this log is closed; open {self.path} again")
 
     def close_dropped(self) -> None:
         """Close it: there is no handle any more."""

@@ -543,6 +543,19 @@ def test_what_is_closed_is_closed_whenever_a_signal_comes(tmp_path: Path, end: s
     assert struck > 15
 
 
+def test_a_producer_that_waits_for_its_transactional_id_ends_with_its_log() -> None:
+    """It was none of the log's before it had its id: it asked on until `max_block_ms` was over."""
+    for step in range(1, 700, 9):
+        log = pylog.open(":memory:")
+        before = signal.signal(signal.SIGTERM, lambda number, frame, log=log: log.close())
+        try:
+            with suppress(errors.Closed):
+                is_struck(step, lambda log=log: log.producer(transactional_id="one", max_block_ms=1_000))
+        finally:
+            signal.signal(signal.SIGTERM, before)
+            log.close()
+
+
 def test_what_would_wait_for_the_send_that_a_signal_has_interrupted_is_refused() -> None:
     """A handler that closed the log while its thread waited for room in a queue waited for ever."""
     full = {"segment.bytes": 1 << 20, "retention.bytes": 1 << 20, "pylog.full.policy": "block"}

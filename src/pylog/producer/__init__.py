@@ -44,9 +44,15 @@ class Producer(Sender):
     def __init__(
         self, transport: Transport, node: int, config: ProducerConfig, clock: Clock, lease: Lease | None = None
     ) -> None:
-        """Raises with transactions: RequestTimedOut (no coordinator within `max_block_ms`), InvalidTxnTimeout..."""
+        """Raises with transactions: RequestTimedOut (no coordinator within `max_block_ms`), InvalidTxnTimeout, Closed
+        (the log was closed meanwhile)...
+        """
         self.config = config
         self._client = client = ProducerClient(transport, node, config, clock)
+        if lease is not None:
+            # Before it waits for anything: a close of the log is to end that.
+            lease.log.add(client)
+        client.initialise()
         super().__init__(client.batches, clock, client.record_bytes_max, config.buffer_memory, client.send_any)
         self._lease = lease
 

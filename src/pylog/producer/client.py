@@ -49,6 +49,9 @@ class ProducerClient(Transactional):
         self._serializes = config.key_serializer is not None or config.value_serializer is not None
         is_usual = by_key is partition_for_key and self._choose is None
         super().__init__(transport, node, config, clock, direct=is_usual and not self._serializes)
+
+    def initialise(self) -> None:
+        """With a transactional id, take it up. Raises what `Producer()` does."""
         if self._transacting is not None:
             try:
                 self._converse(self._transacting, self._deadline(None), "be initialised")
