@@ -139,7 +139,8 @@ class Play:
         self.step("consume", lambda: self.consume(log))
         self.step("group", lambda: self.consume(log, group_id="g"))
         self.step("delete", lambda: list(log.delete_records({pylog.TopicPartition("t", 0): 2}).values()) and 0)
-        self.step("retain", lambda: log.apply_retention() and 0)
+        # How many segments go is a question of how many were rolled, which may be one of the time.
+        self.step("retain", lambda: log.apply_retention() and None)
         self.step("clean", lambda: log.clean() and None)
         self.step("check", partition.check)
 
