@@ -46,7 +46,7 @@ READ_BYTES = 1 << 20
 LEADER_CHANGE = 2
 CONTROL_KEY_VERSION = 0
 METADATA_LOG = TopicPartition(METADATA_TOPIC, 0)
-GROWTH_BYTES_MIN, GROWTH_BYTES_MAX = 4096, 20 << 20
+GROWTH_BYTES_MIN, GROWTH_BYTES_MAX = 1024, 20 << 20
 GROWTH_OF_SNAPSHOT = 4
 """By which part of its newest snapshot the log grows until there is another one."""
 LOG_CONFIG = TopicConfig(retention_ms=-1, file_delete_delay_ms=0)
