@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 KAFKA_JARS := build/kafka
 # What the compiled modules are built from: when it changes, they are built again.
-COMPILED := src/pylog/kernel/compiled src/pylog/sending/compiled
+COMPILED := src/pylog/kernel/compiled src/pylog/client/record_append/compiled
 KERNEL := setup.py $(foreach folder,$(COMPILED),$(wildcard $(folder)/*.pyx $(folder)/*.pxd $(folder)/*.h))
 # Where pip builds, and would find what it built with other flags.
 SCRATCH := build/lib* build/temp* build/bdist* build/wheel build/sanitize

@@ -41,9 +41,9 @@ from harness import (
     skipping,
     stopwatch,
 )
-from pylog.batch import encode
-from pylog.cleaner import clean
+from pylog.broker.log_cleaner import clean
 from pylog.partition import Checkpoint, Partition
+from pylog.protocol.batch import encode
 from storage import NOW_MS
 
 BATCH = 1000

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pylog
 from harness import at_least, measure, report, scaled, scratch, stopwatch
-from pylog.batch import split
-from pylog.compression import Codec, decompress
+from pylog.protocol.batch import split
+from pylog.protocol.compression import Codec, decompress
 
 AT_ONCE = 10_000
 COUNT = scaled(usual=150_000, quick=10_000)

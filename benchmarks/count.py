@@ -31,8 +31,8 @@ NOW_MS = 1_700_000_000_000
 
 def works() -> dict[str, Callable[[], object]]:
     """What is counted, each a call for a whole batch."""
-    from pylog.batch import encode
     from pylog.kernel import BatchScope, decode_records, encode_records
+    from pylog.protocol.batch import encode
 
     rows = [(value, key, NOW_MS + index, ()) for index, (key, value) in enumerate(keys_and_values(RECORDS))]
     payload = bytes(encode(rows, now_ms=NOW_MS).payload())

@@ -23,7 +23,7 @@ from pathlib import Path
 import pylog
 import storage
 from harness import MIB, Way, at_least, measure, report, scaled, scratch
-from pylog.message import Fetch, FetchedPart, FetchPart, Session
+from pylog.protocol.messages import Fetch, FetchedPart, FetchPart, Session
 
 SIZE = scaled(usual=512 * MIB, quick=2 * MIB)
 ROUNDS = scaled(usual=7, quick=2)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import storage
 from harness import Measured, Way, at_most, figure, measure, report, scaled, scratch, stopwatch
-from pylog.batch import encode
 from pylog.partition import Checkpoint, Partition
+from pylog.protocol.batch import encode
 from storage import NOW_MS
 
 FEW, MANY = 10, scaled(usual=10_000, quick=300)

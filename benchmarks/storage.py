@@ -6,10 +6,10 @@ from pathlib import Path
 from uuid import UUID
 
 from harness import MIB, keys_and_values, stopwatch
-from pylog.batch import Batch, encode
 from pylog.config import TopicConfig
 from pylog.files import DiskFiles
 from pylog.partition import Partition
+from pylog.protocol.batch import Batch, encode
 
 NOW_MS = 1_700_000_000_000
 

@@ -18,7 +18,7 @@ from typing import Any
 import pylog
 import storage
 from harness import at_most, figure, fresh, keys_and_values, measure, report, scaled, scratch
-from pylog.batch import encode
+from pylog.protocol.batch import encode
 from pylog.replica import Leader
 
 COUNT = scaled(usual=20_000, quick=500)

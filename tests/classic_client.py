@@ -4,9 +4,9 @@ import random
 from typing import Any
 
 from consumer_group_host import Client, ConsumerHost, Slot
+from pylog.client.consumer.membership import Assign, Effect, Elect, Fail, Lose, Revoke, Send
+from pylog.client.consumer.membership_classic import ClassicMembership
 from pylog.config import ConsumerConfig
-from pylog.consuming.membership import Assign, Effect, Elect, Fail, Lose, Revoke, Send
-from pylog.consuming.membership_classic import ClassicMembership
 from pylog.errors import NetworkError
 from pylog.record import TopicPartition
 

@@ -6,12 +6,12 @@ from uuid import UUID
 
 from group_host import GroupHost, Logged
 from pylog.config import NodeConfig
-from pylog.effects import Append, LogRecord, TopicInfo
+from pylog.coordinator.effects import Append, LogRecord, TopicInfo
+from pylog.coordinator.group import GroupCoordinator
+from pylog.coordinator.group.consumer_group import ConsumerGroup
+from pylog.coordinator.group.records import record_type
 from pylog.errors import FencedInstanceId, FencedMemberEpoch, PylogError, UnknownMemberId
-from pylog.group import GroupCoordinator
-from pylog.group.consumer_group import ConsumerGroup
-from pylog.group.records import record_type
-from pylog.message import (
+from pylog.protocol.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,

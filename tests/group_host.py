@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from pylog.config import NodeConfig
-from pylog.effects import Answer, Append, Effect, LogRecord, Now, Stamp, TopicInfo
+from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp, TopicInfo
+from pylog.coordinator.group import GroupCoordinator
+from pylog.coordinator.group.classic import ClassicGroup
+from pylog.coordinator.group.classic_rebalance import State
+from pylog.coordinator.group.consumer_group import ConsumerGroup
 from pylog.errors import PylogError
-from pylog.group import GroupCoordinator
-from pylog.group.classic import ClassicGroup
-from pylog.group.consumer_group import ConsumerGroup
-from pylog.group.rebalancing import State
-from pylog.message import Session
+from pylog.protocol.messages import Session
 
 T0 = 1_700_000_000_000
 

@@ -2,11 +2,11 @@
 
 import struct
 
-from pylog.batch import Batch, Origin, encode
 from pylog.files import MemoryFiles
-from pylog.index import AbortedTxn
 from pylog.kernel import Record
-from pylog.sequence import Plan, ProducerEntry, Producers, Snapshots, Verification, snapshot_offsets
+from pylog.protocol.batch import Batch, Origin, encode
+from pylog.storage.producer_state import Plan, ProducerEntry, Producers, Snapshots, Verification, snapshot_offsets
+from pylog.storage.transaction_index import AbortedTxn
 
 T0 = 1_700_000_000_000
 DAY = 86_400_000

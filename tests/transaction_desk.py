@@ -4,9 +4,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from pylog.config import NodeConfig
-from pylog.effects import Answer, Append, Effect, MarkerErrors, Now, WriteMarkers
+from pylog.coordinator.effects import Answer, Append, Effect, MarkerErrors, Now, WriteMarkers
+from pylog.coordinator.transaction import TransactionCoordinator
+from pylog.coordinator.transaction.records import record_of
+from pylog.coordinator.transaction.state import State, Transaction
 from pylog.errors import CoordinatorNotAvailable, PylogError
-from pylog.message import (
+from pylog.protocol.messages import (
     AddPartitionsToTxn,
     EndTxn,
     InitProducerId,
@@ -17,9 +20,6 @@ from pylog.message import (
     TxnMarkers,
 )
 from pylog.record import TopicPartition
-from pylog.transaction import TransactionCoordinator
-from pylog.transaction.records import record_of
-from pylog.transaction.state import State, Transaction
 
 T0 = 1_700_000_000_000
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -15,9 +15,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from harness import KEY_BYTES, MIB, VALUE_BYTES, keys_and_values
-from pylog.batch import encode
 from pylog.kernel import BatchScope, KeyTable, decode_records, encode_records, keep_records, murmur2, scan_records, walk
 from pylog.kernel.columns import decode_columns
+from pylog.protocol.batch import encode
 
 COUNT = 1000
 NOW_MS = 1_700_000_000_000

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pylog
-from pylog.consumer import Consumer
+from pylog.client.consumer.consumer import Consumer
 
 from .data import HEADERS, TOPIC, Checksum, Source, key_and_time_of, line_of
 from .report import Advance, MismatchError, Report, expect

@@ -1,12 +1,13 @@
 """pylog: Kafka's log as a Python library. `pylog.open(path)` is where it begins."""
 
-from pylog.consumer import Consumer
-from pylog.consuming import RebalanceListener
+from pylog.broker.replica_manager import Follow, Lead
+from pylog.client.consumer import RebalanceListener
+from pylog.client.consumer.consumer import Consumer
+from pylog.client.producer import Producer
+from pylog.commitlog.recovery import Recovered
 from pylog.errors import PylogError
 from pylog.log import Log, open  # noqa: A004
-from pylog.node import Follow, Lead
 from pylog.partition import Appended
-from pylog.producer import Producer
 from pylog.record import (
     ConsumerGroupMetadata,
     ConsumerRecord,
@@ -18,7 +19,6 @@ from pylog.record import (
     RecordMetadata,
     TopicPartition,
 )
-from pylog.recovery import Recovered
 from pylog.transport import MemoryTransport, Transport
 from pylog.views import PartitionView, TopicView
 

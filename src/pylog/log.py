@@ -19,25 +19,25 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from pylog.admin import Admin
-from pylog.answers import unknown_topic
-from pylog.broker import Broker
-from pylog.cleaner import Cleaned
-from pylog.clock import Clock, SystemClock
-from pylog.closing import Lease, has_dropped, settle
+from pylog.broker.broker import Broker
+from pylog.broker.describe import unknown_topic
+from pylog.broker.log_cleaner import Cleaned
+from pylog.broker.read_only_broker import Reader
+from pylog.client.admin import Admin
+from pylog.client.consumer.consumer import Consumer
+from pylog.client.producer import Producer
+from pylog.client.producer.failures import tell_failures
+from pylog.commitlog.recovery import Quarantined, Recovered
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig
-from pylog.consumer import Consumer
-from pylog.damage import Findings
 from pylog.errors import DirectoryLocked, ReadOnly, TopicAlreadyExists, UnknownTopicOrPartition
 from pylog.files import DiskFiles, MemoryFiles, refuse_network
-from pylog.interrupts import WholeLock
-from pylog.message import INTERNAL_TOPICS
+from pylog.logdirs.damage import Findings
 from pylog.open_log import OpenLog
-from pylog.producer import Producer
-from pylog.producer.failures import tell_failures
-from pylog.reader import Reader
+from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.record import TopicPartition
-from pylog.recovery import Quarantined, Recovered
+from pylog.runtime.clock import Clock, SystemClock
+from pylog.runtime.closing import Lease, has_dropped, settle
+from pylog.runtime.signals import WholeLock
 from pylog.transport import MemoryTransport, Transport
 from pylog.views import TopicView
 

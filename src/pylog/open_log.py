@@ -9,14 +9,14 @@ import os
 import weakref
 from contextlib import ExitStack
 
-from pylog.broker import Broker
-from pylog.closing import has_dropped, settle
-from pylog.consumer import Consumer
+from pylog.broker.broker import Broker
+from pylog.broker.read_only_broker import Reader
+from pylog.client.consumer.consumer import Consumer
+from pylog.client.producer.client import ProducerClient
+from pylog.client.producer.failures import log_failures, together
 from pylog.errors import Closed, Undelivered
-from pylog.interrupts import whole
-from pylog.producer.client import ProducerClient
-from pylog.producer.failures import log_failures, together
-from pylog.reader import Reader
+from pylog.runtime.closing import has_dropped, settle
+from pylog.runtime.signals import whole
 from pylog.transport import Transport
 
 _open: set["OpenLog"] = set()

@@ -5,8 +5,9 @@
     [ segment 0 ][ segment 4096 ][ segment 9001, active ]
       sealed, immutable            the only one that is written
 
-What appends, syncs and makes visible is in `appending`; here the log is opened, read and closed, and gets shorter: at
-its end (truncation), at its start (deleted records, retention), in its middle (compaction). (Kafka: UnifiedLog.)
+What appends, syncs and makes visible is in `commitlog/append`; here the log is opened, read and closed, and gets
+shorter: at its end (truncation), at its start (deleted records, retention), in its middle (compaction).
+(Kafka: UnifiedLog.)
 """
 
 from collections.abc import Callable, Sequence
@@ -14,21 +15,21 @@ from contextlib import suppress
 from typing import TypeVar
 from uuid import UUID
 
-from pylog.appending import AppendingPartition
-from pylog.checkpoint import write_topic_id
-from pylog.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
-from pylog.epoch import LeaderEpochs
+from pylog.commitlog.append import AppendingPartition
+from pylog.commitlog.recovery import Checkpoint, Quarantined, Recovered, Recovery, note_epochs, open_epochs, take_stock
 from pylog.errors import Closed, CorruptBatch, DiskFull, LogNotFound, OffsetOutOfRange, PolicyViolation
 from pylog.files import join
-from pylog.index import AbortedTxn
 from pylog.kernel import Appended
-from pylog.logfile import HEAD_BYTES
 from pylog.record import TopicPartition
-from pylog.recovery import Checkpoint, Quarantined, Recovered, Recovery, note_epochs, open_epochs, take_stock
-from pylog.seal import Mark
 from pylog.segment import Segment
-from pylog.segment_files import SUFFIXES, file_name
-from pylog.slices import Slice
+from pylog.storage.checkpoint import write_topic_id
+from pylog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
+from pylog.storage.file_ranges import Slice
+from pylog.storage.leader_epochs import LeaderEpochs
+from pylog.storage.log_file import HEAD_BYTES
+from pylog.storage.segment_checksum import Mark
+from pylog.storage.segment_files import SUFFIXES, file_name
+from pylog.storage.transaction_index import AbortedTxn
 
 __all__ = ["Appended", "Checkpoint", "Partition"]
 

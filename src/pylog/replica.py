@@ -16,10 +16,12 @@ Neither knows threads, sockets, clocks or files: a simulation drives these very 
 
 from collections.abc import Callable
 
-from pylog.batch import Batch, Origin, split
+from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.errors import FencedLeaderEpoch, OffsetOutOfRange, PylogError, UnknownLeaderEpoch
-from pylog.isolation import Isolation
-from pylog.message import (
+from pylog.partition import Appended, Partition
+from pylog.protocol.batch import Batch, Origin, split
+from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages import (
     CONSUMER,
     EARLIEST,
     LATEST,
@@ -30,9 +32,7 @@ from pylog.message import (
     ListedPart,
     ListOffsetsPart,
 )
-from pylog.partition import Appended, Partition
-from pylog.readable import ReadablePartition
-from pylog.sequence import Verification
+from pylog.storage.producer_state import Verification
 
 UNDEFINED = (-1, -1)
 

@@ -27,9 +27,9 @@ from typing import NamedTuple
 from pylog.config import TopicConfig
 from pylog.files import Files
 from pylog.kernel import MAX_RELATIVE_OFFSET, MAX_TIMESTAMP, Spans, Tail
-from pylog.seal import NOBODY, Identity
-from pylog.segment_reads import ReadableSegment
-from pylog.slices import Damage, Fault, Window
+from pylog.storage.file_ranges import Damage, Fault, Window
+from pylog.storage.segment_checksum import NOBODY, Identity
+from pylog.storage.segment_reader import ReadableSegment
 
 NO_TIMESTAMP = -1
 UNKNOWN = -2

@@ -9,17 +9,17 @@ import uuid
 from collections.abc import Container
 from contextlib import ExitStack
 
-from pylog.checkpoint import read_topic_id, write_topic_id
+from pylog.commitlog.segments import base_offsets
 from pylog.config import NodeConfig, TopicConfig
-from pylog.directories import DELETE, STRAY, Directories, remove_folder
-from pylog.directory import LogDirectory
 from pylog.errors import DurabilityUnknown, InconsistentTopicId, StorageError, UnknownTopicOrPartition
 from pylog.files import Files, join
-from pylog.folders import folder_name, is_set_aside, set_aside
+from pylog.logdirs.log_directories import DELETE, STRAY, Directories, remove_folder
+from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
 from pylog.record import TopicPartition
-from pylog.seal import forget_seals
-from pylog.segments import base_offsets
+from pylog.storage.checkpoint import read_topic_id, write_topic_id
+from pylog.storage.partition_dirs import folder_name, is_set_aside, set_aside
+from pylog.storage.segment_checksum import forget_seals
 
 logger = logging.getLogger("pylog")
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from pylog.errors import NetworkError
-from pylog.future import Future, failed
-from pylog.message import Message, Session
+from pylog.protocol.messages import Message, Session
+from pylog.runtime.future import Future, failed
 
 Handle = Callable[[Message, Session], Future[Any]]
 

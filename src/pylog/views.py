@@ -9,19 +9,19 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pylog.batch import Batch, columns, split
-from pylog.broker import Broker
-from pylog.clock import Clock
-from pylog.closing import Lease
+from pylog.broker.broker import Broker
+from pylog.broker.read_only_broker import Reader
+from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
-from pylog.isolation import Delivery, Isolation
 from pylog.kernel import ConsumerRecord, Record
-from pylog.message import Produce, Produced, ProducePart, Session
 from pylog.partition import Appended, Partition
-from pylog.readable import ReadablePartition
-from pylog.reader import Reader
-from pylog.slices import Slice
+from pylog.protocol.batch import Batch, columns, split
+from pylog.protocol.isolation import Delivery, Isolation
+from pylog.protocol.messages import Produce, Produced, ProducePart, Session
+from pylog.runtime.clock import Clock
+from pylog.runtime.closing import Lease
+from pylog.storage.file_ranges import Slice
 
 if TYPE_CHECKING:
     import pyarrow

@@ -5,13 +5,13 @@ something happen in the middle of a call.
 from collections.abc import Callable
 from uuid import UUID
 
-from pylog.batch import Batch, Origin, encode, split
+from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import TopicConfig
 from pylog.files import File, Files, MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Appended, Checkpoint, Partition
-from pylog.readable import ReadablePartition
-from pylog.sequence import Producers
+from pylog.protocol.batch import Batch, Origin, encode, split
+from pylog.storage.producer_state import Producers
 
 NOW = 1_700_000_000_000
 DAY = 86_400_000

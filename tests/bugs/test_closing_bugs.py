@@ -12,14 +12,14 @@ import pytest
 import pylog
 from crash.engine import CLOCK, NOW
 from crash.nodes import append, make_node, read_all
-from pylog.batch import encode
-from pylog.directories import Directories
+from pylog.broker.replica_manager import Node
 from pylog.errors import DurabilityUnknown, PylogError, StorageError
 from pylog.files import DiskFiles, File, Files, MemoryFiles
 from pylog.files.disk_file import DiskFile
 from pylog.kernel import Record
-from pylog.message import NewTopic, Replacement
-from pylog.node import Node
+from pylog.logdirs.log_directories import Directories
+from pylog.protocol.batch import encode
+from pylog.protocol.messages import NewTopic, Replacement
 from pylog.testing import FaultFiles
 
 MARKER = ".kafka_cleanshutdown"
@@ -162,7 +162,9 @@ def test_a_move_whose_close_fails_keeps_every_record_and_offset() -> None:
     node, files = moving(None)
     before = len(files.sites)
     node.move(Replacement("t", 0, "other"))
-    first = next(at for at, site in enumerate(files.sites[before:], 1) if re.match(r"pylog.durability:\d+ sync$", site))
+    first = next(
+        at for at, site in enumerate(files.sites[before:], 1) if re.match(r"pylog.storage.durability:\d+ sync$", site)
+    )
     node, files = moving(before + first)
     assert len(read_all(node)["t"][0]) == 46 and not node.quarantined
     assert append_lazily(node, "t", 0, b"new") == 46

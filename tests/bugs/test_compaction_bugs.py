@@ -3,14 +3,14 @@
 import pytest
 
 from bugs.partition_log import DAY, NOW, UNCLEAN, Log, marker
-from pylog.batch import Batch, Origin, encode
-from pylog.cleaner import Cleaned, Cleaning, clean, dirt
-from pylog.compaction.keymap import SLOT_BYTES
-from pylog.compaction.plan import SegmentFacts, cleanable
-from pylog.compression import Codec
+from pylog.broker.log_cleaner import Cleaned, Cleaning, clean, dirt
+from pylog.commitlog.compaction.offset_map import SLOT_BYTES
+from pylog.commitlog.compaction.plan import SegmentFacts, cleanable
 from pylog.errors import OutOfOrderSequence
 from pylog.kernel import Record
 from pylog.partition import Checkpoint
+from pylog.protocol.batch import Batch, Origin, encode
+from pylog.protocol.compression import Codec
 
 ABORT_KEY, COMMIT_KEY = bytes([0, 0, 0, 0]), bytes([0, 0, 0, 1])
 

@@ -10,9 +10,9 @@ import pytest
 
 import pylog
 from pylog import TopicPartition
+from pylog.broker.replica_manager import Node
 from pylog.errors import DirectoryReplaced, PartitionFailed, StorageError
 from pylog.files import DiskFiles
-from pylog.node import Node
 
 T0 = TopicPartition("t", 0)
 

@@ -7,15 +7,15 @@ import pytest
 
 from crash.engine import CLOCK
 from crash.nodes import append, make_node
-from pylog.catalogue import Catalogue
+from pylog.broker.read_only_broker import Reader
+from pylog.broker.replica_manager import Lead, Node
 from pylog.config import NodeConfig
-from pylog.directories import Directories
 from pylog.files import Files, MemoryFiles, join
-from pylog.message import Metadata, NewTopic, Session
-from pylog.metadata import METADATA_TOPIC_ID
-from pylog.metadata_changes import take_leadership
-from pylog.node import Lead, Node
-from pylog.reader import Reader
+from pylog.logdirs.log_directories import Directories
+from pylog.logdirs.metadata_log import Catalogue
+from pylog.protocol.messages import Metadata, NewTopic, Session
+from pylog.protocol.metadata_changes import take_leadership
+from pylog.protocol.metadata_image import METADATA_TOPIC_ID
 from pylog.segment import UNINDEXED_BYTES_MAX
 from pylog.testing import FaultFiles
 

@@ -13,12 +13,12 @@ import pytest
 import pylog
 from bugs.partition_log import InterruptingFiles, Log
 from pylog import errors
-from pylog.batch import encode
 from pylog.config import NodeConfig
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.kernel import Record
-from pylog.message import NewTopic, Produce, ProducePart, Session
 from pylog.partition import Checkpoint
+from pylog.protocol.batch import encode
+from pylog.protocol.messages import NewTopic, Produce, ProducePart, Session
 from pylog.testing import FaultFiles, SimClock
 
 OWNER = """
@@ -77,7 +77,7 @@ class Deletion:
 
     def __init__(self, path: Path) -> None:
         self.files = InterruptingFiles(DiskFiles())
-        self.broker = pylog.broker.Broker(
+        self.broker = pylog.broker.broker.Broker(
             self.files, [str(path)], config=NodeConfig(), clock=SimClock(1), transport=pylog.MemoryTransport(),  # type: ignore[arg-type]
             node_id=None, flush="interval",
         )  # fmt: skip

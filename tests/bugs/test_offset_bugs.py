@@ -10,16 +10,16 @@ import pytest
 import pylog
 from bugs.partition_log import DAY, NOW, UNCLEAN, InterruptingFiles, Log
 from pylog import errors
-from pylog.batch import Batch, encode, split
 from pylog.config import TopicConfig
 from pylog.files import DiskFiles, MemoryFiles
-from pylog.isolation import Delivery, Isolation
 from pylog.kernel import Record
-from pylog.message import CONSUMER, FetchPart
 from pylog.partition import Checkpoint
+from pylog.protocol.batch import Batch, encode, split
+from pylog.protocol.isolation import Delivery, Isolation
+from pylog.protocol.messages import CONSUMER, FetchPart
 from pylog.replica import Leader
 from pylog.segment import Segment
-from pylog.segment_files import file_name
+from pylog.storage.segment_files import file_name
 from pylog.testing import SimClock
 
 

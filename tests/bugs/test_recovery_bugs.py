@@ -8,21 +8,21 @@ import pytest
 
 import pylog
 from bugs.partition_log import DIRECTORY, NOW, UNCLEAN, InterruptingFiles, Log, ReadOnlyFiles, committed
-from pylog.batch import encode, split
-from pylog.checkpoint import read_offsets, read_properties, write_offsets, write_properties
-from pylog.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS
-from pylog.damage import find_damage
-from pylog.directory import CLEAN_SHUTDOWN, LogDirectory
-from pylog.epoch import LeaderEpochs
+from pylog.commitlog.read_only_partition import SharedPartition
 from pylog.errors import DiskFull, DurabilityUnknown, PartitionFailed, StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles
 from pylog.kernel import Record
+from pylog.logdirs.damage import find_damage
+from pylog.logdirs.log_directory import CLEAN_SHUTDOWN, LogDirectory
+from pylog.logdirs.repair import repair
 from pylog.partition import Checkpoint, Partition
+from pylog.protocol.batch import encode, split
 from pylog.record import TopicPartition
-from pylog.repair import repair
-from pylog.segment_files import file_name
-from pylog.sequence import Producers, snapshot_name
-from pylog.shared import SharedPartition
+from pylog.storage.checkpoint import read_offsets, read_properties, write_offsets, write_properties
+from pylog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS
+from pylog.storage.leader_epochs import LeaderEpochs
+from pylog.storage.producer_state import Producers, snapshot_name
+from pylog.storage.segment_files import file_name
 from pylog.testing import CrashFiles, FaultFiles
 
 

@@ -9,8 +9,8 @@ import pytest
 import pylog
 from conformance import dump_log
 from pylog import TopicPartition
-from pylog.message import ConsumerGroupHeartbeat, JoinGroup, Session, SyncGroup
-from pylog.partitioner import partition_for
+from pylog.protocol.messages import ConsumerGroupHeartbeat, JoinGroup, Session, SyncGroup
+from pylog.protocol.partitioner import partition_for
 
 REASON = dump_log.missing()
 pytestmark = [

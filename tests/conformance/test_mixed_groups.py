@@ -14,10 +14,9 @@ import pylog
 from conformance import dump_log
 from conformance.kafka_broker import admin, broker, consume, said
 from consumer_group_host import ConsumerHost
-from pylog.assignor import Subscription, encode_assignment, encode_subscription
-from pylog.effects import LogRecord
-from pylog.group.classic import ClassicGroup
-from pylog.group.consumer_records import (
+from pylog.coordinator.effects import LogRecord
+from pylog.coordinator.group.classic import ClassicGroup
+from pylog.coordinator.group.consumer_records import (
     CURRENT,
     EPOCH,
     MEMBER,
@@ -27,8 +26,9 @@ from pylog.group.consumer_records import (
     consumer_record,
     decode_consumer,
 )
-from pylog.group.records import CONSUMER_TYPES, GROUP_TYPE, decode, group_record, record_type
-from pylog.message import ConsumerGroupHeartbeat, JoinGroup, LeaveGroup, LeavingMember, Session, SyncGroup
+from pylog.coordinator.group.records import CONSUMER_TYPES, GROUP_TYPE, decode, group_record, record_type
+from pylog.protocol.assignor import Subscription, encode_assignment, encode_subscription
+from pylog.protocol.messages import ConsumerGroupHeartbeat, JoinGroup, LeaveGroup, LeavingMember, Session, SyncGroup
 from pylog.record import TopicPartition
 
 REASON = dump_log.missing()

@@ -20,12 +20,12 @@ import pytest
 import pylog
 from conformance import dump_log
 from conformance.kafka_broker import Row, broker, consume, create_topics, said, transactions
-from pylog import metadata_changes
-from pylog.batch import Origin, encode
-from pylog.compression import Codec
 from pylog.kernel import walk
 from pylog.partition import Appended
-from pylog.schema import message
+from pylog.protocol import metadata_changes
+from pylog.protocol.batch import Origin, encode
+from pylog.protocol.compression import Codec
+from pylog.protocol.schema import message
 
 REASON = dump_log.missing()
 pytestmark = [

@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pylog
-from pylog.batch import Origin, encode
-from pylog.broker import Broker
+from pylog.broker.broker import Broker
 from pylog.config import NodeConfig
 from pylog.errors import PylogError
 from pylog.files import MemoryFiles
+from pylog.protocol.batch import Origin, encode
 from pylog.testing import SimClock
 from pylog.transport import MemoryTransport
 

@@ -13,8 +13,8 @@ import struct
 from multiprocessing.connection import Connection
 
 import pylog
-from pylog.batch import Batch, Origin, encode
-from pylog.message import Produce, Produced, ProducePart, Session
+from pylog.protocol.batch import Batch, Origin, encode
+from pylog.protocol.messages import Produce, Produced, ProducePart, Session
 from pylog.replica import Leader
 
 PARTITIONS = 3

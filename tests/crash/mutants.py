@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pylog import logfile
-from pylog.catalogue import Catalogue
-from pylog.checkpoints import Checkpoints
-from pylog.directory import CLEAN_SHUTDOWN
+from pylog.commitlog.recovery import Recovery
+from pylog.logdirs.log_directory import CLEAN_SHUTDOWN
+from pylog.logdirs.metadata_log import Catalogue
 from pylog.partition import Partition
-from pylog.published import Entry
-from pylog.recovery import Recovery
+from pylog.storage import log_file
+from pylog.storage.checkpoints import Checkpoints
+from pylog.storage.published import Entry
 from pylog.testing import CrashFiles
 from pylog.testing.crash import CrashFile
 
@@ -48,7 +48,7 @@ class Mutant:
                 setattr(place, name, original)
 
 
-_walk, _sync, _acknowledge, _rolled = logfile.walk, Partition.sync, Run.acknowledge, Partition._roll
+_walk, _sync, _acknowledge, _rolled = log_file.walk, Partition.sync, Run.acknowledge, Partition._roll
 _let_go = Catalogue._let_go
 
 
@@ -153,7 +153,7 @@ class _LateMarker(CrashFiles):
 
 
 MUTANTS = (
-    Mutant("no CRC is checked", "append_sync", ((logfile, "walk", _no_crc),)),
+    Mutant("no CRC is checked", "append_sync", ((log_file, "walk", _no_crc),)),
     Mutant("acknowledged before the sync", "append_sync", ((Run, "acknowledge", _promise_first),)),
     Mutant("nothing is ever synced", "append_sync", files=_NoSync),
     Mutant("published before it is durable", "append_group_commit", ((Partition, "sync", _checkpoint_first),)),

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pylog.batch import encode, split
+from pylog.broker.replica_manager import Node
 from pylog.config import NodeConfig
 from pylog.files import Files
 from pylog.kernel import Record
-from pylog.message import NewTopic, Replacement
-from pylog.node import Node
+from pylog.protocol.batch import encode, split
+from pylog.protocol.messages import NewTopic, Replacement
 from pylog.testing import CrashFiles
 
 from .engine import CLOCK, NOW, SeededFiles

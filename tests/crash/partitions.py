@@ -16,22 +16,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from pylog.batch import Batch, Origin, encode, split
-from pylog.cleaner import clean
+from pylog.broker.log_cleaner import clean
+from pylog.commitlog.producer_replay import follow
+from pylog.commitlog.segments import base_offsets
 from pylog.config import TopicConfig
-from pylog.damage import find_damage, look
-from pylog.directory import LogDirectory
 from pylog.errors import CorruptBatch
 from pylog.files import Files
-from pylog.index import AbortedTxn
 from pylog.kernel import Record
+from pylog.logdirs.damage import find_damage, look
+from pylog.logdirs.log_directory import LogDirectory
+from pylog.logdirs.repair import repair
 from pylog.partition import Partition
+from pylog.protocol.batch import Batch, Origin, encode, split
 from pylog.record import TopicPartition
-from pylog.repair import repair
-from pylog.replaying import follow
 from pylog.segment import Segment
-from pylog.segments import base_offsets
-from pylog.sequence import ProducerEntry, Producers
+from pylog.storage.producer_state import ProducerEntry, Producers
+from pylog.storage.transaction_index import AbortedTxn
 from pylog.testing import CrashFiles
 
 from .engine import CLOCK, NOW, SeededFiles

@@ -16,12 +16,12 @@ from contextlib import suppress
 
 import pytest
 
-from pylog.batch import Origin, encode
+from pylog.broker.replica_manager import Node
 from pylog.errors import PylogError
 from pylog.files import Files, MemoryFiles
 from pylog.kernel import Record
-from pylog.message import NewTopic, Replacement
-from pylog.node import Node
+from pylog.protocol.batch import Origin, encode
+from pylog.protocol.messages import NewTopic, Replacement
 from pylog.testing import CrashFiles, FaultFiles
 
 from .engine import CLOCK, NOW

@@ -20,12 +20,12 @@ import pytest
 
 import pylog
 from pylog import errors
-from pylog.admin import Admin
-from pylog.batch import encode
-from pylog.broker import Broker
+from pylog.broker.broker import Broker
+from pylog.client.admin import Admin
 from pylog.config import NodeConfig
 from pylog.files import MemoryFiles
-from pylog.message import (
+from pylog.protocol.batch import encode
+from pylog.protocol.messages import (
     CreateTopics,
     EndTxn,
     InitProducerId,

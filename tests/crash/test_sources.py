@@ -13,7 +13,7 @@ import pytest
 import pylog
 from pylog import Record, TopicPartition
 from pylog.errors import CorruptBatch, StorageError
-from pylog.published import ENTRY_BYTES
+from pylog.storage.published import ENTRY_BYTES
 
 START, END, SEGMENT = 3, 30, 10
 KEY = TopicPartition("t", 0)

@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 import pytest
 
 import pylog
-from pylog.broker import Broker
-from pylog.clock import SystemClock
+from pylog.broker.broker import Broker
+from pylog.client.producer import Producer
 from pylog.config import NodeConfig
 from pylog.errors import PylogError
 from pylog.files import Files, MemoryFiles
 from pylog.log import Log
-from pylog.producer import Producer
+from pylog.runtime.clock import SystemClock
 from pylog.testing import FaultFiles
 
 T = TypeVar("T")

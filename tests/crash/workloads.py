@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from pylog.batch import Batch, encode
-from pylog.compression import Codec
 from pylog.config import NodeConfig
 from pylog.kernel import Record
-from pylog.segment_files import file_name
+from pylog.protocol.batch import Batch, encode
+from pylog.protocol.compression import Codec
+from pylog.storage.segment_files import file_name
 from pylog.testing import CrashFiles
 
 from .engine import NOW, Recoverable, Workload

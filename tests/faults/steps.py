@@ -21,7 +21,7 @@ from typing import Any
 import pylog
 from pylog.errors import PylogError
 from pylog.files import DiskFiles
-from pylog.interrupts import WHOLE
+from pylog.runtime.signals import WHOLE
 from tests.powercut.judge import judged_files, promises
 from tests.powercut.writer import BURST, SPOILED, Writer
 

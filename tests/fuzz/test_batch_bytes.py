@@ -13,10 +13,10 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.batch import Batch, columns, encode, split
-from pylog.compression import LIMIT_BYTES, LIMIT_RATIO, Codec, decompress
 from pylog.errors import CorruptBatch, PylogError
 from pylog.kernel import BatchScope, decode_records, walk
+from pylog.protocol.batch import Batch, columns, encode, split
+from pylog.protocol.compression import LIMIT_BYTES, LIMIT_RATIO, Codec, decompress
 
 T0 = 1_700_000_000_000
 ALL = frozenset({"offset", "timestamp", "timestamp_type", "key", "value", "headers"})

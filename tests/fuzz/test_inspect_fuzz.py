@@ -5,11 +5,11 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pylog.batch import encode
-from pylog.compression import Codec
 from pylog.files import MemoryFiles, join
 from pylog.inspect import Problem, Totals, dump_segment, verify
 from pylog.kernel import Record
+from pylog.protocol.batch import encode
+from pylog.protocol.compression import Codec
 
 FOLDER = "data/topic-0"
 NAMES = (

@@ -23,8 +23,8 @@ from typing import Any
 
 import pylog
 from pylog.errors import Closed, NetworkError, PylogError
-from pylog.future import Future
 from pylog.record import TopicPartition
+from pylog.runtime.future import Future
 
 NUMBER = signal.SIGTERM
 MODES = ("use", "close", "raise")

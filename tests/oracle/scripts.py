@@ -11,7 +11,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from pylog.batch import Origin
 from pylog.config import TopicConfig
 from pylog.errors import (
     CorruptBatch,
@@ -31,8 +30,9 @@ from pylog.errors import (
 from pylog.files import MemoryFiles, join
 from pylog.kernel import walk
 from pylog.partition import Checkpoint, Partition
+from pylog.protocol.batch import Origin
 from pylog.record import TopicPartition
-from pylog.seal import forget_seals
+from pylog.storage.segment_checksum import forget_seals
 
 T0 = 1_700_000_000_000
 

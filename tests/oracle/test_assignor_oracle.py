@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pylog.assignor import (
+from pylog.protocol.assignor import (
     ASSIGNORS,
     Member,
     Subscription,

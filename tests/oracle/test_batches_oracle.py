@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from pylog.batch import Batch, columns, encode, split
-from pylog.compression import Codec
 from pylog.errors import PylogError
 from pylog.kernel import ConsumerRecord, murmur2, walk
-from pylog.partitioner import partition_for_key
+from pylog.protocol.batch import Batch, columns, encode, split
+from pylog.protocol.compression import Codec
+from pylog.protocol.partitioner import partition_for_key
 
 pytestmark = pytest.mark.oracle
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from pylog.batch import Batch, split
-from pylog.cleaner import Cleaned, Cleaning, clean
-from pylog.compaction.keymap import SLOT_BYTES
+from pylog.broker.log_cleaner import Cleaned, Cleaning, clean
+from pylog.commitlog.compaction.offset_map import SLOT_BYTES
 from pylog.config import TopicConfig
 from pylog.files import MemoryFiles
 from pylog.kernel import ConsumerRecord
 from pylog.partition import Checkpoint, Partition
+from pylog.protocol.batch import Batch, split
 
 from .scripts import Replay, digest
 

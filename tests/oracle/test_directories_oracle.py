@@ -18,8 +18,8 @@ import pytest
 import pylog
 from pylog import TopicPartition
 from pylog.errors import CorruptBatch
-from pylog.message import MAX_TIMESTAMP, ListOffsets, ListOffsetsPart, Session
-from pylog.sequence.snapshot import decode_snapshot
+from pylog.protocol.messages import MAX_TIMESTAMP, ListOffsets, ListOffsetsPart, Session
+from pylog.storage.producer_state.snapshot import decode_snapshot
 
 pytestmark = pytest.mark.oracle
 

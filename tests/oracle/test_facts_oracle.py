@@ -18,7 +18,7 @@ import pytest
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig, TopicConfig
 from pylog.errors import InvalidConfig, ProtocolError, UnknownServer, for_code
 from pylog.kernel import murmur2
-from pylog.partitioner import partition_for_key
+from pylog.protocol.partitioner import partition_for_key
 
 pytestmark = pytest.mark.oracle
 

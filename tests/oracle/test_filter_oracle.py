@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pylog.batch import Batch, split
-from pylog.compaction.filter import Retention, filter_batch
+from pylog.commitlog.compaction.filter import Retention, filter_batch
+from pylog.protocol.batch import Batch, split
 
 pytestmark = pytest.mark.oracle
 

@@ -9,9 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from pylog.effects import LogRecord
-from pylog.errors import CorruptBatch
-from pylog.group.consumer_records import (
+from pylog.coordinator.effects import LogRecord
+from pylog.coordinator.group.consumer_records import (
     CURRENT,
     EPOCH,
     MEMBER,
@@ -28,6 +27,7 @@ from pylog.group.consumer_records import (
     consumer_record,
     decode_consumer,
 )
+from pylog.errors import CorruptBatch
 
 pytestmark = pytest.mark.oracle
 

@@ -13,11 +13,10 @@ import pytest
 import pylog
 from group_host import T0, FixedTopics
 from pylog import TopicPartition
-from pylog.batch import split
 from pylog.config import NodeConfig
-from pylog.effects import LogRecord, Now, Stamp, TopicInfo
-from pylog.group import GroupCoordinator
-from pylog.group.records import (
+from pylog.coordinator.effects import LogRecord, Now, Stamp, TopicInfo
+from pylog.coordinator.group import GroupCoordinator
+from pylog.coordinator.group.records import (
     Committed,
     GroupChange,
     OffsetChange,
@@ -27,8 +26,9 @@ from pylog.group.records import (
     group_record,
     offset_record,
 )
-from pylog.message import DescribeGroups, OffsetFetch, Session
-from pylog.partitioner import partition_for
+from pylog.protocol.batch import split
+from pylog.protocol.messages import DescribeGroups, OffsetFetch, Session
+from pylog.protocol.partitioner import partition_for
 
 pytestmark = pytest.mark.oracle
 

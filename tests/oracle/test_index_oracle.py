@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pylog.checkpoint import (
+from pylog.files import DiskFiles, MemoryFiles
+from pylog.index import OffsetIndex, TimeIndex
+from pylog.storage.checkpoint import (
     read_epochs,
     read_offsets,
     read_properties,
@@ -17,9 +19,7 @@ from pylog.checkpoint import (
     write_properties,
     write_topic_id,
 )
-from pylog.epoch import LeaderEpochs
-from pylog.files import DiskFiles, MemoryFiles
-from pylog.index import OffsetIndex, TimeIndex
+from pylog.storage.leader_epochs import LeaderEpochs
 
 pytestmark = pytest.mark.oracle
 

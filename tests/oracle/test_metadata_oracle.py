@@ -12,9 +12,9 @@ from uuid import UUID
 
 import pytest
 
-from pylog.batch import Batch
 from pylog.kernel import walk
-from pylog.metadata import METADATA_TOPIC, MetadataImage, decode_record, encode_record
+from pylog.protocol.batch import Batch
+from pylog.protocol.metadata_image import METADATA_TOPIC, MetadataImage, decode_record, encode_record
 
 pytestmark = pytest.mark.oracle
 

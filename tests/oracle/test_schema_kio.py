@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylog.errors import for_code
-from pylog.schema import message, names
-from pylog.schema.table import Field, load
+from pylog.protocol.schema import message, names
+from pylog.protocol.schema.table import Field, load
 from schema_values import SIMPLE, struct_values
 
 pytest.importorskip("kio", reason="kio is not installed: nothing to compare the schema codec with")

@@ -16,7 +16,7 @@ from uuid import UUID
 import pytest
 
 from pylog.errors import PylogError
-from pylog.schema import message, names
+from pylog.protocol.schema import message, names
 
 pytestmark = pytest.mark.oracle
 

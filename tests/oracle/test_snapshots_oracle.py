@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pylog.batch import marker_at
 from pylog.files import DiskFiles, MemoryFiles
-from pylog.index import AbortedTxn, TransactionIndex
 from pylog.kernel import walk
-from pylog.sequence import ProducerEntry, Producers, snapshot_name
-from pylog.sequence.snapshot import encode_snapshot
+from pylog.protocol.batch import marker_at
+from pylog.storage.producer_state import ProducerEntry, Producers, snapshot_name
+from pylog.storage.producer_state.snapshot import encode_snapshot
+from pylog.storage.transaction_index import AbortedTxn, TransactionIndex
 
 pytestmark = pytest.mark.oracle
 

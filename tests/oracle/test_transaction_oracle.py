@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from pylog.config import NodeConfig
-from pylog.effects import LogRecord
+from pylog.coordinator.effects import LogRecord
+from pylog.coordinator.transaction import TransactionCoordinator
+from pylog.coordinator.transaction.records import read, record_of
+from pylog.coordinator.transaction.state import State, Transaction
 from pylog.errors import UnsupportedFormat
+from pylog.protocol.schema import message
 from pylog.record import TopicPartition
-from pylog.schema import message
-from pylog.transaction import TransactionCoordinator
-from pylog.transaction.records import read, record_of
-from pylog.transaction.state import State, Transaction
 
 
 def load(path: Path) -> Any:

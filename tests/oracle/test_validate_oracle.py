@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from pylog.batch import Batch, Origin, encode, split
-from pylog.compression import Codec
 from pylog.config import TopicConfig
 from pylog.errors import (
     CorruptBatch,
@@ -25,7 +23,9 @@ from pylog.errors import (
     UnsupportedCompressionType,
     UnsupportedFormat,
 )
-from pylog.validate import follower_spans, leader_batches
+from pylog.protocol.batch import Batch, Origin, encode, split
+from pylog.protocol.compression import Codec
+from pylog.storage.validator import follower_spans, leader_batches
 
 pytestmark = pytest.mark.oracle
 

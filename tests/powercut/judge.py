@@ -13,10 +13,10 @@ from typing import Any
 
 import pylog
 from pylog import TopicPartition
-from pylog.broker import Broker
-from pylog.clock import SystemClock
+from pylog.broker.broker import Broker
 from pylog.config import NodeConfig
 from pylog.files import Files, MemoryFiles
+from pylog.runtime.clock import SystemClock
 
 from .writer import GROUP, MONEY, NODE, PAIRS, PLAIN
 

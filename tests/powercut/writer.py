@@ -27,7 +27,7 @@ from typing import Any
 
 import pylog
 from pylog import TopicPartition
-from pylog.future import Future
+from pylog.runtime.future import Future
 
 GROUP = "group"
 SMALL = {"index.interval.bytes": 300}

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from properties.test_sequence_model import Seen
-from pylog.batch import Batch, Marker, split
-from pylog.index import AbortedTxn
-from pylog.sequence import ProducerEntry
+from pylog.protocol.batch import Batch, Marker, split
+from pylog.storage.producer_state import ProducerEntry
+from pylog.storage.transaction_index import AbortedTxn
 
 
 class Row(NamedTuple):

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.batch import Batch, columns, encode, split
-from pylog.compression import Codec
 from pylog.kernel import BatchScope, ConsumerRecord, record_size_bound, walk
+from pylog.protocol.batch import Batch, columns, encode, split
+from pylog.protocol.compression import Codec
 
 MAX = 2**63 - 1
 NAMES = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")

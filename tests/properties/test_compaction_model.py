@@ -10,15 +10,15 @@ import hypothesis.strategies as st
 from hypothesis import given
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pylog.batch import Batch, Origin, encode, split
-from pylog.cleaner import clean
-from pylog.compaction.keymap import SLOT_BYTES
-from pylog.compression import Codec
+from pylog.broker.log_cleaner import clean
+from pylog.commitlog.compaction.offset_map import SLOT_BYTES
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.files import MemoryFiles
 from pylog.kernel import HEADER_BYTES, BatchScope, Record, decode_records, keep_records, scan_records
 from pylog.partition import Checkpoint, Partition
+from pylog.protocol.batch import Batch, Origin, encode, split
+from pylog.protocol.compression import Codec
 
 T0 = 1_700_000_000_000
 END = 2**63 - 1

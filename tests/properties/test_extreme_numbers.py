@@ -12,13 +12,13 @@ from crc32c import crc32c
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pylog.batch import encode
 from pylog.config import TopicConfig
 from pylog.config.options import Whole
 from pylog.errors import OffsetOutOfRange, PylogError
 from pylog.files import MemoryFiles
 from pylog.kernel import Record, pure
 from pylog.partition import Checkpoint, Partition
+from pylog.protocol.batch import encode
 from pylog.testing.check_kernel import appends_the_same, decodes_the_same, reads_the_same
 
 try:

@@ -9,13 +9,13 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog import logfile
-from pylog.batch import encode
 from pylog.errors import CorruptBatch
 from pylog.files import MemoryFiles
 from pylog.kernel import HeaderWalk, Record, pure, read_following
-from pylog.logfile import LogFile
-from pylog.slices import Wanted
+from pylog.protocol.batch import encode
+from pylog.storage import log_file
+from pylog.storage.file_ranges import Wanted
+from pylog.storage.log_file import LogFile
 
 BASE = 100
 
@@ -66,7 +66,7 @@ def test_reading(
     wanted = Wanted(min(BASE + offset, end - 1), BASE + upto, end, max_bytes, BASE + written)
 
     def read(walk: type[HeaderWalk]) -> object:
-        with patch.object(logfile, "HeaderWalk", walk):
+        with patch.object(log_file, "HeaderWalk", walk):
             log = LogFile(files, PATH, BASE)
             try:
                 found = log.read(wanted, 0, expected=BASE, window=window, cuts=0)

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pylog.durability import sync_new
 from pylog.files import MemoryFiles
-from pylog.index import OffsetIndex, TimeIndex
-from pylog.index.sparse import UNWRITTEN_MAX
+from pylog.index import UNWRITTEN_MAX, OffsetIndex, TimeIndex
+from pylog.storage.durability import sync_new
 
 BASES = st.sampled_from([0, 1, 1042, 2**31, 2**63 - 2**20])
 STEPS = st.integers(1, 50)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pylog.batch import encode
-from pylog.compression import Codec
 from pylog.kernel import pure
+from pylog.protocol.batch import encode
+from pylog.protocol.compression import Codec
 from pylog.testing import check_kernel
 from pylog.testing.check_kernel import (
     appends_the_same,

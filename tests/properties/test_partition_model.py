@@ -18,10 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from properties.partition_model import Reference, Row, Written, consumed, parsed, producers
 from properties.test_sequence_model import Seen
-from pylog.batch import Batch, Origin, encode, split
-from pylog.cleaner import clean
-from pylog.compaction.keymap import SLOT_BYTES
-from pylog.compression import Codec
+from pylog.broker.log_cleaner import clean
+from pylog.commitlog.compaction.offset_map import SLOT_BYTES
 from pylog.config import TopicConfig
 from pylog.errors import (
     FencedLeaderEpoch,
@@ -33,7 +31,9 @@ from pylog.errors import (
 from pylog.files import MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Checkpoint, Partition
-from pylog.sequence import Producers, snapshot_name, snapshot_offsets
+from pylog.protocol.batch import Batch, Origin, encode, split
+from pylog.protocol.compression import Codec
+from pylog.storage.producer_state import Producers, snapshot_name, snapshot_offsets
 from pylog.testing import SimClock
 
 RUNS = int(os.environ.get("PYLOG_MODEL_RUNS", "200"))

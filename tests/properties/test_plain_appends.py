@@ -16,13 +16,13 @@ from uuid import UUID
 import hypothesis.strategies as st
 from hypothesis import example, given
 
-from pylog.batch import Batch, Origin, encode, encode_marker
 from pylog.config import TopicConfig
 from pylog.errors import PylogError
 from pylog.files import DiskFiles
 from pylog.kernel import Appended, GroupAppends, pure
 from pylog.partition import Partition
-from pylog.published import Published
+from pylog.protocol.batch import Batch, Origin, encode, encode_marker
+from pylog.storage.published import Published
 
 NOW = 1_700_000_000_000
 TOPIC_ID = UUID(int=7)

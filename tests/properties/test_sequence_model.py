@@ -10,7 +10,6 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from producer_log import DAY, DIRECTORY, MAX_SEQUENCE, T0, Log, data, marker
-from pylog.batch import Batch, Origin
 from pylog.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -18,7 +17,8 @@ from pylog.errors import (
     ProtocolError,
     TransactionCoordinatorFenced,
 )
-from pylog.sequence import Producers, snapshot_offsets
+from pylog.protocol.batch import Batch, Origin
+from pylog.storage.producer_state import Producers, snapshot_offsets
 
 PRODUCERS = [1, 2, 17]
 

@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement, product
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from pylog.assignor import SERVER_ASSIGNORS, Assignment, Member
+from pylog.protocol.assignor import SERVER_ASSIGNORS, Assignment, Member
 from pylog.record import TopicPartition
 
 Group = tuple[dict[str, int], list[Member]]

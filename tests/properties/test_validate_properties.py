@@ -7,11 +7,11 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.batch import Batch, Origin, encode
-from pylog.compression import Codec
 from pylog.config import TopicConfig
 from pylog.errors import PylogError
-from pylog.validate import follower_spans, gives_append_time, leader_batch, leader_batches
+from pylog.protocol.batch import Batch, Origin, encode
+from pylog.protocol.compression import Codec
+from pylog.storage.validator import follower_spans, gives_append_time, leader_batch, leader_batches
 
 NOW = 1_700_000_000_000
 

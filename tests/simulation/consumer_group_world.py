@@ -11,8 +11,8 @@ import random
 from consumer_group_host import Client, ConsumerHost, settle
 from group_host import Logged
 from pylog.config import NodeConfig
+from pylog.coordinator.group.consumer_records import CURRENT, consumer_record
 from pylog.errors import NotEnoughReplicas
-from pylog.group.consumer_records import CURRENT, consumer_record
 
 TOPICS = ("t", "u", "va", "vb")
 HOSTS = ("/a", "/b")

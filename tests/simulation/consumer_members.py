@@ -7,10 +7,10 @@ import random
 from uuid import UUID
 
 from consumer_group_host import Client, ConsumerHost, Slot
+from pylog.client.consumer.membership import NO_GENERATION, Assign, Effect, Fail, Lose, Revoke, Send
+from pylog.client.consumer.membership_consumer import ConsumerMembership
 from pylog.config import ConsumerConfig
-from pylog.consuming.membership import NO_GENERATION, Assign, Effect, Fail, Lose, Revoke, Send
-from pylog.consuming.membership_consumer import ConsumerMembership
-from pylog.message import ConsumerGroupHeartbeat
+from pylog.protocol.messages import ConsumerGroupHeartbeat
 from pylog.record import TopicPartition
 from simulation.consumer_group_world import TOPICS, Simulation
 

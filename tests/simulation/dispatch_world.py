@@ -15,9 +15,9 @@ from itertools import count
 from random import Random
 
 from pylog import errors
-from pylog.dispatch import Dispatch
+from pylog.client.in_flight import Dispatch
+from pylog.client.in_flight_batch import ProducerEpoch, Shipment, Verdict
 from pylog.record import TopicPartition
-from pylog.shipment import ProducerEpoch, Shipment, Verdict
 
 REQUEST_TIMEOUT = 300
 TROUBLE = 6_000

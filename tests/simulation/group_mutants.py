@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-from pylog.group import joining
-from pylog.group.classic import ClassicGroup
-from pylog.group.committing import Committing
-from pylog.group.coordinator import GroupCoordinator
-from pylog.group.offsets import Offsets
-from pylog.group.roster import Roster
+from pylog.coordinator.group import classic_join
+from pylog.coordinator.group.classic import ClassicGroup
+from pylog.coordinator.group.committed_offsets import Offsets
+from pylog.coordinator.group.coordinator import GroupCoordinator
+from pylog.coordinator.group.members import Roster
+from pylog.coordinator.group.offset_commit import Committing
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ MUTANTS = [
     Mutant("assignments are given before they are safe (72)", ClassicGroup, "assign",
            "self.store(out, assignments, answers, failed)",
            "self.store(out, assignments, [], failed); [out.answer(a.ticket, a.message) for a in answers]"),
-    Mutant("a late member is given what is not safe (72)", joining, "sync",
+    Mutant("a late member is given what is not safe (72)", classic_join, "sync",
            "out.answer_when_safe(ticket, answer, lambda error: SyncedGroup(not_stored(error)))",
            "out.answer(ticket, answer)"),
     Mutant("everybody is given the same", ClassicGroup, "assign",
@@ -87,11 +87,11 @@ MUTANTS = [
            "assignments.get(member.member_id, b\"\")", "member.assignment"),
     Mutant("the logged assignment does not reach the members", ClassicGroup, "replay",
            "found.assignment, found.sync = member.assignment, None", "found.sync = None"),
-    Mutant("a static member comes back to nothing", joining, "_join_static",
+    Mutant("a static member comes back to nothing", classic_join, "_join_static",
            "member.assignment, member.is_new = old.assignment, False", "member.is_new = False"),
-    Mutant("that a static member is back is not logged", joining, "_keep_assignment",
+    Mutant("that a static member is back is not logged", classic_join, "_keep_assignment",
            "group.store(out, assignments, [Answer(ticket, answer)], failed)", "out.answer(ticket, answer)"),
-    Mutant("a static member that could not be logged stays", joining, "_keep_assignment",
+    Mutant("a static member that could not be logged stays", classic_join, "_keep_assignment",
            "group.replace_static(member, old, out)", "pass"),
     # members
     Mutant("sessions never end", ClassicGroup, "_session_over", "elif member is not None and (", "elif False and ("),

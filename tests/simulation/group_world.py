@@ -18,7 +18,10 @@ from typing import Any
 
 from group_host import Ended, GroupHost, Logged
 from pylog.config import NodeConfig
-from pylog.effects import Append, Now, Stamp
+from pylog.coordinator.effects import Append, Now, Stamp
+from pylog.coordinator.group.classic import ClassicGroup
+from pylog.coordinator.group.classic_rebalance import State
+from pylog.coordinator.group.records import OffsetChange, decode
 from pylog.errors import (
     DiskFull,
     FencedInstanceId,
@@ -34,10 +37,7 @@ from pylog.errors import (
     RecordTooLarge,
     UnknownMemberId,
 )
-from pylog.group.classic import ClassicGroup
-from pylog.group.rebalancing import State
-from pylog.group.records import OffsetChange, decode
-from pylog.message import (
+from pylog.protocol.messages import (
     DeleteGroups,
     Heartbeat,
     JoinGroup,
@@ -51,8 +51,8 @@ from pylog.message import (
     SyncGroup,
     TxnOffsetCommit,
 )
+from pylog.protocol.schema import message as schema
 from pylog.record import TopicPartition
-from pylog.schema import message as schema
 
 SESSION_MS = 6_000
 REBALANCE_MS = 10_000

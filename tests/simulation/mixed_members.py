@@ -9,8 +9,8 @@ from uuid import UUID
 from classic_client import ClassicClient
 from consumer_group_host import Client, ConsumerHost
 from pylog.config import NodeConfig
-from pylog.group.classic import ClassicGroup
-from pylog.group.consumer_group import ConsumerGroup
+from pylog.coordinator.group.classic import ClassicGroup
+from pylog.coordinator.group.consumer_group import ConsumerGroup
 from simulation.consumer_members import MemberClient, MemberSimulation
 
 STRATEGIES = ("range", "cooperative-sticky", "range,cooperative-sticky", "sticky")

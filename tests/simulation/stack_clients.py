@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from checker.history import Moved, Op, Outcome, Poll, Read, Send
+from pylog.client.consumer.consumer import Consumer
+from pylog.client.producer import Producer
 from pylog.config import ConsumerConfig, ProducerConfig
-from pylog.consumer import Consumer
 from pylog.errors import (
     Closed,
     CommitFailed,
@@ -18,7 +19,6 @@ from pylog.errors import (
     RebalanceInProgress,
     TransactionAbortable,
 )
-from pylog.producer import Producer
 from pylog.record import ConsumerGroupMetadata, ConsumerRecord, RecordMetadata, TopicPartition
 
 from .stack_network import DEPTH_MAX, KilledError, Process, Wire, require

@@ -10,11 +10,11 @@ for nobody (72 in another form) is found by one seed in three hundred, and by a 
 
 from typing import Any
 
-from pylog.group.committing import Committing
-from pylog.isolation import Delivery
-from pylog.producing import Producing
-from pylog.shard import Shard, append_marker
-from pylog.transacting import Transacting
+from pylog.broker.coordinator_host import Shard, append_marker
+from pylog.broker.produce import Producing
+from pylog.client.transaction_manager import Transacting
+from pylog.coordinator.group.offset_commit import Committing
+from pylog.protocol.isolation import Delivery
 
 from .transaction_mutants import Mutant
 

@@ -20,10 +20,10 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from pylog.clock import SteppedClock
 from pylog.errors import NetworkError, RequestTimedOut
-from pylog.future import Future
-from pylog.message import ConsumerGroupHeartbeat, Message, Session
+from pylog.protocol.messages import ConsumerGroupHeartbeat, Message, Session
+from pylog.runtime.clock import SteppedClock
+from pylog.runtime.future import Future
 from pylog.transport import Handle
 
 WALL = 1_700_000_000_000

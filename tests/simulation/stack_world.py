@@ -18,17 +18,17 @@ from checker.anomalies import check, failures
 from checker.history import Op, Outcome
 from consumer_group_host import check_consumer_group, consumer_state
 from group_host import check_group, logged
-from pylog.broker import Broker
+from pylog.broker.broker import Broker
+from pylog.broker.coordinator_host import Shard, replay_log
+from pylog.client.consumer.consumer import Consumer
 from pylog.config import ConsumerConfig, NodeConfig
-from pylog.consumer import Consumer
-from pylog.group import GroupCoordinator
-from pylog.group.classic import ClassicGroup
-from pylog.group.consumer_group import ConsumerGroup
-from pylog.message import CreateTopics, NewTopic, Session
+from pylog.coordinator.group import GroupCoordinator
+from pylog.coordinator.group.classic import ClassicGroup
+from pylog.coordinator.group.consumer_group import ConsumerGroup
+from pylog.coordinator.transaction import TransactionCoordinator
+from pylog.protocol.messages import CreateTopics, NewTopic, Session
 from pylog.record import ConsumerRecord, TopicPartition
-from pylog.shard import Shard, replay_log
 from pylog.testing import CrashFiles
-from pylog.transaction import TransactionCoordinator
 
 from .stack_clients import INPUT, NODE, PARTITIONS, Client, Entry, Grouped, Job, Member, Sender, Transactor, of, polled
 from .stack_network import Network, Process, Wire, World, require

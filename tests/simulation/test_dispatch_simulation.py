@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pylog.dispatch import Dispatch, _Lane
-from pylog.shipment import Shipment
+from pylog.client.in_flight import Dispatch, _Lane
+from pylog.client.in_flight_batch import Shipment
 
 from .dispatch_world import World
 from .seeds import playing, seeds

@@ -8,6 +8,7 @@ partition, one that was answered as aborted in none; who was fenced never succee
 from collections.abc import Callable
 from typing import Any
 
+from pylog.coordinator.transaction.state import EPOCH_LAST, State, Transaction
 from pylog.errors import (
     InvalidPidMapping,
     InvalidProducerEpoch,
@@ -17,9 +18,15 @@ from pylog.errors import (
     TransactionAbortable,
     UnknownTopicOrPartition,
 )
-from pylog.message import AddPartitionsToTxn, EndTxn, InitProducerId, PartitionsAdded, ProducerIdGiven, TxnEnded
+from pylog.protocol.messages import (
+    AddPartitionsToTxn,
+    EndTxn,
+    InitProducerId,
+    PartitionsAdded,
+    ProducerIdGiven,
+    TxnEnded,
+)
 from pylog.record import TopicPartition
-from pylog.transaction.state import EPOCH_LAST, State, Transaction
 
 from .transaction_world import FAULTY_MS, WALL, World, require
 

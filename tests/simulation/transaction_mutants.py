@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pylog.effects import Answer, Append, Effect, Now
+from pylog.coordinator.effects import Answer, Append, Effect, Now
+from pylog.coordinator.transaction import rules
+from pylog.coordinator.transaction.coordinator import TransactionCoordinator
+from pylog.coordinator.transaction.records import read
+from pylog.coordinator.transaction.rules import Step
+from pylog.coordinator.transaction.state import State, Transaction
 from pylog.errors import PylogError
-from pylog.message import AddPartitionsToTxn, EndTxn, InitProducerId
-from pylog.transaction import rules
-from pylog.transaction.coordinator import TransactionCoordinator
-from pylog.transaction.records import read
-from pylog.transaction.rules import Step
-from pylog.transaction.state import State, Transaction
+from pylog.protocol.messages import AddPartitionsToTxn, EndTxn, InitProducerId
 
 from .transaction_world import World
 

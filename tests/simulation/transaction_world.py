@@ -17,7 +17,10 @@ from random import Random
 from typing import Any
 
 from pylog.config import NodeConfig
-from pylog.effects import Answer, Append, Effect, LogRecord, Now, WriteMarkers
+from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, WriteMarkers
+from pylog.coordinator.transaction import TransactionCoordinator
+from pylog.coordinator.transaction.records import read, record_of
+from pylog.coordinator.transaction.state import State, Transaction
 from pylog.errors import (
     CoordinatorNotAvailable,
     InvalidProducerEpoch,
@@ -28,11 +31,8 @@ from pylog.errors import (
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
 )
-from pylog.message import AddPartitionsToTxn, PartitionsAdded, Session, TxnMarkers
+from pylog.protocol.messages import AddPartitionsToTxn, PartitionsAdded, Session, TxnMarkers
 from pylog.record import TopicPartition
-from pylog.transaction import TransactionCoordinator
-from pylog.transaction.records import read, record_of
-from pylog.transaction.state import State, Transaction
 
 WALL = 1_700_000_000_000
 FAULTY_MS = 6_000

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pylog.accumulator import Accumulator
+from pylog.client.accumulator import Accumulator
 from pylog.kernel import HEADER_BYTES, OpenBatch, decode_records
 from pylog.kernel.values import BatchScope
 from pylog.record import TopicPartition

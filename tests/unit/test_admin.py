@@ -9,8 +9,8 @@ import pytest
 
 import pylog
 from pylog import TopicPartition, errors
-from pylog.batch import encode
-from pylog.message import InitProducerId, JoinGroup, Produce, ProducePart, Session, SyncGroup
+from pylog.protocol.batch import encode
+from pylog.protocol.messages import InitProducerId, JoinGroup, Produce, ProducePart, Session, SyncGroup
 
 NOW = 1_700_000_000_000
 SESSION = Session("me")
@@ -166,7 +166,7 @@ def test_a_transaction_that_its_coordinator_knows_does_not_hang(log: pylog.Log) 
     assert send(log, "tx", given.producer_id, given.producer_epoch, FIRST) is None
     assert log.admin.find_hanging_transactions() == log.admin.find_hanging_transactions([SECOND]) == []
     (known,) = log.admin.describe_producers([FIRST])[FIRST]
-    hanging = pylog.admin.HangingTransaction(*FIRST, known.producer_id, -5, 0, 0, 0)
+    hanging = pylog.client.admin.HangingTransaction(*FIRST, known.producer_id, -5, 0, 0, 0)
     with pytest.raises(errors.PylogError):
         log.admin.abort_transaction(hanging)
     with pytest.raises(errors.UnknownTopicOrPartition):

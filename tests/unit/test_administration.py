@@ -9,9 +9,9 @@ import pytest
 
 import pylog
 from pylog import OffsetAndMetadata, Record, TopicPartition, errors
-from pylog.housekeeping import CleaningState
-from pylog.message import AlterConfigs, ConfigChange, Fetch, FetchPart, Session, TopicChange
-from pylog.partitioner import partition_for_key
+from pylog.broker.housekeeping import CleaningState
+from pylog.protocol.messages import AlterConfigs, ConfigChange, Fetch, FetchPart, Session, TopicChange
+from pylog.protocol.partitioner import partition_for_key
 from pylog.testing import SimClock
 
 DAY_MS = 24 * 60 * 60 * 1000

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.assignor import (
+from pylog.errors import CorruptBatch, InvalidConfig
+from pylog.protocol.assignor import (
     ASSIGNORS,
     SERVER_ASSIGNORS,
     Member,
@@ -18,9 +19,8 @@ from pylog.assignor import (
     encode_assignment,
     encode_subscription,
 )
-from pylog.assignor.general import assign_general
-from pylog.assignor.member import java_map_order, java_order, partitions_of
-from pylog.errors import CorruptBatch, InvalidConfig
+from pylog.protocol.assignor.general import assign_general
+from pylog.protocol.assignor.member import java_map_order, java_order, partitions_of
 from pylog.record import TopicPartition
 
 STICKY = ["sticky", "cooperative-sticky"]

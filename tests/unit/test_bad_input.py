@@ -19,8 +19,8 @@ import pytest
 
 import pylog
 from pylog import Record, TopicPartition, errors
-from pylog.batch import encode
-from pylog.interrupts import WHOLE
+from pylog.protocol.batch import encode
+from pylog.runtime.signals import WHOLE
 
 ROOT = os.geteuid() == 0
 
@@ -439,7 +439,7 @@ def test_hostile_metadata_is_a_typed_error(tmp_path: Path) -> None:
     filled(tmp_path)
     (path,) = (tmp_path / "__cluster_metadata-0").glob("*.log")
     good, chance = path.read_bytes(), random.Random(3)
-    from pylog.batch import split
+    from pylog.protocol.batch import split
 
     batches = list(split(good))
     records = [record.value for batch in batches if not batch.is_control for record in batch.records("", 0)]

@@ -6,10 +6,10 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from pylog.batch import Batch, columns, encode, seal, split
-from pylog.compression import Codec
 from pylog.errors import CorruptBatch, RecordTooLarge, UnsupportedFormat
 from pylog.kernel import HEADER, Record
+from pylog.protocol.batch import Batch, columns, encode, seal, split
+from pylog.protocol.compression import Codec
 
 T0 = 1_700_000_000_000
 RECORDS = [Record(b"v1", b"k1", T0), Record(b"", None, T0 + 5, [("h", b"x"), ("n", None)]), Record(None, b"k1", T0 - 1)]

@@ -7,8 +7,8 @@ import pytest
 
 import pylog
 from pylog import Record, TopicPartition, errors
-from pylog.batch import encode
 from pylog.kernel import Appended
+from pylog.protocol.batch import encode
 
 KEY = TopicPartition("q", 0)
 BOUND = 10_000

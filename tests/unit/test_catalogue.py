@@ -8,14 +8,14 @@ from errno import EIO, ENOSPC
 
 import pytest
 
-from pylog.catalogue import Catalogue
-from pylog.checkpoint import write_topic_id
-from pylog.directories import Directories
 from pylog.errors import CorruptBatch, StorageError
 from pylog.files import Files, MemoryFiles, join
 from pylog.kernel import walk
-from pylog.metadata import FEATURES, encode_record
-from pylog.metadata_changes import remove_topic
+from pylog.logdirs.log_directories import Directories
+from pylog.logdirs.metadata_log import Catalogue
+from pylog.protocol.metadata_changes import remove_topic
+from pylog.protocol.metadata_image import FEATURES, encode_record
+from pylog.storage.checkpoint import write_topic_id
 from pylog.testing import FaultFiles
 
 METADATA = "data/__cluster_metadata-0"

@@ -4,7 +4,10 @@ import uuid
 
 import pytest
 
-from pylog.checkpoint import (
+from pylog.errors import LogNotFound, StorageError, UnsupportedFormat
+from pylog.files import MemoryFiles
+from pylog.record import TopicPartition
+from pylog.storage.checkpoint import (
     read_damages,
     read_epochs,
     read_offsets,
@@ -16,9 +19,6 @@ from pylog.checkpoint import (
     write_properties,
     write_topic_id,
 )
-from pylog.errors import LogNotFound, StorageError, UnsupportedFormat
-from pylog.files import MemoryFiles
-from pylog.record import TopicPartition
 
 
 @pytest.fixture

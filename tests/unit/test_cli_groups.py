@@ -7,8 +7,8 @@ import pytest
 
 import pylog
 from pylog import TopicPartition
-from pylog.batch import encode
-from pylog.message import (
+from pylog.protocol.batch import encode
+from pylog.protocol.messages import (
     EndTxn,
     InitProducerId,
     JoinedGroup,

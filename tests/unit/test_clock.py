@@ -6,7 +6,7 @@ import time
 import pytest
 
 import pylog
-from pylog.clock import Clock, SystemClock, condition
+from pylog.runtime.clock import Clock, SystemClock, condition
 from pylog.testing import SimClock
 from stepping import Steps
 

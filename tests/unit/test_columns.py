@@ -2,9 +2,9 @@
 
 import pytest
 
-from pylog.batch import Batch, columns, encode
-from pylog.compression import Codec
 from pylog.errors import CorruptBatch
+from pylog.protocol.batch import Batch, columns, encode
+from pylog.protocol.compression import Codec
 
 pa = pytest.importorskip("pyarrow")
 

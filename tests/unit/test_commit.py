@@ -9,9 +9,9 @@ import pytest
 
 import pylog
 from pylog import Record, errors
-from pylog.batch import Batch, encode
-from pylog.commit import Commit, CommitThread, Gate
-from pylog.message import Produce, Produced, ProducedPart, ProducePart, Session
+from pylog.broker.group_commit import Commit, CommitThread, Gate
+from pylog.protocol.batch import Batch, encode
+from pylog.protocol.messages import Produce, Produced, ProducedPart, ProducePart, Session
 
 SECONDS = 20
 

@@ -6,15 +6,15 @@ from uuid import UUID
 
 import pytest
 
-from pylog.batch import Origin, encode, split
-from pylog.cleaner import Cleaning, Throttle, clean, dirt
-from pylog.compaction.keymap import SLOT_BYTES
-from pylog.compression import Codec
+from pylog.broker.log_cleaner import Cleaning, Throttle, clean, dirt
+from pylog.commitlog.compaction.offset_map import SLOT_BYTES
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch, DiskFull, StorageError
 from pylog.files import MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Checkpoint, Partition
+from pylog.protocol.batch import Origin, encode, split
+from pylog.protocol.compression import Codec
 from pylog.testing import FaultFiles
 
 NOW = 1_700_000_000_000

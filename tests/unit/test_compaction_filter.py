@@ -2,11 +2,11 @@
 
 import pytest
 
-from pylog.batch import Batch, encode
-from pylog.compaction.filter import Retention, filter_batch
-from pylog.compression import Codec
+from pylog.commitlog.compaction.filter import Retention, filter_batch
 from pylog.errors import CorruptBatch
 from pylog.kernel import Record
+from pylog.protocol.batch import Batch, encode
+from pylog.protocol.compression import Codec
 
 T0 = 1_700_000_000_000
 DAY = 86_400_000

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pylog.compaction.keymap import SLOT_BYTES, KeyMap
+from pylog.commitlog.compaction.offset_map import SLOT_BYTES, KeyMap
 from pylog.kernel import Judgement, encode_records, scan_records
 
 

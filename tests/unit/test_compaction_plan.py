@@ -2,7 +2,7 @@
 
 import pytest
 
-from pylog.compaction.plan import SegmentFacts, cleanable, groups, overdue_ms
+from pylog.commitlog.compaction.plan import SegmentFacts, cleanable, groups, overdue_ms
 
 NOW = 1_700_000_000_000
 MAX = 2**31 - 1

@@ -6,13 +6,13 @@ import pytest
 from crc32c import crc32c
 
 from bugs.partition_log import DIRECTORY, NOW, Log
-from pylog.compaction.keymap import KeyMap
-from pylog.compaction.rewrite import Tally, note_keys, rewrite
-from pylog.compaction.rules import Rules
-from pylog.compaction.transactions import Transactions
+from pylog.commitlog.compaction.offset_map import KeyMap
+from pylog.commitlog.compaction.rewrite import Tally, note_keys, rewrite
+from pylog.commitlog.compaction.rules import Rules
+from pylog.commitlog.compaction.transactions import Transactions
 from pylog.errors import CorruptBatch
 from pylog.segment import Segment
-from pylog.slices import Damage
+from pylog.storage.file_ranges import Damage
 
 CRC_AT, CRC_FROM, RECORDS_AT = 17, 21, 61
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from pylog.batch import encode
-from pylog.compaction.filter import spans_of
-from pylog.compaction.keymap import SLOT_BYTES, KeyMap
-from pylog.compaction.rules import LastBatch, Rules
-from pylog.compaction.transactions import Transactions
+from pylog.commitlog.compaction.filter import spans_of
+from pylog.commitlog.compaction.offset_map import SLOT_BYTES, KeyMap
+from pylog.commitlog.compaction.rules import LastBatch, Rules
+from pylog.commitlog.compaction.transactions import Transactions
 from pylog.errors import CorruptBatch
-from pylog.index import AbortedTxn
 from pylog.kernel import Record
+from pylog.protocol.batch import encode
+from pylog.storage.transaction_index import AbortedTxn
 
 T0 = 1_700_000_000_000
 ABORT, COMMIT = 0, 1

@@ -10,8 +10,8 @@ import lz4.frame
 import pytest
 import zstandard
 
-from pylog.compression import Codec, available, compress, decompress, packer, pieces, whole_records
 from pylog.errors import CorruptBatch, InvalidConfig
+from pylog.protocol.compression import Codec, available, compress, decompress, packer, pieces, whole_records
 
 DATA = b"".join(b"flight %d to nowhere " % number for number in range(20_000))
 PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]

@@ -11,10 +11,10 @@ import pytest
 import pylog
 from producer_log import marker
 from pylog import Record, TopicPartition, errors
-from pylog.batch import encode
-from pylog.isolation import Isolation
-from pylog.message import Fetch, FetchPart, Produce, ProducePart, Session
-from pylog.validate import Origin
+from pylog.protocol.batch import encode
+from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages import Fetch, FetchPart, Produce, ProducePart, Session
+from pylog.storage.validator import Origin
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

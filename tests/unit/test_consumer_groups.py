@@ -12,8 +12,8 @@ import pytest
 
 import pylog
 from pylog import Consumer, OffsetAndMetadata, RebalanceListener, Record, TopicPartition, errors
-from pylog.consuming.membership import State
-from pylog.message import LEAVE_EPOCH, ConsumerGroupHeartbeat, LeaveGroup, LeavingMember, Session
+from pylog.client.consumer.membership import State
+from pylog.protocol.messages import LEAVE_EPOCH, ConsumerGroupHeartbeat, LeaveGroup, LeavingMember, Session
 from pylog.testing import SimClock
 
 PARTITIONS = 6

@@ -12,13 +12,12 @@ import pytest
 
 import pylog
 from pylog import ConsumerRecord, DeserializedRecord, Record, TopicPartition, errors
-from pylog.batch import Batch, encode, seal
-from pylog.compression import Codec
-from pylog.consuming import skipping
-from pylog.consuming.fetching import FetchedRecords
-from pylog.future import Future, completed, failed
+from pylog.client.consumer import skip
+from pylog.client.consumer.fetcher import FetchedRecords
 from pylog.kernel import HEADER_BYTES, encode_records
-from pylog.message import (
+from pylog.protocol.batch import Batch, encode, seal
+from pylog.protocol.compression import Codec
+from pylog.protocol.messages import (
     ConsumerGroupHeartbeat,
     Fetch,
     FetchedPart,
@@ -34,6 +33,7 @@ from pylog.message import (
     Session,
     SyncGroup,
 )
+from pylog.runtime.future import Future, completed, failed
 from pylog.testing import SimClock
 from pylog.transport import MemoryTransport
 
@@ -243,7 +243,7 @@ def test_where_nothing_says_how_to_go_on_one_offset_after_the_other_is_tried(
         for batch in range(6):
             append(log, *(b"%d" % (3 * batch + i) for i in range(3)), timestamp=1)
         for probes, stops in ((10_000, [9]), (2, [8, 9])):
-            monkeypatch.setattr(skipping, "PROBES_MAX", probes)
+            monkeypatch.setattr(skip, "PROBES_MAX", probes)
             with log.consumer("t", auto_offset_reset="earliest") as consumer:
                 assert [record.offset for record in consumer.poll(0)] == [*range(6)]
                 for stop in stops:

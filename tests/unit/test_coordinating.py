@@ -9,13 +9,13 @@ import pytest
 
 import pylog
 from pylog import TopicPartition, errors
-from pylog.batch import Origin, encode
-from pylog.broker import Broker
+from pylog.broker.broker import Broker
 from pylog.config import NodeConfig
-from pylog.effects import Answer
+from pylog.coordinator.effects import Answer
 from pylog.files import MemoryFiles
-from pylog.future import completed
-from pylog.message import (
+from pylog.partition import Partition
+from pylog.protocol.batch import Origin, encode
+from pylog.protocol.messages import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     CreateTopics,
@@ -41,7 +41,7 @@ from pylog.message import (
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
-from pylog.partition import Partition
+from pylog.runtime.future import completed
 from pylog.testing import FaultFiles, SimClock
 
 SESSION = Session("tester")

@@ -8,15 +8,15 @@ import pytest
 
 import pylog
 from pylog import Record, TopicPartition, errors
-from pylog.batch import encode, split
-from pylog.checkpoint import read_topic_id
+from pylog.broker.replica_manager import Node
 from pylog.config import NodeConfig
-from pylog.directories import FUTURE, Directories
 from pylog.files import SMALL_BYTES_MAX, Files, MemoryFiles, join
-from pylog.folders import folder_name, set_aside
 from pylog.inspect import Problem, verify
-from pylog.message import NewTopic, Replacement
-from pylog.node import Node
+from pylog.logdirs.log_directories import FUTURE, Directories
+from pylog.protocol.batch import encode, split
+from pylog.protocol.messages import NewTopic, Replacement
+from pylog.storage.checkpoint import read_topic_id
+from pylog.storage.partition_dirs import folder_name, set_aside
 from pylog.testing import CrashFiles, FaultFiles, SimClock
 
 NOW = 1_700_000_000_000

@@ -9,21 +9,21 @@ import pytest
 
 import pylog
 from pylog import Record, errors
-from pylog.batch import encode
-from pylog.checkpoint import read_offsets
-from pylog.checkpoints import NAMES as CHECKPOINTS
-from pylog.checkpoints import RECOVERY_POINTS, START_OFFSETS, Checkpoints
+from pylog.broker.replica_manager import Node
+from pylog.commitlog.deleted_segments import RETRY_MS
 from pylog.config import NodeConfig
-from pylog.directory import LogDirectory, kafka_uuid, parse_uuid, read_cleanings
 from pylog.errors import CorruptBatch, StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles
-from pylog.folders import is_set_aside, partition_folders, set_aside
-from pylog.message import NewTopic, Replacement
-from pylog.node import Node
-from pylog.published import State
+from pylog.logdirs.log_directory import LogDirectory, kafka_uuid, parse_uuid, read_cleanings
+from pylog.protocol.batch import encode
+from pylog.protocol.messages import NewTopic, Replacement
 from pylog.record import TopicPartition
+from pylog.storage.checkpoint import read_offsets
+from pylog.storage.checkpoints import NAMES as CHECKPOINTS
+from pylog.storage.checkpoints import RECOVERY_POINTS, START_OFFSETS, Checkpoints
+from pylog.storage.partition_dirs import is_set_aside, partition_folders, set_aside
+from pylog.storage.published import State
 from pylog.testing import FaultFiles, SimClock
-from pylog.trash import RETRY_MS
 
 NOW = 1_700_000_000_000
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from pylog import errors
-from pylog.dispatch import EPOCH_MAX, Dispatch, may_pass
+from pylog.client.in_flight import EPOCH_MAX, Dispatch, may_pass
+from pylog.client.in_flight_batch import NOBODY, ProducerEpoch, Shipment, Verdict
 from pylog.record import TopicPartition
-from pylog.shipment import NOBODY, ProducerEpoch, Shipment, Verdict
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 ME = ProducerEpoch(7, 0)

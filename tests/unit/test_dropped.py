@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import pylog
-from pylog import closing, errors
+from pylog import errors
+from pylog.runtime import closing
 
 SEND = """
 import sys, pylog

@@ -4,9 +4,9 @@ import errno
 
 import pytest
 
-from pylog.epoch import LeaderEpochs
 from pylog.errors import LogNotFound, StorageError
 from pylog.files import MemoryFiles
+from pylog.storage.leader_epochs import LeaderEpochs
 from pylog.testing import FaultFiles
 
 PATH = "t-0/leader-epoch-checkpoint"

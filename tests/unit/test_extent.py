@@ -10,12 +10,12 @@ import pytest
 import pylog
 from bugs.partition_log import NOW, Log
 from pylog.errors import Closed, CorruptBatch, StorageError, Truncated
-from pylog.extent import FileExtent
 from pylog.files import DiskFiles, Files, MemoryFiles
-from pylog.isolation import Isolation
-from pylog.logfile import HEAD_BYTES
-from pylog.message import Fetch, Fetched, FetchedPart, FetchPart, Session
-from pylog.slices import Slice
+from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages import Fetch, Fetched, FetchedPart, FetchPart, Session
+from pylog.storage.file_ranges import Slice
+from pylog.storage.file_region import FileExtent
+from pylog.storage.log_file import HEAD_BYTES
 from pylog.testing import FaultFiles
 
 

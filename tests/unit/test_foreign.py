@@ -8,7 +8,7 @@ import pytest
 from pylog.cli import main
 from pylog.errors import LogNotFound, StorageError
 from pylog.files import DiskFiles, MemoryFiles
-from pylog.foreign import refuse_foreign, require_log
+from pylog.logdirs.foreign import refuse_foreign, require_log
 
 
 def made(*paths: str) -> MemoryFiles:

@@ -11,10 +11,10 @@ from operator import attrgetter
 
 import pytest
 
+from pylog.client.record_append import pure
 from pylog.errors import NotLeaderOrFollower
-from pylog.future import Future, completed, failed, gathered
 from pylog.record import RecordMetadata
-from pylog.sending import pure
+from pylog.runtime.future import Future, completed, failed, gathered
 
 LONG = 30.0
 
@@ -23,7 +23,7 @@ MakeDelivery = Callable[[str, int], pure.Delivery]
 
 @pytest.fixture(params=["pure", "compiled"])
 def make_delivery(request: pytest.FixtureRequest) -> MakeDelivery:
-    twin = pytest.importorskip(f"pylog.sending.{request.param}", exc_type=ImportError)
+    twin = pytest.importorskip(f"pylog.client.record_append.{request.param}", exc_type=ImportError)
     make: MakeDelivery = twin.Delivery
     return make
 

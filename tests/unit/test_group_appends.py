@@ -14,15 +14,15 @@ from uuid import UUID
 import pytest
 
 import pylog
-from pylog.batch import Batch, encode
-from pylog.commit import Commit, Gate
+from pylog.broker.group_commit import Commit, Gate
 from pylog.config import TopicConfig
 from pylog.errors import DurabilityUnknown, PartitionFailed, PylogError, RecordBatchTooLarge
 from pylog.files import DiskFiles
-from pylog.interrupts import WHOLE
 from pylog.kernel import NAME, Appended, GroupAppends
 from pylog.partition import Partition
+from pylog.protocol.batch import Batch, encode
 from pylog.replica import Leader
+from pylog.runtime.signals import WHOLE
 
 pytestmark = pytest.mark.skipif(NAME != "compiled", reason="in Python no append is plain")
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from group_host import GroupHost
-from pylog.assignor import Subscription, encode_assignment, encode_subscription
 from pylog.config import NodeConfig
+from pylog.coordinator.group.classic_rebalance import NEW_MEMBER_JOIN_MS
 from pylog.errors import (
     CoordinatorNotAvailable,
     DiskFull,
@@ -26,8 +26,8 @@ from pylog.errors import (
     UnknownMemberId,
     UnknownServer,
 )
-from pylog.group.rebalancing import NEW_MEMBER_JOIN_MS
-from pylog.message import (
+from pylog.protocol.assignor import Subscription, encode_assignment, encode_subscription
+from pylog.protocol.messages import (
     DescribeGroups,
     Heartbeat,
     JoinedGroup,

@@ -7,7 +7,17 @@ import pytest
 
 from group_host import Ended, GroupHost, Logged
 from pylog.config import NodeConfig
-from pylog.effects import LogRecord, Stamp, TopicInfo
+from pylog.coordinator.effects import LogRecord, Stamp, TopicInfo
+from pylog.coordinator.group.coordinator import TOMBSTONES_AT_ONCE, GroupCoordinator
+from pylog.coordinator.group.records import (
+    Committed,
+    OffsetChange,
+    StoredGroup,
+    StoredMember,
+    decode,
+    group_record,
+    offset_record,
+)
 from pylog.errors import (
     CoordinatorNotAvailable,
     CorruptBatch,
@@ -29,17 +39,7 @@ from pylog.errors import (
     UnstableOffsetCommit,
     UnsupportedFormat,
 )
-from pylog.group.coordinator import TOMBSTONES_AT_ONCE, GroupCoordinator
-from pylog.group.records import (
-    Committed,
-    OffsetChange,
-    StoredGroup,
-    StoredMember,
-    decode,
-    group_record,
-    offset_record,
-)
-from pylog.message import (
+from pylog.protocol.messages import (
     DeleteGroups,
     DescribeGroups,
     Heartbeat,
@@ -55,8 +55,8 @@ from pylog.message import (
     SyncGroup,
     TxnOffsetCommit,
 )
+from pylog.protocol.schema import message as schema
 from pylog.record import TopicPartition
-from pylog.schema import message as schema
 
 AT = TopicPartition("t", 0)
 OTHER = TopicPartition("u", 1)

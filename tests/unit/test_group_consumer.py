@@ -6,6 +6,16 @@ import pytest
 
 from consumer_group_host import JOIN, SESSION_MS, Client, ConsumerHost, heartbeat, kinds, member, settle, slots, structs
 from pylog.config import NodeConfig
+from pylog.coordinator.group.consumer_records import (
+    CURRENT,
+    EPOCH,
+    MEMBER,
+    TARGET,
+    TARGET_EPOCH,
+    MemberState,
+    consumer_record,
+    decode_consumer,
+)
 from pylog.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
@@ -18,17 +28,7 @@ from pylog.errors import (
     UnreleasedInstanceId,
     UnsupportedAssignor,
 )
-from pylog.group.consumer_records import (
-    CURRENT,
-    EPOCH,
-    MEMBER,
-    TARGET,
-    TARGET_EPOCH,
-    MemberState,
-    consumer_record,
-    decode_consumer,
-)
-from pylog.message import (
+from pylog.protocol.messages import (
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
 )

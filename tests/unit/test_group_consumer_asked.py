@@ -5,7 +5,17 @@ from uuid import UUID
 import pytest
 
 from consumer_group_host import SESSION_MS, Client, ConsumerHost, heartbeat, member, settle, slots
-from pylog.effects import LogRecord
+from pylog.coordinator.effects import LogRecord
+from pylog.coordinator.group.consumer_records import (
+    CURRENT,
+    EPOCH,
+    PARTITION_METADATA,
+    Current,
+    GroupEpoch,
+    MemberState,
+    consumer_record,
+    decode_consumer,
+)
 from pylog.errors import (
     CorruptBatch,
     FencedInstanceId,
@@ -16,17 +26,7 @@ from pylog.errors import (
     UnknownMemberId,
     UnsupportedFormat,
 )
-from pylog.group.consumer_records import (
-    CURRENT,
-    EPOCH,
-    PARTITION_METADATA,
-    Current,
-    GroupEpoch,
-    MemberState,
-    consumer_record,
-    decode_consumer,
-)
-from pylog.message import (
+from pylog.protocol.messages import (
     DeleteGroups,
     DescribeGroups,
     JoinGroup,

@@ -3,16 +3,16 @@
 import pytest
 
 from consumer_group_host import JOIN, SESSION_MS, ConsumerHost, heartbeat, member, settle
+from pylog.coordinator.group.consumer_records import (
+    PARTITION_METADATA,
+    MemberState,
+    consumer_record,
+)
 from pylog.errors import (
     CoordinatorNotAvailable,
     NotEnoughReplicas,
     UnknownMemberId,
     UnreleasedInstanceId,
-)
-from pylog.group.consumer_records import (
-    PARTITION_METADATA,
-    MemberState,
-    consumer_record,
 )
 
 

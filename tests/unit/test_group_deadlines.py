@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.effects import Now
-from pylog.group.deadlines import Deadlines
-from pylog.group.outbox import Outbox
+from pylog.coordinator.effects import Now
+from pylog.coordinator.group.effects_builder import Outbox
+from pylog.coordinator.group.timers import Deadlines
 
 OUT = Outbox(Now(0, 0))
 

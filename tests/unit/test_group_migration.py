@@ -6,9 +6,18 @@ import pytest
 
 from classic_client import SESSION_MS, ClassicClient
 from consumer_group_host import Client, ConsumerHost, heartbeat, kinds, member
-from pylog.assignor import Subscription as Said
-from pylog.assignor import decode_assignment, encode_assignment, encode_subscription
 from pylog.config import NodeConfig
+from pylog.coordinator.group.classic import ClassicGroup
+from pylog.coordinator.group.consumer_records import (
+    CURRENT,
+    EPOCH,
+    MEMBER,
+    PARTITION_METADATA,
+    TARGET,
+    TARGET_EPOCH,
+    MemberState,
+)
+from pylog.coordinator.group.records import GROUP_TYPE
 from pylog.errors import (
     CoordinatorNotAvailable,
     FencedInstanceId,
@@ -21,10 +30,9 @@ from pylog.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from pylog.group.classic import ClassicGroup
-from pylog.group.consumer_records import CURRENT, EPOCH, MEMBER, PARTITION_METADATA, TARGET, TARGET_EPOCH, MemberState
-from pylog.group.records import GROUP_TYPE
-from pylog.message import (
+from pylog.protocol.assignor import Subscription as Said
+from pylog.protocol.assignor import decode_assignment, encode_assignment, encode_subscription
+from pylog.protocol.messages import (
     DescribeGroups,
     Heartbeat,
     JoinGroup,

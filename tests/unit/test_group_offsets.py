@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.group.offsets import Offsets
-from pylog.group.records import Committed, OffsetChange
+from pylog.coordinator.group.committed_offsets import Offsets
+from pylog.coordinator.group.records import Committed, OffsetChange
 from pylog.record import TopicPartition
 
 AT = TopicPartition("t", 0)

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.effects import LogRecord
-from pylog.errors import CorruptBatch, UnsupportedFormat
-from pylog.group.records import (
+from pylog.coordinator.effects import LogRecord
+from pylog.coordinator.group.records import (
     Committed,
     GroupChange,
     OffsetChange,
@@ -21,8 +20,9 @@ from pylog.group.records import (
     record_type,
     subscribed_topics,
 )
+from pylog.errors import CorruptBatch, UnsupportedFormat
+from pylog.protocol.schema import message
 from pylog.record import TopicPartition
-from pylog.schema import message
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -7,13 +7,13 @@ import pytest
 
 import pylog
 from pylog import errors
-from pylog.admin import Admin
-from pylog.batch import Batch, encode
-from pylog.broker import Broker
+from pylog.broker.broker import Broker
+from pylog.broker.hanging_transactions import sightings
+from pylog.client.admin import Admin
 from pylog.config import NodeConfig
 from pylog.files import MemoryFiles
-from pylog.hanging import sightings
-from pylog.message import (
+from pylog.protocol.batch import Batch, encode
+from pylog.protocol.messages import (
     CreateTopics,
     DescribeTransactions,
     InitProducerId,
@@ -186,6 +186,6 @@ def test_what_followers_have_too_is_left_to_their_leader() -> None:
     node = Node()
     node.append(batch(77, 3))
     tree = node.tree.tree()
-    node.broker.apply(pylog.broker.Lead(topic="t", partition=0, leader_epoch=9, replicas=(1, 2)))
+    node.broker.apply(pylog.broker.broker.Lead(topic="t", partition=0, leader_epoch=9, replicas=(1, 2)))
     assert sightings(node.broker.node) == {}
     assert sightings(Node(tree).broker.node)[77].epoch == 3

@@ -4,13 +4,13 @@ import pytest
 
 import pylog
 from pylog import Record, TopicPartition, errors
-from pylog.batch import encode
+from pylog.broker.housekeeping import Housekeeping
+from pylog.broker.replica_manager import Node
 from pylog.config import NodeConfig
-from pylog.directory import CLEANINGS, read_cleanings
 from pylog.files import File, MemoryFiles
-from pylog.housekeeping import Housekeeping
-from pylog.message import NewTopic
-from pylog.node import Node
+from pylog.logdirs.log_directory import CLEANINGS, read_cleanings
+from pylog.protocol.batch import encode
+from pylog.protocol.messages import NewTopic
 from pylog.testing import SimClock
 
 NOW = 1_700_000_000_000

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pylog.durability import sync_new
 from pylog.errors import StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles
-from pylog.index import OffsetIndex, TimeIndex
-from pylog.index.sparse import UNWRITTEN_MAX, _Column
+from pylog.index import UNWRITTEN_MAX, OffsetIndex, TimeIndex, _Column
+from pylog.storage.durability import sync_new
 
 T0 = 1_700_000_000_000
 
@@ -373,7 +372,7 @@ def test_a_reader_sees_that_the_owner_began_the_index_anew(tmp_path: Path) -> No
 def test_a_full_disk_costs_no_append(tmp_path: Path) -> None:
     program = """
 import resource, sys
-from pylog.durability import sync_new
+from pylog.storage.durability import sync_new
 from pylog.errors import DiskFull
 from pylog.files import DiskFiles
 from pylog.index import OffsetIndex

@@ -5,9 +5,6 @@ from uuid import UUID
 
 import pytest
 
-from pylog.batch import Batch, encode
-from pylog.checkpoint import write_epochs, write_offsets, write_topic_id
-from pylog.compression import Codec
 from pylog.errors import LogNotFound, UnknownTopicOrPartition, UnsupportedFormat
 from pylog.files import MemoryFiles, join
 from pylog.inspect import (
@@ -23,8 +20,11 @@ from pylog.inspect import (
     verify,
 )
 from pylog.kernel import Record
-from pylog.published import Published, State
+from pylog.protocol.batch import Batch, encode
+from pylog.protocol.compression import Codec
 from pylog.record import TopicPartition
+from pylog.storage.checkpoint import write_epochs, write_offsets, write_topic_id
+from pylog.storage.published import Published, State
 
 TOPIC_ID = UUID("c0ffee00-0000-4000-8000-000000000001")
 FOLDER = "data/clicks-0"

@@ -9,7 +9,6 @@ import pytest
 from crc32c import crc32c
 
 from bugs.partition_log import InterruptingFiles, Log, marker
-from pylog.batch import Batch, encode
 from pylog.errors import LogNotFound
 from pylog.files import MemoryFiles
 from pylog.inspect import (
@@ -23,10 +22,11 @@ from pylog.inspect import (
 )
 from pylog.inspect.dump import base_offset_of, kind_of
 from pylog.kernel import Header, Record
-from pylog.metadata import encode_record
-from pylog.metadata_changes import create_topic
-from pylog.schema import message
-from pylog.sequence import snapshot_offsets
+from pylog.protocol.batch import Batch, encode
+from pylog.protocol.metadata_changes import create_topic
+from pylog.protocol.metadata_image import encode_record
+from pylog.protocol.schema import message
+from pylog.storage.producer_state import snapshot_offsets
 
 NOW = 1_700_000_000_000
 LOG = f"t-0/{0:020d}.log"

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 import pylog
-from pylog.checkpoint import write_damages
 from pylog.files import SMALL_BYTES_MAX, DiskFiles
 from pylog.inspect import CheckpointEntry, Problem, SealEntry, dump_segment, verify
 from pylog.inspect.seals import check_seal
 from pylog.inspect.segments import Span
-from pylog.seal import Identity
+from pylog.storage.checkpoint import write_damages
+from pylog.storage.segment_checksum import Identity
 
 FILES = DiskFiles()
 

@@ -10,17 +10,17 @@ import pytest
 from crc32c import crc32c
 
 from bugs.partition_log import InterruptingFiles
-from pylog.batch import encode
-from pylog.catalogue import Catalogue
-from pylog.checkpoint import write_epochs, write_offsets, write_topic_id
-from pylog.directories import Directories
 from pylog.errors import StorageError
 from pylog.files import SMALL_BYTES_MAX, File, Files, MemoryFiles
 from pylog.inspect import AbortedEntry, Checked, OffsetEntry, Problem, TimeEntry, verify
 from pylog.kernel import Record
-from pylog.published import ENTRY_BYTES, Published, State
+from pylog.logdirs.log_directories import Directories
+from pylog.logdirs.metadata_log import Catalogue
+from pylog.protocol.batch import encode
 from pylog.record import TopicPartition
-from pylog.seal import NOBODY, NOT_YET, Mark, Seal, write_seal
+from pylog.storage.checkpoint import write_epochs, write_offsets, write_topic_id
+from pylog.storage.published import ENTRY_BYTES, Published, State
+from pylog.storage.segment_checksum import NOBODY, NOT_YET, Mark, Seal, write_seal
 from pylog.testing import FaultFiles
 
 NOW = 1_700_000_000_000
@@ -366,6 +366,6 @@ def test_a_snapshot_of_the_metadata_log_that_cannot_be_read() -> None:
     assert "the CRC does not match" in found[0].what and "the one before it" in found[0].what_to_do
     watched = FaultFiles(files)
     list(verify(watched, "data"))
-    opens = [at for at, site in enumerate(watched.sites, 1) if site.startswith("pylog.metadata_snapshots")]
+    opens = [at for at, site in enumerate(watched.sites, 1) if site.startswith("pylog.logdirs.metadata_snapshots")]
     gone = FaultFiles(files, opens[-2], error=errno.ENOENT)
     assert [event for event in verify(gone, "data") if isinstance(event, Problem) and event.path in paths] == []

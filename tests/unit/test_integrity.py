@@ -3,9 +3,9 @@
 import pytest
 
 from bugs.partition_log import NOW, Log
+from pylog.commitlog.integrity import check_segment
 from pylog.errors import CorruptBatch
-from pylog.index import AbortedTxn
-from pylog.integrity import check_segment
+from pylog.storage.transaction_index import AbortedTxn
 
 
 def made() -> Log:

@@ -15,7 +15,7 @@ import pytest
 
 import pylog
 from pylog import errors
-from pylog.interrupts import WHOLE, WholeLock, opened, pause, wait_at
+from pylog.runtime.signals import WHOLE, WholeLock, opened, pause, wait_at
 
 
 class StruckError(BaseException):
@@ -139,7 +139,7 @@ def test_a_signal_that_strikes_while_others_are_put_away_leaves_none_behind(erro
 
         def trace(frame: FrameType, event: str, arg: object) -> Any:
             nonlocal left
-            if frame.f_globals.get("__name__") != "pylog.interrupts":
+            if frame.f_globals.get("__name__") != "pylog.runtime.signals":
                 return None
             left -= event in ("call", "line")
             if left == 0:

@@ -3,9 +3,9 @@
 import pytest
 
 from bugs.partition_log import NOW, marker
-from pylog.batch import Batch, encode
-from pylog.isolation import Delivery, Isolation
 from pylog.kernel import Record
+from pylog.protocol.batch import Batch, encode
+from pylog.protocol.isolation import Delivery, Isolation
 
 
 def at(offset: int, batch: Batch) -> Batch:

@@ -4,7 +4,6 @@ import struct
 
 import pytest
 
-from pylog.batch import encode
 from pylog.errors import CorruptBatch
 from pylog.kernel import (
     NAME,
@@ -17,6 +16,7 @@ from pylog.kernel import (
     record_size_bound,
     walk,
 )
+from pylog.protocol.batch import encode
 
 T0 = 1_700_000_000_000
 SCOPE = BatchScope("topic", 0, 5, 0)

@@ -12,12 +12,12 @@ from crc32c import crc32c
 import pylog
 from bugs.partition_log import DIRECTORY, NOW, Log
 from pylog import Record, TopicPartition
-from pylog.cleaner import clean
+from pylog.broker.log_cleaner import clean
 from pylog.errors import CorruptBatch
 from pylog.files import DiskFiles, Files, MemoryFiles, join
-from pylog.listing import LISTING, Listing, listed, parse_listing, read_listing, write_listing
 from pylog.partition import Checkpoint
-from pylog.segment_files import file_name
+from pylog.storage.segment_files import file_name
+from pylog.storage.segment_list import LISTING, Listing, listed, parse_listing, read_listing, write_listing
 from pylog.testing import CrashFiles, FaultFiles
 
 PATH = f"{DIRECTORY}/{LISTING}"

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from bugs.partition_log import DIRECTORY, NOW, Log
-from pylog.cleaner import clean
+from pylog.broker.log_cleaner import clean
+from pylog.commitlog.deleted_segments import RETRY_MS
 from pylog.errors import DiskFull, DurabilityUnknown, StorageError
 from pylog.files import MemoryFiles
 from pylog.partition import Checkpoint
-from pylog.segment_files import file_name
+from pylog.storage.segment_files import file_name
 from pylog.testing import FaultFiles
-from pylog.trash import RETRY_MS
 
 
 def test_a_segment_that_has_no_room_leaves_nothing_behind_and_the_log_goes_on() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pylog.batch import encode
 from pylog.errors import CorruptBatch, StorageError
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.kernel import Record, pure, read_following
-from pylog.logfile import LogFile
-from pylog.slices import Damage, Fault, Wanted
+from pylog.protocol.batch import encode
+from pylog.storage.file_ranges import Damage, Fault, Wanted
+from pylog.storage.log_file import LogFile
 
 NOW = 1_700_000_000_000
 PATH = "00000000000000000100.log"

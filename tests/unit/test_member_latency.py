@@ -7,10 +7,10 @@ from itertools import count
 import pytest
 
 from consumer_group_host import ConsumerHost
+from pylog.client.consumer.membership import Effect, Revoke, Send, State
+from pylog.client.consumer.membership_consumer import ConsumerMembership
 from pylog.config import ConsumerConfig, NodeConfig
-from pylog.consuming.membership import Effect, Revoke, Send, State
-from pylog.consuming.membership_consumer import ConsumerMembership
-from pylog.message import ConsumerGroupHeartbeat
+from pylog.protocol.messages import ConsumerGroupHeartbeat
 
 MS = 5
 

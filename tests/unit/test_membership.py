@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from pylog.assignor import Subscription, decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from pylog.client.consumer.membership import Assign, Effect, Elect, Fail, Lose, Revoke, Send, State
+from pylog.client.consumer.membership_classic import ClassicMembership
 from pylog.config import ConsumerConfig
-from pylog.consuming.membership import Assign, Effect, Elect, Fail, Lose, Revoke, Send, State
-from pylog.consuming.membership_classic import ClassicMembership
 from pylog.errors import (
     CommitFailed,
     CoordinatorLoadInProgress,
@@ -22,7 +21,14 @@ from pylog.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from pylog.message import (
+from pylog.protocol.assignor import (
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from pylog.protocol.messages import (
     Heartbeat,
     Heartbeaten,
     JoinedGroup,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from pylog.client.consumer.membership import Assign, Effect, Fail, Lose, Revoke, Send, State
+from pylog.client.consumer.membership_consumer import ConsumerMembership
 from pylog.config import ConsumerConfig
-from pylog.consuming.membership import Assign, Effect, Fail, Lose, Revoke, Send, State
-from pylog.consuming.membership_consumer import ConsumerMembership
 from pylog.errors import (
     CommitFailed,
     CoordinatorLoadInProgress,
@@ -20,7 +20,7 @@ from pylog.errors import (
     StaleMemberEpoch,
     UnknownMemberId,
 )
-from pylog.message import ConsumerGroupHeartbeat, ConsumerGroupHeartbeaten
+from pylog.protocol.messages import ConsumerGroupHeartbeat, ConsumerGroupHeartbeaten
 from pylog.record import ConsumerGroupMetadata, TopicPartition
 
 T, U = uuid.UUID(int=7), uuid.UUID(int=8)

@@ -10,16 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.errors import CorruptBatch, InvalidTopic, PylogError, UnsupportedFormat
-from pylog.metadata import (
-    METADATA_TOPIC,
-    MetadataImage,
-    MetadataRecord,
-    PartitionImage,
-    decode_record,
-    encode_record,
-    validate_topic_name,
-)
-from pylog.metadata_changes import (
+from pylog.protocol.metadata_changes import (
     add_partitions,
     allocate_producer_ids,
     change_config,
@@ -29,7 +20,16 @@ from pylog.metadata_changes import (
     set_features,
     take_leadership,
 )
-from pylog.schema import message, names
+from pylog.protocol.metadata_image import (
+    METADATA_TOPIC,
+    MetadataImage,
+    MetadataRecord,
+    PartitionImage,
+    decode_record,
+    encode_record,
+    validate_topic_name,
+)
+from pylog.protocol.schema import message, names
 
 TOPIC_ID = UUID(int=77)
 OTHER_ID = UUID(int=78)

@@ -8,17 +8,7 @@ import pytest
 from pylog.errors import CorruptBatch, DiskFull
 from pylog.files import MemoryFiles, join
 from pylog.kernel import walk
-from pylog.metadata import MetadataImage, decode_record, encode_record
-from pylog.metadata_changes import (
-    allocate_producer_ids,
-    create_topic,
-    image_records,
-    register_node,
-    remove_topic,
-    set_features,
-    take_leadership,
-)
-from pylog.metadata_snapshots import (
+from pylog.logdirs.metadata_snapshots import (
     BATCH_BYTES,
     SnapshotId,
     read_image,
@@ -27,6 +17,16 @@ from pylog.metadata_snapshots import (
     snapshot_ids,
     write_snapshot,
 )
+from pylog.protocol.metadata_changes import (
+    allocate_producer_ids,
+    create_topic,
+    image_records,
+    register_node,
+    remove_topic,
+    set_features,
+    take_leadership,
+)
+from pylog.protocol.metadata_image import MetadataImage, decode_record, encode_record
 from pylog.testing import FaultFiles
 
 DIRECTORY = UUID(int=900)

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import pytest
 
-from pylog.batch import Batch, encode, split
 from pylog.config import TopicConfig
 from pylog.errors import (
     CorruptBatch,
@@ -20,6 +19,7 @@ from pylog.errors import (
 from pylog.files import DiskFiles, File, Files, MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Checkpoint, Partition
+from pylog.protocol.batch import Batch, encode, split
 
 NOW = 1_700_000_000_000
 SMALL = TopicConfig.loaded({"segment.bytes": "2000", "index.interval.bytes": "200"})

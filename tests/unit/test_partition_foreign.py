@@ -5,10 +5,10 @@ from uuid import UUID
 import pytest
 
 from bugs.partition_log import DIRECTORY, NOW, Log, marker
-from pylog.batch import Batch, Origin, encode
 from pylog.errors import CorruptRecord, InvalidTxnState, OffsetOutOfRange, RecordBatchTooLarge
 from pylog.kernel import Record
 from pylog.partition import Appended, Partition
+from pylog.protocol.batch import Batch, Origin, encode
 
 
 def batch(offset: int, value: bytes = b"x", *, epoch: int = 0, **header: object) -> Batch:

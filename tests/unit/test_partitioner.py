@@ -9,14 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.kernel import murmur2
-from pylog.partitioner import RoundRobin, StickyPartitioner, murmur3_partition, partition_for, partition_for_key
+from pylog.protocol.partitioner import (
+    RoundRobin,
+    StickyPartitioner,
+    murmur3_partition,
+    partition_for,
+    partition_for_key,
+)
 
 MakeSticky = Callable[..., StickyPartitioner]
 
 
 @pytest.fixture(params=["pure", "compiled"], scope="module")
 def make_sticky(request: pytest.FixtureRequest) -> MakeSticky:
-    twin = pytest.importorskip(f"pylog.sending.{request.param}", exc_type=ImportError)
+    twin = pytest.importorskip(f"pylog.client.record_append.{request.param}", exc_type=ImportError)
     make: MakeSticky = twin.StickyPartitioner
     return make
 

@@ -1,6 +1,6 @@
 """What waits for an offset or a deadline is given out once, and in time."""
 
-from pylog.pending import Pending
+from pylog.broker.delayed_operations import Pending
 
 
 def test_an_offset_releases_what_waited_for_it_or_for_less() -> None:

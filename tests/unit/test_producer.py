@@ -9,11 +9,10 @@ import pytest
 
 import pylog
 from pylog import errors
-from pylog.clock import SystemClock
+from pylog.client.producer import Producer
 from pylog.config import ProducerConfig
 from pylog.errors import PylogError
-from pylog.future import Future, completed, failed
-from pylog.message import (
+from pylog.protocol.messages import (
     ClusterMetadata,
     InitProducerId,
     Message,
@@ -26,7 +25,8 @@ from pylog.message import (
     Session,
     TopicMetadata,
 )
-from pylog.producer import Producer
+from pylog.runtime.clock import SystemClock
+from pylog.runtime.future import Future, completed, failed
 
 NODE = 1
 SECONDS = 20
@@ -290,7 +290,7 @@ def test_an_error_that_nobody_foresaw_is_the_records_and_linger_goes_on(monkeypa
     with pylog.open(":memory:") as log, log.producer(linger_ms=1) as sending:
         log.create_topic("t")
         with monkeypatch.context() as patched:
-            patched.setattr("pylog.producer.shipping.seal", lambda *_, **__: 1 // 0)
+            patched.setattr("pylog.client.producer.sender.seal", lambda *_, **__: 1 // 0)
             assert isinstance(sending.send("t", b"").exception(SECONDS), ZeroDivisionError)
         assert sending.send("t", b"").result(SECONDS).offset == 0
 

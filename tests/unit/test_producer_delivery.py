@@ -11,11 +11,12 @@ import pytest
 
 import pylog
 from pylog import Record, RecordMetadata, errors
-from pylog.clock import SystemClock
+from pylog.client.producer import Producer
+from pylog.client.producer.sender import by_record
+from pylog.client.record_append import Part
 from pylog.config import ProducerConfig
 from pylog.errors import PylogError
-from pylog.future import Future, completed, failed
-from pylog.message import (
+from pylog.protocol.messages import (
     ClusterMetadata,
     InitProducerId,
     Message,
@@ -28,10 +29,9 @@ from pylog.message import (
     Session,
     TopicMetadata,
 )
-from pylog.partitioner import partition_for_key
-from pylog.producer import Producer
-from pylog.producer.shipping import by_record
-from pylog.sending import Part
+from pylog.protocol.partitioner import partition_for_key
+from pylog.runtime.clock import SystemClock
+from pylog.runtime.future import Future, completed, failed
 from pylog.testing import SimClock
 from stepping import Steps
 

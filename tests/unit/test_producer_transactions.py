@@ -10,10 +10,9 @@ import pytest
 
 import pylog
 from pylog import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, errors
-from pylog.clock import SystemClock
+from pylog.client.producer import Producer
 from pylog.config import ProducerConfig
-from pylog.future import Future, completed, failed
-from pylog.message import (
+from pylog.protocol.messages import (
     ClusterMetadata,
     EndTxn,
     InitProducerId,
@@ -27,7 +26,8 @@ from pylog.message import (
     TxnEnded,
     TxnOffsetCommit,
 )
-from pylog.producer import Producer
+from pylog.runtime.clock import SystemClock
+from pylog.runtime.future import Future, completed, failed
 
 SECONDS = 20
 NODE = 1
@@ -245,7 +245,7 @@ def test_offsets_of_no_member_any_more_are_refused(log: pylog.Log) -> None:
 
 
 def committed(log: pylog.Log, group: str) -> dict[TopicPartition, tuple[int, str]]:
-    from pylog.message import OffsetFetch, Session
+    from pylog.protocol.messages import OffsetFetch, Session
 
     answer = log._transport.send(log.node_id, OffsetFetch(group), Session()).result(SECONDS)
     return {TopicPartition(part.topic, part.partition): (part.offset, part.metadata) for part in answer.parts}

@@ -10,7 +10,7 @@ from crc32c import crc32c
 
 from pylog.errors import DiskFull, LogNotFound, ReadOnly, StorageError, UnsupportedFormat
 from pylog.files import DiskFiles, MemoryFiles
-from pylog.published import ENTRY_BYTES, Published, State
+from pylog.storage.published import ENTRY_BYTES, Published, State
 from pylog.testing import FaultFiles
 
 PATH = "d/.pylog-published"

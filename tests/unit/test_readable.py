@@ -7,12 +7,12 @@ import pytest
 
 import pylog
 from bugs.partition_log import NOW, InterruptingFiles, Log
+from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.files import DiskFiles, MemoryFiles
-from pylog.interrupts import WHOLE
 from pylog.partition import Checkpoint, Partition
-from pylog.readable import ReadablePartition
-from pylog.segment_reads import TimestampAndOffset
+from pylog.runtime.signals import WHOLE
+from pylog.storage.segment_reader import TimestampAndOffset
 
 
 def made(*times: int) -> Log:

@@ -10,11 +10,11 @@ import pytest
 
 import pylog
 from pylog import Record, errors
-from pylog.batch import split
+from pylog.broker.read_only_broker import Reader
+from pylog.commitlog.read_only_partition import SharedPartition
 from pylog.files import DiskFiles
-from pylog.message import Fetch, FetchPart, Session
-from pylog.reader import Reader
-from pylog.shared import SharedPartition
+from pylog.protocol.batch import split
+from pylog.protocol.messages import Fetch, FetchPart, Session
 
 T0 = 1_700_000_000_000
 

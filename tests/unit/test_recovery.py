@@ -3,13 +3,13 @@
 import pytest
 
 from bugs.partition_log import DIRECTORY, NOW, UNCLEAN, Log, marker
-from pylog.batch import Origin, encode
+from pylog.commitlog.crash_cleanup import settle
 from pylog.errors import CorruptBatch
 from pylog.files import MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Checkpoint
-from pylog.segment_files import file_name
-from pylog.settling import settle
+from pylog.protocol.batch import Origin, encode
+from pylog.storage.segment_files import file_name
 
 
 def names(log: Log) -> list[str]:

@@ -3,13 +3,13 @@
 import pytest
 
 from bugs.partition_log import DIRECTORY, NOW, Log
-from pylog.batch import encode
-from pylog.checkpoint import read_damages, write_damages, write_epochs
 from pylog.errors import CorruptBatch
 from pylog.kernel import Record
 from pylog.partition import Checkpoint
+from pylog.protocol.batch import encode
 from pylog.segment import Segment
-from pylog.segment_files import file_name
+from pylog.storage.checkpoint import read_damages, write_damages, write_epochs
+from pylog.storage.segment_files import file_name
 
 
 def positions(segment: Segment) -> dict[int, tuple[int, int]]:

@@ -6,8 +6,8 @@ from bugs.partition_log import DIRECTORY, NOW, InterruptingFiles, Log
 from pylog.errors import CorruptBatch, RecordBatchTooLarge
 from pylog.files import Files, MemoryFiles, join
 from pylog.partition import Checkpoint
-from pylog.seal import SEAL
-from pylog.segment_files import file_name
+from pylog.storage.segment_checksum import SEAL
+from pylog.storage.segment_files import file_name
 from pylog.testing import FaultFiles
 
 

@@ -12,17 +12,17 @@ import pytest
 import pylog
 from bugs.partition_log import DIRECTORY, NOW, Log
 from pylog import Record, TopicPartition
-from pylog.batch import encode, split
-from pylog.checkpoint import read_damages, write_damages
 from pylog.cli import main
 from pylog.config import TopicConfig
-from pylog.damage import Findings, find_damage, look
-from pylog.directory import LogDirectory
 from pylog.errors import CorruptBatch, ReadOnly, UnknownTopicOrPartition
 from pylog.files import Files, MemoryFiles
+from pylog.logdirs.damage import Findings, find_damage, look
+from pylog.logdirs.log_directory import LogDirectory
+from pylog.logdirs.repair import copies_folder, repair
 from pylog.partition import Checkpoint, Partition
-from pylog.repair import copies_folder, repair
-from pylog.segment_files import file_name
+from pylog.protocol.batch import encode, split
+from pylog.storage.checkpoint import read_damages, write_damages
+from pylog.storage.segment_files import file_name
 from pylog.testing import CrashFiles
 
 KEPT = "log-repaired/now/t-0"

@@ -4,13 +4,13 @@ from uuid import UUID
 
 import pytest
 
-from pylog.batch import encode, split
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch, DurabilityUnknown, FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch
 from pylog.files import MemoryFiles, join
 from pylog.kernel import Record
-from pylog.message import CONSUMER, EARLIEST, LATEST, FetchedPart, FetchPart, ListOffsetsPart
 from pylog.partition import Checkpoint, Partition
+from pylog.protocol.batch import encode, split
+from pylog.protocol.messages import CONSUMER, EARLIEST, LATEST, FetchedPart, FetchPart, ListOffsetsPart
 from pylog.replica import Follower, Leader, bounds_part, list_offset
 
 NOW = 1_700_000_000_000

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.errors import CorruptBatch, UnsupportedFormat
-from pylog.schema import message, names, read_uvarint, uvarint
-from pylog.schema.table import Field, load, smallest
+from pylog.protocol.schema import message, names, read_uvarint, uvarint
+from pylog.protocol.schema.table import Field, load, smallest
 from schema_values import message_values, same
 
 EVERY = [(name, v) for name in names() for v in range(message(name).versions.low, message(name).versions.high + 1)]

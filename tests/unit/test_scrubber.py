@@ -10,15 +10,15 @@ import pytest
 
 import pylog
 from pylog import Record, TopicPartition, errors
-from pylog.batch import encode
-from pylog.checkpoint import write_topic_id
-from pylog.cleaner import Cleaning
+from pylog.broker.log_cleaner import Cleaning
+from pylog.broker.scrubber import LOOK_EVERY_MS, Scrubber
 from pylog.cli import main
-from pylog.damage import Findings
 from pylog.files import DiskFiles, File
 from pylog.inspect import BatchEntry, Problem, dump_segment, verify
-from pylog.scrubber import LOOK_EVERY_MS, Scrubber
-from pylog.seal import CHANGED, NOBODY, NOT_YET, SEAL, mark_of_log, read_seal
+from pylog.logdirs.damage import Findings
+from pylog.protocol.batch import encode
+from pylog.storage.checkpoint import write_topic_id
+from pylog.storage.segment_checksum import CHANGED, NOBODY, NOT_YET, SEAL, mark_of_log, read_seal
 from pylog.testing import SimClock
 
 NOW = 1_700_000_000_000

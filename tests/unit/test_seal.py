@@ -7,7 +7,18 @@ import pytest
 from crc32c import crc32c
 
 from pylog.files import MemoryFiles
-from pylog.seal import NOBODY, NOT_YET, Identity, Mark, Seal, SealFile, mark, mark_of_log, read_seal, write_seal
+from pylog.storage.segment_checksum import (
+    NOBODY,
+    NOT_YET,
+    Identity,
+    Mark,
+    Seal,
+    SealFile,
+    mark,
+    mark_of_log,
+    read_seal,
+    write_seal,
+)
 
 WHOSE = Identity(UUID(int=7), 3)
 SEAL = Seal(WHOSE, 5, 12, Mark(1000, 9), 1_700_000_000_000, Mark(16, 1), Mark(24, 2), Mark(-1, 0))

@@ -5,12 +5,12 @@ from uuid import UUID
 
 import pytest
 
-from pylog.batch import encode, split
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.files import MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Partition
+from pylog.protocol.batch import encode, split
 
 NOW = 1_700_000_000_000
 

@@ -6,12 +6,12 @@ import tracemalloc
 import pytest
 
 from bugs.partition_log import DIRECTORY, NOW, Log
-from pylog.batch import encode
 from pylog.errors import CorruptBatch
 from pylog.kernel import Record
+from pylog.protocol.batch import encode
 from pylog.segment import Segment
-from pylog.segment_reads import TimestampAndOffset
-from pylog.slices import Damage
+from pylog.storage.file_ranges import Damage
+from pylog.storage.segment_reader import TimestampAndOffset
 
 
 def made(*batches: tuple[int, ...]) -> Log:

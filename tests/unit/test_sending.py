@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pylog
-from pylog.future import Future, completed
+from pylog.client.producer import WAITING_MAX, Producer
+from pylog.client.record_append import pure
 from pylog.kernel import HEADER_BYTES, MAX_TIMESTAMP, check_fields, record_size_bound
-from pylog.message import (
+from pylog.protocol.messages import (
     ClusterMetadata,
     InitProducerId,
     Metadata,
@@ -26,10 +27,9 @@ from pylog.message import (
     ProducerIdGiven,
     TopicMetadata,
 )
-from pylog.partitioner import partition_for_key
-from pylog.producer import WAITING_MAX, Producer
+from pylog.protocol.partitioner import partition_for_key
 from pylog.record import TopicPartition
-from pylog.sending import pure
+from pylog.runtime.future import Future, completed
 from pylog.testing import SimClock
 
 NODE = 1
@@ -53,7 +53,7 @@ def compiled() -> ModuleType:
 
 
 def compiled_twin() -> ModuleType:
-    return pytest.importorskip("pylog.sending.compiled", exc_type=ImportError)
+    return pytest.importorskip("pylog.client.record_append.compiled", exc_type=ImportError)
 
 
 def sender(twin: Any, limit: int, memory: int) -> Any:
@@ -164,7 +164,7 @@ def test_a_future_of_either_twin_is_a_future(compiled: ModuleType) -> None:
 
 
 def test_which_twin_runs_is_decided_with_the_kernel() -> None:
-    twin = pure if pylog.kernel.NAME == "pure" else importlib.import_module("pylog.sending.compiled")
+    twin = pure if pylog.kernel.NAME == "pure" else importlib.import_module("pylog.client.record_append.compiled")
     assert issubclass(Producer, twin.Sender)
 
 
@@ -241,7 +241,7 @@ def test_few_batches_wait_while_one_is_shipped(hasty: None) -> None:
     transport = pylog.MemoryTransport()
     transport.attach(NODE, handle)
     config = pylog.config.ProducerConfig(batch_size=300)
-    sending = Producer(transport, NODE, config, pylog.clock.SystemClock())
+    sending = Producer(transport, NODE, config, pylog.runtime.clock.SystemClock())
     # The first batch of a partition goes alone, and what is sent meanwhile is bounded by the buffer.
     sending.send("t", b"first").result(10)
     waiting.clear()

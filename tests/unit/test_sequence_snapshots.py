@@ -10,10 +10,10 @@ import pytest
 from crc32c import crc32c
 
 from producer_log import DAY, DIRECTORY, T0, Log, data, marker
-from pylog.batch import Marker
 from pylog.errors import CorruptBatch, DiskFull, OutOfOrderSequence
 from pylog.files import File, MemoryFiles
-from pylog.sequence import (
+from pylog.protocol.batch import Marker
+from pylog.storage.producer_state import (
     BatchMetadata,
     Producers,
     Snapshots,

@@ -8,7 +8,6 @@ import struct
 import pytest
 
 from producer_log import DAY, T0, Log, control, data, marker
-from pylog.batch import Batch, Marker, Origin
 from pylog.errors import (
     CorruptBatch,
     InvalidProducerEpoch,
@@ -16,7 +15,8 @@ from pylog.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
-from pylog.sequence import ProducerEntry, Verification
+from pylog.protocol.batch import Batch, Marker, Origin
+from pylog.storage.producer_state import ProducerEntry, Verification
 
 # --- transactions ----------------------------------------------------------------------------------------------------
 

@@ -15,19 +15,19 @@ import pytest
 
 import pylog
 from producer_log import marker
-from pylog.batch import Batch, Origin, encode, split
-from pylog.cleaner import clean
+from pylog.broker.log_cleaner import clean
+from pylog.commitlog.read_only_partition import SharedPartition
+from pylog.commitlog.recovery import Checkpoint
 from pylog.config import TopicConfig
-from pylog.directory import LogDirectory
 from pylog.errors import CorruptBatch, DiskFull, OffsetOutOfRange
 from pylog.files import DiskFiles
-from pylog.interrupts import WHOLE
-from pylog.isolation import Delivery
 from pylog.kernel import Record
+from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
-from pylog.published import Published
-from pylog.recovery import Checkpoint
-from pylog.shared import SharedPartition
+from pylog.protocol.batch import Batch, Origin, encode, split
+from pylog.protocol.isolation import Delivery
+from pylog.runtime.signals import WHOLE
+from pylog.storage.published import Published
 
 NOW = 1_700_000_000_000
 TOPIC_ID = UUID(int=7)

@@ -6,14 +6,14 @@ from uuid import UUID
 import pytest
 
 from bugs.partition_log import DIRECTORY, NOW, Log, ReadOnlyFiles
-from pylog.batch import split
+from pylog.commitlog.read_only_partition import LIST_ATTEMPTS, SharedPartition
 from pylog.errors import LogNotFound
 from pylog.files import File, MemoryFiles
 from pylog.partition import Partition
-from pylog.published import Published
-from pylog.segment_files import SUFFIXES, file_name
-from pylog.sequence import snapshot_offsets
-from pylog.shared import LIST_ATTEMPTS, SharedPartition
+from pylog.protocol.batch import split
+from pylog.storage.producer_state import snapshot_offsets
+from pylog.storage.published import Published
+from pylog.storage.segment_files import SUFFIXES, file_name
 
 TOPIC_ID = UUID(int=7)
 

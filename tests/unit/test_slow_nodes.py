@@ -9,8 +9,8 @@ import pytest
 import pylog
 from pylog import TopicPartition
 from pylog.errors import NetworkError, NotLeaderOrFollower, PylogError, RequestTimedOut
-from pylog.future import Future, failed
-from pylog.message import Fetch, InitProducerId, ListOffsets, Message, Metadata, Produce, Session
+from pylog.protocol.messages import Fetch, InitProducerId, ListOffsets, Message, Metadata, Produce, Session
+from pylog.runtime.future import Future, failed
 from pylog.transport import MemoryTransport
 
 T0 = TopicPartition("t", 0)

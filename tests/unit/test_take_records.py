@@ -2,10 +2,10 @@
 
 import pytest
 
-from pylog.batch import encode, encode_marker
-from pylog.compression import Codec
 from pylog.errors import CorruptBatch
 from pylog.kernel import pure, take_records
+from pylog.protocol.batch import encode, encode_marker
+from pylog.protocol.compression import Codec
 
 NOW = 1_700_000_000_000
 

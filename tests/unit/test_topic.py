@@ -5,12 +5,12 @@ from uuid import UUID
 
 import pytest
 
-from pylog.batch import encode
 from pylog.config import NodeConfig, TopicConfig
-from pylog.directories import Directories
 from pylog.errors import DurabilityUnknown, InconsistentTopicId, StorageError, UnknownTopicOrPartition
 from pylog.files import Files, MemoryFiles
 from pylog.kernel import Record
+from pylog.logdirs.log_directories import Directories
+from pylog.protocol.batch import encode
 from pylog.testing import FaultFiles
 from pylog.topic import Topic, remove_leftovers
 

@@ -5,10 +5,17 @@ from collections.abc import Callable
 import pytest
 
 from pylog import errors
+from pylog.client.transaction_manager import State, Transacting, unusable
 from pylog.errors import PylogError
-from pylog.message import EndTxn, InitProducerId, OffsetCommitPart, OffsetsCommitted, ProducerIdGiven, TxnEnded
+from pylog.protocol.messages import (
+    EndTxn,
+    InitProducerId,
+    OffsetCommitPart,
+    OffsetsCommitted,
+    ProducerIdGiven,
+    TxnEnded,
+)
 from pylog.record import ConsumerGroupMetadata, TopicPartition
-from pylog.transacting import State, Transacting, unusable
 
 GROUP = ConsumerGroupMetadata("g", 3, "member", "instance")
 BUSY = errors.ConcurrentTransactions("wait")

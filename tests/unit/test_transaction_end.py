@@ -2,7 +2,9 @@
 
 import pytest
 
-from pylog.effects import Append, WriteMarkers
+from pylog.coordinator.effects import Append, WriteMarkers
+from pylog.coordinator.transaction.coordinator import GIVEN_BY_HOST
+from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, NO_PRODUCER_ID, State
 from pylog.errors import (
     ConcurrentTransactions,
     CoordinatorNotAvailable,
@@ -15,9 +17,7 @@ from pylog.errors import (
     ProducerFenced,
     UnknownTopicOrPartition,
 )
-from pylog.message import EndTxn, Session, TxnEnded, TxnMarkers
-from pylog.transaction.coordinator import GIVEN_BY_HOST
-from pylog.transaction.state import EPOCH_LAST, EPOCH_MAX, NO_PRODUCER_ID, State
+from pylog.protocol.messages import EndTxn, Session, TxnEnded, TxnMarkers
 from transaction_desk import P0, P1, T0, UNAVAILABLE, Desk, known
 
 BOTH = {"partitions": (P0, P1)}

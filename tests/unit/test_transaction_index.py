@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pylog.durability import sync_new
 from pylog.errors import DiskFull, StorageError
 from pylog.files import DiskFiles, File, Files, MemoryFiles
-from pylog.index import AbortedTxn, TransactionIndex
+from pylog.storage.durability import sync_new
+from pylog.storage.transaction_index import AbortedTxn, TransactionIndex
 
 FIRST = AbortedTxn(73, 975, 983, 984)
 SECOND = AbortedTxn(74, 984, 990, 985)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, State
 from pylog.errors import (
     ConcurrentTransactions,
     CoordinatorNotAvailable,
@@ -11,8 +12,7 @@ from pylog.errors import (
     NotCoordinator,
     ProducerFenced,
 )
-from pylog.message import InitProducerId, ProducerIdGiven, Session
-from pylog.transaction.state import EPOCH_LAST, EPOCH_MAX, State
+from pylog.protocol.messages import InitProducerId, ProducerIdGiven, Session
 from transaction_desk import P0, T0, UNAVAILABLE, Desk, known
 
 

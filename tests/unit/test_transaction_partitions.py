@@ -2,6 +2,7 @@
 
 import pytest
 
+from pylog.coordinator.transaction.state import State
 from pylog.errors import (
     ConcurrentTransactions,
     CoordinatorNotAvailable,
@@ -14,7 +15,6 @@ from pylog.errors import (
     TransactionAbortable,
     UnknownServer,
 )
-from pylog.transaction.state import State
 from transaction_desk import P0, P1, T0, UNAVAILABLE, Desk, known
 
 IDLE = [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT]

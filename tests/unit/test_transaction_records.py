@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.effects import LogRecord
+from pylog.coordinator.effects import LogRecord
+from pylog.coordinator.transaction.records import key_of, read, record_of
+from pylog.coordinator.transaction.state import State, Transaction
 from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.record import TopicPartition
-from pylog.transaction.records import key_of, read, record_of
-from pylog.transaction.state import State, Transaction
 
 ONGOING = Transaction(
     producer_id=73,

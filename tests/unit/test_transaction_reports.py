@@ -2,8 +2,9 @@
 
 import pytest
 
+from pylog.coordinator.transaction.state import State
 from pylog.errors import InvalidRegularExpression, TransactionalIdNotFound
-from pylog.message import (
+from pylog.protocol.messages import (
     DescribedTransaction,
     DescribeTransactions,
     InitProducerId,
@@ -11,7 +12,6 @@ from pylog.message import (
     Metadata,
     Session,
 )
-from pylog.transaction.state import State
 from transaction_desk import P0, T0, Desk, known
 
 DESK = Desk(

@@ -2,9 +2,9 @@
 
 import pytest
 
+from pylog.coordinator.transaction import Sighting
+from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, State
 from pylog.errors import CoordinatorNotAvailable
-from pylog.transaction import Sighting
-from pylog.transaction.state import EPOCH_LAST, EPOCH_MAX, State
 from transaction_desk import P0, P1, UNAVAILABLE, Desk, known
 
 

@@ -1,10 +1,10 @@
 """What a transaction coordinator does by itself: taking over, time-outs, forgetting."""
 
-from pylog.effects import Append, Stamp
+from pylog.coordinator.effects import Append, Stamp
+from pylog.coordinator.transaction import TransactionCoordinator
+from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, State, Transaction
 from pylog.errors import InvalidPidMapping, InvalidTxnState, KafkaStorage, NotLeaderOrFollower, ProducerFenced
-from pylog.message import EndTxn, Session
-from pylog.transaction import TransactionCoordinator
-from pylog.transaction.state import EPOCH_LAST, EPOCH_MAX, State, Transaction
+from pylog.protocol.messages import EndTxn, Session
 from transaction_desk import CONFIG, P0, T0, UNAVAILABLE, Desk, known
 
 SCAN_MS = CONFIG.transaction_abort_timed_out_transaction_cleanup_interval_ms

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pylog.errors import NetworkError
-from pylog.future import Future, completed
-from pylog.message import Message, Metadata, Session
+from pylog.protocol.messages import Message, Metadata, Session
+from pylog.runtime.future import Future, completed
 from pylog.transport import MemoryTransport
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import pylog
-from pylog import Producer, closing, errors
-from pylog.producer.failures import FIRST, Failures, together
+from pylog import Producer, errors
+from pylog.client.producer.failures import FIRST, Failures, together
+from pylog.runtime import closing
 
 LARGE = b"x" * 600
 

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from pylog.batch import Batch, Origin, encode
-from pylog.compression import Codec, compress, packer
 from pylog.config import TopicConfig
 from pylog.errors import (
     CorruptBatch,
@@ -26,7 +24,9 @@ from pylog.errors import (
     UnsupportedFormat,
 )
 from pylog.kernel import OpenBatch, Record
-from pylog.validate import follower_spans, gives_append_time, leader_batch, leader_batches
+from pylog.protocol.batch import Batch, Origin, encode
+from pylog.protocol.compression import Codec, compress, packer
+from pylog.storage.validator import follower_spans, gives_append_time, leader_batch, leader_batches
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -438,10 +438,10 @@ def test_a_batch_that_is_too_large_is_told_whatever_else_lies_behind_it() -> Non
 MIB = 1 << 20
 BOMB = """
 import resource, sys
-from pylog.batch import Batch
+from pylog.protocol.batch import Batch
 from pylog.config import TopicConfig
 from pylog.errors import InvalidRecord
-from pylog.validate import leader_batch
+from pylog.storage.validator import leader_batch
 
 def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) >> 10

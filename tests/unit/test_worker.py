@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from pylog import worker as worker_module
-from pylog.clock import SystemClock
-from pylog.worker import Worker
+from pylog.runtime import worker as worker_module
+from pylog.runtime.clock import SystemClock
+from pylog.runtime.worker import Worker
 from stepping import Steps
 
 SECONDS = 20

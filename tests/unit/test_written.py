@@ -15,7 +15,6 @@ import pytest
 
 import pylog
 from bugs.partition_log import DIRECTORY, NOW, InterruptingFiles, Log
-from pylog.batch import encode
 from pylog.errors import (
     Closed,
     DiskFull,
@@ -26,10 +25,11 @@ from pylog.errors import (
 )
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.files.disk_file import DiskFile
-from pylog.message import Produce, ProducePart, Session
-from pylog.metadata import METADATA_TOPIC_ID
 from pylog.partition import Partition
-from pylog.published import Published
+from pylog.protocol.batch import encode
+from pylog.protocol.messages import Produce, ProducePart, Session
+from pylog.protocol.metadata_image import METADATA_TOPIC_ID
+from pylog.storage.published import Published
 from pylog.testing import FaultFiles
 
 

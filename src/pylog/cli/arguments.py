@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pylog.clock import Clock
 from pylog.errors import UnknownTopicOrPartition
 from pylog.log import Log
 from pylog.record import TopicPartition
+from pylog.runtime.clock import Clock
 
 __all__ = [
     "Moment",

@@ -15,11 +15,11 @@ import pylog
 from pylog.cli.arguments import Parser, add_log, count, examples, log_paths, moment, natural
 from pylog.cli.output import check_reader, is_terminal, say, write
 from pylog.cli.template import Renderer, renderer
-from pylog.clock import SystemClock
-from pylog.consumer import Consumer
+from pylog.client.consumer.consumer import Consumer
 from pylog.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from pylog.log import Log
 from pylog.record import TopicPartition
+from pylog.runtime.clock import SystemClock
 
 __all__ = ["add"]
 

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pylog
-from pylog.admin import GroupDescription, OffsetChange, PartitionLag
-from pylog.admin.groups import STATES
 from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, natural, partitions_of, topic_partition
 from pylog.cli.opening import owned
 from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say
-from pylog.clock import SystemClock
+from pylog.client.admin import GroupDescription, OffsetChange, PartitionLag
+from pylog.client.admin.groups import STATES
 from pylog.errors import PylogError
 from pylog.log import Log
 from pylog.record import TopicPartition
+from pylog.runtime.clock import SystemClock
 
 __all__ = ["add"]
 

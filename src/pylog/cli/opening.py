@@ -5,7 +5,7 @@ from typing import Any
 
 import pylog
 from pylog.files import DiskFiles
-from pylog.foreign import refuse_foreign
+from pylog.logdirs.foreign import refuse_foreign
 
 __all__ = ["owned"]
 

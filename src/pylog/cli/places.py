@@ -5,7 +5,7 @@ import argparse
 import pylog
 from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, partitions_of, topic_partition
 from pylog.cli.output import Column, count_text, json_line, print_line, print_table, say, size_text
-from pylog.clock import SystemClock
+from pylog.runtime.clock import SystemClock
 
 __all__ = ["add"]
 

@@ -20,14 +20,14 @@ from typing import BinaryIO, Self
 from pylog.cli.arguments import Parser, add_log, codec, examples, headers, log_path, natural, separator
 from pylog.cli.opening import owned
 from pylog.cli.output import Meter, plural, rate_text, say, size_text
-from pylog.clock import SystemClock
+from pylog.client.producer import Producer
 from pylog.errors import RecordTooLarge, UnknownTopicOrPartition
 from pylog.files import DiskFiles
-from pylog.foreign import require_directory
-from pylog.future import Future
 from pylog.log import Log
-from pylog.producer import Producer
+from pylog.logdirs.foreign import require_directory
 from pylog.record import RecordMetadata
+from pylog.runtime.clock import SystemClock
+from pylog.runtime.future import Future
 
 __all__ = ["add"]
 

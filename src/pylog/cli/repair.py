@@ -11,11 +11,11 @@ import argparse
 import pylog
 from pylog.cli.arguments import Parser, add_log, examples, log_paths
 from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say, size_text
-from pylog.damage import Findings
+from pylog.commitlog.recovery import Quarantined
 from pylog.files import DiskFiles
-from pylog.foreign import require_log
-from pylog.recovery import Quarantined
-from pylog.seal import CHANGED
+from pylog.logdirs.damage import Findings
+from pylog.logdirs.foreign import require_log
+from pylog.storage.segment_checksum import CHANGED
 
 __all__ = ["add"]
 

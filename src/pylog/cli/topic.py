@@ -24,7 +24,7 @@ from pylog.cli.output import (
     size_text,
 )
 from pylog.config import TopicConfig
-from pylog.metadata import validate_topic_name
+from pylog.protocol.metadata_image import validate_topic_name
 from pylog.views import TopicView
 
 __all__ = ["add"]

@@ -9,9 +9,10 @@ import platform
 from importlib import metadata
 
 import pylog
-from pylog import compression, kernel
+from pylog import kernel
 from pylog.cli.arguments import Parser, add_log
 from pylog.cli.output import json_line, print_line
+from pylog.protocol import compression
 
 __all__ = ["add", "title"]
 

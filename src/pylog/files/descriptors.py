@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 
 from pylog.errors import LogNotFound
 from pylog.files.regular import Identity, identity_of, open_regular
-from pylog.interrupts import WholeLock
+from pylog.runtime.signals import WholeLock
 
 _NONE_LEFT = frozenset({errno.EMFILE, errno.ENFILE})
 

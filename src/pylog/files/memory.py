@@ -9,10 +9,10 @@ import os
 import posixpath
 from collections.abc import Iterator, Mapping
 
-from pylog.clock import Clock, SystemClock
 from pylog.errors import Closed, LogNotFound, StorageError
 from pylog.files.protocol import SMALL_BYTES_MAX, File, FileStat, Lock, join, locked_error, too_large
-from pylog.interrupts import WholeLock
+from pylog.runtime.clock import Clock, SystemClock
+from pylog.runtime.signals import WholeLock
 
 _SENT_BYTES_MAX = 1 << 16
 

@@ -20,9 +20,6 @@ from collections.abc import Iterator
 
 from crc32c import crc32c
 
-from pylog.batch import Batch
-from pylog.checkpoint import DAMAGES
-from pylog.compression import Codec
 from pylog.errors import CorruptBatch, PylogError, StorageError, UnsupportedFormat
 from pylog.files import Files
 from pylog.inspect.records import record_entry
@@ -41,8 +38,11 @@ from pylog.inspect.values import (
     TimeEntry,
 )
 from pylog.kernel import MAGIC
-from pylog.listing import LISTING, parse_listing
-from pylog.seal import INDEX_BYTES_MAX, read_seal
+from pylog.protocol.batch import Batch
+from pylog.protocol.compression import Codec
+from pylog.storage.checkpoint import DAMAGES
+from pylog.storage.segment_checksum import INDEX_BYTES_MAX, read_seal
+from pylog.storage.segment_list import LISTING, parse_listing
 
 __all__ = ["base_offset_of", "batch_entry", "dump_segment", "kind_of", "partition_of"]
 

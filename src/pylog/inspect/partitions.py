@@ -6,9 +6,6 @@ from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 from uuid import UUID
 
-from pylog.checkpoint import DAMAGES, read_epochs, read_topic_id
-from pylog.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
-from pylog.directory import PUBLISHED, closed_by_kafka
 from pylog.errors import CorruptBatch, LogNotFound, StorageError
 from pylog.files import Files, join
 from pylog.inspect.dump import base_offset_of, producer_entries
@@ -17,14 +14,17 @@ from pylog.inspect.seals import SEAL, check_damages, check_listing, check_seal
 from pylog.inspect.segments import Facts, Span, check_segment
 from pylog.inspect.texts import problem_of, text_problems
 from pylog.inspect.values import Checked, Problem
-from pylog.listing import LISTING
-from pylog.metadata import METADATA_TOPIC
-from pylog.metadata_snapshots import read_snapshot, snapshot_ids
-from pylog.published import Published, State
+from pylog.logdirs.log_directory import PUBLISHED, closed_by_kafka
+from pylog.logdirs.metadata_snapshots import read_snapshot, snapshot_ids
+from pylog.protocol.metadata_image import METADATA_TOPIC
 from pylog.record import TopicPartition
-from pylog.seal import NO_TOPIC, Identity
-from pylog.segment_files import SWAP
-from pylog.sequence import SNAPSHOT_BYTES_MAX
+from pylog.storage.checkpoint import DAMAGES, read_epochs, read_topic_id
+from pylog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
+from pylog.storage.producer_state import SNAPSHOT_BYTES_MAX
+from pylog.storage.published import Published, State
+from pylog.storage.segment_checksum import NO_TOPIC, Identity
+from pylog.storage.segment_files import SWAP
+from pylog.storage.segment_list import LISTING
 
 SEGMENT_FILE = re.compile(r"(?P<base>\d{20})(?P<suffix>\.log|\.index|\.timeindex|\.txnindex|\.snapshot|\.pylog-seal)")
 LEFT_BEHIND = re.compile(r".*(\.deleted|\.cleaned|\.swap|\.tmp|\.part|-delete|-future|-stray)")

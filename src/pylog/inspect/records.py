@@ -21,8 +21,8 @@ from uuid import UUID
 from pylog.errors import PylogError
 from pylog.inspect.values import RecordEntry, printable
 from pylog.kernel import ConsumerRecord
-from pylog.metadata import decode_record
-from pylog.schema import message
+from pylog.protocol.metadata_image import decode_record
+from pylog.protocol.schema import message
 
 __all__ = ["record_entry"]
 

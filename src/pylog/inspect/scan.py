@@ -17,10 +17,10 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pylog.batch import Batch
 from pylog.errors import CorruptBatch, StorageError
 from pylog.files import File
 from pylog.kernel import walk
+from pylog.protocol.batch import Batch
 
 __all__ = ["Damage", "Found", "batches", "words"]
 

@@ -1,8 +1,8 @@
 """What pylog has put beside Kafka's files: the seal of a segment, and the lists of what is there and what is damaged.
 
-    <base>.pylog-seal    what the other files of the segment were when it was sealed       (pylog.seal)
-    pylog-listing        which segments there were when the log was closed                  (pylog.listing)
-    pylog-damages        what recovery has found damaged, and steps over                    (pylog.checkpoint)
+    <base>.pylog-seal    what the other files of the segment were when it was sealed       (storage/segment_checksum)
+    pylog-listing        which segments there were when the log was closed                  (storage/segment_list)
+    pylog-damages        what recovery has found damaged, and steps over                    (storage/checkpoint)
 
 All are held against the files as they are. An owner removes a seal before it writes, so one that has gone meanwhile
 says nothing.
@@ -11,15 +11,14 @@ says nothing.
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from pylog.checkpoint import DAMAGES, read_damages
-from pylog.directory import closed_by_pylog
 from pylog.errors import StorageError
 from pylog.files import Files, join
 from pylog.inspect.segments import RESTORE, Span
 from pylog.inspect.texts import said
 from pylog.inspect.values import Problem
-from pylog.listing import LISTING, listed, parse_listing
-from pylog.seal import (
+from pylog.logdirs.log_directory import closed_by_pylog
+from pylog.storage.checkpoint import DAMAGES, read_damages
+from pylog.storage.segment_checksum import (
     CHANGED,
     INDEXES,
     NOT_YET,
@@ -30,6 +29,7 @@ from pylog.seal import (
     mark_of_log,
     read_seal,
 )  # fmt: skip
+from pylog.storage.segment_list import LISTING, listed, parse_listing
 
 __all__ = ["SEAL", "check_damages", "check_listing", "check_seal"]
 

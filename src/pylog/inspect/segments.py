@@ -16,13 +16,13 @@ Invariant: bytes never raise, they are Problems; StorageError is the disk's alon
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
-from pylog.batch import Batch
 from pylog.errors import StorageError
 from pylog.files import Files, join
 from pylog.inspect.dump import aborted_entries, offset_entries, time_entries
 from pylog.inspect.scan import Damage, batches, words
 from pylog.inspect.values import AbortedEntry, Problem
-from pylog.seal import INDEX_BYTES_MAX
+from pylog.protocol.batch import Batch
+from pylog.storage.segment_checksum import INDEX_BYTES_MAX
 
 __all__ = ["Facts", "Span", "check_segment"]
 

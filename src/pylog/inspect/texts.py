@@ -15,11 +15,11 @@ import base64
 import json
 from collections.abc import Iterator
 
-from pylog.checkpoint import DAMAGES, read_damages, read_epochs, read_offsets, read_properties, read_topic_id
 from pylog.errors import LogNotFound, PylogError
 from pylog.files import Files
 from pylog.inspect.scan import words
 from pylog.inspect.values import CheckpointEntry, DumpLine, Problem
+from pylog.storage.checkpoint import DAMAGES, read_damages, read_epochs, read_offsets, read_properties, read_topic_id
 
 __all__ = ["problem_of", "said", "text_lines", "text_problems"]
 

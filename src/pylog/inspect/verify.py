@@ -17,17 +17,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 from uuid import UUID
 
-from pylog.checkpoint import read_offsets
-from pylog.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
-from pylog.directory import PUBLISHED
 from pylog.errors import LogNotFound, PylogError, UnknownTopicOrPartition
 from pylog.files import Files, join
-from pylog.foreign import require_directory, require_log
 from pylog.inspect.partitions import LEFT_BEHIND, RESTORE, Events, Promises, Tally, check_partition
 from pylog.inspect.texts import problem_of, text_problems
 from pylog.inspect.values import Checked, Problem, Totals
-from pylog.published import Published
+from pylog.logdirs.foreign import require_directory, require_log
+from pylog.logdirs.log_directory import PUBLISHED
 from pylog.record import TopicPartition
+from pylog.storage.checkpoint import read_offsets
+from pylog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
+from pylog.storage.published import Published
 
 __all__ = ["log_bytes", "verify"]
 

@@ -9,7 +9,7 @@
       value          varint length (-1: null), bytes
       headers        varint count, each: varint length, UTF-8 name, varint length (-1: null), bytes
 
-(Kafka: DefaultRecord, DefaultRecordBatch, ByteUtils.) The layout of the header before it is drawn in `pylog.batch`.
+(Kafka: DefaultRecord, DefaultRecordBatch, ByteUtils.) The header before it is drawn in `pylog.protocol.batch`.
 Where Kafka's readers are lax so are ours: a key, value or header value length of -2 is null, stray bits in the last
 byte of a varint pass, a header name that is not UTF-8 gets replacement characters. One thing is refused that Kafka
 reads: offsets that do not rise.
@@ -32,7 +32,7 @@ CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
 LOG_OVERHEAD = 12
 STREAM_BYTES_MAX = 2**31 - 1
-SLOT = struct.Struct("<QQqqqqqqqIII")  # see `pylog.published`; a CRC of four bytes follows
+SLOT = struct.Struct("<QQqqqqqqqIII")  # see `pylog.storage.published`; a CRC of four bytes follows
 SLOT_BYTES = 96  # from one slot to the other
 COUNTER_MAX = 2**62  # of what a slot counts: a file that says more lies, and one more still fits into 64 bits
 MAX_RELATIVE_OFFSET = 2**31 - 1  # of a segment

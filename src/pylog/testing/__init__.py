@@ -1,6 +1,6 @@
 """What tests of a program that uses pylog need.
 
-SimClock      a clock that stands still until it is told to move; satisfies `pylog.clock.Clock`
+SimClock      a clock that stands still until it is told to move; satisfies `pylog.runtime.clock.Clock`
 CrashFiles    files in memory that know what a power cut, or a kill, could leave of them
 FaultFiles    files whose k-th call fails
 check_files   what every `Files` has to do

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-from pylog.batch import Batch, encode
-from pylog.compression import Codec
 from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.kernel import CREATE_TIME, HEADER_BYTES, SLOT_BYTES, BatchScope, pure
+from pylog.protocol.batch import Batch, encode
+from pylog.protocol.compression import Codec
 
 Row = tuple[bytes | None, bytes | None, int | None, Sequence[tuple[str, bytes | None]]]
 Outcome = Any

@@ -23,8 +23,8 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from pylog.clock import Clock
 from pylog.files import SMALL_BYTES_MAX, File, FileStat, Lock, MemoryFiles
+from pylog.runtime.clock import Clock
 from pylog.testing.cuts import CrashState, kills, power_cut, power_cuts
 from pylog.testing.operations import Cut, Entry, Named, NamesSynced, Noted, Operation, Reserved, Synced, Written
 

@@ -2,7 +2,7 @@
 """Plain appends of many threads that share a sync: whoever finds nobody at it appends and syncs for all who have joined.
 
 All that a thread does here takes a few steps of the compiled kernel, which the interpreter's lock makes one; it sleeps
-without that lock, and all of a group are woken by one call of the system. See `pylog.commit`, whose ordinary way says
+without that lock, and all of a group are woken by one call of the system. See `pylog.broker.group_commit`, whose ordinary way says
 what this has to be equal to.
 """
 

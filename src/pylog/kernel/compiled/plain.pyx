@@ -3,7 +3,7 @@
 
 The numbers of a partition are fields here, those of its active segment are `Tail`'s, of its file `OpenFile`'s, and what
 it publishes goes through `Slots`. All of it is looked at under the partition's lock: what is not plain is not begun. The
-ordinary way, in `pylog.appending`, says what this has to be equal to.
+ordinary way, in `pylog.commitlog.append`, says what this has to be equal to.
 
 What is shown at once is written without any Python code, from the first byte to the last one that is published: no
 signal's handler can strike in between. Only what follows from a refusal of the system is for Python.

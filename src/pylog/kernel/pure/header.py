@@ -1,4 +1,4 @@
-"""The header of a batch, drawn in `pylog.batch`: its fields as attributes, and how they get into the bytes."""
+"""The header of a batch, drawn in `pylog.protocol.batch`: its fields as attributes, and how they get into the bytes."""
 
 import struct
 from collections.abc import Iterable

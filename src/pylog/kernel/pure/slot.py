@@ -1,4 +1,4 @@
-"""The two slots in which a partition publishes its numbers in turn, as `pylog.published` draws them."""
+"""The two slots in which a partition publishes its numbers in turn, as `pylog.storage.published` draws them."""
 
 import struct
 

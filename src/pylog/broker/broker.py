@@ -1,0 +1,370 @@
+"""A node as the others see it: it answers messages, waits for what has to be waited for, and works in the background.
+
+    handle(message, session) -> Future
+        Produce       Leader.append -> sync, if due -> Leader.advance -> answer, or park it until the high
+                      watermark has passed the batch (acks=all, with followers): see `produce`
+        Fetch         Leader.fetch  -> answer, or park it until there is something to read or its time is up
+        ListOffsets, Metadata, CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, DeleteRecords...
+
+A node waits here and in `produce` alone; its threads (`worker`, `follower_fetcher`) sleep by themselves.
+
+`apply(Lead | Follow)` is the one entry by which roles are given: by hand now, by elections later.
+
+Answers that wait are in `purgatory`: whoever makes an offset move releases them, or the worker when time is up.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+from pylog.broker.coordinator_router import Coordinating
+from pylog.broker.describe import describe_log_dirs
+from pylog.broker.flush_scheduler import Flushing
+from pylog.broker.follower_fetcher import Fetcher
+from pylog.broker.housekeeping import Housekeeping
+from pylog.broker.produce import Producing
+from pylog.broker.purgatory import Parking, is_enough
+from pylog.broker.replica_manager import Follow, Lead, Node
+from pylog.commitlog.recovery import Quarantined, Recovered
+from pylog.config import NodeConfig, TopicConfig
+from pylog.errors import (
+    Closed,
+    OffsetOutOfRange,
+    PylogError,
+)
+from pylog.files import Files
+from pylog.partition import Appended, Partition
+from pylog.protocol.batch import Batch
+from pylog.protocol.messages import (
+    CONSUMER,
+    AlterConfigs,
+    AlterReplicaLogDirs,
+    ClusterMetadata,
+    CreatePartitions,
+    CreateTopics,
+    DeletedPart,
+    DeleteRecords,
+    DeleteTopics,
+    DescribedNodeConfig,
+    DescribeLogDirs,
+    DescribeNodeConfig,
+    Fetch,
+    Fetched,
+    FetchedPart,
+    ListedOffsets,
+    ListOffsets,
+    Message,
+    Metadata,
+    Produce,
+    RecordsDeleted,
+    Replacement,
+    Session,
+    TopicsChanged,
+)
+from pylog.protocol.metadata_image import MetadataImage
+from pylog.record import TopicPartition
+from pylog.replica import Follower, bounds_part, list_part
+from pylog.runtime.clock import Clock
+from pylog.runtime.future import Future, completed
+from pylog.runtime.signals import WHOLE, whole
+from pylog.runtime.worker import Worker
+from pylog.transport import Transport
+
+logger = logging.getLogger("pylog")
+
+
+class Broker:
+    """One node over its log directories. Thread-safe.
+
+    `flush`: "sync" (an append is acknowledged and visible when it is durable), "interval" (durable within
+    `flush_interval_ms`), "none" (when the operating system pleases, and at a clean close).
+    """
+
+    process: ClassVar[object] = object()
+    """Another one in a forked child: asking for the id of the process would be a system call."""
+
+    def __init__(
+        self, files: Files, paths: Sequence[str], *, config: NodeConfig, clock: Clock, transport: Transport,
+        node_id: int | None, flush: str,
+    ) -> None:  # fmt: skip
+        self.config = config
+        self._flush = flush
+        self._transport = transport
+        self._clock = clock
+        self._made_in = Broker.process
+        self._closed = False
+        self._fetchers: dict[int, Fetcher] = {}
+        self._worker = Worker("pylog-broker", clock, self._due, self.work)
+        self.node = Node(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
+        self.housekeeping = Housekeeping(self.node, config, clock)
+        self._flushing = Flushing(self.node, clock, flush, config.flush_interval_ms, self._worker.wake)
+        self._parking = Parking(self.node, clock, self._read, self._worker.wake)
+        # The two need each other: what is produced joins transactions, and what coordinators write is made safe.
+        self._producing = Producing(
+            self.node, self._parking, clock, self._note_append,
+            lambda *batch: self._coordinating.enroll(*batch),  # noqa: PLW0108 (it is made in the next line)
+            flush=flush,
+        )  # fmt: skip
+        self._coordinating = Coordinating(self.node, self._producing, config, clock, self._worker.wake_by)
+        self._routes: dict[type, Callable[[Any], Future[Any]]] = {
+            Produce: self._producing.produce,
+            Fetch: self._fetch,
+            ListOffsets: self._list_offsets,
+            Metadata: self._metadata,
+            CreateTopics: lambda message: self._change(self.node.create_topic, message.topics),
+            DeleteTopics: lambda message: self._change(self._delete_topic, message.names),
+            CreatePartitions: lambda message: self._change(self.node.create_partitions, message.topics),
+            AlterConfigs: lambda message: self._change(self.node.alter_config, message.topics),
+            AlterReplicaLogDirs: lambda message: self._change(self._move, message.parts),
+            DeleteRecords: self._delete_records,
+            DescribeLogDirs: lambda _: completed(describe_log_dirs(files, paths, self.node.directories.failures)),
+            DescribeNodeConfig: lambda _: completed(DescribedNodeConfig(config.to_kafka())),
+        }
+        try:
+            self._coordinating.settle()
+            transport.attach(self.node.id, self.handle)
+        except BaseException:
+            self.node.close()
+            raise
+        # Transactions may have been left open.
+        self._worker.wake()
+
+    @property
+    def node_id(self) -> int:
+        return self.node.id
+
+    @property
+    def image(self) -> MetadataImage:
+        """The topics of this node's catalogue."""
+        return self.node.image
+
+    def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """The effective config of a topic with these overrides on this node."""
+        return self.node.topic_config(overrides)
+
+    @property
+    def quarantined(self) -> tuple[Quarantined, ...]:
+        """The damage below what was durable that opening has found."""
+        return tuple(self.node.quarantined)
+
+    @property
+    def recovered(self) -> tuple[Recovered, ...]:
+        """The torn tails that opening cut off."""
+        return tuple(self.node.recovered)
+
+    def partition(self, topic: str, number: int) -> Partition:
+        """The partition as it is stored here. Raises UnknownTopicOrPartition, CorruptBatch, Closed."""
+        self._check_usable()
+        return self.node.partition(topic, number)
+
+    def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
+        """What cleaning a partition has come to since the log was opened; None where nothing was cleaned."""
+        state = self.housekeeping.cleanings.get(TopicPartition(topic, number))
+        return None if state is None else asdict(state)
+
+    def handle(self, message: Message, session: Session) -> Future[Any]:
+        """Answer a message; errors of single partitions are values in the answer. Raises Closed.
+
+        A Produce whose records have to be durable becomes so when somebody waits for its answer, or has it call back.
+        """
+        self._check_usable()
+        with WHOLE:
+            route = self._routes.get(type(message))
+            return self._coordinating.handle(message, session) if route is None else route(message)
+
+    def append(self, topic: str, partition: int, batch: Batch, now_ms: int) -> Appended | None:
+        """Append a batch of this process without a message, where that is one step: see `Producing.append`.
+
+        None where it is a Produce's business. Raises Closed, and what a failed write raises.
+        """
+        self._check_usable()
+        return self._producing.append(topic, partition, batch, now_ms)
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise Closed("this log is closed")
+        if self._made_in is not Broker.process:
+            raise Closed("this log was opened before the process forked: open it again in the child")
+
+    def apply(self, effect: Lead | Follow) -> None:
+        """Give this node a role for a partition; it replaces the one it had."""
+        self._check_usable()
+        key = TopicPartition(effect.topic, effect.partition)
+        for other in self._fetchers.values():
+            other.unfollow(key)
+        if isinstance(effect, Lead):
+            self.node.lead(effect)
+        else:
+            follower = self.node.follow(effect)
+            fetcher = self._fetchers.get(effect.leader)
+            if fetcher is None:
+                fetcher = Fetcher(
+                    effect.leader, self.node.id, self._transport, self._clock, self.config, self._followed
+                )
+                self._fetchers[effect.leader] = fetcher
+            fetcher.follow(key, follower)
+        # Whoever waits for the role that is over has to hear of it.
+        self._coordinating.forget(key)
+        self._parking.release_all(key)
+
+    def _followed(self, follower: Follower) -> None:
+        """A follower's log changed; the next fetch will claim to have the records, so they must be as safe as
+        promised.
+        """
+        self._note_append(follower.partition)
+        if self._flush == "sync":
+            follower.partition.sync()
+
+    # --- fetch -----------------------------------------------------------------------------------------------------
+
+    def _fetch(self, message: Fetch) -> Future[Fetched]:
+        fetched = self._read(message)
+        if message.max_wait_ms <= 0 or is_enough(message, fetched):
+            return completed(fetched)
+        return self._parking.fetch(message, fetched, self._clock.tick_ms() + message.max_wait_ms)
+
+    def _read(self, message: Fetch) -> Fetched:
+        parts: list[FetchedPart] = []
+        left = message.max_bytes
+        for asked in message.parts:
+            try:
+                self.node.check_topic_id(asked.topic, asked.topic_id)
+                leader = self.node.leader(asked.topic, asked.partition)
+                part = leader.fetch(
+                    asked, replica_id=message.replica_id, max_bytes=left, isolation=message.isolation,
+                    as_extent=message.as_extents,
+                )  # fmt: skip
+                if message.replica_id != CONSUMER:
+                    self._parking.release(leader.partition)
+            except OffsetOutOfRange as error:
+                # With the start of the log: a follower that is behind it begins anew there.
+                part = bounds_part(leader.partition, asked)
+                part.error = error
+            except PylogError as error:
+                part = FetchedPart(asked.topic, asked.partition, error)
+            parts.append(part)
+            left -= part.size
+            if left <= 0:
+                break
+        return Fetched(parts)
+
+    # --- offsets and topics ----------------------------------------------------------------------------------------
+
+    def _list_offsets(self, message: ListOffsets) -> Future[ListedOffsets]:
+        return completed(ListedOffsets([list_part(self._led, part, message.isolation) for part in message.parts]))
+
+    def _led(self, topic: str, number: int) -> Partition:
+        return self.node.leader(topic, number).partition
+
+    def _metadata(self, message: Metadata) -> Future[ClusterMetadata]:
+        return completed(self.node.describe(message.topics))
+
+    def _change(self, change: Callable[[Any], None], wanted: list[Any]) -> Future[TopicsChanged]:
+        answer = completed(TopicsChanged([_attempt(change, one) for one in wanted]))
+        # Of deleted topics and moved partitions there are files to remove.
+        self.housekeeping.wake()
+        return answer
+
+    def _move(self, wanted: Replacement) -> None:
+        try:
+            self.node.move(wanted)
+        finally:
+            self._parking.release_all(TopicPartition(wanted.topic, wanted.partition))
+
+    def _delete_topic(self, name: str) -> None:
+        image = self.image.topics.get(name)
+        keys = [] if image is None else [TopicPartition(name, number) for number in image.partitions]
+        for fetcher in self._fetchers.values():
+            for key in keys:
+                fetcher.unfollow(key)
+        self.node.delete_topic(name)
+        self.housekeeping.forget(keys)
+        if image is not None:
+            self._coordinating.topic_deleted(name, image.id)
+        for key in keys:
+            self._parking.release_all(key)
+
+    def _delete_records(self, message: DeleteRecords) -> Future[RecordsDeleted]:
+        parts = []
+        for asked in message.parts:
+            part = DeletedPart(asked.topic, asked.partition)
+            try:
+                part.low_watermark = self.node.delete_records(asked.topic, asked.partition, asked.offset)
+                self._producing.note_room()
+            except PylogError as error:
+                part.error = error
+            parts.append(part)
+        return completed(RecordsDeleted(parts))
+
+    # --- background ------------------------------------------------------------------------------------------------
+
+    def _note_append(self, partition: Partition) -> None:
+        """Something was appended: there is work to do some day, and a sync where `flush` says so."""
+        self.housekeeping.note_append(partition)
+        self._flushing.note_append(partition)
+
+    def _due(self) -> int | None:
+        times = [self._parking.next_deadline, self._flushing.due_ms, self._coordinating.due_ms]
+        return min((due for due in times if due is not None), default=None)
+
+    def work(self) -> None:
+        """Do what is due: the worker does, or whoever simulates time."""
+        now = self._clock.tick_ms()
+        self._parking.expire(now)
+        self._coordinating.tick(now)
+        self._flushing.work(now)
+
+    def sync(self) -> None:
+        """Make everything appended so far durable, whatever the flush mode. Raises DurabilityUnknown, after it has
+        synced the partitions that could be.
+        """
+        self._flushing.sync()
+
+    def hurry(self) -> None:
+        """Let nobody wait for followers, or for room, longer than a follower that lives takes to come by: this node is
+        about to close.
+        """
+        deadline = self._clock.tick_ms() + self.config.replica_fetch_backoff_ms
+        self._producing.hurry(deadline)
+        self._parking.hurry(deadline)
+
+    @whole
+    def close(self) -> None:
+        """Stop the background work, answer what still waits with what there is, close the node. Twice is once, unless
+        the node could not be closed whole: see there.
+        """
+        if self._closed:
+            if self._made_in is Broker.process:
+                self.node.close()
+            return
+        self._closed = True
+        self._transport.detach(self.node.id)
+        if self._made_in is not Broker.process:
+            return
+        try:
+            for fetcher in self._fetchers.values():
+                fetcher.close()
+            self._producing.close()
+            self._worker.close()
+            self._coordinating.close(Closed("this log is closed"))
+            self.housekeeping.close()
+            self._parking.close()
+        finally:
+            self.node.close()
+
+
+def _forked() -> None:
+    Broker.process = object()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _attempt(change: Callable[[Any], None], argument: object) -> PylogError | None:
+    try:
+        change(argument)
+    except PylogError as error:
+        return error
+    return None

@@ -1,0 +1,187 @@
+"""The coordinators that a node has: made of their logs when they are asked for, and gone when it leads no more.
+
+    groups         one `GroupCoordinator` for each partition of `__consumer_offsets`, by the hash of the group id
+    transactions   one `TransactionCoordinator` for each of `__transaction_state`, by that of the transactional id
+
+The topics are made at their first use. Transactions that an earlier owner has left open are seen to in the background
+after the open. Which message is for which of them is for `coordinator_router`.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+
+from pylog.broker.coordinator_host import Shard
+from pylog.broker.produce import Producing
+from pylog.broker.replica_manager import Node
+from pylog.config import NodeConfig
+from pylog.coordinator.effects import Coordinator, TopicInfo, WriteMarkers
+from pylog.coordinator.group import GroupCoordinator
+from pylog.coordinator.transaction import TransactionCoordinator
+from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError, TopicAlreadyExists
+from pylog.protocol.messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC, NewTopic
+from pylog.protocol.metadata_image import MetadataImage
+from pylog.protocol.partitioner import partition_for
+from pylog.record import TopicPartition
+from pylog.runtime.clock import Clock
+from pylog.runtime.signals import WholeLock
+
+logger = logging.getLogger("pylog")
+
+GROUPS = GROUPS_TOPIC
+TRANSACTIONS = TRANSACTIONS_TOPIC
+
+
+class Shards:
+    """The coordinators of one node. Thread-safe.
+
+    `is_lost` says of the host of a group's member that it is gone; `write_markers` ends a transaction in its
+    partitions; `wake` is told when a coordinator has something to do.
+    """
+
+    def __init__(
+        self, node: Node, producing: Producing, config: NodeConfig, clock: Clock, *, is_lost: Callable[[str], bool],
+        write_markers: Callable[[Shard, WriteMarkers, BaseException | None], None], wake: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        self._node = node
+        self._producing = producing
+        self._config = config
+        self._clock = clock
+        self._is_lost = is_lost
+        self._write_markers = write_markers
+        self._wake = wake
+        self._topics = _Topics(node)
+        self._shards: dict[TopicPartition, Shard] = {}
+        # One that takes over may have markers to write at once, in this thread.
+        self._loading = WholeLock(threading.RLock())
+        self._producer_ids: Iterator[int] = iter(())
+        self._giving_ids = WholeLock()
+        self._is_unsettled = TRANSACTIONS in node.image.topics
+
+    # --- which there are ---------------------------------------------------------------------------------------------
+
+    def of(self, topic: str, name: str) -> Shard:
+        """The coordinator of a group, or of a transactional id. Raises NotCoordinator, CorruptBatch."""
+        return self.at(self.partition(topic, name))
+
+    def partition(self, topic: str, name: str) -> TopicPartition:
+        """Where the coordinator of a group, or of a transactional id, writes; the topic is made where there is none."""
+        if topic not in self._node.image.topics:
+            with suppress(TopicAlreadyExists):
+                self._node.create_topic(self._new_topic(topic))
+        return TopicPartition(topic, partition_for(name, len(self._node.image.topics[topic].partitions)))
+
+    def _new_topic(self, topic: str) -> NewTopic:
+        config = self._config
+        partitions, segment_bytes = {
+            GROUPS: (config.offsets_topic_num_partitions, config.offsets_topic_segment_bytes),
+            TRANSACTIONS: (config.transaction_state_log_num_partitions, config.transaction_state_log_segment_bytes),
+        }[topic]
+        return NewTopic(topic, partitions, {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)})
+
+    def at(self, key: TopicPartition) -> Shard:
+        """The coordinator that lives by a partition. Raises NotCoordinator, CorruptBatch."""
+        shard = self._shards.get(key)
+        if shard is not None and self._node.held(*key) is shard.leader:
+            return shard
+        with self._loading:
+            shard = self._shards.get(key)
+            if shard is not None and self._node.held(*key) is shard.leader:
+                return shard
+            if shard is not None:
+                shard.abandon(
+                    NotCoordinator(f"node {self._node.id} has begun anew with {key.topic}-{key.partition}: try again")
+                )
+            try:
+                leader = self._node.leader(*key)
+            except NotLeaderOrFollower as error:
+                raise NotCoordinator(str(error)) from error
+            shard = self._shards[key] = Shard(
+                leader, self._machine(key), self._clock, self._producing, self._write_markers,
+                # A leader takes its epoch when it first writes; it is the coordinator's, too.
+                lambda epoch: self._node.writer(*key, epoch=epoch),
+            )  # fmt: skip
+        self.note_due(shard)
+        return shard
+
+    def _machine(self, key: TopicPartition) -> Coordinator:
+        if key.topic == GROUPS:
+            return GroupCoordinator(key.partition, self._config, self._topics, is_lost=self._is_lost)
+        return TransactionCoordinator(key.partition, self._config, new_producer_id=self.new_producer_id)
+
+    def new_producer_id(self) -> int:
+        """A producer id that nobody ever had. Raises DiskFull, DurabilityUnknown."""
+        with self._giving_ids:
+            given = next(self._producer_ids, None)
+            if given is None:
+                self._producer_ids = iter(self._node.allocate_producer_ids())
+                given = next(self._producer_ids)
+            return given
+
+    def kept(self, topic: str) -> list[Shard]:
+        """Every coordinator that has ever written anything here. Raises what `at` raises."""
+        return [self.at(key) for key in self.written(topic)]
+
+    def written(self, topic: str) -> list[TopicPartition]:
+        """The partitions of a topic of coordinators in which anything was ever written here."""
+        image = self._node.image.topics.get(topic)
+        keys = [TopicPartition(topic, number) for number in sorted(image.partitions)] if image is not None else []
+        return [key for key in keys if self._node.directories.has_folder(self._node.home(key), key)]
+
+    def forget(self, key: TopicPartition) -> None:
+        """This node has another role for a partition now."""
+        with self._loading:
+            shard = self._shards.pop(key, None)
+        if shard is not None:
+            shard.abandon(NotCoordinator(f"node {self._node.id} does not lead {key.topic}-{key.partition} any more"))
+
+    def close(self, error: PylogError) -> None:
+        """Answer whoever waits with `error`."""
+        for shard in list(self._shards.values()):
+            shard.abandon(error)
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    @property
+    def due_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        if self._is_unsettled:
+            return self._clock.tick_ms()
+        return min((shard.due_ms for shard in list(self._shards.values()) if shard.due_ms is not None), default=None)
+
+    def note_due(self, shard: Shard) -> None:
+        """A coordinator may have something to do earlier than was known."""
+        due = shard.due_ms
+        if due is not None:
+            self._wake(due)
+
+    def tick(self, now_ms: int) -> None:
+        """Do what is due. Nothing is raised: there is no caller to tell, and what could not be done stays due."""
+        if self._is_unsettled:
+            self._is_unsettled = False
+            for key in self.written(TRANSACTIONS):
+                try:
+                    self.at(key)
+                except PylogError as error:
+                    logger.error("transactions that were left open cannot be ended: %s", error)
+        for shard in list(self._shards.values()):
+            if shard.due_ms is not None and shard.due_ms <= now_ms:
+                shard.tick()
+
+
+class _Topics:
+    """The topics of a node's catalogue, as coordinators see them."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._seen: MetadataImage | None = None
+        self._named: dict[str, TopicInfo] = {}
+
+    def named(self) -> Mapping[str, TopicInfo]:
+        image = self._node.image
+        if image is not self._seen:
+            topics = image.topics.values()
+            self._named = {topic.name: TopicInfo(topic.id, len(topic.partitions)) for topic in topics}
+            self._seen = image
+        return self._named

@@ -1,0 +1,70 @@
+"""What is said of topics, by their owner and by who reads in its absence: what there is, and what is not there."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from pylog.errors import InvalidTopic, PylogError, UnknownTopicOrPartition
+from pylog.files import Files, join
+from pylog.protocol.messages import ClusterMetadata, DescribedLogDir, DescribedLogDirs, PartitionMetadata, TopicMetadata
+from pylog.protocol.metadata_image import METADATA_TOPIC, MetadataImage, PartitionImage, TopicImage, validate_topic_name
+from pylog.record import TopicPartition
+from pylog.storage.partition_dirs import folder_name, partition_folders
+
+
+def describe_topics(
+    image: MetadataImage, names: list[str] | None, leader_of: Callable[[PartitionImage], int]
+) -> ClusterMetadata:
+    """Answer a Metadata request from an image: the topics named, or all; an unknown one carries its error."""
+    wanted = sorted(image.topics) if names is None else names
+    return ClusterMetadata([_describe(image, name, leader_of) for name in wanted])
+
+
+def _describe(image: MetadataImage, name: str, leader_of: Callable[[PartitionImage], int]) -> TopicMetadata:
+    topic = image.topics.get(name)
+    if topic is None:
+        return TopicMetadata(name, _absent(name))
+    partitions = [
+        PartitionMetadata(number, leader_of(state), state.leader_epoch, list(state.replicas), list(state.isr))
+        for number, state in sorted(topic.partitions.items())
+    ]
+    return TopicMetadata(name, None, topic.id, partitions, dict(topic.config))
+
+
+def describe_log_dirs(files: Files, paths: Iterable[str], failures: Mapping[str, PylogError]) -> DescribedLogDirs:
+    """Answer a DescribeLogDirs request: what lies in each directory, and why one is offline. Opens nothing."""
+    described = []
+    for path in paths:
+        directory = DescribedLogDir(path, failures.get(path))
+        if directory.error is None:
+            for key in partition_folders(files, path):
+                directory.partitions[TopicPartition(*key)] = _size(files, join(path, folder_name(*key)))
+        described.append(directory)
+    return DescribedLogDirs(described)
+
+
+def _size(files: Files, folder: str) -> int:
+    stats = [files.stat(join(folder, name)) for name in files.list_dir(folder) if name.endswith(".log")]
+    return sum(stat.size for stat in stats if stat is not None)
+
+
+def _absent(name: str) -> InvalidTopic | UnknownTopicOrPartition:
+    """The error for a topic that is not there, or cannot be (Kafka: KafkaApis.getTopicMetadata)."""
+    if name != METADATA_TOPIC and isinstance(name, str):
+        try:
+            validate_topic_name(name)
+        except InvalidTopic as error:
+            return error
+    return unknown_topic(name)
+
+
+def unknown_topic(name: str) -> UnknownTopicOrPartition:
+    """The error for a topic that is not there."""
+    return UnknownTopicOrPartition(f"there is no topic {name!r}; `pylog topic list` shows what is there")
+
+
+def unknown_partition(topic: TopicImage | None, key: TopicPartition) -> UnknownTopicOrPartition:
+    """The error for a partition that is not there, or not on this node."""
+    if topic is None:
+        return unknown_topic(key.topic)
+    return UnknownTopicOrPartition(
+        f"there is no partition {key.partition} of topic {key.topic!r} here; it has {len(topic.partitions)}, from 0 on"
+    )

@@ -1,0 +1,342 @@
+"""What a node does from time to time: retention, compaction, checkpoints, and what has to be removed later.
+
+    task         every                                          what
+    checkpoint   log.flush.offset.checkpoint.interval.ms        how far partitions are durable
+    retention    log.retention.check.interval.ms                segments that nobody has to keep
+    producers    producer.id.expiration.check.interval.ms       producers that are gone
+    purge        when due                                       files whose file.delete.delay.ms has passed
+    clean        log.cleaner.backoff.ms, or at once again       the dirtiest compacted log, in a thread of its own
+    scrub        scrub.interval.ms, segment by segment          every sealed byte is read, in a thread of its own
+
+Nothing runs, and no thread is there, before the first append. All of it can be asked for as well: `retain`, `clean`.
+What is damaged is given up only when that is asked for: `find_damage`, `repair`.
+(Kafka: LogManager, LogCleaner.)
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pylog.broker.log_cleaner import Cleaned, Cleaning, Progress, Throttle, dirt
+from pylog.broker.replica_manager import Node
+from pylog.broker.scrubber import Scrubber
+from pylog.config import NodeConfig
+from pylog.errors import DiskFull, PylogError
+from pylog.files import join
+from pylog.logdirs.damage import Findings, find_damage
+from pylog.logdirs.log_directory import LogDirectory
+from pylog.logdirs.repair import copies_folder, repair
+from pylog.partition import Partition
+from pylog.record import TopicPartition
+from pylog.runtime.clock import Clock
+from pylog.runtime.signals import WHOLE, WholeLock, pause
+from pylog.runtime.worker import Worker
+from pylog.storage.partition_dirs import folder_name
+
+logger = logging.getLogger("pylog")
+
+SHOW_EVERY_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningState:
+    """What cleaning has come to for one partition."""
+
+    progress: Progress | None = None
+    """How far the one that runs has come; None when none does."""
+    last: Cleaned | None = None
+    """What the last one did; None where there was none since the log was opened."""
+    finished_ms: int | None = None
+    """When that was."""
+    error: str | None = None
+    """Why the partition is not cleaned any more, until the log is opened again."""
+
+
+class Housekeeping:
+    """The background work of one node. Thread-safe."""
+
+    def __init__(self, node: Node, config: NodeConfig, clock: Clock) -> None:
+        self.node = node
+        self.cleanings: dict[TopicPartition, CleaningState] = {}
+        self._config = config
+        self._clock = clock
+        self._due: dict[str, int] = {}
+        self._tasks: dict[str, tuple[int, Callable[[], object]]] = {
+            "checkpoint": (config.log_flush_offset_checkpoint_interval_ms, node.checkpoint),
+            "retention": (config.log_retention_check_interval_ms, self.retain),
+            "producers": (config.producer_id_expiration_check_interval_ms, self._expire_producers),
+        }
+        self._stopped = threading.Event()
+        self._cleaning = WholeLock()
+        self._clean_due: int | None = None
+        self._unshown: set[TopicPartition] = set()
+        self._shown_ms = 0
+        self.scrubber = Scrubber(node, config, clock)
+        self._worker = Worker("pylog-housekeeping", clock, self._next, self._work)
+        self._cleaner = Worker("pylog-cleaner", clock, lambda: self._clean_due, self._clean_once)
+
+    def note_append(self, partition: Partition) -> None:
+        """Something was appended: there will be work."""
+        if not self._due:
+            with WHOLE:
+                now = self._clock.tick_ms()
+                self._due = {name: now + interval for name, (interval, _) in self._tasks.items()}
+                self._worker.wake()
+                self.scrubber.start()
+        if self._clean_due is None and self._config.log_cleaner_enable and _is_compacted(partition):
+            with WHOLE:
+                self._clean_due = self._clock.tick_ms() + self._config.log_cleaner_backoff_ms
+                self._cleaner.wake()
+
+    def forget(self, keys: Iterable[TopicPartition]) -> None:
+        """These partitions are gone; what comes later under their names begins anew."""
+        for key in keys:
+            self.cleanings.pop(key, None)
+
+    def _next(self) -> int | None:
+        times = list(self._due.values())
+        purge = self.node.purge_due_ms
+        if purge is not None:
+            times.append(self._clock.tick_ms() + max(0, purge - self._clock.wall_ms()))
+        return min(times, default=None)
+
+    def _work(self) -> None:
+        now = self._clock.tick_ms()
+        for name, due in list(self._due.items()):
+            if due <= now:
+                interval, task = self._tasks[name]
+                self._due[name] = now + interval
+                self._try(name, task)
+        self._try("purge", lambda: self.node.purge(self._clock.wall_ms()))
+
+    @staticmethod
+    def _try(name: str, task: Callable[[], object]) -> None:
+        """Background work has no caller to tell: what fails is logged, and what must not go on has latched itself.
+
+        Nothing ends the thread: without it the disk fills up, and nobody is told. (KafkaScheduler)
+        """
+        try:
+            task()
+        except PylogError as error:
+            logger.error("%s failed: %s", name, error)
+        except Exception:
+            logger.exception("%s failed as it never should, and is tried again later", name)
+
+    def _each(self, what: str, partitions: Iterable[Partition], act: Callable[[Partition], object]) -> None:
+        """Do it with every partition, whatever becomes of the others; the first error is raised in the end."""
+        failure: Exception | None = None
+        for partition in partitions:
+            try:
+                act(partition)
+            except Exception as error:  # noqa: BLE001
+                if self._is_held(partition):
+                    logger.error("%s of %s-%d failed: %r", what, partition.topic, partition.number, error)
+                    failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def wake(self) -> None:
+        """There may be files to remove earlier than was known."""
+        self._worker.wake()
+
+    # --- retention -------------------------------------------------------------------------------------------------
+
+    def retain(self) -> dict[TopicPartition, int]:
+        """Apply the retention of every topic now; gives how many segments went, where any did.
+
+        Raises what it raises for a partition, when it has been applied to the others.
+        """
+        dropped: dict[TopicPartition, int] = {}
+
+        def retain(partition: Partition) -> None:
+            count = partition.apply_retention(self._clock.wall_ms()) if not partition.failed else 0
+            if count:
+                dropped[TopicPartition(partition.topic, partition.number)] = count
+
+        self._each("retention", self.node.kept(), retain)
+        self.wake()
+        return dropped
+
+    def _expire_producers(self) -> None:
+        now_ms = self._clock.wall_ms()
+        self._each("expiry of producers", self.node.opened, lambda partition: partition.expire_producers(now_ms))
+
+    # --- compaction ------------------------------------------------------------------------------------------------
+
+    def clean(self, keys: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, Cleaned]:
+        """Clean these partitions now, or all compacted ones, whatever their dirty ratio; gives what was done.
+
+        Raises what cleaning raises.
+        """
+        wanted = None if keys is None else set(keys)
+        done: dict[TopicPartition, Cleaned] = {}
+        try:
+            for partition in self.node.kept():
+                key = TopicPartition(partition.topic, partition.number)
+                if _is_compacted(partition) and (wanted is None or key in wanted):
+                    cleaned = self._clean(partition)
+                    if cleaned is not None:
+                        done[key] = cleaned
+        finally:
+            # Once: all that is shown is in one file, and every partition is asked what waits to be removed.
+            with self._cleaning:
+                self._show()
+            self.wake()
+        return done
+
+    def _clean_once(self) -> None:
+        """Clean the dirtiest log that is worth it, and look again at once; rest when there is none."""
+        self._clean_due = self._clock.tick_ms() + self._config.log_cleaner_backoff_ms
+        self._try("cleaning", self._clean_dirtiest)
+
+    def _clean_dirtiest(self) -> None:
+        partition = self._dirtiest()
+        if partition is None:
+            with self._cleaning:
+                self._show()
+            return
+        self._clean(partition)
+        self._clean_due = self._clock.tick_ms()
+        self.wake()
+
+    def _dirtiest(self) -> Partition | None:
+        best: Partition | None = None
+        ratio = -1.0
+        for partition in self.node.kept():
+            key = TopicPartition(partition.topic, partition.number)
+            if not _is_compacted(partition) or partition.failed or self.cleanings.get(key, CleaningState()).error:
+                continue
+            try:
+                checkpoint = self.node.home(key).cleaner_offset(key)
+                plan, overdue_ms = dirt(partition, checkpoint=checkpoint, now_ms=self._clock.wall_ms())
+            except Exception as error:  # noqa: BLE001
+                if self._is_held(partition):
+                    self._note(key, self._given_up(key, CleaningState(), error))
+                continue
+            minimum = partition.config.min_cleanable_dirty_ratio
+            if plan.is_due(min_dirty_ratio=minimum, overdue_ms=overdue_ms) and plan.dirty_ratio > ratio:
+                best, ratio = partition, plan.dirty_ratio
+        return best
+
+    def _clean(self, partition: Partition) -> Cleaned | None:
+        key = TopicPartition(partition.topic, partition.number)
+        throttle = Throttle(self._config.log_cleaner_io_max_bytes_per_second)
+        with self._cleaning:
+            known = self.cleanings.get(key, CleaningState())
+            try:
+                cleaning = Cleaning(
+                    partition, checkpoint=self.node.home(key).cleaner_offset(key), now_ms=self._clock.wall_ms(),
+                    buffer_bytes=self._config.log_cleaner_dedupe_buffer_size,
+                )  # fmt: skip
+                with closing(cleaning.steps()) as steps:
+                    for size in steps:
+                        self._note(key, replace(known, progress=cleaning.progress))
+                        wait_ms = throttle.wait_ms(size, self._clock.tick_ms())
+                        if pause(self._stopped, max(wait_ms, 0) / 1000):
+                            return None
+            except Exception as error:
+                if not self._is_held(partition):
+                    # Deleted, or moved, in the meantime: its files are gone from where they were.
+                    return None
+                if not isinstance(error, DiskFull):  # that may have room again the next time
+                    known = self._given_up(key, known, error)
+                raise
+            finally:
+                if self._is_held(partition):
+                    self._note(key, known)
+                else:
+                    self.cleanings.pop(key, None)
+            if cleaning.cleaned is not None and self._is_held(partition):
+                # Of a topic that was deleted, and made again, it would be told of the new one.
+                self.node.home(key).write_cleaner_offset(key, cleaning.cleaned.end_offset)
+                self._note(key, CleaningState(last=cleaning.cleaned, finished_ms=self._clock.wall_ms()))
+            return cleaning.cleaned
+
+    @staticmethod
+    def _given_up(key: TopicPartition, state: CleaningState, error: Exception) -> CleaningState:
+        """What is left of a state after an error: whatever it is, the other partitions are cleaned. (LogCleaner)"""
+        expected = isinstance(error, PylogError)
+        logger.error("%s-%d is not cleaned any more: %s", *key, error, exc_info=not expected)
+        return replace(state, error=str(error) if expected else repr(error))
+
+    def _is_held(self, partition: Partition) -> bool:
+        role = self.node.held(partition.topic, partition.number)
+        return role is not None and role.partition is partition
+
+    def _note(self, key: TopicPartition, state: CleaningState) -> None:
+        """Remember what cleaning has come to, and show it to other processes, at most every second."""
+        if state == self.cleanings.get(key, CleaningState()):
+            return
+        self.cleanings[key] = state
+        self._unshown.add(key)
+        if self._clock.tick_ms() >= self._shown_ms + SHOW_EVERY_MS:
+            self._show()
+
+    def _show(self) -> None:
+        """Let other processes see what has changed since the last time."""
+        self._shown_ms = self._clock.tick_ms()
+        unshown, self._unshown = self._unshown, set()
+        homes: dict[LogDirectory, dict[TopicPartition, dict[str, Any]]] = {}
+        for key in sorted(unshown & self.cleanings.keys()):
+            with suppress(PylogError):
+                homes.setdefault(self.node.home(key), {})[key] = asdict(self.cleanings[key])
+        for home, states in homes.items():
+            try:
+                home.write_cleanings(states)
+            except PylogError as error:
+                logger.debug("what cleaning has come to cannot be shown: %s", error)
+
+    # --- damage ----------------------------------------------------------------------------------------------------
+
+    def find_damage(self, keys: Iterable[TopicPartition] | None = None) -> Findings:
+        """Read every byte of these partitions, or of all; gives what is wrong with them. Nothing is changed.
+
+        Raises what opening a partition raises: none is left out silently.
+        """
+        topics = self.node.image.topics
+        if keys is None:
+            keys = [
+                TopicPartition(name, number) for name in sorted(topics) for number in sorted(topics[name].partitions)
+            ]
+        found = Findings()
+        for key in keys:
+            if self.node.directories.holders(key):
+                found += find_damage(self.node.partition(*key))
+        return found
+
+    def repair(self, findings: Findings, keep_in: str | None = None) -> dict[TopicPartition, str]:
+        """Drop what was found, and nothing else; gives the folder in which the files of each partition are kept.
+
+        Raises what `repair.repair` raises; partitions before the one that does are done with then.
+        """
+        kept: dict[TopicPartition, str] = {}
+        files, now_ms = self.node.directories.files, self._clock.wall_ms()
+        with self._cleaning:
+            folders = {
+                key: join(copies_folder(files, self.node.home(key).path, now_ms, keep_in), folder_name(*key))
+                for key in findings.keys
+            }
+            for key, folder in folders.items():
+                repair(self.node.partition(*key), findings, folder, now_ms)
+                if files.stat(folder) is not None:
+                    kept[key] = folder
+                state = self.cleanings.get(key)
+                if state is not None and state.error is not None:
+                    self._note(key, replace(state, error=None))
+        self.wake()
+        return kept
+
+    def close(self) -> None:
+        """Stop, a cleaning in the middle of it too."""
+        self._stopped.set()
+        self._worker.close()
+        self._cleaner.close()
+        self.scrubber.close()
+        self._show()
+
+
+def _is_compacted(partition: Partition) -> bool:
+    return "compact" in partition.config.cleanup_policy

@@ -1,0 +1,236 @@
+"""Answers of a node that wait: a Produce until every replica has its records, a Fetch until there is something to read.
+
+    Produce   parked under (partition, "high watermark")   released when that has passed the batch
+    Fetch     parked under the first offset it has not seen: below the high watermark, the last stable offset, or
+              (a follower's) the end; released it reads again, and is parked again where that is not enough
+
+Whoever moves an offset releases; the node's worker expires. Answers are completed outside the lock.
+(Kafka: DelayedProduce, DelayedFetch.)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pylog.broker.delayed_operations import Pending
+from pylog.broker.replica_manager import Node
+from pylog.errors import NotLeaderOrFollower, RequestTimedOut
+from pylog.partition import Partition
+from pylog.protocol.batch import Batch
+from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages import CONSUMER, NO_EPOCH, Fetch, Fetched, Produced
+from pylog.replica import Leader, bounds_part
+from pylog.runtime.clock import Clock
+from pylog.runtime.future import Future
+from pylog.runtime.signals import WholeLock
+
+OFFSET_MAX = 2**63 - 1
+
+
+@dataclass(slots=True)
+class _ParkedProduce:
+    answer: Future[Produced]
+    produced: Produced
+    leaders: list[Leader | None]
+    waiting: set[int]
+    """Which parts are not yet below the high watermark, by index."""
+
+
+@dataclass(slots=True)
+class _ParkedFetch:
+    answer: Future[Fetched]
+    message: Fetch
+    deadline_ms: int
+
+
+_Parked = _ParkedFetch | tuple[_ParkedProduce, int]
+
+
+class Parking:
+    """The answers of one node that wait. Thread-safe.
+
+    `read` answers a Fetch with what there is now; `wake` is called when `next_deadline` may have become earlier.
+    """
+
+    def __init__(self, node: Node, clock: Clock, read: Callable[[Fetch], Fetched], wake: Callable[[], None]) -> None:
+        self._node = node
+        self._clock = clock
+        self._read = read
+        self._wake = wake
+        self._pending: Pending[_Parked] = Pending()
+        self._lock = WholeLock()
+        self._latest_ms = OFFSET_MAX
+        self._closed = False
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When `expire` has something to do, at the earliest; None while nothing waits."""
+        with self._lock:
+            return self._pending.next_deadline
+
+    def produce(
+        self, produced: Produced, leaders: list[Leader | None], waiting: set[int], deadline_ms: int
+    ) -> Future[Produced]:
+        """Answer when the parts `waiting` are below their high watermarks, or when the time is up."""
+        parked = _ParkedProduce(Future(), produced, leaders, waiting)
+        for index in sorted(waiting):
+            part, leader = produced.parts[index], leaders[index]
+            assert leader is not None, "only what was appended waits"
+            is_over = self._node.held(part.topic, part.partition) is not leader
+            if is_over or leader.partition.high_watermark >= part.next_offset:
+                self._settle(parked, index)
+                continue
+            with self._lock:
+                key = (part.topic, part.partition, "high watermark")
+                self._pending.add((parked, index), [(key, part.next_offset)], min(deadline_ms, self._latest_ms))
+            # A follower may have come just before the line above, and found nobody waiting.
+            self.release(leader.partition)
+        if not parked.answer.done():
+            self._wake()
+        return parked.answer
+
+    def fetch(self, message: Fetch, fetched: Fetched, deadline_ms: int) -> Future[Fetched]:
+        """Answer when there is more than in `fetched`, and enough; or when the time is up, with what there is."""
+        parked = _ParkedFetch(Future(), message, deadline_ms)
+        self._park_fetch(parked, fetched)
+        return parked.answer
+
+    def _park_fetch(self, parked: _ParkedFetch, fetched: Fetched) -> None:
+        """Let a fetch wait for the next record it may see: below the high watermark or the last stable offset, or at
+        the end for a follower.
+        """
+        committed = parked.message.isolation is Isolation.READ_COMMITTED
+        wants: list[tuple[tuple[str, int, str], int]] = []
+        for asked, part in zip(parked.message.parts, fetched.parts, strict=False):
+            if committed:
+                wants.append(((part.topic, part.partition, "last stable offset"), part.last_stable_offset + 1))
+            else:
+                wants.append(((part.topic, part.partition, "high watermark"), part.high_watermark + 1))
+            if parked.message.replica_id != CONSUMER:
+                wants.append(((part.topic, part.partition, "end"), asked.offset + 1))
+        with self._lock:
+            self._pending.add(parked, list(wants), parked.deadline_ms)
+        for part in fetched.parts:
+            # An append since the read has found nobody waiting.
+            role = self._node.held(part.topic, part.partition)
+            if role is not None:
+                self.release(role.partition)
+        self._wake()
+
+    def _resume_fetch(self, parked: _ParkedFetch) -> None:
+        fetched = self._read(parked.message)
+        if is_enough(parked.message, fetched) or self._closed or self._clock.tick_ms() >= parked.deadline_ms:
+            parked.answer.set_result(fetched)
+        else:
+            self._park_fetch(parked, fetched)
+
+    def release(self, partition: Partition, last: Batch | None = None) -> None:
+        """Answer what waited for the offsets that `partition` has reached. `last` was just appended, and can be seen: a
+        consumer who needs no more gets that, and nothing is read.
+        """
+        if self._pending.items:
+            key = partition.topic, partition.number
+            high, stable = partition.high_watermark, partition.last_stable_offset
+            for item in self._reached(key, high, stable, partition.next_offset):
+                if last is None or not self._gave(item, last, partition):
+                    self._resume(item)
+
+    def release_all(self, key: tuple[str, int]) -> None:
+        """Answer all that waits for a partition: this node's role for it is over."""
+        for item in self._reached(key, OFFSET_MAX, OFFSET_MAX, OFFSET_MAX):
+            self._resume(item)
+
+    def _reached(self, key: tuple[str, int], high_watermark: int, stable: int, end: int) -> list[_Parked]:
+        with self._lock:
+            return self._pending.reached(
+                ((*key, "high watermark"), high_watermark), ((*key, "last stable offset"), stable), ((*key, "end"), end)
+            )
+
+    def _resume(self, item: _Parked) -> None:
+        if isinstance(item, _ParkedFetch):
+            self._resume_fetch(item)
+        else:
+            self._settle(*item)
+
+    def _gave(self, item: _Parked, batch: Batch, partition: Partition) -> bool:
+        """Answer a consumer who waited for this batch and no more with it; False for anybody else.
+
+        Where his last record is of an older epoch the log may have been cut below it, and where the role is another one
+        by now, the batch is of a topic that was deleted, or of a log that lies elsewhere: that has to be looked at.
+        """
+        if not isinstance(item, _ParkedFetch):
+            return False
+        message, asked = item.message, item.message.parts[0]
+        role = self._node.held(asked.topic, asked.partition)
+        if (
+            asked.offset != batch.base_offset
+            or asked.last_fetched_epoch not in (NO_EPOCH, batch.leader_epoch)
+            or message.replica_id != CONSUMER
+            or len(message.parts) > 1
+            or batch.size < min(message.min_bytes, message.max_bytes)
+            or role is None
+            or role.partition is not partition
+        ):
+            return False
+        part = bounds_part(partition, asked)
+        part.data = memoryview(batch.data)
+        item.answer.set_result(Fetched([part]))
+        return True
+
+    def _settle(self, parked: _ParkedProduce, index: int) -> None:
+        part = parked.produced.parts[index]
+        if part.error is None and self._node.held(part.topic, part.partition) is not parked.leaders[index]:
+            # The offset was reached, but perhaps with another leader's records.
+            part.error = NotLeaderOrFollower(
+                f"{part.topic}-{part.partition}: node {self._node.id} lost the lead before offset {part.base_offset} "
+                "was on every replica; whether the records stay is for the new leader to say"
+            )
+        with self._lock:
+            parked.waiting.discard(index)
+            last = not parked.waiting
+        if last:
+            parked.answer.set_result(parked.produced)
+
+    def expire(self, now_ms: int) -> None:
+        """Answer what has waited long enough."""
+        with self._lock:
+            expired = self._pending.expired(now_ms)
+        self._expire(expired)
+
+    def _expire(self, items: list[_Parked]) -> None:
+        for item in items:
+            if isinstance(item, _ParkedFetch):
+                self._resume_fetch(item)
+                continue
+            parked, index = item
+            part = parked.produced.parts[index]
+            part.error = RequestTimedOut(
+                f"{part.topic}-{part.partition}: offset {part.base_offset} is in the leader's log, "
+                "but not on every replica yet"
+            )
+            self._settle(parked, index)
+
+    def hurry(self, deadline_ms: int) -> None:
+        """Let no Produce wait longer than until `deadline_ms`, whatever it asked for: a close is under way."""
+        with self._lock:
+            self._latest_ms = deadline_ms
+            self._pending.hasten(deadline_ms)
+        self._wake()
+
+    def close(self) -> None:
+        """Answer everything with what there is; what comes later does not wait."""
+        self._closed = True
+        with self._lock:
+            waiting = self._pending.drain()
+        self._expire(waiting)
+
+
+def is_enough(message: Fetch, fetched: Fetched) -> bool:
+    """Whether a Fetch is answered at once: with bytes enough, an error, or news for a follower."""
+    follower = message.replica_id != CONSUMER
+    wanted = 1 if follower else max(1, min(message.min_bytes, message.max_bytes))
+    return fetched.size >= wanted or any(
+        part.error is not None
+        or part.diverging is not None
+        or (follower and part.high_watermark > asked.high_watermark)
+        for asked, part in zip(message.parts, fetched.parts, strict=False)
+    )

@@ -1,0 +1,112 @@
+"""What coordinators know, told by who does not own the log: their state is the replay of their logs.
+
+A coordinator is made of its partition's log when it is asked, as its owner's successor would make it, and kept until
+there is more in the log. It is asked only what changes nothing; members that are joining, and whatever else is in no
+log, are its owner's secret.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pylog.broker.coordinator_host import replay_log
+from pylog.broker.coordinators import GROUPS, TRANSACTIONS
+from pylog.commitlog.partition_reader import ReadablePartition
+from pylog.config import NodeConfig
+from pylog.coordinator.effects import Answer, Append, Coordinator, Now, TopicInfo
+from pylog.coordinator.group import GroupCoordinator
+from pylog.coordinator.transaction import TransactionCoordinator
+from pylog.protocol.messages import (
+    DescribedGroups,
+    DescribedTransactions,
+    DescribeGroups,
+    DescribeTransactions,
+    ListedGroups,
+    ListedTransactions,
+    ListGroups,
+    ListTransactions,
+    OffsetFetch,
+    Session,
+)
+from pylog.protocol.metadata_image import MetadataImage
+from pylog.protocol.partitioner import partition_for
+from pylog.record import TopicPartition
+from pylog.runtime.clock import Clock
+
+
+class Observing:
+    """Answers for the coordinators of a log that is only read. Its caller holds a lock around it.
+
+    `find` gives a partition as it is published now, `image` the topics of now.
+    """
+
+    def __init__(
+        self, find: Callable[[str, int], ReadablePartition], image: Callable[[], MetadataImage], config: NodeConfig,
+        clock: Clock,
+    ) -> None:  # fmt: skip
+        self._find = find
+        self._image = image
+        self._config = config
+        self._clock = clock
+        self._machines: dict[TopicPartition, tuple[Coordinator, int]] = {}
+        self.routes: dict[type, Callable[[Any], Any]] = {
+            OffsetFetch: lambda message: self._ask(self._of(GROUPS, message.group_id), message),
+            ListGroups: lambda message: ListedGroups(
+                [group for one in self._all(GROUPS) for group in self._ask(one, message).groups]
+            ),
+            DescribeGroups: lambda message: DescribedGroups(
+                [self._ask(self._of(GROUPS, one), DescribeGroups([one])).groups[0] for one in message.group_ids]
+            ),
+            ListTransactions: lambda message: ListedTransactions(
+                [found for one in self._all(TRANSACTIONS) for found in self._ask(one, message).transactions]
+            ),
+            DescribeTransactions: lambda message: DescribedTransactions(
+                [
+                    self._ask(self._of(TRANSACTIONS, one), DescribeTransactions([one])).transactions[0]
+                    for one in message.transactional_ids
+                ]
+            ),
+        }
+
+    def named(self) -> Mapping[str, TopicInfo]:
+        """The topics, as `effects.Topics` has them."""
+        topics = self._image().topics.values()
+        return {topic.name: TopicInfo(topic.id, len(topic.partitions)) for topic in topics}
+
+    def _all(self, topic: str) -> list[TopicPartition]:
+        image = self._image().topics.get(topic)
+        return [TopicPartition(topic, number) for number in sorted(image.partitions)] if image is not None else []
+
+    def _of(self, topic: str, key: str) -> TopicPartition:
+        # Where there is none, any will do: nothing is known in it.
+        return TopicPartition(topic, partition_for(key, len(self._all(topic)) or 1))
+
+    def _ask(self, key: TopicPartition, message: object) -> Any:
+        (effect,) = self._successor(key).handle(message, Session(), 0, self._now())
+        if isinstance(effect, Append):
+            # An answer that waits until what it tells of is safe: here nothing else is read.
+            assert not effect.records, "what is asked here changes nothing"
+            (effect,) = effect.answers
+        assert isinstance(effect, Answer), "what changes nothing is answered at once"
+        return effect.message
+
+    def _now(self) -> Now:
+        return Now(self._clock.wall_ms(), self._clock.tick_ms())
+
+    def _successor(self, key: TopicPartition) -> Coordinator:
+        partition = self._find(*key) if key.topic in self._image().topics else None
+        end = partition.high_watermark if partition is not None else 0
+        known, position = self._machines.get(key, (None, 0))
+        if known is not None and position == end:
+            return known
+        machine = self._machine(key)
+        if partition is not None:
+            replay_log(partition, machine, partition.start_offset, end)
+        # What it would do is its owner's to do.
+        machine.take_over(self._now())
+        self._machines[key] = machine, end
+        return machine
+
+    def _machine(self, key: TopicPartition) -> Coordinator:
+        if key.topic == GROUPS:
+            return GroupCoordinator(key.partition, self._config, self, is_lost=lambda _: False)
+        return TransactionCoordinator(key.partition, self._config, new_producer_id=lambda: -1)

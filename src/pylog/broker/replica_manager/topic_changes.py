@@ -1,0 +1,215 @@
+"""What is done to a node's topics: made, changed, deleted, and moved from one log directory to another."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+from pylog.broker.replica_manager.roles import Roles
+from pylog.config import TopicConfig
+from pylog.errors import InvalidConfig, InvalidPartitions, InvalidTopic, StorageError, TopicAlreadyExists
+from pylog.files import join
+from pylog.logdirs.log_directories import FUTURE, copy_files, remove_folder
+from pylog.logdirs.log_directory import LogDirectory
+from pylog.protocol.messages import INTERNAL_TOPICS, ConfigChange, NewPartitions, NewTopic, Replacement, TopicChange
+from pylog.protocol.metadata_changes import (
+    add_partitions,
+    allocate_producer_ids,
+    change_config,
+    move_replica,
+    remove_topic,
+)
+from pylog.protocol.metadata_image import validate_topic_name
+from pylog.record import TopicPartition
+from pylog.storage.partition_dirs import folder_name, set_aside
+
+MAX_PARTITIONS = 10_000
+NODE_DEFAULT = -1
+"""As many partitions as the node's `num.partitions` says."""
+PRODUCER_IDS = 1000
+"""How many producer ids a node takes at once (Kafka: ProducerIdsBlock)."""
+
+
+class Topics(Roles):
+    """Changes of the catalogue, and of what lies in the log directories because of them."""
+
+    def create_topic(self, new: NewTopic) -> None:
+        """Raises InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidConfig; nothing is made then."""
+        with self._lock:
+            validate_topic_name(new.name, self.image.topics)
+            if new.name in self.image.topics:
+                raise TopicAlreadyExists(f"topic {new.name!r} exists already")
+            count = self.config.num_partitions if new.partitions == NODE_DEFAULT else new.partitions
+            if not 1 <= count <= MAX_PARTITIONS:
+                raise InvalidPartitions(
+                    f"{count} partitions: a topic has 1 to {MAX_PARTITIONS}, or -1 for num.partitions of the node"
+                )
+            config = TopicConfig.canonical(new.config)
+            topic_id = uuid.uuid4()
+            places = self._new_places(range(count))
+            self._catalogue.commit(self._catalogue.new_topic(new.name, topic_id, places, config))
+            self._new_topics.add(topic_id)
+
+    def create_partitions(self, new: NewPartitions) -> None:
+        """Add partitions to a topic, up to a total. Raises UnknownTopicOrPartition, InvalidPartitions, InvalidTopic
+        (an internal one).
+
+        Records with a key go to other partitions from then on.
+        """
+        with self._lock:
+            image = self._image(new.topic)
+            _check_not_internal(new.topic, "get more partitions: groups and transactions are found in them by a hash")
+            if not len(image.partitions) < new.total <= MAX_PARTITIONS:
+                raise InvalidPartitions(
+                    f"topic {new.topic!r} has {len(image.partitions)} partitions: it can get more, up to "
+                    f"{MAX_PARTITIONS} in all, not {new.total}"
+                )
+            missing = [number for number in range(new.total) if number not in image.partitions]
+            places = self._new_places(missing)
+            replicas = self._catalogue.replicas(places)
+            self._catalogue.commit(add_partitions(image.id, replicas, leader=self.id))
+            self._topic(new.topic).places.update(places)
+
+    def alter_config(self, change: TopicChange) -> None:
+        """Change the overrides of a topic's config; open partitions go by it at once. (IncrementalAlterConfigs)
+
+        Raises UnknownTopicOrPartition, InvalidConfig; nothing is changed then.
+        """
+        with self._lock:
+            image = self._image(change.topic)
+            wanted = TopicConfig.canonical(changed(image.config, change.changes, self.topic_config({})))
+            changes: dict[str, str | None] = {name: None for name in image.config if name not in wanted}
+            changes |= {name: text for name, text in wanted.items() if image.config.get(name) != text}
+            if changes:
+                self._catalogue.commit(change_config(change.topic, changes))
+                self._topic(change.topic).reconfigure(self.topic_config(wanted))
+
+    def allocate_producer_ids(self) -> range:
+        """Producer ids that nobody ever had: written down before they are used. Raises DiskFull, DurabilityUnknown."""
+        with self._lock:
+            first = self.image.next_producer_id
+            self._catalogue.commit(self._producer_ids(first + PRODUCER_IDS))
+            return range(first, first + PRODUCER_IDS)
+
+    def reserve_producer_ids(self, upto: int) -> None:
+        """Never give a producer id below `upto`: some have it. Raises DiskFull, DurabilityUnknown."""
+        with self._lock:
+            if self.image.next_producer_id < upto:
+                self._catalogue.commit(self._producer_ids(upto))
+
+    def _producer_ids(self, next_id: int) -> list[bytes]:
+        registered = self.image.nodes.get(self.id)
+        return allocate_producer_ids(self.id, registered.epoch if registered is not None else 0, next_id)
+
+    def delete_topic(self, name: str) -> None:
+        """Forget a topic and put its folders out of sight; `purge` removes them. Raises UnknownTopicOrPartition,
+        InvalidTopic (internal topics stay).
+        """
+        with self._lock:
+            image = self._image(name)
+            _check_not_internal(name, "be deleted")
+            topic = self._topic(name)
+            self._catalogue.commit(remove_topic(image.id))
+            for number in image.partitions:
+                self._roles.pop(TopicPartition(name, number), None)
+                self._broken.pop(TopicPartition(name, number), None)
+            del self._topics[name]
+            due_ms = self._clock.wall_ms() + topic.config.file_delete_delay_ms
+            self._doomed += [(due_ms, path) for path in topic.delete()]
+
+    def delete_records(self, topic: str, number: int, offset: int) -> int:
+        """Let a partition start at `offset`; gives where it starts.
+
+        Raises what `Partition.delete_records` raises, NotLeaderOrFollower and InvalidTopic (internal topics stay).
+        """
+        _check_not_internal(topic, "lose records: they are what coordinators go by")
+        return self.leader(topic, number).partition.delete_records(offset)
+
+    def move(self, wanted: Replacement) -> None:
+        """Let a partition lie in another log directory. Most of it is copied while it is in use.
+
+        Raises LogDirNotFound, UnknownTopicOrPartition, KafkaStorage, DiskFull (it stays where it is).
+        """
+        key = TopicPartition(wanted.topic, wanted.partition)
+        partition, source = self.partition(*key), self.home(key)
+        target, files = self.directories.with_path(wanted.path), self.directories.files
+        if target is source:
+            return
+        future = join(target.path, set_aside(*key, uuid.uuid4(), FUTURE))
+        files.make_dir(future)
+        with ExitStack() as undo:
+            undo.callback(files.remove_dir, future)
+            copy_files(files, partition.directory, future, partition.sealed_files())
+            with self._lock:
+                self._roles.pop(key, None)
+                self._moved.add(key)
+                self._topic(key.topic).drop(key.partition)
+                names = files.list_dir(partition.directory)
+                copy_files(files, partition.directory, future, names)
+                for name in set(files.list_dir(future)) - set(names):
+                    files.remove(join(future, name))
+                files.sync_dir(future)
+                files.sync_dir(target.path)
+                self._decide_move(key, source, target)
+                undo.pop_all()
+                self._finish_move(key, source, target, future)
+
+    def _decide_move(self, key: TopicPartition, source: LogDirectory, target: LogDirectory) -> None:
+        image = self.image.topics[key.topic]
+        state = image.partitions[key.partition]
+        mine = zip(state.replicas, state.directories, strict=True)
+        places = [target.directory_id if node == self.id else place for node, place in mine]
+        target.take_over(key, source, image.id)
+        self._catalogue.commit(move_replica(image.id, key.partition, places))
+
+    def _finish_move(self, key: TopicPartition, source: LogDirectory, target: LogDirectory, future: str) -> None:
+        files = self.directories.files
+        try:
+            away = remove_folder(files, source, key)
+            files.rename(future, join(target.path, folder_name(*key)))
+            files.sync_dir(target.path)
+        except BaseException as error:
+            # Whatever was appended before the next open has finished it would be lost then. It was decided, so that the
+            # disk is full is not all there is to say.
+            self._broken[key] = unfinished = StorageError(
+                f"{key.topic}-{key.partition} lies in {future} now, which could not be given its name; the next open "
+                f"does that: close the log and open it again ({error!r})"
+            )
+            if not isinstance(error, Exception):
+                raise
+            raise unfinished from error
+        source.forget(key.topic, [key.partition])
+        due_ms = self._clock.wall_ms() + self._topic(key.topic).config.file_delete_delay_ms
+        self._doomed += [(due_ms, path) for path in away]
+        self._topic(key.topic).places[key.partition] = target.directory_id
+
+
+def _check_not_internal(topic: str, what: str) -> None:
+    """Raise InvalidTopic for a topic of coordinators, which cannot `what`."""
+    if topic in INTERNAL_TOPICS:
+        raise InvalidTopic(f"{topic!r} is internal and cannot {what}")
+
+
+def changed(config: Mapping[str, str], changes: Sequence[ConfigChange], defaults: TopicConfig) -> dict[str, str]:
+    """The overrides `config` after some changes; lists that are not overridden grow and shrink from `defaults`.
+
+    To delete what is not there is no error, whatever its name. Raises InvalidConfig for an operation that makes no
+    sense.
+    """
+    wanted = dict(config)
+    for change in changes:
+        if change.operation == "delete":
+            wanted.pop(change.name, None)
+            continue
+        if change.value is None:
+            raise InvalidConfig(f"{change.name}: a value is missing")
+        if change.operation == "set":
+            wanted[change.name] = change.value
+        elif change.operation in ("append", "subtract"):
+            TopicConfig.check_list(change.name)
+            known = wanted.get(change.name, defaults.to_kafka()[change.name])
+            given = [item.strip() for item in change.value.split(",")]
+            kept = [item for item in known.split(",") if item and item not in given]
+            wanted[change.name] = ",".join(kept + given if change.operation == "append" else kept)
+        else:
+            raise InvalidConfig(f"{change.name}: {change.operation!r} is not set, delete, append or subtract")
+    return wanted

@@ -1,0 +1,164 @@
+"""Records on their way to becoming a batch: one open batch a partition, and closed ones waiting to be sent in order.
+
+A batch is closed when the next record does not fit into `batch_size`, when its first record has waited for `linger_ms`,
+or when someone flushes; it enters its partition's queue then. Without linger it enters that with its first record, and
+is closed when whoever carries it asks what is in it: at once, or when an earlier batch of the partition is durable, and
+what was sent meanwhile goes in one piece. So batches of a partition cannot overtake each other. A record is encoded
+when it is added: what waits is bytes, and sizes are exact.
+
+A data structure: no thread, no lock (the producer holds one around it), no clock. Without that lock `record_append`
+adds records to the batches in `routes`.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from pylog.client.record_append import OpenBatches, ProducerBatch, Route, StickyPartitioner
+from pylog.record import RecordMetadata, TopicPartition
+from pylog.runtime.future import Future
+
+
+class Accumulator(OpenBatches):
+    """`add` records, take the batches that are `ready`, in order within each partition.
+
+    Where it is not `direct`, no batch is in `routes`: every record takes the long way.
+    """
+
+    def __init__(self, *, batch_size: int, linger_ms: int, direct: bool = True) -> None:
+        super().__init__()
+        self._known: dict[str, Route] = self.routes if direct else {}
+        self._sticky: dict[str, StickyPartitioner] = {}
+        """By topic; it outlives the routes."""
+        self._batch_size = batch_size
+        self._linger_ms = linger_ms
+        self._open: dict[TopicPartition, ProducerBatch] = {}
+        self._ready: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self.unanswered: set[ProducerBatch] = set()
+        """The batches that were ready and not released."""
+
+    def route(self, topic: str, partitions: int) -> Route:
+        """The route of a topic that has so many partitions now."""
+        route = self._known.get(topic)
+        if route is None:
+            if topic not in self._sticky:
+                self._sticky[topic] = StickyPartitioner(self._batch_size)
+            route = self._known[topic] = Route(self._sticky[topic], [])
+        if len(route.batches) != partitions:
+            route.batches = [self._open.get(TopicPartition(topic, number)) for number in range(partitions)]
+        return route
+
+    def add(
+        self,
+        where: TopicPartition,
+        value: bytes | None,
+        key: bytes | None,
+        timestamp: int,
+        headers: Iterable[tuple[str, bytes | None]],
+        tick_ms: int,
+    ) -> tuple[Future[RecordMetadata], bool]:
+        """Put a record into its partition's open batch; gives its future and whether a batch is ready now."""
+        batch = self._open.get(where)
+        if batch is not None:
+            future = self.append(batch, value, key, timestamp, headers)
+            if future is not None:
+                return future, False
+            self._close_due(batch)
+        batch = ProducerBatch(where, self._batch_size, tick_ms + self._linger_ms)
+        future = self.append(batch, value, key, timestamp, headers)
+        assert future is not None, "the first record always fits"
+        # Batches are opened in the order in which they fall due, which is the order of a dict.
+        self._open[where] = batch
+        self._place(where, batch)
+        if self._linger_ms == 0:
+            self._queue(batch)
+        elif batch.size >= self._batch_size:
+            self._close_due(batch)
+        return future, where in self._ready
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the first open batch has waited long enough; None when none is open that waits for a time."""
+        if self._linger_ms == 0:
+            return None
+        first = next(iter(self._open.values()), None)
+        return first.due_ms if first is not None else None
+
+    def close_due(self, tick_ms: int | None = None) -> list[TopicPartition]:
+        """Close the batches that have waited long enough (None: all); gives the partitions that have batches ready."""
+        for batch in list(self._open.values()):
+            if tick_ms is not None and batch.due_ms > tick_ms:
+                break
+            self._close_due(batch)
+        return list(self._ready)
+
+    def created_ms(self, batch: ProducerBatch) -> int:
+        """When the first record of a batch was added, in ticks."""
+        due_ms: int = batch.due_ms
+        return due_ms - self._linger_ms
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the first record was added of all that are ready and were not taken; None: there is none."""
+        return min((self.created_ms(queue[0]) for queue in self._ready.values()), default=None)
+
+    def hide(self) -> None:
+        """From now on every record takes the long way, until a batch is opened again."""
+        self.routes.clear()
+
+    def ready_keys(self) -> list[TopicPartition]:
+        """The partitions that have batches to be taken."""
+        return list(self._ready)
+
+    def ready(self, key: TopicPartition) -> int:
+        """How many batches of a partition wait to be taken."""
+        return len(self._ready.get(key, ()))
+
+    def take(self, key: TopicPartition) -> ProducerBatch | None:
+        """The next batch of a partition that is ready, in order; None when there is none."""
+        queue = self._ready.get(key)
+        if not queue:
+            return None
+        batch = queue.popleft()
+        if not queue:
+            del self._ready[key]
+        return batch
+
+    def drop(self, created_ms: int | None = None) -> list[ProducerBatch]:
+        """Take the batches that were not taken, of this time or older (None: all, closed or not), to be given up."""
+        if created_ms is None:
+            self.close_due()
+        dropped = []
+        for key in self.ready_keys():
+            while (queue := self._ready.get(key)) and (created_ms is None or self.created_ms(queue[0]) <= created_ms):
+                dropped.append(queue[0])
+                self.take(key)
+        return dropped
+
+    def is_open(self, batch: ProducerBatch) -> bool:
+        """Whether records may still be added to a batch."""
+        return self._open.get(batch.key) is batch
+
+    def close(self, batch: ProducerBatch) -> None:
+        """From now on nobody adds to the batch."""
+        if self.is_open(batch):
+            self._place(batch.key, None)
+            del self._open[batch.key]
+
+    def release(self, batch: ProducerBatch) -> None:
+        """The batch was answered: its bytes are free."""
+        self.free(batch)
+        self.unanswered.discard(batch)
+
+    def _close_due(self, batch: ProducerBatch) -> None:
+        self.close(batch)
+        if self._linger_ms > 0:
+            self._queue(batch)
+
+    def _queue(self, batch: ProducerBatch) -> None:
+        self._ready.setdefault(batch.key, deque()).append(batch)
+        self.unanswered.add(batch)
+
+    def _place(self, key: TopicPartition, batch: ProducerBatch | None) -> None:
+        route = self._known.get(key.topic)
+        if route is not None and key.partition < len(route.batches):
+            route.batches[key.partition] = batch

@@ -1,0 +1,270 @@
+"""Groups: who is in them, what they have committed and how far behind they are, and committing for them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from pylog.client.cluster import Cluster, checked_name, checked_names, checked_words
+from pylog.errors import (
+    CorruptBatch,
+    GroupIdNotFound,
+    GroupNotEmpty,
+    PylogError,
+    UnknownMemberId,
+    UnknownTopicOrPartition,
+)
+from pylog.protocol.assignor import decode_assignment
+from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages import (
+    EARLIEST,
+    LATEST,
+    DeleteGroups,
+    DescribedGroup,
+    DescribedGroups,
+    DescribedMember,
+    DescribeGroups,
+    GroupsDeleted,
+    ListedGroup,
+    ListedGroups,
+    ListGroups,
+    OffsetCommit,
+    OffsetCommitPart,
+    OffsetDelete,
+    OffsetFetch,
+    OffsetsCommitted,
+    OffsetsFetched,
+)
+from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition, checked_positions
+
+STATES = (
+    "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead"
+)  # fmt: skip
+TYPES = ("Classic", "Consumer")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member of a group and the partitions that it has."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+    upgraded: bool | None = None
+    """Whether it speaks the consumer protocol, in a group of that; None in a classic group."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group as its coordinator has it. `assignor` is "" where nothing was assigned, `generation` may be an epoch."""
+
+    group_id: str
+    state: str
+    type: str
+    protocol_type: str
+    assignor: str
+    generation: int
+    coordinator: int
+    members: tuple[MemberDescription, ...] = field(default_factory=tuple)
+
+
+class PartitionLag(NamedTuple):
+    """How far a group has come in a partition. None: it has not committed there."""
+
+    committed: int | None
+    end_offset: int
+    lag: int | None
+    member_id: str | None
+    """Who has the partition now."""
+
+
+class OffsetChange(NamedTuple):
+    """What a group had committed in a partition (None: nothing), and has now, or would have."""
+
+    before: int | None
+    after: int
+
+
+class GroupAdmin:
+    """What is asked of groups."""
+
+    _cluster: Cluster
+
+    def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
+        """All groups, or those in one of these states or of one of these types, by name (Kafka: listGroups).
+
+        Raises ValueError (no group is ever in such a state, or of such a type).
+        """
+        wanted = ListGroups(checked_words("states", states, STATES), checked_words("types", types, TYPES))
+        answer: ListedGroups = self._cluster.ask(wanted)
+        return sorted(answer.groups)
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        """A group: its state, its members and what they have. Raises GroupIdNotFound."""
+        answer: DescribedGroups = self._cluster.ask(DescribeGroups([checked_name("group_id", group_id)]))
+        (group,) = answer.groups
+        if group.error is not None:
+            raise group.error
+        members = tuple(
+            MemberDescription(
+                one.member_id,
+                one.group_instance_id,
+                one.client_id,
+                one.client_host,
+                self._assignment(group, one),
+                None if group.type == "Classic" else not one.is_classic,
+            )
+            for one in group.members
+        )
+        return GroupDescription(
+            group_id, group.state, group.type, group.protocol_type, group.protocol, group.generation,
+            self._cluster.coordinator("group", group_id), members,
+        )  # fmt: skip
+
+    def _assignment(self, group: DescribedGroup, member: DescribedMember) -> tuple[TopicPartition, ...]:
+        if group.type != "Classic":
+            names = {topic.id: topic.name for topic in self._cluster.topics()}
+            owned = [TopicPartition(names.get(id_, str(id_)), one) for id_, ones in member.owned for one in ones]
+            return tuple(sorted(owned))
+        if group.protocol_type != "consumer" or not member.assignment:
+            return ()
+        try:
+            assigned, _ = decode_assignment(member.assignment)
+            return tuple(sorted(assigned))
+        except CorruptBatch:
+            # What other clients put there is theirs.
+            return ()
+
+    def committed(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a group has committed, everywhere or in these partitions (Kafka: listConsumerGroupOffsets)."""
+        wanted = None if partitions is None else [checked_partition(key) for key in partitions]
+        answer: OffsetsFetched = self._cluster.ask(OffsetFetch(checked_name("group_id", group_id), wanted))
+        _raise_first([answer.error, *(part.error for part in answer.parts)])
+        return {
+            TopicPartition(part.topic, part.partition): OffsetAndMetadata(part.offset, part.metadata, part.leader_epoch)
+            for part in sorted(answer.parts, key=lambda part: (part.topic, part.partition))
+            if part.offset >= 0
+        }
+
+    def lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
+        """How far a group is behind in every partition that it has committed, or that a member has.
+
+        Raises GroupIdNotFound.
+        """
+        group, committed = self.describe_group(group_id), self.committed(group_id)
+        holders = {key: member.member_id for member in group.members for key in member.assignment}
+        ends = self._offsets(sorted({*committed, *holders}), LATEST)
+        lags = {}
+        for key, end in ends.items():
+            known = committed.get(key)
+            offset = None if known is None else known.offset
+            behind = None if offset is None else max(0, end - offset)
+            lags[key] = PartitionLag(offset, end, behind, holders.get(key))
+        return lags
+
+    def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
+        """Commit for a group that has no members.
+
+        Raises GroupNotEmpty, UnknownTopicOrPartition, TypeError, ValueError (Kafka: alterConsumerGroupOffsets).
+        """
+        parts = []
+        for key, wanted in checked_positions(offsets).items():
+            self._cluster.leader(key)
+            parts.append(OffsetCommitPart(*key, wanted.offset, wanted.leader_epoch, wanted.metadata))
+        answer: OffsetsCommitted = self._cluster.ask(OffsetCommit(checked_name("group_id", group_id), parts))
+        errors = (answer.error, *answer.errors.values())
+        _raise_first(_in_use(group_id) if isinstance(error, UnknownMemberId) else error for error in errors)
+
+    def reset_offsets(
+        self, group_id: str, to: Literal["earliest", "latest"] | None = None, *, offset: int | None = None,
+        time_ms: int | None = None, shift: int | None = None,
+        partitions: Sequence[TopicPartition] | None = None, dry_run: bool = False,
+    ) -> dict[TopicPartition, OffsetChange]:  # fmt: skip
+        """Let a group go on elsewhere: at an end, at an offset, at the first record that is not older than a time, or
+        so many records further on (or back). In `partitions`, or in all that it has committed.
+
+        Where that is outside of the log, at the nearest end. With `dry_run` nothing is changed. Raises GroupNotEmpty,
+        GroupIdNotFound (and no partitions were given), UnknownTopicOrPartition, TypeError, ValueError (none or several
+        of them were given).
+        """
+        _check_ways(to, offset=offset, time_ms=time_ms, shift=shift)
+        committed = self.committed(group_id)
+        if self._has_members(group_id, may_be_unknown=partitions is not None or bool(committed)):
+            # In vain: its members would go on where they are.
+            raise _in_use(group_id)
+        keys = list(committed) if partitions is None else [checked_partition(key) for key in partitions]
+        earliest, latest = self._offsets(keys, EARLIEST), self._offsets(keys, LATEST)
+        timed = self._offsets(keys, time_ms) if time_ms is not None else {}
+        changes = {}
+        for key in keys:
+            before = committed[key].offset if key in committed else None
+            if to is not None:
+                wanted = {"earliest": earliest, "latest": latest}[to][key]
+            elif offset is not None:
+                wanted = offset
+            elif time_ms is not None:
+                wanted = timed[key] if timed[key] >= 0 else latest[key]
+            else:
+                if before is None:
+                    raise ValueError(f"{group_id!r} has committed nothing in {key.topic}-{key.partition} to shift from")
+                wanted = before + (shift or 0)
+            changes[key] = OffsetChange(before, min(max(wanted, earliest[key]), latest[key]))
+        if not dry_run and changes:
+            self.alter_offsets(group_id, {key: change.after for key, change in changes.items()})
+        return changes
+
+    def _has_members(self, group_id: str, *, may_be_unknown: bool) -> bool:
+        try:
+            return bool(self.describe_group(group_id).members)
+        except GroupIdNotFound:
+            if not may_be_unknown:
+                raise
+            return False
+
+    def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Forget what a group has committed in partitions of topics that no member subscribes to.
+
+        Raises GroupIdNotFound, GroupSubscribedToTopic, UnknownTopicOrPartition.
+        """
+        wanted = [checked_partition(key) for key in partitions]
+        answer: OffsetsCommitted = self._cluster.ask(OffsetDelete(checked_name("group_id", group_id), wanted))
+        _raise_first([answer.error, *answer.errors.values()])
+
+    def delete_groups(self, group_ids: Iterable[str]) -> None:
+        """Forget groups that have no members, with all they have committed. Raises GroupNotEmpty, GroupIdNotFound,
+        after all were tried.
+        """
+        answer: GroupsDeleted = self._cluster.ask(DeleteGroups(checked_names("group_ids", group_ids)))
+        _raise_first(answer.errors)
+
+    def _offsets(self, keys: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        parts = self._cluster.list_offsets(dict.fromkeys(keys, timestamp), Isolation.READ_UNCOMMITTED)
+        # A topic may have been deleted after the group had committed: it ends at 0.
+        gone = {key for key, part in parts.items() if isinstance(part.error, UnknownTopicOrPartition)}
+        _raise_first([part.error for key, part in parts.items() if key not in gone])
+        return {key: 0 if key in gone else part.offset for key, part in parts.items()}
+
+
+def _check_ways(to: str | None, **ways: int | None) -> None:
+    """Raises TypeError, ValueError where this is not one way to send a group elsewhere."""
+    given = {name: value for name, value in ways.items() if value is not None}
+    if len(given) + (to is not None) != 1 or to not in (None, "earliest", "latest"):
+        raise ValueError('give one of to="earliest", to="latest", offset=, time_ms= and shift=')
+    for name, value in given.items():
+        if type(value) is not int:
+            raise TypeError(f"{name} is {type(value).__name__}, not int")
+        if name == "time_ms" and value < 0:
+            raise ValueError(f"{value} is no time in ms")
+
+
+def _in_use(group_id: str) -> PylogError:
+    return GroupNotEmpty(f"group {group_id!r} has members, who commit themselves: stop them first")
+
+
+def _raise_first(errors: Iterable[PylogError | None]) -> None:
+    for error in errors:
+        if error is not None:
+            raise error

@@ -1,0 +1,162 @@
+"""Topics, their records and where they lie."""
+
+from collections.abc import Iterable, Mapping
+
+from pylog.client.cluster import Cluster, checked_names
+from pylog.errors import PylogError
+from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    AlterConfigs,
+    AlterReplicaLogDirs,
+    ConfigChange,
+    CreatePartitions,
+    CreateTopics,
+    DeleteRecords,
+    DeleteRecordsPart,
+    DeleteTopics,
+    DescribedLogDir,
+    DescribedLogDirs,
+    DescribedNodeConfig,
+    DescribeLogDirs,
+    DescribeNodeConfig,
+    ListedPart,
+    NewPartitions,
+    NewTopic,
+    RecordsDeleted,
+    Replacement,
+    TopicChange,
+    TopicMetadata,
+    TopicsChanged,
+)
+from pylog.record import TopicPartition, checked_partition
+
+SPECS = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
+
+
+class TopicAdmin:
+    """What is asked of topics."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def create_topic(self, name: str, partitions: int, config: Mapping[str, object]) -> None:
+        """Raises TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig, TypeError; nothing is made."""
+        _check_types(name, partitions)
+        self._changed(self._cluster.ask(CreateTopics([NewTopic(name, partitions, _texts(config))])))
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic with all its records. Raises UnknownTopicOrPartition, InvalidTopic (an internal one)."""
+        self._changed(self._cluster.ask(DeleteTopics([name])))
+
+    def create_partitions(self, name: str, total: int) -> None:
+        """Let a topic have `total` partitions. Raises UnknownTopicOrPartition, InvalidPartitions, InvalidTopic (an
+        internal one), TypeError.
+        """
+        _check_types(name, total)
+        self._changed(self._cluster.ask(CreatePartitions([NewPartitions(name, total)])))
+        self._cluster.refresh([name])
+
+    def alter_config(self, name: str, config: Mapping[str, object], delete: Iterable[str] = ()) -> None:
+        """Set configs and take others back to their defaults.
+
+        Raises UnknownTopicOrPartition, InvalidConfig, TypeError; nothing is changed then.
+        """
+        delete = checked_names("delete", delete)
+        changes = [ConfigChange(key.replace("_", "."), text) for key, text in _texts(config).items()]
+        changes += [ConfigChange(key.replace("_", "."), operation="delete") for key in delete]
+        self._changed(self._cluster.ask(AlterConfigs([TopicChange(name, changes)])))
+
+    def move_partition(self, topic: str, partition: int, path: str) -> None:
+        """Let a partition lie in another log directory. Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull."""
+        self._changed(self._cluster.ask(AlterReplicaLogDirs([Replacement(topic, partition, path)])))
+
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Let partitions start at these offsets, -1 for the high watermark; gives where they start now.
+
+        Raises the first partition's error, after all were tried: OffsetOutOfRange, PolicyViolation, InvalidTopic (an
+        internal one)... TypeError.
+        """
+        if not isinstance(offsets, Mapping):
+            raise TypeError(f"offsets is a dict of partitions and offsets, not {type(offsets).__name__}")
+        offsets = {checked_partition(key): offset for key, offset in offsets.items()}
+        for key, offset in offsets.items():
+            if type(offset) is not int:
+                raise TypeError(f"the offset for {key} is {type(offset).__name__}, not int")
+        started: dict[TopicPartition, int] = {}
+        failed: list[PylogError] = []
+        for node, keys in self._cluster.by_leader(list(offsets)).items():
+            parts = [DeleteRecordsPart(*key, offsets[key]) for key in keys]
+            answer: RecordsDeleted = self._cluster.ask(DeleteRecords(parts), node=node)
+            for part in answer.parts:
+                if part.error is not None:
+                    failed.append(part.error)
+                started[TopicPartition(part.topic, part.partition)] = part.low_watermark
+        if failed:
+            raise failed[0]
+        return started
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, int | str], *, isolation_level: str = "read_uncommitted"
+    ) -> dict[TopicPartition, ListedPart]:
+        """An offset of each partition: "earliest", "latest" (with read_committed: the last stable one), "max_timestamp"
+        or the first record, in offset order, that is not older than a time in ms; -1 where there is none.
+
+        Raises UnknownTopicOrPartition, ValueError.
+        """
+        times = {checked_partition(key): _timestamp(spec) for key, spec in wanted.items()}
+        found = self._cluster.list_offsets(times, Isolation.named(isolation_level))
+        for part in found.values():
+            if part.error is not None:
+                raise part.error
+        return found
+
+    def describe_log_dirs(self) -> list[DescribedLogDir]:
+        """The log directories of the node, and how many bytes each partition takes there."""
+        answer: DescribedLogDirs = self._cluster.ask(DescribeLogDirs())
+        return answer.directories
+
+    def describe_node_config(self) -> dict[str, str]:
+        """The configs that the node goes by, by Kafka's names."""
+        answer: DescribedNodeConfig = self._cluster.ask(DescribeNodeConfig())
+        return answer.config
+
+    def topics(self) -> list[TopicMetadata]:
+        """All topics there are, sorted by name."""
+        return [self._cluster.topic(name) for name in self._cluster.topic_names()]
+
+    def topic(self, name: str) -> TopicMetadata:
+        """One topic as it is now. Raises UnknownTopicOrPartition."""
+        self._cluster.refresh([name])
+        return self._cluster.topic(name)
+
+    @staticmethod
+    def _changed(answer: TopicsChanged) -> None:
+        for error in answer.errors:
+            if error is not None:
+                raise error
+
+
+def _timestamp(spec: int | str) -> int:
+    if isinstance(spec, str):
+        if spec not in SPECS:
+            raise ValueError(f"{spec!r} is none of {', '.join(SPECS)}, nor a time in ms")
+        return SPECS[spec]
+    if type(spec) is not int or spec < 0:
+        raise ValueError(f"{spec!r} is no time in ms")
+    return spec
+
+
+def _texts(config: Mapping[str, object]) -> dict[str, str]:
+    if not isinstance(config, Mapping):
+        raise TypeError(f"a config is a dict of names and values, not {type(config).__name__}")
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
+
+
+def _check_types(name: object, partitions: object) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a topic is str, not {type(name).__name__}")
+    if not isinstance(partitions, int) or isinstance(partitions, bool):
+        raise TypeError(f"the number of partitions is int, not {type(partitions).__name__}")

@@ -1,0 +1,199 @@
+"""What a client knows of the nodes: which topics there are and who leads their partitions, asked once and kept.
+
+Who wants a topic that is not known waits for the answer. Where a node says that it is not the leader any more, it is
+asked without waiting, as that is heard in threads that bring answers; until more is known, what was known has to do.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from pylog.errors import PylogError, RequestTimedOut, UnknownTopicOrPartition
+from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages import (
+    ClusterMetadata,
+    ListedOffsets,
+    ListedPart,
+    ListOffsets,
+    ListOffsetsPart,
+    Message,
+    Metadata,
+    Session,
+    TopicMetadata,
+)
+from pylog.record import TopicPartition
+from pylog.runtime.future import Future
+from pylog.transport import Transport
+
+ANSWER_SECONDS_MAX = 60.0
+
+
+def checked_names(what: str, names: Iterable[str]) -> list[str]:
+    """Names that somebody gave. Raises TypeError, also for one in place of several, which would be taken by letters."""
+    if isinstance(names, str):
+        raise TypeError(f"{what} is a list of names, not a str")
+    return [checked_name(what, name) for name in names]
+
+
+def checked_name(what: str, name: object) -> str:
+    """A name that somebody gave. Raises TypeError."""
+    if not isinstance(name, str):
+        raise TypeError(f"{what}: {name!r} is no name, but {type(name).__name__}")
+    return name
+
+
+def checked_words(what: str, given: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Words of a few, in whatever case, as they are known. Raises TypeError, ValueError."""
+    by_lower = {one.lower(): one for one in known}
+    wanted = checked_names(what, given)
+    strange = [one for one in wanted if one.lower() not in by_lower]
+    if strange:
+        raise ValueError(f"{what}: {', '.join(strange)} is none of {', '.join(by_lower.values())}")
+    return [by_lower[one.lower()] for one in wanted]
+
+
+class Cluster:
+    """The client's view of the nodes behind `transport`; `node` is the one that is asked about topics."""
+
+    def __init__(self, transport: Transport, node: int, client_id: str) -> None:
+        self._transport = transport
+        self._node = node
+        self._session = Session(client_id=client_id)
+        self._topics: dict[str, TopicMetadata] = {}
+        self._renewing: set[str] = set()
+
+    @property
+    def node(self) -> int:
+        """The node that is asked about topics."""
+        return self._node
+
+    def send(self, node: int, message: Message) -> Future[Any]:
+        """Send to a node; the future is its answer."""
+        return self._transport.send(node, message, self._session)
+
+    def send_any(self, message: Message) -> Future[Any]:
+        """Send to the node that this client is attached to, as any would do."""
+        return self.send(self._node, message)
+
+    def ask(self, message: Message, *, node: int | None = None, seconds: float = ANSWER_SECONDS_MAX) -> Any:
+        """Send to a node, or to the one that this client is attached to, and wait for the answer.
+
+        Raises RequestTimedOut when there is none after so many seconds.
+        """
+        future = self.send(self._node if node is None else node, message)
+        try:
+            return future.result(seconds)
+        except TimeoutError:
+            raise RequestTimedOut(f"a node has not answered a {type(message).__name__} in {seconds:g} s") from None
+
+    def refresh(self, names: list[str] | None = None, *, seconds: float = ANSWER_SECONDS_MAX) -> None:
+        """Ask about these topics, or all; those that are gone are forgotten. Raises as `ask` does."""
+        self.learn(self.ask(Metadata(names), seconds=seconds), names)
+
+    def learn(self, answer: ClusterMetadata, names: list[str] | None) -> None:
+        """Take over what a node says of these topics, or of all."""
+        # Piece by piece: another thread may be learning of other topics.
+        for topic in answer.topics:
+            if topic.error is None:
+                self._topics[topic.name] = topic
+            else:
+                self._topics.pop(topic.name, None)
+        if names is None:
+            for name in set(self._topics) - {topic.name for topic in answer.topics}:
+                self._topics.pop(name, None)
+
+    def topic_names(self) -> list[str]:
+        """All topics there are now."""
+        return [topic.name for topic in self.topics()]
+
+    def topic(self, name: str, *, seconds: float = ANSWER_SECONDS_MAX) -> TopicMetadata:
+        """A topic; asked about where it is not known. Raises UnknownTopicOrPartition, and as `ask` does."""
+        found = self._topics.get(name)
+        if found is None:
+            answer: ClusterMetadata = self.ask(Metadata([name]), seconds=seconds)
+            self.learn(answer, [name])
+            found = answer.topics[0]
+            if found.error is not None:
+                raise found.error
+        return found
+
+    def known(self, names: Iterable[str] | None = None) -> list[TopicMetadata]:
+        """What is known of these topics, or of all, without asking anybody."""
+        found = [self._topics.get(name) for name in sorted(self._topics.copy() if names is None else names)]
+        return [topic for topic in found if topic is not None]
+
+    def known_leader(self, key: TopicPartition) -> int | None:
+        """The node that leads a partition, as far as that is known, without asking anybody."""
+        topic = self._topics.get(key.topic)
+        states = () if topic is None else topic.partitions
+        return next((state.leader for state in states if state.partition == key.partition), None)
+
+    def leader(self, key: TopicPartition) -> int:
+        """The node that leads a partition; asked anew where it is not known. Raises UnknownTopicOrPartition."""
+        partitions = self.topic(key.topic).partitions
+        node = self.known_leader(key)
+        if node is None:
+            # The topic may have got more.
+            self.refresh([key.topic])
+            partitions = self.topic(key.topic).partitions
+            node = self.known_leader(key)
+        if node is None:
+            raise UnknownTopicOrPartition(
+                f"topic {key.topic!r} has no partition {key.partition}; it has {len(partitions)}, from 0 on"
+            )
+        return node
+
+    def topics(self) -> list[TopicMetadata]:
+        """All topics there are now, by name."""
+        self.refresh()
+        return self.known()
+
+    def coordinator(self, kind: str, key: str) -> int:
+        """The node that coordinates a "group" or a "transaction": the one this client is attached to."""
+        return self._node
+
+    def by_leader(self, keys: list[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """Group partitions by the node that leads them."""
+        grouped: dict[int, list[TopicPartition]] = {}
+        for key in keys:
+            grouped.setdefault(self.leader(key), []).append(key)
+        return grouped
+
+    def list_offsets(
+        self, times: Mapping[TopicPartition, int], isolation: Isolation, timeout: float = ANSWER_SECONDS_MAX
+    ) -> dict[TopicPartition, ListedPart]:
+        """What ListOffsets says of each partition and its time; what is wrong with one is in its part."""
+        found: dict[TopicPartition, ListedPart] = {}
+        asked: dict[int, list[ListOffsetsPart]] = {}
+        for key, timestamp in times.items():
+            try:
+                asked.setdefault(self.leader(key), []).append(ListOffsetsPart(*key, timestamp))
+            except UnknownTopicOrPartition as error:
+                found[key] = ListedPart(*key, error)
+        for node, parts in asked.items():
+            answer: ListedOffsets = self.ask(ListOffsets(parts, isolation), node=node, seconds=timeout)
+            for part in answer.parts:
+                key = TopicPartition(part.topic, part.partition)
+                found[key] = part
+                if part.error is not None:
+                    self.heard(key, part.error)
+        return {key: found[key] for key in times}
+
+    def heard(self, key: TopicPartition, error: PylogError) -> None:
+        """A node answered with an error: what is known of the topic may be out of date."""
+        if getattr(error, "retriable", False):
+            self._renew(key.topic)
+
+    def _renew(self, name: str) -> None:
+        if name not in self._renewing:
+            self._renewing.add(name)
+            try:
+                self.send_any(Metadata([name])).add_done_callback(partial(self._renewed, name))
+            except PylogError:
+                # It cannot be asked: whoever is refused next tries again.
+                self._renewing.discard(name)
+
+    def _renewed(self, name: str, answer: Future[ClusterMetadata]) -> None:
+        self._renewing.discard(name)
+        if answer.exception() is None:
+            self.learn(answer.result(), [name])

@@ -1,0 +1,173 @@
+"""Commits the positions of a consumer for its group: when it is asked to, and every now and then by itself.
+
+A position is the offset of the next record to read. What is committed by itself is where the polls before this one have
+ended; a position that was committed already is not committed again. (Kafka: ConsumerCoordinator.)
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from pylog.client.cluster import Cluster
+from pylog.client.consumer.pending_requests import Call, Calls
+from pylog.client.consumer.subscription import Subscription
+from pylog.config import ConsumerConfig
+from pylog.errors import (
+    COORDINATOR_AWAY,
+    CommitFailed,
+    FencedMemberEpoch,
+    IllegalGeneration,
+    PylogError,
+    RebalanceInProgress,
+    RequestTimedOut,
+    StaleMemberEpoch,
+    UnknownMemberId,
+)
+from pylog.protocol.messages import OffsetCommit, OffsetCommitPart
+from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pylog.runtime.clock import Clock
+
+logger = logging.getLogger("pylog")
+
+ToCommit = Mapping[TopicPartition, OffsetAndMetadata]
+Committed = Callable[[PylogError | None], object]
+
+
+class Commits:
+    """The commits of one consumer.
+
+    `who` says as whom it commits, or raises CommitFailed or RebalanceInProgress; `refused` hears of an answer that says
+    something of the group.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        cluster: Cluster,
+        subscription: Subscription,
+        config: ConsumerConfig,
+        clock: Clock,
+        *,
+        who: Callable[[], ConsumerGroupMetadata],
+        refused: Callable[[ConsumerGroupMetadata, PylogError], object],
+    ) -> None:
+        self._calls = calls
+        self._cluster = cluster
+        self._subscription = subscription
+        self._config = config
+        self._clock = clock
+        self._who = who
+        self._refused = refused
+        self._due_ms = clock.tick_ms() + config.auto_commit_interval_ms
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """All positions that are known."""
+        return {
+            key: OffsetAndMetadata(state.position, "", state.leader_epoch)
+            for key, state in self._subscription.states.items()
+            if state.position is not None
+        }
+
+    def news(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Those of these partitions, or of all, that are not committed yet."""
+        states = self._subscription.states
+        wanted = states if partitions is None else set(partitions)
+        return {key: at for key, at in self.positions().items() if key in wanted and at.offset != states[key].committed}
+
+    def send(self, offsets: ToCommit, then: Committed) -> Call:
+        """Commit; `then` hears how that went when the answer is delivered. Raises CommitFailed, RebalanceInProgress."""
+        who = self._who()
+        parts = [OffsetCommitPart(*key, at.offset, at.leader_epoch, at.metadata) for key, at in offsets.items()]
+        message = OffsetCommit(who.group_id, parts, who.generation_id, who.member_id, who.group_instance_id)
+        node = self._cluster.coordinator("group", who.group_id)
+        return self._calls.send(node, message, partial(self._answered, dict(offsets), who, then))
+
+    def _answered(
+        self,
+        offsets: dict[TopicPartition, OffsetAndMetadata],
+        who: ConsumerGroupMetadata,
+        then: Committed,
+        call: Call,
+        answer: Any,
+    ) -> None:
+        errors: Mapping[TopicPartition, PylogError | None] = {}
+        if isinstance(answer, PylogError):
+            error: PylogError | None = answer
+        else:
+            errors = answer.errors
+            error = answer.error or next((one for one in errors.values() if one is not None), None)
+        for key, at in offsets.items():
+            state = self._subscription.states.get(key)
+            if state is not None and key in errors and errors[key] is None:
+                state.committed = at.offset
+        if error is not None:
+            self._refused(who, error)
+        then(_explained(error))
+
+    def wait(self, offsets: ToCommit, timeout_ms: int) -> None:
+        """Commit, and wait until that is done.
+
+        Raises: CommitFailed, RebalanceInProgress, FencedInstanceId, RequestTimedOut, what else the coordinator says.
+        """
+        deadline = self._clock.tick_ms() + timeout_ms
+        while True:
+            outcome: list[PylogError | None] = []
+            call = self.send(offsets, outcome.append)
+            while not outcome:
+                left_ms = deadline - self._clock.tick_ms()
+                if not self._calls.deliver():
+                    if left_ms <= 0:
+                        self._calls.forget(call)
+                        raise RequestTimedOut(f"the commit was not answered within {timeout_ms} ms; it may have worked")
+                    self._calls.wait(left_ms)
+            error = outcome[0]
+            if error is None:
+                return
+            # An epoch that is stale has a newer one on its way here.
+            if not isinstance(error, (*COORDINATOR_AWAY, StaleMemberEpoch)) or self._clock.tick_ms() >= deadline:
+                raise error
+            self._calls.wait(self._config.retry_backoff_ms)
+
+    # --- by itself ---------------------------------------------------------------------------------------------------
+
+    def auto(self, now_ms: int) -> None:
+        """Commit in the background what is due, for a consumer with auto-commit."""
+        if now_ms < self._due_ms or not self._config.commits:
+            return
+        self._due_ms = now_ms + self._config.auto_commit_interval_ms
+        offsets = self.news()
+        if not offsets:
+            return
+        try:
+            self.send(offsets, self._auto_done)
+        except (CommitFailed, RebalanceInProgress) as error:
+            self._auto_done(error)
+
+    def finish(self, timeout_ms: int) -> None:
+        """Commit for the last time, and wait until that is done."""
+        offsets = self.news()
+        if offsets:
+            try:
+                self.wait(offsets, timeout_ms)
+            except PylogError as error:
+                logger.warning("the last positions were not committed: %s", error)
+
+    def _auto_done(self, error: PylogError | None) -> None:
+        if isinstance(error, (*COORDINATOR_AWAY, RebalanceInProgress, StaleMemberEpoch)):
+            self._due_ms = min(self._due_ms, self._clock.tick_ms() + self._config.retry_backoff_ms)
+        elif error is not None:
+            logger.warning("positions were not committed by themselves: %s", error)
+
+
+def _explained(error: PylogError | None) -> PylogError | None:
+    """The error for whoever commits."""
+    if not isinstance(error, IllegalGeneration | UnknownMemberId | FencedMemberEpoch):
+        return error
+    failed = CommitFailed(
+        f"the group has moved on without this member ({error}): nothing was committed, and others may read its "
+        "partitions by now. Poll to join again, and begin anew with what it gives. Where the work between two polls "
+        "takes long, raise max_poll_interval_ms, or lower max_poll_records"
+    )
+    failed.__cause__ = error
+    return failed

@@ -1,0 +1,326 @@
+"""Asks leaders for the records that lie ahead, and decodes what they send a batch at a time as it is asked for.
+
+A fetch names every partition that has nothing fetched and nothing under way, so a slow reader of one partition does not
+fetch the others again and again. Records below the position inside a fetched batch are skipped; control batches are
+stepped over, and with read_committed the batches of aborted transactions. An answer counts only where nobody has moved
+the position, or taken the partition away, since it was asked. (Kafka: AbstractFetch, FetchCollector, CompletedFetch.)
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from pylog.client.cluster import Cluster
+from pylog.client.consumer.leader_lookup import Leaders
+from pylog.client.consumer.pending_requests import Call, Calls
+from pylog.client.consumer.subscription import PartitionState, Subscription
+from pylog.config import RECORD_BYTES_MAX, ConsumerConfig
+from pylog.errors import (
+    ConcurrentUse,
+    CorruptBatch,
+    DeserializationError,
+    LogTruncation,
+    OffsetOutOfRange,
+    PylogError,
+)
+from pylog.kernel import HEADER, HEADER_BYTES, LOG_OVERHEAD, take_records
+from pylog.protocol.batch import Batch, split
+from pylog.protocol.isolation import Delivery, Isolation
+from pylog.protocol.messages import Fetch, Fetched, FetchedPart, FetchPart
+from pylog.record import ConsumerRecord, DeserializedRecord, TopicPartition
+from pylog.runtime.clock import Clock
+
+logger = logging.getLogger("pylog")
+
+Deserialize = Callable[[ConsumerRecord], DeserializedRecord]
+
+_NONE: Iterator[tuple[list[ConsumerRecord], int]] = iter(())
+
+
+class FetchedRecords:
+    """What was fetched of one partition and not given out yet."""
+
+    def __init__(
+        self, part: FetchedPart, position: int, *, check_crc: bool, deserialize: Deserialize | None = None,
+        record_bytes_max: int = RECORD_BYTES_MAX,
+    ) -> None:  # fmt: skip
+        self._part = part
+        self._record_bytes_max = record_bytes_max
+        self._check_crc = check_crc
+        self._deserialize = deserialize
+        self._records: list[ConsumerRecord] = []
+        self._given = 0
+        self._error: CorruptBatch | None = None
+        self._at = 0
+        self._after = position
+        self.next_offset = position
+        self.leader_epoch = -1
+        # None as long as all batches were plain.
+        self._batches: Iterator[Batch] | None = None
+        # Of the batch that is being decoded, and what is left of it.
+        self._batch: Batch | None = None
+        self._groups = _NONE
+        if part.aborted:
+            self._go_by_batches()
+
+    def take(self, count: int) -> list[Any]:
+        """Up to `count` records from `next_offset` on; none when the fetched bytes are used up.
+
+        Raises, again and again: CorruptBatch, DeserializationError.
+        """
+        while self._given == len(self._records):
+            if self._error is not None:
+                raise self._error.with_traceback(None)
+            if self._at == len(self._part.data):
+                return []
+            if self._batches is None and self._take_plain(count):
+                continue
+            # There may be a part of a batch behind the last one.
+            if not self._take_batch():
+                return []
+        if self._deserialize is not None:
+            return self._take_deserialized(count, self._deserialize)
+        if len(self._records) - self._given > count:
+            taken = self._records[self._given : self._given + count]
+            self._given += count
+            self.next_offset = self._records[self._given].offset
+        else:
+            # A list that nobody has taken from goes out as it is.
+            taken = self._records[self._given :] if self._given else self._records
+            self._records, self._given = [], 0
+            self.next_offset = self._after
+        return taken
+
+    def _take_plain(self, count: int) -> bool:
+        """Go past batches that need no decision; whether there were any."""
+        part, at = self._part, self._at
+        # No more than there can be: a count may be anything.
+        most = min(count, len(part.data))
+        records, self._at, after, epoch = take_records(
+            part.data, at, self.next_offset, most, part.topic, part.partition, self._check_crc
+        )
+        if self._at == at:
+            self._go_by_batches()
+            return False
+        self._gather(records, after, epoch)
+        return True
+
+    def _go_by_batches(self) -> None:
+        """Look at what lies ahead batch by batch."""
+        self._batches = split(self._part.data[self._at :], check_crc=self._check_crc)
+        self._delivery = Delivery(self._part.aborted)
+
+    def _take_batch(self) -> bool:
+        """Go past the next batch, or past some of its records where they are large; False where there is none.
+
+        Raises CorruptBatch.
+        """
+        try:
+            if self._batch is None:
+                self._batch = next(self._batches, None) if self._batches is not None else None
+                if self._batch is None:
+                    return False
+                self._groups = self._groups_of(self._batch)
+            batch = self._batch
+            records, after = next(self._groups)
+        except CorruptBatch as error:
+            self._error = self._located(error, self._batch)
+            raise self._error from error
+        if after == batch.next_offset:
+            self._at += batch.size
+            # What was decompressed for it goes with them.
+            self._batch, self._groups = None, _NONE
+        self._gather(records, max(after, self.next_offset), batch.leader_epoch)
+        return True
+
+    def _groups_of(self, batch: Batch) -> Iterator[tuple[list[ConsumerRecord], int]]:
+        if not self._delivery.gives(batch):
+            return iter([([], batch.next_offset)])
+        part = self._part
+        return iter(batch.groups(part.topic, part.partition, self.next_offset, self._record_bytes_max))
+
+    def _gather(self, records: list[ConsumerRecord], after: int, leader_epoch: int) -> None:
+        self._records, self._given, self._after, self.leader_epoch = records, 0, after, leader_epoch
+        if not records:
+            self.next_offset = after
+
+    def _take_deserialized(self, count: int, deserialize: Deserialize) -> list[DeserializedRecord]:
+        taken: list[DeserializedRecord] = []
+        begin = self._given
+        try:
+            for record in self._records[self._given : self._given + count]:
+                taken.append(deserialize(record))
+                self._given += 1
+        except DeserializationError:
+            # What stands before it goes out first.
+            if not taken:
+                raise
+        except BaseException:
+            # Ctrl-C: nobody gets what stands before it.
+            self._given = begin
+            raise
+        finally:
+            whole = self._given == len(self._records)
+            self.next_offset = self._after if whole else self._records[self._given].offset
+        return taken
+
+    def _located(self, error: CorruptBatch, batch: Batch | None) -> CorruptBatch:
+        """The same error with the place in the file, and where to go on: the decoder saw bytes only.
+
+        `batch` is the one whose records are none although its CRC is right; None: it is not even a batch.
+        """
+        return CorruptBatch(
+            f"{self._part.topic}-{self._part.partition}: {error.reason}; `skip()` goes past it, and `pylog verify` "
+            "shows all damage",
+            path=self._part.path, position=self._part.position + self._at, offset=self.next_offset,
+            next_offset=batch.next_offset if batch is not None else self._claimed_end(),
+        )  # fmt: skip
+
+    def _claimed_end(self) -> int | None:
+        """Where the damaged batch says that it ends: believed no further than to where the next one begins."""
+        data, at = self._part.data, self._at
+        if at + HEADER_BYTES > len(data):
+            return None
+        base, length, _, _, _, _, last_delta, *_ = HEADER.unpack_from(data, at)
+        if not base <= self.next_offset <= base + last_delta:
+            return None
+        end = int(base + last_delta + 1)
+        following = at + LOG_OVERHEAD + length
+        if at < following <= len(data) - HEADER_BYTES:
+            next_base = HEADER.unpack_from(data, following)[0]
+            return min(end, next_base) if next_base > self.next_offset else None
+        return end
+
+
+class Fetching:
+    """The fetches of one consumer."""
+
+    def __init__(
+        self, calls: Calls, cluster: Cluster, subscription: Subscription, config: ConsumerConfig, clock: Clock
+    ) -> None:
+        self._calls = calls
+        self._leaders = Leaders(cluster, subscription, config, clock)
+        self._subscription = subscription
+        self._config = config
+        self._isolation = Isolation.named(config.isolation_level)
+        self._deserialize = deserializing(config)
+
+    def ask(self, max_wait_ms: int, now_ms: int, reset: int | None) -> bool:
+        """Ask every leader for the partitions that have a position and nothing fetched; whether there were any.
+
+        `reset`: where to go on in a partition whose position is not there any more; None: nowhere, it is an error.
+        """
+        wanted = [
+            key
+            for key, state in self._subscription.states.items()
+            if state.position is not None
+            and not (state.paused or state.leaving)
+            and state.is_quiet
+            and now_ms >= state.retry_ms
+        ]
+        if not wanted:
+            return False
+        self._subscription.turn()
+        for node, keys in self._leaders.of(wanted).items():
+            states = {key: self._subscription.states[key] for key in keys}
+            message = Fetch(
+                [self._part(key, state) for key, state in states.items()],
+                max_wait_ms=max_wait_ms,
+                min_bytes=self._config.fetch_min_bytes,
+                max_bytes=self._config.fetch_max_bytes,
+                isolation=self._isolation,
+            )
+            call = self._calls.send(node, message, partial(self._answered, states, reset), max_wait_ms)
+            for state in states.values():
+                state.asked = call
+        return True
+
+    def _part(self, key: TopicPartition, state: PartitionState) -> FetchPart:
+        assert state.position is not None
+        return FetchPart(
+            *key, state.position, self._config.max_partition_fetch_bytes, last_fetched_epoch=state.leader_epoch,
+            topic_id=state.topic_id,
+        )  # fmt: skip
+
+    def _answered(
+        self, states: dict[TopicPartition, PartitionState], reset: int | None, call: Call, answer: Any
+    ) -> None:
+        current = {}
+        for key, state in states.items():
+            # Whoever has moved since has asked something else, or nothing.
+            if state.asked is call:
+                state.asked = None
+                current[key] = state
+        if isinstance(answer, PylogError):
+            for key in current:
+                self._leaders.refused(key, answer)
+            return
+        assert isinstance(answer, Fetched)
+        for part in answer.parts:
+            key = TopicPartition(part.topic, part.partition)
+            if key in current:
+                self._received(key, current[key], part, reset)
+
+    def _received(self, key: TopicPartition, state: PartitionState, part: FetchedPart, reset: int | None) -> None:
+        if isinstance(part.error, OffsetOutOfRange) and reset is not None:
+            self._subscription.move(key, None, reset)
+        elif isinstance(part.error, PylogError):
+            self._leaders.refused(key, part.error)
+        elif part.diverging is not None:
+            self._parted(key, state, part.diverging, may_move=reset is not None)
+        elif len(part.data):
+            assert state.position is not None
+            state.fetched = FetchedRecords(
+                part, state.position, check_crc=self._config.check_crcs, deserialize=self._deserialize,
+                record_bytes_max=self._config.pylog_max_record_bytes,
+            )  # fmt: skip
+            self._subscription.ready[key] = state
+
+    def _parted(
+        self, key: TopicPartition, state: PartitionState, diverging: tuple[int, int], *, may_move: bool
+    ) -> None:
+        """The log was cut below the position (KIP-320): go back to where it was, or let the user say so."""
+        epoch, end = diverging
+        what = (
+            f"{key.topic}-{key.partition} was cut at offset {end}, and the position was {state.position}: records that "
+            "were given are not in the log any more"
+        )
+        if may_move:
+            logger.warning("%s; going on at %d", what, end)
+            self._subscription.move(key, end)
+            state.leader_epoch = epoch
+        else:
+            self._subscription.fail(key, LogTruncation(f"{what}; seek to where to go on", end))
+
+
+def deserializing(config: ConsumerConfig) -> Deserialize | None:
+    """What makes a record of the types that the deserializers give; None where there are none."""
+    of_key, of_value = config.key_deserializer, config.value_deserializer
+    if of_key is None and of_value is None:
+        return None
+    is_calling = False
+
+    def deserialize(record: ConsumerRecord) -> DeserializedRecord:
+        nonlocal is_calling
+        if is_calling:
+            # It would be asked for the same record again, and again in there.
+            raise ConcurrentUse("a deserializer must not poll its consumer")
+        part, key, value = "key", record.key, record.value
+        is_calling = True
+        try:
+            if of_key is not None and key is not None:
+                key = of_key(key)
+            part = "value"
+            if of_value is not None and value is not None:
+                value = of_value(value)
+        except Exception as error:
+            raise DeserializationError(f"the {part} cannot be deserialized: {error!r}", record) from error
+        finally:
+            is_calling = False
+        return DeserializedRecord(
+            record.topic, record.partition, record.offset, record.timestamp, record.timestamp_type, key, value,
+            record.headers, record.leader_epoch,
+        )  # fmt: skip
+
+    return deserialize

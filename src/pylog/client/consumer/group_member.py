@@ -1,0 +1,327 @@
+"""Carries out what a `Membership` wants, for one consumer: sends, takes partitions and gives them, calls the listener.
+
+    poll's thread       JoinGroup, SyncGroup, everything that changes what is assigned; it is never kept waiting
+    a thread of its own heartbeats between polls, and the end of it all when nobody polls for too long
+
+The machine is entered under a lock, and nothing is sent or called under it.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from pylog.client.cluster import Cluster
+from pylog.client.consumer.commit import Commits
+from pylog.client.consumer.membership import (
+    NO_GENERATION,
+    Assign,
+    Effect,
+    Elect,
+    Fail,
+    Lose,
+    Membership,
+    Partitions,
+    Revoke,
+    Send,
+    State,
+)
+from pylog.client.consumer.membership_classic import ClassicMembership
+from pylog.client.consumer.membership_consumer import ConsumerMembership
+from pylog.client.consumer.pending_requests import Call, Calls
+from pylog.client.consumer.subscription import Subscription
+from pylog.config import ConsumerConfig
+from pylog.errors import PylogError
+from pylog.protocol.messages import NO_ID, ConsumerGroupHeartbeat, Heartbeat, LeaveGroup, Metadata
+from pylog.record import ConsumerGroupMetadata
+from pylog.runtime.clock import Clock
+from pylog.runtime.future import Future, failed
+from pylog.runtime.signals import WholeLock, opened
+from pylog.runtime.worker import Worker
+
+
+@dataclass(slots=True)
+class _Revocation:
+    """Partitions that are given back as soon as their positions are committed, or that has taken too long."""
+
+    partitions: Partitions
+    deadline_ms: int
+    is_committed: bool = False
+
+    def committed(self, _: PylogError | None) -> None:
+        # Where that failed, somebody will read these records again: that is all.
+        self.is_committed = True
+
+
+class GroupMember:
+    """The membership of one consumer."""
+
+    def __init__(
+        self, calls: Calls, cluster: Cluster, subscription: Subscription, config: ConsumerConfig, clock: Clock
+    ) -> None:
+        assert config.group_id is not None, "a member is a member of a group"
+        self._calls = calls
+        self._cluster = cluster
+        self._subscription = subscription
+        self._config = config
+        self._clock = clock
+        self._node = cluster.coordinator("group", config.group_id)
+        now_ms = clock.tick_ms()
+        self._machine: Membership = (
+            ClassicMembership(config, now_ms)
+            if config.group_protocol == "classic"
+            else ConsumerMembership(config, now_ms, lambda: {topic.id: topic.name for topic in cluster.known()})
+        )
+        self._identity = self._machine.identity
+        self._lock = WholeLock()
+        self._todo: deque[Effect] = deque()
+        self._revocation: _Revocation | None = None
+        self._watched: dict[str, int] = {}
+        self._worker = Worker("pylog-heartbeat", clock, self._due, self._tick)
+        self.commits = Commits(calls, cluster, subscription, config, clock, who=self._committer, refused=self._refused)
+        self.is_calling = False
+        """Whether the listener is being called."""
+
+    @property
+    def identity(self) -> ConsumerGroupMetadata:
+        """As whom the consumer was last known to its group.
+
+        One that was thrown out keeps it until it has joined again, so that what it commits in a transaction is refused,
+        and not taken for a commit of nobody in particular (Kafka: ConsumerCoordinator.groupMetadata).
+        """
+        if not self._subscription.is_shared:
+            return ConsumerGroupMetadata(self._identity.group_id)
+        return self._identity
+
+    def _committer(self) -> ConsumerGroupMetadata:
+        if not self._subscription.is_shared:
+            # Whoever reads partitions by hand commits as nobody in particular.
+            return ConsumerGroupMetadata(self._machine.identity.group_id)
+        with self._lock:
+            return self._machine.committer()
+
+    def _refused(self, who: ConsumerGroupMetadata, error: PylogError) -> None:
+        with self._lock:
+            self._machine.refused(who, error, self._clock.tick_ms())
+
+    # --- for poll ----------------------------------------------------------------------------------------------------
+
+    def subscribe(self, topics: frozenset[str]) -> None:
+        """Be a member that wants these topics, from the next `step` on."""
+        with self._lock:
+            self._machine.rejoin()
+            self._machine.subscribe(topics)
+
+    def step(self, now_ms: int) -> None:
+        """Go as far with joining, and with giving partitions back, as that goes without waiting.
+
+        Raises what the listener raises, and what makes it impossible to be a member.
+        """
+        while True:
+            if self._revocation is not None and not self._revoke(self._revocation, now_ms):
+                return
+            if not self._todo:
+                with self._lock:
+                    self._todo.extend(self._machine.poll(now_ms))
+                if not self._todo:
+                    return
+            self._carry_out(self._todo.popleft(), now_ms)
+
+    @property
+    def lacks_topics(self) -> bool:
+        """Whether it was given partitions of topics that are not known yet."""
+        machine = self._machine
+        return isinstance(machine, ConsumerMembership) and machine.lacks_names
+
+    def look(self) -> None:
+        """The cluster has been asked about its topics: an assignment of other ones is out of date."""
+        machine = self._machine
+        with self._lock:
+            if isinstance(machine, ConsumerMembership):
+                counts = self._counts(machine.topics)
+                if counts != self._watched:
+                    self._watched = counts
+                    machine.join_again()
+            elif machine.is_leader and self._counts(self._watched) != self._watched:
+                machine.join_again()
+
+    def _counts(self, topics: Iterable[str]) -> dict[str, int]:
+        known = {topic.name: len(topic.partitions) for topic in self._cluster.known(topics)}
+        return {topic: known.get(topic, 0) for topic in topics}
+
+    def _carry_out(self, effect: Effect, now_ms: int) -> None:
+        if isinstance(effect, Send):
+            self._send(effect.message)
+        elif isinstance(effect, Elect):
+            self._elect(effect)
+        elif isinstance(effect, Revoke):
+            self._begin_to_revoke(effect.partitions, now_ms)
+        elif isinstance(effect, Lose):
+            try:
+                self._call("on_partitions_lost", effect.partitions)
+            finally:
+                self._subscription.remove(effect.partitions)
+        elif isinstance(effect, Assign):
+            self._subscription.assign([(key, self._topic_id(key.topic)) for key in effect.partitions])
+            self._worker.wake()
+            self._call("on_partitions_assigned", effect.added)
+        else:
+            assert isinstance(effect, Fail)
+            raise effect.error.with_traceback(None)
+
+    def _elect(self, effect: Elect) -> None:
+        wanted = sorted({topic for member in effect.members for topic in member.topics})
+        self._calls.send(self._cluster.node, Metadata(wanted), partial(self._informed, effect, wanted))
+
+    def _informed(self, effect: Elect, wanted: list[str], call: Call, answer: Any) -> None:
+        machine = self._machine
+        assert isinstance(machine, ClassicMembership), "only classic groups have leaders"
+        if effect is not machine.election:
+            # Meanwhile there was another one, of other members.
+            return
+        # Without news of the topics what is known has to do: whoever looks next sees the difference.
+        if not isinstance(answer, PylogError):
+            self._cluster.learn(answer, wanted)
+        self._watched = self._counts(wanted)
+        if not effect.is_settled:
+            assignment = effect.assignor.assign(self._watched, effect.members)
+            with self._lock:
+                self._todo.extend(machine.elected(effect, assignment))
+
+    def _topic_id(self, topic: str) -> UUID:
+        known = self._cluster.known([topic])
+        if known:
+            return known[0].id
+        # It may be gone, or not known yet: the next look tells, and until then it is any of that name.
+        self._subscription.is_stale = True
+        return NO_ID
+
+    def _begin_to_revoke(self, partitions: Partitions, now_ms: int) -> None:
+        revocation = self._revocation = _Revocation(partitions, now_ms + self._config.default_api_timeout_ms)
+        for key in partitions:
+            self._subscription.states[key].leaving = True
+        offsets = self.commits.news(partitions) if self._config.commits else {}
+        try:
+            if offsets:
+                self.commits.send(offsets, revocation.committed)
+            else:
+                revocation.is_committed = True
+        except PylogError:
+            revocation.is_committed = True
+
+    def _revoke(self, revocation: _Revocation, now_ms: int) -> bool:
+        self._calls.deliver()
+        if not revocation.is_committed and now_ms < revocation.deadline_ms:
+            return False
+        self._revocation = None
+        try:
+            self._call("on_partitions_revoked", revocation.partitions)
+        finally:
+            self._subscription.remove(revocation.partitions)
+            with self._lock:
+                self._todo.extend(self._machine.revoked(revocation.partitions))
+        return True
+
+    def _call(self, name: str, partitions: Partitions) -> None:
+        listener = self._subscription.listener
+        method = getattr(listener, name, None)
+        if method is None and name == "on_partitions_lost":
+            method = getattr(listener, "on_partitions_revoked", None)
+        if method is None:
+            return
+        self.is_calling = True
+        try:
+            with opened():
+                method(sorted(partitions))
+        finally:
+            self.is_calling = False
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    def _send(self, message: Any) -> None:
+        if isinstance(message, Heartbeat | LeaveGroup | ConsumerGroupHeartbeat):
+            self._send_aside(message)
+        else:
+            # A rebalance takes as long as the slowest member.
+            self._calls.send(self._node, message, partial(self._answered, message), self._config.max_poll_interval_ms)
+
+    def _answered(self, message: Any, call: Call, answer: Any) -> None:
+        with self._lock:
+            self._todo.extend(self._machine.answered(message, answer, self._clock.tick_ms()))
+            self._note_identity()
+
+    def _note_identity(self) -> None:
+        identity = self._machine.identity
+        if identity.generation_id != NO_GENERATION:
+            self._identity = identity
+
+    def _send_aside(self, message: Any) -> Future[Any]:
+        """Send what `poll` need not wait for; the answer is heard in the thread that brings it."""
+        try:
+            future = self._cluster.send(self._node, message)
+        except PylogError as error:
+            future = failed(error)
+        if not isinstance(message, LeaveGroup):
+            future.add_done_callback(partial(self._beaten, message))
+        return future
+
+    def _beaten(self, message: Any, future: Future[Any]) -> None:
+        error = future.exception(0)
+        with self._lock:
+            self._machine.answered(message, error or future.result(0), self._clock.tick_ms())
+            self._note_identity()
+        self._calls.ring()
+        self._worker.wake()
+
+    # --- between polls -----------------------------------------------------------------------------------------------
+
+    def _due(self) -> int | None:
+        with self._lock:
+            return self._machine.due_ms
+
+    def _tick(self) -> None:
+        with self._lock:
+            effects = self._machine.tick(self._clock.tick_ms())
+        for effect in effects:
+            assert isinstance(effect, Send), "partitions are given and taken in poll"
+            self._send(effect.message)
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def leave(self, reason: str, timeout_ms: int, *, commit: bool) -> None:
+        """Give everything back and go, until the next `subscribe`. Raises what the listener raises."""
+        self._todo.clear()
+        self._revocation = None
+        with self._lock:
+            owned, is_lost = list(self._machine.owned), self._machine.generation == NO_GENERATION
+        deadline = self._clock.tick_ms() + timeout_ms
+        try:
+            if owned and not is_lost and commit and self._config.commits:
+                self.commits.finish(timeout_ms)
+            if owned:
+                self._call("on_partitions_lost" if is_lost else "on_partitions_revoked", owned)
+        finally:
+            self._subscription.remove(owned)
+            self.go(reason, max(0, deadline - self._clock.tick_ms()))
+
+    def go(self, reason: str, timeout_ms: int) -> None:
+        """Tell the group that this member goes; nothing else. From any thread."""
+        with self._lock:
+            effects = [] if self._machine.state is State.LEFT else self._machine.leave(reason)
+        for effect in effects:
+            assert isinstance(effect, Send), "leaving is a message"
+            # Where that does not get there, the session ends by itself.
+            _settled(self._send_aside(effect.message), timeout_ms)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._worker.close()
+
+
+def _settled(future: Future[Any], timeout_ms: int) -> None:
+    try:
+        future.exception(timeout_ms / 1000)
+    except TimeoutError:
+        return

@@ -1,0 +1,212 @@
+"""A member of a group, as whoever hosts it sees it, whatever the protocol: events in, effects out.
+
+    UNJOINED --poll--> JOINING ... STABLE <--> REVOKING          LEFT
+
+A machine: an event and the time in, effects out, without threads, clocks and messages of its own. Whoever hosts it
+sends what it wants sent and tells it the answers, gives back and takes partitions as it says, and lets one event in at
+a time. Only `poll` begins to join and takes partitions away, as only the consumer's own thread may.
+
+How it is done is for `membership_classic` and `membership_consumer`. Where the group has gone on without the member,
+its partitions are lost: a generation of -1 says so, and nothing can be committed until it has joined again.
+"""
+
+import enum
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from pylog.config import ConsumerConfig
+from pylog.errors import CommitFailed, FencedInstanceId, PylogError
+from pylog.protocol.assignor import Assignor, Member
+from pylog.protocol.messages import ConsumerGroupHeartbeat, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from pylog.record import ConsumerGroupMetadata, TopicPartition
+
+NO_GENERATION = -1
+ANSWER_MS_SPARE = 30_000
+
+Partitions = list[TopicPartition]
+
+
+class State(enum.Enum):
+    """Where a member stands."""
+
+    UNJOINED = "unjoined"
+    REVOKING = "revoking"
+    """The host gives partitions back, and says `revoked` when that is done."""
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STABLE = "stable"
+    LEFT = "left"
+
+
+@dataclass(slots=True)
+class Send:
+    """Send this to the coordinator, and tell the answer; that to LeaveGroup is of no interest."""
+
+    message: JoinGroup | SyncGroup | Heartbeat | LeaveGroup | ConsumerGroupHeartbeat
+
+
+@dataclass(slots=True)
+class Elect:
+    """This member leads: say with `elected` who gets what."""
+
+    assignor: Assignor
+    members: list[Member]
+    is_settled: bool = False
+    """The group keeps its assignment: there is nothing to assign."""
+
+
+@dataclass(slots=True)
+class Revoke:
+    """Give these back, with a last commit, and then say `revoked`."""
+
+    partitions: Partitions
+
+
+@dataclass(slots=True)
+class Lose:
+    """These are gone: others may have them already."""
+
+    partitions: Partitions
+
+
+@dataclass(slots=True)
+class Assign:
+    """From now on the member has exactly `partitions`, of which `added` are new."""
+
+    partitions: Partitions
+    added: Partitions
+
+
+@dataclass(slots=True)
+class Fail:
+    """Raise this to whoever polls."""
+
+    error: PylogError
+
+
+Effect = Send | Elect | Revoke | Lose | Assign | Fail
+
+
+class Membership(ABC):
+    """One member. Not thread-safe: its host lets one in at a time."""
+
+    is_leader = False
+    """Whether it is for this member to say who gets what, and to watch the topics of the group."""
+
+    def __init__(self, config: ConsumerConfig, now_ms: int, member_id: str) -> None:
+        assert config.group_id is not None, "a member is a member of a group"
+        self._config = config
+        self._group_id = config.group_id
+        self.state = State.UNJOINED
+        self.topics: frozenset[str] = frozenset()
+        self.generation = NO_GENERATION
+        self.member_id = member_id
+        self.owned: Partitions = []
+        self.fatal: PylogError | None = None
+        self._polled_ms = now_ms
+
+    # --- what is asked of it -----------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def needs_poll(self) -> bool:
+        """Whether `poll` has something to do besides heartbeats."""
+
+    @property
+    @abstractmethod
+    def due_ms(self) -> int | None:
+        """When the next `tick` has something to do; None while there is no membership to keep."""
+
+    @property
+    def identity(self) -> ConsumerGroupMetadata:
+        """As whom the member is known."""
+        return ConsumerGroupMetadata(self._group_id, self.generation, self.member_id, self._config.group_instance_id)
+
+    def committer(self) -> ConsumerGroupMetadata:
+        """As whom it may commit now. Raises CommitFailed, FencedInstanceId, RebalanceInProgress (classic)."""
+        if self.fatal is not None:
+            raise self.fatal.with_traceback(None)
+        if self.generation == NO_GENERATION:
+            raise CommitFailed(
+                f"this consumer is not a member of group {self._group_id!r} (any more): nothing was committed, and "
+                "others may read its partitions by now. Poll to join, and begin with what it gives; where the work "
+                "between two polls takes long, raise max_poll_interval_ms, or lower max_poll_records"
+            )
+        return self.identity
+
+    # --- events ------------------------------------------------------------------------------------------------------
+
+    def subscribe(self, topics: frozenset[str]) -> None:
+        """Want these topics from the next `poll` on."""
+        self.topics = topics
+
+    @abstractmethod
+    def join_again(self) -> None:
+        """Something has changed that the next assignment has to know."""
+
+    def poll(self, now_ms: int) -> list[Effect]:
+        """The consumer polls: it is alive, and partitions may be taken from it and given to it now."""
+        self._polled_ms = now_ms
+        if self.fatal is not None:
+            return [*self._lose(), Fail(self.fatal)]
+        return self._poll(now_ms)
+
+    @abstractmethod
+    def _poll(self, now_ms: int) -> list[Effect]: ...
+
+    def _lose(self) -> list[Effect]:
+        lost, self.owned = self.owned, []
+        return [Lose(lost)] if lost else []
+
+    def revoked(self, partitions: Partitions) -> list[Effect]:
+        """What was to be revoked is given back."""
+        gone = set(partitions)
+        self.owned = [key for key in self.owned if key not in gone]
+        if self.state is not State.REVOKING:
+            return []
+        if self.generation == NO_GENERATION:
+            # Meanwhile the group has gone on: the rest is lost, and the next poll says so.
+            self.state = State.UNJOINED
+            return []
+        return self._go_on()
+
+    @abstractmethod
+    def _go_on(self) -> list[Effect]:
+        """What was revoked is given back, and the group still knows this member."""
+
+    @abstractmethod
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Time has passed."""
+
+    def leave(self, reason: str) -> list[Effect]:
+        """Go, with nothing in hand. A static member may be back before its session ends."""
+        effects = self._go(reason)
+        self.state = State.LEFT
+        self.owned = []
+        return effects
+
+    @abstractmethod
+    def _go(self, reason: str) -> list[Effect]: ...
+
+    def rejoin(self) -> None:
+        """Take part again after `leave`."""
+        if self.state is State.LEFT:
+            self.state = State.UNJOINED
+
+    @abstractmethod
+    def answered(self, message: object, answer: Any, now_ms: int) -> list[Effect]:
+        """The answer to what was sent, or a PylogError in its place. One that comes too late changes nothing."""
+
+    @abstractmethod
+    def refused(self, who: ConsumerGroupMetadata, error: PylogError, now_ms: int) -> None:
+        """What the coordinator has answered to a commit."""
+
+    def _is_now(self, who: ConsumerGroupMetadata) -> bool:
+        return (who.generation_id, who.member_id) == (self.generation, self.member_id)
+
+    def _replaced(self, error: PylogError) -> FencedInstanceId:
+        return FencedInstanceId(
+            f"another consumer has taken the place of group_instance_id={self._config.group_instance_id!r} in group "
+            f"{self._group_id!r}: close this one ({error})"
+        )

@@ -1,0 +1,50 @@
+"""Where reading goes on behind a record or a batch that cannot be read: as near as possible, and always further on."""
+
+from pylog.client.cluster import Cluster
+from pylog.client.consumer.subscription import PartitionState
+from pylog.config import ConsumerConfig
+from pylog.errors import CorruptBatch, CorruptRecord, DeserializationError
+from pylog.protocol.batch import split
+from pylog.protocol.messages import Fetch, Fetched, FetchPart
+from pylog.record import TopicPartition
+
+PROBES_MAX = 10_000
+
+
+Unreadable = CorruptBatch | CorruptRecord | DeserializationError
+
+
+def past(
+    error: Unreadable, state: PartitionState, key: TopicPartition, cluster: Cluster, config: ConsumerConfig
+) -> int:
+    """The first offset behind the position that can be read, where `error` says why it cannot.
+
+    A record is one offset, a batch says where it ends. Where even that is damaged, one offset after the other is tried,
+    for each of those that cannot be read is one that is not given; after many of them the next one is the answer.
+    """
+    at = state.position
+    assert at is not None, "there was something to read"
+    if isinstance(error, DeserializationError):
+        return at + 1
+    if isinstance(error, CorruptBatch) and error.next_offset is not None and error.next_offset > at:
+        return error.next_offset
+    for offset in range(at + 1, at + PROBES_MAX):
+        if _is_readable(key, offset, state, cluster, config):
+            return offset
+    return at + PROBES_MAX
+
+
+def _is_readable(
+    key: TopicPartition, offset: int, state: PartitionState, cluster: Cluster, config: ConsumerConfig
+) -> bool:
+    wanted = FetchPart(*key, offset, 1, topic_id=state.topic_id)
+    message, seconds = Fetch([wanted], max_wait_ms=0, max_bytes=1), config.default_api_timeout_ms / 1000
+    answer: Fetched = cluster.ask(message, node=cluster.leader(key), seconds=seconds)
+    (part,) = answer.parts
+    if part.error is not None:
+        return not isinstance(part.error, CorruptBatch | CorruptRecord)
+    try:
+        next(split(part.data, check_crc=config.check_crcs), None)
+    except CorruptBatch:
+        return False
+    return True

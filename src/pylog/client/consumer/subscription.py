@@ -1,0 +1,212 @@
+"""What a consumer reads: topics or a pattern or partitions, and how far it is in each of these.
+
+    position    the offset of the next record that `poll` gives; None until it is known
+    reset       where to look for a position: EARLIEST, LATEST or a time in milliseconds; None: not decided
+    fetched     bytes that lie ahead of the position
+    asked       the message under way whose answer counts for this partition
+
+A move of the position lets go of what was fetched and of what was asked, so that an answer that comes late changes
+nothing (librdkafka 2.1.1, 2.4.0). A partition that is taken away and comes back has a new state, and so has one of a
+topic that was made again. (Kafka: SubscriptionState.)
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import UUID
+
+from pylog.client.consumer.pending_requests import Call
+from pylog.errors import PylogError
+from pylog.protocol.messages import INTERNAL_TOPICS
+from pylog.record import TopicPartition
+
+
+class RebalanceListener:
+    """Is told what a group gives to a consumer and takes from it, inside `poll`. Any object that has some of these
+    methods is one, too. What a method raises comes out of `poll`, when the rebalance step is done.
+
+    (Kafka: ConsumerRebalanceListener.)
+    """
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        """These go to somebody else, and are still here: the last chance to commit. Never called with none."""
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        """These are new here. Called at the end of each rebalance, even where none are."""
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        """These may be somebody else's already: a commit would be refused. Where there is no such method,
+        `on_partitions_revoked` is called. Never called with none.
+        """
+        self.on_partitions_revoked(partitions)
+
+
+LISTENER_METHODS = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
+
+
+class Source(Protocol):
+    """What was fetched of a partition and not given out yet."""
+
+    next_offset: int
+    leader_epoch: int
+
+    def take(self, count: int) -> list[Any]:
+        """Up to `count` records from `next_offset` on; none when there are no more. Raises, again and again."""
+
+
+@dataclass(slots=True, eq=False)
+class PartitionState:
+    """How far a consumer is in one partition."""
+
+    topic_id: UUID
+    position: int | None = None
+    leader_epoch: int = -1
+    """Of the last record before the position, as far as it is known."""
+    committed: int | None = None
+    """The position that was last committed, as far as it is known."""
+    reset: int | None = None
+    looked_up: bool = False
+    """Whether it is known what was committed for it."""
+    paused: bool = False
+    leaving: bool = False
+    """It is about to be revoked: no more records of it are given."""
+    fetched: Source | None = None
+    error: PylogError | None = None
+    """What the next poll raises of it."""
+    asked: Call | None = None
+    retry_ms: int = 0
+    """The tick before which nothing is asked again, after an error."""
+
+    def move(self, offset: int | None, reset: int | None = None) -> None:
+        """Go on at `offset`; None: where `reset` says."""
+        self.position = offset
+        self.reset = reset
+        self.leader_epoch = -1
+        self.drop()
+
+    def drop(self) -> None:
+        """Let go of what was fetched, and of what is under way."""
+        self.fetched = self.error = self.asked = None
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing to give, and nothing under way."""
+        return self.fetched is None and self.error is None and self.asked is None
+
+
+class Subscription:
+    """The topics, the partitions and their states."""
+
+    def __init__(self) -> None:
+        self.topics: frozenset[str] = frozenset()
+        """Subscribed to, by name or because the pattern matches."""
+        self.pattern: re.Pattern[str] | None = None
+        self.listener: object | None = None
+        self.states: dict[TopicPartition, PartitionState] = {}
+        self.ready: dict[TopicPartition, PartitionState] = {}
+        """Those with something fetched, or an error to raise, in the order in which it came."""
+        self.stuck: tuple[TopicPartition, PylogError] | None = None
+        """Where the last poll has raised, and what."""
+        self.is_shared = False
+        """Whether it is a group that gives partitions and takes them."""
+        self.is_stale = False
+        """Whether a topic that was given is not there any more: whoever assigns has to look."""
+
+    @property
+    def is_by_topic(self) -> bool:
+        """Whether topics were subscribed to, so that partitions come and go."""
+        return bool(self.topics) or self.pattern is not None
+
+    def matching(self, names: Iterable[str], *, internal: bool) -> frozenset[str]:
+        """The topics of these that the pattern matches as a whole, as Kafka has it."""
+        assert self.pattern is not None
+        match = self.pattern.fullmatch
+        return frozenset(name for name in names if (internal or name not in INTERNAL_TOPICS) and match(name))
+
+    def assign(self, partitions: Collection[tuple[TopicPartition, UUID]]) -> None:
+        """Read exactly these. What is read already, of the topic with the same id, stays as it is."""
+        states: dict[TopicPartition, PartitionState] = {}
+        for key, topic_id in partitions:
+            known = self.states.get(key)
+            if known is None or known.topic_id != topic_id:
+                known = PartitionState(topic_id, paused=known is not None and known.paused)
+            states[key] = known
+        for key, state in self.states.items():
+            if states.get(key) is not state:
+                state.drop()
+                self.ready.pop(key, None)
+        self.states = states
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these no more."""
+        for key in partitions:
+            state = self.states.pop(key, None)
+            if state is not None:
+                state.drop()
+                self.ready.pop(key, None)
+
+    def move(self, key: TopicPartition, offset: int | None, reset: int | None = None) -> None:
+        """Go on elsewhere in a partition."""
+        self.states[key].move(offset, reset)
+        self.ready.pop(key, None)
+
+    def fail(self, key: TopicPartition, error: PylogError) -> None:
+        """Let the next poll raise this."""
+        state = self.states[key]
+        state.error = error
+        self.ready[key] = state
+
+    def turn(self) -> None:
+        """Let another partition be the first: who is asked first gets bytes first, and none shall starve."""
+        if len(self.states) > 1:
+            first = next(iter(self.states))
+            self.states[first] = self.states.pop(first)
+
+    def take(self, count: int) -> list[Any]:
+        """Up to `count` records of what was fetched, and move the positions past them.
+
+        Raises what is wrong with the first partition that has something, and puts it down in `stuck`: once what an
+        answer said, which is asked again then, and again and again what is wrong with a record.
+        """
+        records: list[Any] = []
+        for key, state in list(self.ready.items()):
+            if state.paused or state.leaving:
+                continue
+            try:
+                if state.error is not None:
+                    raise state.error.with_traceback(None)
+                fetched = state.fetched
+                assert fetched is not None, "what is ready has something"
+                try:
+                    while len(records) < count and (taken := fetched.take(count - len(records))):
+                        records = records + taken if records else taken
+                finally:
+                    state.position = fetched.next_offset
+                    state.leader_epoch = fetched.leader_epoch
+            except PylogError as error:
+                if records:
+                    # The good records go out first, or they would be lost: the next poll comes here again.
+                    return records
+                self.stuck = key, error
+                del self.ready[key]
+                if state.error is None:
+                    # Behind the others, so that who polls on gets what they have.
+                    self.ready[key] = state
+                state.error = None
+                raise
+            except BaseException:
+                # What was fetched may be half decoded.
+                self.move(key, state.position)
+                self.take_back(records)
+                raise
+            if len(records) >= count:
+                break
+            state.fetched = None
+            del self.ready[key]
+        return records
+
+    def take_back(self, records: list[Any]) -> None:
+        """Nobody gets these, as with Ctrl-C in a deserializer: they are read again."""
+        for record in reversed(records):
+            self.move(TopicPartition(record.topic, record.partition), record.offset)

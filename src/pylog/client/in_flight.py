@@ -1,0 +1,384 @@
+"""What becomes of batches between queue and answer: which may go, what number it bears, what an error means.
+
+    queue -> take -> (number) -> answered -> delivered | failed | again, after a while | split
+
+A machine: events and the time in ticks go in, what to do comes out; no thread, clock or socket. The batches of a
+partition are in a lane, in order. Invariants of a lane:
+
+- At most so many are in flight as may be. While one waits to be sent again, nothing newer goes; it goes when all before
+  it are answered. With idempotence the order is kept whatever happens to requests and answers; for that a lane that
+  begins sends its first batch alone, as a node takes any number from a producer that it does not know.
+- Numbers are given in the order of the lane, when a batch is closed, and belong to the producer id and epoch of the
+  lane. A batch that is sent again bears the same number, unless the lane begins anew.
+- A batch that got a number and failed leaves a gap, which the node would hold against all that come after it. While
+  there is one, nothing new goes. It is none if a batch behind it was taken: then the node had it. Otherwise, when
+  nothing is in flight and the first that waits was tried, the lane begins anew at 0 in the next epoch, and what waits
+  is numbered again (KIP-360). A producer with transactions does that at the end of its transaction.
+- A batch that the node may have is never sent under another number: it fails where its lane begins anew. (Kafka sends
+  it, and it is there twice where the node has it and has forgotten so: after a restart a node knows the last batch of
+  each producer alone.)
+- Lanes that have nothing to do with a gap stay in their epoch as long as something of theirs is not answered, and
+  begin anew in the present one with their next batch (KAFKA-12152). A lane is never forgotten, also when its topic
+  seems gone.
+
+A transport answers everything in the end, if only with RequestTimedOut, and what was sent does not arrive after that.
+(Kafka: Sender, TransactionManager, TxnPartitionMap.)
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from pylog.client.in_flight_batch import NOBODY, SEQUENCE_MASK, ProducerEpoch, Shipment, Verdict
+from pylog.errors import (
+    DuplicateSequence,
+    LeaderNotAvailable,
+    NotEnoughReplicas,
+    OutOfOrderSequence,
+    PartitionFull,
+    ProtocolError,
+    RecordTooLarge,
+    RequestTimedOut,
+    UnknownProducerId,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from pylog.record import TopicPartition
+
+EPOCH_MAX = (1 << 15) - 1
+NOT_THERE = (
+    OutOfOrderSequence, UnknownProducerId, UnknownTopicId, UnknownTopicOrPartition, LeaderNotAvailable,
+    NotEnoughReplicas, RecordTooLarge,
+)  # fmt: skip
+"""After these a node has nothing of what was sent. After others it may have."""
+
+
+class _Lane:
+    __slots__ = ("acked", "gap", "in_flight", "next", "producer", "unanswered")
+
+    def __init__(self) -> None:
+        self.unanswered: list[Shipment] = []
+        self.in_flight = 0
+        """Also those that failed before their answer came."""
+        self.begin(NOBODY)
+
+    def begin(self, producer: ProducerEpoch) -> None:
+        self.producer = producer
+        self.next = 0
+        self.acked = 0
+        self.gap: int | None = None
+        """Where the last batch ended that left one."""
+
+    def number(self, shipment: Shipment) -> None:
+        if shipment.count:
+            shipment.producer, shipment.position = self.producer, self.next
+            self.next += shipment.count
+
+    def leave_gap(self, shipment: Shipment) -> None:
+        if shipment.position >= 0:
+            self.gap = max(self.gap or 0, shipment.position + shipment.count)
+
+
+class Dispatch:
+    """The lanes of one producer. Not thread-safe. `transactional`: who tells the producer id is a coordinator."""
+
+    def __init__(
+        self, *, idempotent: bool, transactional: bool = False, in_flight_max: int = 5, retries: int = SEQUENCE_MASK,
+        backoff_ms: int = 100, backoff_max_ms: int = 1000,
+    ) -> None:  # fmt: skip
+        self.idempotent = idempotent
+        self.producer: ProducerEpoch | None = None
+        """Who numbers batches that begin a lane; None while that is not known."""
+        self._transactional = transactional
+        self._in_flight_max = in_flight_max
+        self._retries = retries
+        self._backoff = (backoff_ms, backoff_max_ms)
+        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._busy: dict[TopicPartition, _Lane] = {}
+        self.has_failed = False
+        """Whether `failed` has something to give."""
+        self._failed: list[Shipment] = []
+        self._expiry_ms: int | None = None
+        self._asked = False
+        self._ask_attempts = 0
+        self._ask_at_ms = 0
+
+    # --- who numbers -----------------------------------------------------------------------------------------------
+
+    @property
+    def lacks_id(self) -> bool:
+        """Whether nothing can be sent before a producer id is asked for, which nobody has done."""
+        return self.idempotent and self.producer is None and not self._transactional and not self._asked
+
+    def ask_id(self, tick_ms: int) -> bool:
+        """Whether to ask for a producer id now; then the answer is owed to `identify` or `id_refused`."""
+        self._asked = self.lacks_id and tick_ms >= self._ask_at_ms
+        return self._asked
+
+    def identify(self, producer: ProducerEpoch) -> None:
+        """What begins from now on is numbered by `producer`."""
+        self.producer = producer
+        self._asked, self._ask_attempts = False, 0
+        for lane in self._lanes.values():
+            self._resolve(lane)
+
+    def id_refused(self, error: BaseException, tick_ms: int) -> bool:
+        """There is no producer id now; gives whether to ask again, after a while."""
+        self._asked = False
+        self._ask_attempts += 1
+        self._ask_at_ms = tick_ms + self.backoff_ms(self._ask_attempts)
+        return may_pass(error)
+
+    # --- sending ---------------------------------------------------------------------------------------------------
+
+    def may_take(self, key: TopicPartition) -> bool | None:
+        """Whether a batch that was never sent may go; None: no, as one waits to be sent again."""
+        if self.idempotent and self.producer is None:
+            return False
+        lane = self._lanes.get(key)
+        if lane is None:
+            return True
+        if lane.unanswered and not lane.in_flight:
+            return None
+        stale = self.idempotent and lane.producer != self.producer
+        if not lane.unanswered and not lane.in_flight:
+            return stale or lane.gap is None
+        most = self._in_flight_max if lane.acked or not self.idempotent else 1
+        return not stale and lane.gap is None and lane.in_flight == len(lane.unanswered) < most
+
+    def take(self, shipment: Shipment) -> None:
+        """A batch leaves its queue: it is in flight now."""
+        lane = self._lanes.get(shipment.key)
+        if lane is None:
+            lane = self._lanes[shipment.key] = _Lane()
+        if self.idempotent and not lane.unanswered and lane.producer != self.producer:
+            lane.begin(self._present)
+        lane.unanswered.append(shipment)
+        self._busy[shipment.key] = lane
+        if self._expiry_ms is None or shipment.deadline_ms < self._expiry_ms:
+            self._expiry_ms = shipment.deadline_ms
+        self._send(lane, shipment)
+
+    def next_again(self, key: TopicPartition, tick_ms: int, *, peek: bool = False) -> Shipment | None:
+        """The batch that is to be sent again now, which is in flight then (not if `peek`); None: there is none."""
+        lane = self._busy.get(key)
+        if lane is None or lane.in_flight or not lane.unanswered or (self.idempotent and self.producer is None):
+            return None
+        shipment = lane.unanswered[0]
+        if shipment.not_before_ms > tick_ms:
+            return None
+        if not peek:
+            self._send(lane, shipment)
+        return shipment
+
+    @staticmethod
+    def _send(lane: _Lane, shipment: Shipment) -> None:
+        shipment.in_flight = True
+        shipment.was_first = lane.unanswered[0] is shipment
+        lane.in_flight += 1
+
+    def number(self, shipment: Shipment, close: Callable[[Shipment], int]) -> None:
+        """Number a batch, and those before it; `close` lets no more records into one, and counts them.
+
+        Raises the error of a batch that has failed before it was closed.
+        """
+        if shipment.error is not None:
+            raise shipment.error
+        if shipment.count:
+            return
+        lane = self._lanes[shipment.key]
+        is_first = lane.unanswered[0] is shipment
+        for other in (shipment,) if is_first else lane.unanswered[: lane.unanswered.index(shipment) + 1]:
+            if not other.count:
+                other.count = close(other)
+                if self.idempotent:
+                    lane.number(other)
+
+    # --- answers ---------------------------------------------------------------------------------------------------
+
+    def answered(
+        self, shipment: Shipment, error: BaseException | None, tick_ms: int, *, final: bool = False
+    ) -> Verdict:  # fmt: skip
+        """What an answer means; `final`: whatever error it is, sending it again would not help."""
+        lane = self._lanes[shipment.key]
+        if error is None and shipment.error is None and lane.gap is None:
+            # Nearly all are: nothing is left to be judged.
+            self._delivered(lane, shipment)
+            return Verdict.DELIVERED
+        verdict = self._judge(shipment, error, tick_ms, final=final)
+        if verdict is Verdict.SPLIT:
+            return verdict
+        shipment.in_flight = False
+        lane.in_flight -= 1
+        if error is None and shipment.position >= 0:
+            lane.acked = max(lane.acked, shipment.position + shipment.count)
+        if verdict is Verdict.DELIVERED:
+            lane.unanswered.remove(shipment)
+        elif verdict is Verdict.FAILED and error is not None:
+            self._drop(lane, shipment, error)
+        elif verdict is Verdict.AGAIN:
+            shipment.attempts += 1
+            shipment.not_before_ms = tick_ms + self.backoff_ms(shipment.attempts)
+        self._resolve(lane)
+        if not lane.unanswered and not lane.in_flight:
+            self._busy.pop(shipment.key, None)
+        return verdict
+
+    def _delivered(self, lane: _Lane, shipment: Shipment) -> None:
+        shipment.in_flight = False
+        lane.in_flight -= 1
+        lane.unanswered.remove(shipment)
+        end = shipment.position + shipment.count
+        if shipment.position >= 0 and end > lane.acked:
+            lane.acked = end
+        if not lane.unanswered and not lane.in_flight:
+            del self._busy[shipment.key]
+
+    def failed(self) -> list[Shipment]:
+        """What has failed since this was asked last, each with its error: it is nobody's any more."""
+        failed, self._failed, self.has_failed = self._failed, [], False
+        return failed
+
+    def _judge(self, shipment: Shipment, error: BaseException | None, tick_ms: int, *, final: bool) -> Verdict:
+        if shipment.error is not None:
+            return Verdict.LATE
+        if error is None or isinstance(error, DuplicateSequence):
+            return Verdict.DELIVERED
+        shipment.untold = not final and not isinstance(error, NOT_THERE)
+        shipment.doubtful |= shipment.untold
+        if isinstance(error, RecordTooLarge) and shipment.count > 1:
+            return Verdict.SPLIT
+        if final or shipment.attempts >= self._retries or tick_ms >= shipment.deadline_ms:
+            return Verdict.FAILED
+        if self.idempotent and isinstance(error, OutOfOrderSequence | UnknownProducerId):
+            return self._judge_order(shipment)
+        return Verdict.AGAIN if may_pass(error) else Verdict.FAILED
+
+    def _judge_order(self, shipment: Shipment) -> Verdict:
+        if shipment.was_first:
+            if self._transactional:
+                return Verdict.FAILED
+            # All before it were taken or have failed, and the node is waiting for something else.
+            self._lanes[shipment.key].leave_gap(shipment)
+        return Verdict.AGAIN
+
+    def split(self, shipment: Shipment, first: int, loads: tuple[Any, Any]) -> None:
+        """Two take the place and the numbers of one that was too large, the first of them with `first` records; not
+        where it has failed meanwhile.
+        """
+        lane = self._lanes[shipment.key]
+        lane.in_flight -= 1
+        if shipment.error is None:
+            at = lane.unanswered.index(shipment)
+            lane.unanswered[at : at + 1] = self._parts(shipment, first, loads)
+            shipment.error = RecordTooLarge("it was split")
+        self._resolve(lane)
+
+    @staticmethod
+    def _parts(shipment: Shipment, first: int, loads: tuple[Any, Any]) -> list[Shipment]:
+        parts = [Shipment(shipment.key, load, shipment.deadline_ms) for load in loads]
+        for part, count, before in zip(parts, (first, shipment.count - first), (0, first), strict=True):
+            part.count = count
+            part.producer = shipment.producer
+            part.doubtful = shipment.doubtful
+            part.position = shipment.position + before if shipment.position >= 0 else -1
+        return parts
+
+    def _drop(self, lane: _Lane, shipment: Shipment, error: BaseException) -> None:
+        shipment.error = error
+        self._failed.append(shipment)
+        self.has_failed = True
+        lane.unanswered.remove(shipment)
+        if self.idempotent:
+            lane.leave_gap(shipment)
+
+    def _resolve(self, lane: _Lane) -> None:
+        """Close the gap of a lane, if there is one and nothing in flight can say more of it."""
+        if lane.in_flight or lane.gap is None or self._transactional or self.producer is None:
+            return
+        if lane.acked >= lane.gap:
+            lane.gap = None
+        elif not (lane.unanswered and lane.unanswered[0].untold):
+            self._begin_anew(lane)
+
+    def _begin_anew(self, lane: _Lane) -> None:
+        for shipment in [shipment for shipment in lane.unanswered if shipment.doubtful]:
+            self._drop(lane, shipment, in_doubt(shipment.key))
+        if lane.producer == self.producer:
+            producer_id, epoch = self.producer
+            self.producer = ProducerEpoch(producer_id, epoch + 1) if epoch < EPOCH_MAX else None
+        if self.producer is not None:
+            lane.begin(self.producer)
+            for shipment in lane.unanswered:
+                lane.number(shipment)
+
+    @property
+    def _present(self) -> ProducerEpoch:
+        assert self.producer is not None, "batches are sent by somebody"
+        return self.producer
+
+    # --- time, and the end -----------------------------------------------------------------------------------------
+
+    def backoff_ms(self, attempts: int) -> int:
+        """How long to wait after so many attempts."""
+        first, most = self._backoff
+        return min(first << min(attempts - 1, 62), most)
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the next `due` or `expire` has something to do, in ticks; maybe earlier, never later."""
+        times = [] if self._expiry_ms is None else [self._expiry_ms]
+        if self.lacks_id and self._ask_attempts:
+            times.append(self._ask_at_ms)
+        if self.producer is not None or not self.idempotent:
+            waiting = [lane.unanswered[0] for lane in self._busy.values() if lane.unanswered and not lane.in_flight]
+            times += [shipment.not_before_ms for shipment in waiting]
+        return min(times, default=None)
+
+    def due(self, tick_ms: int) -> list[TopicPartition]:
+        """Where something is to be sent again now."""
+        return [key for key in self._busy if self.next_again(key, tick_ms, peek=True) is not None]
+
+    def expire(self, tick_ms: int) -> None:
+        """Let fail what has waited too long, also what is in flight."""
+        if self._expiry_ms is None or tick_ms < self._expiry_ms:
+            return
+        for lane in self._busy.values():
+            for shipment in [shipment for shipment in lane.unanswered if shipment.deadline_ms <= tick_ms]:
+                self._drop(lane, shipment, overdue(shipment.key, in_flight=shipment.in_flight))
+            self._resolve(lane)
+        self._expiry_ms = min(
+            (shipment.deadline_ms for lane in self._busy.values() for shipment in lane.unanswered), default=None
+        )
+
+    def hurry(self) -> None:
+        """Send nothing again that an error comes back for from now on: it fails with that."""
+        self._retries = 0
+
+    def give_up(self, error: BaseException, *, in_flight: bool) -> None:
+        """Let fail what waits to be sent again, and what is `in_flight`, if so wanted."""
+        for lane in self._busy.values():
+            for shipment in [shipment for shipment in lane.unanswered if in_flight or not shipment.in_flight]:
+                self._drop(lane, shipment, error)
+            self._resolve(lane)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same may be sent again after an error. A full disk or queue is for who sends to know of at once."""
+    return isinstance(error, ProtocolError) and error.retriable and not isinstance(error, PartitionFull)
+
+
+def overdue(key: TopicPartition, *, in_flight: bool) -> RequestTimedOut:
+    """The error of what was not delivered within `delivery_timeout_ms`."""
+    known = "whether the node has it is not known" if in_flight else "it waited to be sent"
+    return RequestTimedOut(
+        f"{key.topic}-{key.partition}: not delivered within delivery_timeout_ms; {known}. Raise that, or see why the "
+        "node does not answer"
+    )
+
+
+def in_doubt(key: TopicPartition) -> OutOfOrderSequence:
+    """The error of what the node may have, where nothing could tell any more."""
+    return OutOfOrderSequence(
+        f"{key.topic}-{key.partition}: a batch before this one is not there, or the node has forgotten its producer: "
+        "whether it has this one is not known, and sending it again might store it twice. Read from the end to see"
+    )

@@ -1,0 +1,62 @@
+"""A batch on its way from its queue to an answer, and who numbers it: the values that `in_flight` decides about."""
+
+import enum
+from typing import Any, NamedTuple
+
+from pylog.record import TopicPartition
+
+SEQUENCE_MASK = (1 << 31) - 1
+
+
+class ProducerEpoch(NamedTuple):
+    """Who numbers batches."""
+
+    producer_id: int
+    epoch: int
+
+
+NOBODY = ProducerEpoch(-1, -1)
+
+
+class Verdict(enum.Enum):
+    """What an answer means for its batch."""
+
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    AGAIN = "again"
+    SPLIT = "split"
+    """It counts as in flight until that is done: `split` is owed."""
+    LATE = "late"
+    """It had failed before: nobody waits for this."""
+
+
+class Shipment:
+    """A batch, or a part of one that was too large, from when it leaves its queue. `load` is the producer's own."""
+
+    # Defaults of the class: most batches never need another value, and one is made for each of them.
+    count = 0
+    """How many records it has; 0 while it is not closed."""
+    producer = NOBODY
+    position = -1
+    """How many records its lane had before it since it began."""
+    attempts = 0
+    not_before_ms = 0
+    in_flight = False
+    was_first = False
+    """Whether all before it were answered when it was sent last."""
+    untold = False
+    """Whether the last answer did not say that the node has nothing of it."""
+    doubtful = False
+    """Whether any answer did not."""
+    error: BaseException | None = None
+    """Why it failed."""
+
+    def __init__(self, key: TopicPartition, load: Any, deadline_ms: int) -> None:
+        self.key = key
+        self.load = load
+        self.deadline_ms = deadline_ms
+
+    @property
+    def sequence(self) -> int:
+        """The number of its first record; -1 where batches are not numbered."""
+        return self.position & SEQUENCE_MASK if self.position >= 0 else -1

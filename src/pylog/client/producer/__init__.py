@@ -1,0 +1,167 @@
+"""Sends records: `send` gives a future at once, batches go out when they are full or have lingered.
+
+    Producer                the handle: what a user holds, and may drop
+    client                  what lives until all is delivered; what is done for a record, and the end
+    failures                what could not be delivered, until somebody looks at it
+    transactions            the calls that wait for a coordinator
+    sender                  what is done for a batch, and when it is answered
+
+A record is encoded as it is sent, into the open batch of its partition (`record_append`). (Kafka: KafkaProducer.)
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from pylog.client.producer.client import ProducerClient
+from pylog.client.producer.failures import tell_failures
+from pylog.client.producer.sender import WAITING_MAX
+from pylog.client.record_append import Sender
+from pylog.config import ProducerConfig
+from pylog.errors import Undelivered
+from pylog.kernel import Record
+from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
+from pylog.runtime.clock import Clock
+from pylog.runtime.closing import Lease, drop, warn
+from pylog.runtime.future import Future
+from pylog.runtime.signals import WHOLE
+from pylog.transport import Transport
+
+__all__ = ["WAITING_MAX", "Producer"]
+
+
+class Producer(Sender):
+    """Sends records to topics. Thread-safe. Use it as a context manager, or `close` it: both flush.
+
+    Made by `Log.producer`; the configs are Kafka's, in `ProducerConfig`. With `transactional_id` it is ready when it is
+    made: whoever had that id before is fenced then. One that is dropped without `close` delivers what it was given, in
+    the background or when the process ends, and is a ResourceWarning.
+    """
+
+    _lease: Lease | None = None
+
+    def __init__(
+        self, transport: Transport, node: int, config: ProducerConfig, clock: Clock, lease: Lease | None = None
+    ) -> None:
+        """Raises with transactions: RequestTimedOut (no coordinator within `max_block_ms`), InvalidTxnTimeout, Closed
+        (the log was closed meanwhile)...
+        """
+        self.config = config
+        self._client = client = ProducerClient(transport, node, config, clock)
+        if lease is not None:
+            # Before it waits for anything: a close of the log is to end that.
+            lease.log.add(client)
+        client.initialise()
+        super().__init__(client.batches, clock, client.record_bytes_max, config.buffer_memory, client.send_any)
+        self._lease = lease
+
+    def __del__(self) -> None:
+        # Not held by whoever keeps the warning.
+        lease, self._lease = self._lease, None
+        if lease is not None and not (self._client.closed or lease.log.closed):
+            drop(self._client, lease.log)
+            warn(f"{self._client} of {lease.log}", self)
+
+    def send_many(self, topic: str, records: Iterable[Any]) -> list[Future[RecordMetadata]]:
+        """Send each of `records`: a `Record`, or anything else that is a value. Gives their futures, in order.
+
+        Raises what `send` does; the records before that one are sent.
+        """
+        send = self.send
+        return [
+            send(topic, one.value, one.key, timestamp_ms=one.timestamp, headers=one.headers)
+            if isinstance(one, Record)
+            else send(topic, one)
+            for one in records
+        ]
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The partition numbers of a topic. Raises UnknownTopicOrPartition."""
+        return self._client.partitions_for(topic)
+
+    # --- transactions ----------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begin a transaction: what is sent from now on is read by `read_committed` readers when it is committed.
+
+        Raises InvalidTxnState (one is open; this producer has no transactional_id), ProducerFenced, Closed.
+        """
+        self._client.begin()
+
+    def commit(self, timeout: float | None = None) -> None:
+        """Send what waits, and end the transaction well: all of it is to be read then, and the offsets sent count.
+
+        Raises TransactionAbortable (something of it was not delivered: `abort` it), ProducerFenced (another producer
+        took up the id), InvalidTxnState (there is none, or it was too slow and was aborted: make a new producer),
+        TimeoutError after `timeout` seconds (None: `max_block_ms`): how it ends is open then, and `commit` again tells.
+        """
+        self._client.end_transaction(timeout, is_commit=True)
+
+    def abort(self, timeout: float | None = None) -> None:
+        """End the transaction as if it had not been. What was not sent yet fails with TransactionAborted.
+
+        Raises ProducerFenced, InvalidTxnState, TimeoutError as `commit` does; then `abort` again.
+        """
+        self._client.end_transaction(timeout, is_commit=False)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """`begin`, and `commit` at the end of the block, or `abort` where it raises, or cannot be committed.
+
+        Raises what they do; a producer that was fenced raises ProducerFenced, whatever the block raised.
+        """
+        has_begun = False
+        try:
+            with WHOLE:
+                self.begin()
+                has_begun = True
+            yield self
+            self.commit()
+        except BaseException:
+            if has_begun and self._client.is_undone:
+                self.abort()
+            raise
+
+    def send_offsets(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: ConsumerGroupMetadata | str,
+        timeout: float | None = None,
+    ) -> None:  # fmt: skip
+        """Let these positions of a group be committed with the transaction: the offsets of the next records to read.
+
+        `group` is what the consumer's `group_metadata` gives, so that a member which is none any more is refused; a
+        mere group id is not checked. Raises TransactionAbortable (refused: `abort` the transaction), ProducerFenced,
+        InvalidTxnState, TimeoutError (`abort` the transaction: some of them may have been taken).
+        """
+        self._client.send_offsets(offsets, group, timeout)
+
+    # --- the end ---------------------------------------------------------------------------------------------------
+
+    def flush(self, timeout: float | None = None) -> Undelivered | None:
+        """Send everything that was given to `send` before, and wait until it is answered: every future is done then.
+
+        What went wrong with a record is in its future. Gives what `close` would raise now: how many records have failed
+        that nobody has looked at; None where there are none. Raises TimeoutError after `timeout` seconds, RuntimeError
+        in a callback of a record, and in the handler of a signal that has interrupted a send, where it would wait for
+        itself.
+        """
+        return self._client.flush(timeout)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Abort an open transaction, flush and stop; later sends raise Closed.
+
+        Raises TimeoutError where not all was answered within `timeout` seconds, and what the handler of a signal does
+        that comes while it waits: the futures of what was not answered fail with Closed, which says whether the node
+        may have it. Raises Undelivered, when all is closed, where records have failed and nobody has looked at that: by
+        `result` or `exception` of the future, or with a callback. Where another error ends the block, it is logged.
+        What was in a transaction that is aborted is none of them.
+        """
+        tell_failures(self._client.close(timeout))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        tell_failures(self._client.close(), error)

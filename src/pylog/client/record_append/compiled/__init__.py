@@ -1,0 +1,10 @@
+"""Sending in Cython: the twin of `pylog.client.record_append.pure`. Importing it fails where it was not built.
+
+sender      from `send` to the future of a record in an open batch
+delivery    from the answer of a batch to its futures and callbacks
+"""
+
+from pylog.client.record_append.compiled.delivery import Delivery, RecordFuture
+from pylog.client.record_append.compiled.sender import OpenBatches, ProducerBatch, Route, Sender, StickyPartitioner
+
+__all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordFuture", "Route", "Sender", "StickyPartitioner"]

@@ -1,0 +1,265 @@
+"""Sending in Python: the specification of the compiled one, and what runs where that cannot be had."""
+
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+from typing import Any, NamedTuple, Protocol
+
+from pylog.kernel import HEADER_BYTES, OpenBatch
+from pylog.protocol.partitioner import StickyPartitioner
+from pylog.record import RecordMetadata, TopicPartition
+from pylog.runtime.clock import Clock
+from pylog.runtime.future import Future
+
+__all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordFuture", "Route", "Sender", "StickyPartitioner"]
+
+logger = logging.getLogger("pylog")
+
+OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
+SendAny = Callable[
+    [str, bytes | None, bytes | None, int | None, int | None, Iterable[tuple[str, bytes | None]]],
+    Future[RecordMetadata],
+]
+"""`send` of a topic, value, key, partition, time in ms and headers."""
+
+
+def call_back(future: Future[RecordMetadata], on_delivery: OnDelivery) -> None:
+    """Let `on_delivery` be called with where the record landed, or with its error."""
+
+    def tell(done: Future[RecordMetadata]) -> None:
+        error = done.exception()
+        try:
+            on_delivery(done.result() if error is None else None, error)
+        except (Exception, SystemExit):
+            # It may run in the call of `send`, which has not failed.
+            logger.exception("on_delivery of a record raised")
+
+    future.add_done_callback(tell)
+
+
+class Failures(Protocol):
+    """What is told of records that have failed."""
+
+    def looked(self, error: BaseException) -> None:
+        """Somebody has looked at one with this error, for the first time."""
+
+
+class Delivery(Future[tuple[int, int | None]]):
+    """The answer for one batch of a partition: its base offset, and the time of the append under LogAppendTime (ms).
+
+    The futures of a batch cost nothing when it is completed: what they answer is made when it is asked for.
+    """
+
+    __slots__ = ("_looked", "carrier", "failures", "partition", "parts", "topic")
+
+    def __init__(self, topic: str, partition: int) -> None:
+        super().__init__()
+        self.topic = topic
+        self.partition = partition
+        self.carrier: Future[Any] | None = None
+        """What the answer comes with, while the batch is on its way: who waits for the one waits for the other. It has
+        the records, which futures that are kept must not.
+        """
+        self.parts: list[Part] = []
+        """The answers to its parts, in order, where the batch was too large to be sent as one."""
+        self.failures: Failures | None = None
+        """Is told of each record that has failed and is looked at."""
+        self._looked: dict[int, object] = {}
+
+    def future(self, index: int, timestamp: int) -> Future[RecordMetadata]:
+        """The future of the record that is number `index` of the batch; `timestamp` is the record's own, in ms."""
+        return RecordFuture(self, index, timestamp)
+
+    def complete(self, base_offset: int, log_append_time: int | None = None) -> None:
+        """Answer all futures of the batch. `base_offset` is -1 where nobody was asked (acks=0).
+
+        Raises RuntimeError when there is an answer already.
+        """
+        self._settle((base_offset, log_append_time), None)
+
+    def complete_parts(self, parts: "list[Part]") -> None:
+        """Answer the futures of each part, in order. Raises RuntimeError when there is an answer already."""
+        self.parts = parts
+        self._settle((-1, None), None)
+
+    def fail(self, error: BaseException) -> None:
+        """Answer all futures of the batch with `error`. Raises RuntimeError when there is an answer already."""
+        self._settle(None, error)
+
+    def part_of(self, index: int) -> "Part":
+        """The part of a batch in parts that has the record with this number."""
+        return self.parts[bisect_right(self.parts, index, key=itemgetter(0)) - 1]
+
+    def error_of(self, index: int) -> BaseException | None:
+        """The error of the record with this number, at which somebody looks now; None: it has none."""
+        error = self.part_of(index).error if self.parts else self._error
+        if error is not None and self.failures is not None:
+            first: object = object()
+            if self._looked.setdefault(index, first) is first:
+                self.failures.looked(error)
+        return error
+
+    def _settle(self, value: tuple[int, int | None] | None, error: BaseException | None) -> None:
+        self.carrier = None
+        super()._settle(value, error)
+
+    def _wait(self, timeout: float | None) -> None:
+        carrier = self.carrier
+        if carrier is not None:
+            carrier.exception(timeout)
+        if not self._done:
+            super()._wait(timeout)
+
+
+class Part(NamedTuple):
+    """The answer for the records of a batch from the one with number `first` on."""
+
+    first: int
+    base_offset: int = -1
+    log_append_time: int | None = None
+    error: BaseException | None = None
+
+
+class RecordFuture(Future[RecordMetadata]):
+    """(delivery, index): all it knows is where to look. The slots of Future stay empty."""
+
+    __slots__ = ("_delivery", "_index", "_timestamp")
+
+    def __init__(self, delivery: Delivery, index: int, timestamp: int) -> None:
+        self._delivery = delivery
+        self._index = index
+        self._timestamp = timestamp
+
+    def done(self) -> bool:
+        return self._delivery._done
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        error = self.exception(timeout)
+        if error is not None:
+            raise error.with_traceback(self._delivery._traceback)
+        delivery = self._delivery
+        base_offset, log_append_time = delivery.result()
+        index = self._index
+        if delivery.parts:
+            first, base_offset, log_append_time, _ = delivery.part_of(index)
+            index -= first
+        offset = base_offset + index if base_offset >= 0 else -1
+        timestamp = self._timestamp if log_append_time is None else log_append_time
+        return RecordMetadata(delivery.topic, delivery.partition, offset, timestamp)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        delivery = self._delivery
+        if not delivery._done:
+            self._wait(timeout)
+        return delivery.error_of(self._index)
+
+    def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
+        def tell(_: object) -> None:
+            # Whoever has it call back is told.
+            self._delivery.error_of(self._index)
+            fn(self)
+
+        self._delivery.add_done_callback(tell)
+
+    def _settle(self, value: RecordMetadata | None, error: BaseException | None) -> None:
+        raise RuntimeError("the future of a record is answered by its delivery")
+
+    def _wait(self, timeout: float | None) -> None:
+        self._delivery._wait(timeout)
+
+
+class ProducerBatch(OpenBatch):
+    """Records for one partition, encoded, of at most `limit` bytes and one record at least; `delivery` answers them."""
+
+    def __init__(self, key: TopicPartition, limit: int, due_ms: int) -> None:
+        super().__init__(limit)
+        self.key = key
+        self.due_ms = due_ms
+        self.delivery = Delivery(key.topic, key.partition)
+
+
+class Route:
+    """Where the records of a topic go: the open batch of each of its partitions, if there is one."""
+
+    __slots__ = ("batches", "sticky")
+
+    def __init__(self, sticky: StickyPartitioner, batches: list[ProducerBatch | None]) -> None:
+        self.sticky = sticky
+        self.batches = batches
+
+
+class OpenBatches:
+    """The open batches that `send` may add to, by topic, and the bytes that wait."""
+
+    def __init__(self) -> None:
+        self.routes: dict[str, Route] = {}
+        self.bytes_waiting = 0
+        """What the records take that were not answered yet, exactly; headers of batches aside."""
+
+    def append(
+        self,
+        batch: ProducerBatch,
+        value: bytes | None,
+        key: bytes | None,
+        timestamp: int,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+    ) -> Future[RecordMetadata] | None:
+        """Add a record to a batch; gives its future, or None when it does not fit: then nothing was added.
+
+        Raises what `OpenBatch.add` does.
+        """
+        before = batch.size
+        index = batch.add(value, key, timestamp, headers)
+        if index < 0:
+            return None
+        self.bytes_waiting += batch.size - before
+        return batch.delivery.future(index, timestamp)
+
+    def free(self, batch: ProducerBatch) -> None:
+        """The batch was answered: its bytes are free."""
+        self.bytes_waiting -= batch.size - HEADER_BYTES
+
+
+class Sender:
+    """`send`, as far as it is the same for every record.
+
+    A record of at most `record_bytes_max` bytes joins an open batch unless more than `buffer_memory` bytes would wait;
+    everything else is for `send_any`: the unknown topic, the first of a batch, the one that does not fit, and so on. A
+    record without timestamp gets the time of `clock`.
+    """
+
+    def __init__(
+        self, batches: OpenBatches, clock: Clock, record_bytes_max: int, buffer_memory: int, send_any: SendAny
+    ) -> None:
+        """All but the last are for the compiled twin, which decides with them; here `send_any` decides all."""
+        self._send_any = send_any
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        on_delivery: OnDelivery | None = None,
+    ) -> Future[RecordMetadata]:
+        """Add a record to the batch of its partition; the future answers with where it landed, or with its error.
+
+        The partition is the one given, else what `partitioner` says: the key's (murmur2, as a Java producer would),
+        without a key a sticky one. A record without timestamp gets the time of the call. `on_delivery(metadata, error)`
+        is called when the future is done, one of the two being None, in whatever thread brings the answer; what it
+        raises is logged. In a callback `send` is allowed, but no call that waits.
+        Raises: UnknownTopicOrPartition, InvalidTopic, RecordTooLarge (`max_request_size`, `buffer_memory`),
+        BufferExhausted (the buffer stayed full for `max_block_ms`), RequestTimedOut (no node has said in that time what
+        the topic is), Closed, TypeError, ValueError; with transactions InvalidTxnState and TransactionAbortable; after
+        a fatal error that one; what a serializer or partitioner raises.
+        """
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(f"on_delivery is {type(on_delivery).__name__}: it cannot be called")
+        future = self._send_any(topic, value, key, partition, timestamp_ms, headers)
+        if on_delivery is not None:
+            call_back(future, on_delivery)
+        return future

@@ -1,0 +1,242 @@
+"""A producer's side of its transactions: which call is allowed now, and what there is to say to the coordinator.
+
+    UNINITIALIZED -> READY -> IN_TRANSACTION -> COMMITTING -> READY
+                                   |    \\-----> ABORTING ---> READY
+                                   v              ^
+                            ABORTABLE_ERROR ------/              anything -> FATAL_ERROR
+
+A machine: calls and answers go in, `request` says what to send next. Transactions are of version 2 (KIP-890): a
+partition joins by being written to, a group by its offsets being sent, and the answer to EndTxn has the producer id and
+epoch of the next transaction, so that whatever is still on its way belongs to one that has ended.
+
+- A record that could not be delivered, or offsets that were refused, leave one way: to abort.
+- An end that was begun is asked for until it is answered, with the same epoch: asked twice it is done once.
+- After a fatal error nothing is said any more. (Kafka: TransactionManager.)
+"""
+
+import enum
+from collections.abc import Sequence
+
+from pylog.errors import (
+    InvalidPidMapping,
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    ProducerFenced,
+    ProtocolError,
+    PylogError,
+    TransactionAbortable,
+    TransactionalIdAuthorization,
+    UnknownProducerId,
+    UnknownServer,
+    UnsupportedForMessageFormat,
+)
+from pylog.protocol.messages import (
+    EndTxn,
+    InitProducerId,
+    OffsetCommitPart,
+    OffsetsCommitted,
+    ProducerIdGiven,
+    TxnEnded,
+    TxnOffsetCommit,
+)
+from pylog.record import ConsumerGroupMetadata, TopicPartition
+
+FENCED = (ProducerFenced, InvalidProducerEpoch)
+NOT_KNOWN = (InvalidPidMapping, UnknownProducerId)
+
+
+class State(enum.Enum):
+    """As in Kafka's TransactionManager."""
+
+    UNINITIALIZED = "uninitialized"
+    READY = "ready"
+    IN_TRANSACTION = "in transaction"
+    COMMITTING = "committing"
+    ABORTING = "aborting"
+    ABORTABLE_ERROR = "abortable error"
+    FATAL_ERROR = "fatal error"
+
+
+class Transacting:
+    """The transactions of one producer, one after the other. Not thread-safe."""
+
+    def __init__(self, transactional_id: str, timeout_ms: int) -> None:
+        self.transactional_id = transactional_id
+        self.state = State.UNINITIALIZED
+        self.error: BaseException | None = None
+        """What led to the error states."""
+        self.producer_id = self.epoch = -1
+        self._timeout_ms = timeout_ms
+        self._has_begun = False
+        """Whether the coordinator may know of something in this transaction."""
+        self._is_unknown = False
+        """Whether the coordinator has another producer id: it has to give a new one."""
+
+    # --- calls -----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begin a transaction. Raises InvalidTxnState, and the fatal error."""
+        self._check(State.READY, "begin a transaction")
+        self.state = State.IN_TRANSACTION
+
+    def add(self) -> None:
+        """Something is about to be sent in the transaction. Raises InvalidTxnState, TransactionAbortable."""
+        self._check(State.IN_TRANSACTION, "send")
+        self._has_begun = True
+
+    def commit(self) -> None:
+        """End the transaction well. Raises InvalidTxnState, TransactionAbortable, and the fatal error."""
+        if self.state is not State.COMMITTING:
+            self._check(State.IN_TRANSACTION, "commit")
+            self.state = State.COMMITTING
+
+    def abort(self) -> None:
+        """End the transaction as if it had not been. Raises InvalidTxnState, and the fatal error."""
+        if self.state not in (State.ABORTING, State.ABORTABLE_ERROR):
+            self._check(State.IN_TRANSACTION, "abort")
+        self.state = State.ABORTING
+
+    def batch_failed(self, error: BaseException) -> None:
+        """Records of the transaction could not be delivered."""
+        if isinstance(error, ProducerFenced | TransactionalIdAuthorization | InvalidPidMapping):
+            self.fail(error)
+        elif self.state in (State.IN_TRANSACTION, State.COMMITTING):
+            self._to_abortable(error)
+
+    def offsets(self, parts: Sequence[OffsetCommitPart], group: ConsumerGroupMetadata) -> TxnOffsetCommit:
+        """What sends these offsets. Raises what `add` does."""
+        self.add()
+        return TxnOffsetCommit(
+            self.transactional_id, group.group_id, self.producer_id, self.epoch, list(parts), group.generation_id,
+            group.member_id, group.group_instance_id,
+        )  # fmt: skip
+
+    def check(self) -> None:
+        """Raise the error that the transaction, or the producer, has come to."""
+        if self.state is State.FATAL_ERROR:
+            raise self._fatal()
+        if self.state is State.ABORTABLE_ERROR:
+            raise self._abortable()
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing is possible any more."""
+        if self.state is not State.FATAL_ERROR:
+            self.state, self.error = State.FATAL_ERROR, error
+
+    # --- the coordinator -------------------------------------------------------------------------------------------
+
+    def request(self) -> InitProducerId | EndTxn | None:
+        """What to send next; None: nothing before another call."""
+        if self.state is State.UNINITIALIZED or (self.state is State.ABORTING and self._is_unknown):
+            return InitProducerId(self.transactional_id, self._timeout_ms, self.producer_id, self.epoch)
+        if self.state in (State.COMMITTING, State.ABORTING):
+            if self._has_begun:
+                is_commit = self.state is State.COMMITTING
+                return EndTxn(self.transactional_id, self.producer_id, self.epoch, is_commit)
+            self._end()
+        return None
+
+    def answered(self, answer: ProducerIdGiven | TxnEnded) -> bool:
+        """The answer to `request`; gives whether to ask again after a while. Errors lead to a state."""
+        error = answer.error
+        if error is None:
+            if answer.producer_id >= 0:
+                self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+            self._end()
+        elif may_be_asked_again(error):
+            return True
+        elif isinstance(error, FENCED):
+            self.fail(error)
+        elif isinstance(answer, TxnEnded) and isinstance(error, NOT_KNOWN):
+            self._lose_id(error)
+        elif isinstance(answer, TxnEnded) and isinstance(error, TransactionAbortable):
+            self._to_abortable(error)
+        else:
+            self.fail(error)
+        return False
+
+    def offsets_answered(self, message: TxnOffsetCommit, answer: OffsetsCommitted) -> TxnOffsetCommit | None:
+        """The answer to `offsets`; gives what to send after a while, None when that is all. Errors lead to a state."""
+        left = []
+        for part in message.parts:
+            key = TopicPartition(part.topic, part.partition)
+            error = answer.errors.get(key, answer.error or UnknownServer(f"no word of {key.topic}-{key.partition}"))
+            if error is None:
+                continue
+            if may_be_asked_again(error):
+                left.append(part)
+            elif isinstance(error, (*FENCED, TransactionalIdAuthorization, UnsupportedForMessageFormat)):
+                self.fail(error)
+            elif isinstance(error, NOT_KNOWN):
+                self._lose_id(error)
+            else:
+                self._to_abortable(error)
+        if not left or self.state is not State.IN_TRANSACTION:
+            return None
+        return TxnOffsetCommit(
+            message.transactional_id, message.group_id, message.producer_id, message.producer_epoch, left,
+            message.generation_id, message.member_id, message.group_instance_id,
+        )  # fmt: skip
+
+    # --- states ----------------------------------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        self.state, self.error = State.READY, None
+        self._has_begun = self._is_unknown = False
+
+    def _lose_id(self, error: PylogError) -> None:
+        self._is_unknown = True
+        if self.state is not State.ABORTING:
+            self._to_abortable(error)
+
+    def _to_abortable(self, error: BaseException) -> None:
+        if self.state not in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
+            self.state, self.error = State.ABORTABLE_ERROR, error
+
+    def _check(self, state: State, what: str) -> None:
+        self.check()
+        if self.state is state:
+            return
+        hint = {
+            State.READY: "begin() a transaction first",
+            State.IN_TRANSACTION: "a transaction is open: commit() or abort() it first",
+            State.COMMITTING: "its commit was not answered: commit() again to hear how it went",
+            State.ABORTING: "its abort was not answered: abort() again",
+        }.get(self.state, "this producer was not initialised")
+        raise InvalidTxnState(f"transactional id {self.transactional_id!r}: cannot {what} now; {hint}")
+
+    def _abortable(self) -> PylogError:
+        refusal = TransactionAbortable(
+            f"transactional id {self.transactional_id!r}: the transaction cannot be committed, as something of it was "
+            f"not delivered ({named(self.error)}): abort() it, and do it again"
+        )
+        refusal.__cause__ = self.error
+        return refusal
+
+    def _fatal(self) -> PylogError:
+        refusal: PylogError
+        if isinstance(self.error, FENCED):
+            refusal = ProducerFenced(
+                f"another producer has taken up transactional id {self.transactional_id!r}, or a transaction took "
+                f"longer than transaction_timeout_ms={self._timeout_ms} ({named(self.error)}): close this producer"
+            )
+        else:
+            refusal = unusable(self.error)
+        refusal.__cause__ = self.error
+        return refusal
+
+
+def named(error: BaseException | None) -> str:
+    """An error in a message about what came of it."""
+    return f"{type(error).__name__}: {error}"
+
+
+def unusable(error: BaseException | None) -> PylogError:
+    """What every call of a producer raises after a fatal error: of the same class, if it is one of Kafka's."""
+    kind = type(error) if isinstance(error, ProtocolError) else PylogError
+    return kind(f"this producer can send no more ({named(error)}): close it, see to that, and make a new one")
+
+
+def may_be_asked_again(error: BaseException) -> bool:
+    """Whether a coordinator may answer the same message well after a while."""
+    return isinstance(error, ProtocolError) and error.retriable

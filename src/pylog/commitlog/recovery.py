@@ -1,0 +1,406 @@
+"""What becomes of a partition's files when it is opened: interrupted work is finished, and after an unclean stop they
+are read on from where they are known to be good.
+
+    [ below the durable offset                    )[ at or beyond it                        ]
+      damage: kept as it is and stepped over;        whole batches stay, a torn tail is cut
+      CorruptBatch for whoever reads what was in it
+
+Indexes are rebuilt from the segment that holds the recovery point on, and where one is missing; leader epochs that the
+checkpoint has missed are noted; the producers' state is read from its snapshots and brought up to the end of the log.
+Works on a partition that nobody else sees yet, so it takes no lock. (Kafka: LogLoader, ProducerStateManager.)
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+from pylog.commitlog.crash_cleanup import settle
+from pylog.commitlog.local_log import LocalLog
+from pylog.commitlog.producer_replay import follow, replay
+from pylog.errors import StorageError, UnsupportedFormat
+from pylog.files import Files, join
+from pylog.record import TopicPartition
+from pylog.segment import Segment
+from pylog.storage.file_ranges import Damage, Fault, Window
+from pylog.storage.leader_epochs import LeaderEpochs
+from pylog.storage.producer_state import Producers
+from pylog.storage.segment_list import Listing, compared, listed, read_listing
+from pylog.storage.transaction_index import AbortedTxn
+
+logger = logging.getLogger("pylog")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What the log directory remembered of a partition when it was last open."""
+
+    start_offset: int = 0
+    recovery_point: int = 0
+    """Everything below was fsynced, indexes too: recovery begins here."""
+    durable_offset: int = 0
+    """Everything below was promised: where it cannot be read it is damaged, and never cut."""
+    high_watermark: int = 0
+    clean: bool = True
+    failed: bool = False
+    """Whether it was latched: the system may call written, and show, what the disk has not."""
+    published: bool = False
+    """Whether pylog has published these offsets, and no other program has changed the log since: a first segment behind
+    the start was lost then, and after a clean stop every file that the listing has and the folder has not.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A torn tail that opening a partition cut off: nothing in it was known to be durable."""
+
+    topic: str
+    partition: int
+    path: str
+    position: int
+    offset: int
+    bytes_cut: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A part of the log that was durable and cannot be read any more: kept as it is, and stepped over."""
+
+    topic: str
+    partition: int
+    path: str
+    position: int
+    bytes_lost: int
+    offset: int
+    next_offset: int
+    reason: str
+
+
+def take_stock(files: Files, directory: str, checkpoint: Checkpoint) -> Listing:
+    """What is in a partition's folder; after an unclean stop, or where names have changed since, it is settled."""
+    is_believed = checkpoint.clean and checkpoint.published
+    known, unchanged = read_listing(files, directory) if is_believed else (None, False)
+    if known is not None and unchanged:
+        return known
+    found = listed(settle(files, directory))
+    return found if known is None else compared(found, known)
+
+
+def open_epochs(local: LocalLog) -> LeaderEpochs:
+    """The leader epochs of a partition; where the checkpoint cannot be read, as the batches have them."""
+    path = join(local.directory, "leader-epoch-checkpoint")
+    try:
+        return LeaderEpochs(local.files, path)
+    except UnsupportedFormat:
+        raise
+    except StorageError as error:
+        logger.warning("the leader epochs are read from the log anew: %s", error)
+    local.files.remove(path)
+    epochs = LeaderEpochs(local.files, path)
+    note_epochs(local, epochs, 0)
+    return epochs
+
+
+def note_epochs(local: LocalLog, epochs: LeaderEpochs, start_offset: int) -> None:
+    """Read the leader epochs of what lies at or beyond an offset from the batches, unless they have none. Damage is
+    not looked for.
+    """
+    for segment in local.segments:
+        for window in segment.scan(check_crc=False):
+            if window.spans and window.spans[0].leader_epoch < 0:
+                return
+            if window.spans and window.spans[-1].last_offset >= start_offset:
+                for epoch, start in window.spans.epochs(epochs.latest):
+                    epochs.assign(epoch, start)
+    epochs.truncate_start(start_offset)
+
+
+# --- reading what is there --------------------------------------------------------------------------------------------
+
+
+class Recovery:
+    """Brings the indexes, epochs and producers of one partition to the end of its log. (LogLoader.recoverLog)"""
+
+    def __init__(
+        self, local: LocalLog, key: TopicPartition, epochs: LeaderEpochs, producers: Producers,
+        checkpoint: Checkpoint, now_ms: int,
+    ) -> None:  # fmt: skip
+        self.local = local
+        self.segments = local.segments
+        self.key = key
+        self.epochs = epochs
+        self.producers = producers
+        self.checkpoint = checkpoint
+        self.start_offset = checkpoint.start_offset
+        self.promised = checkpoint.durable_offset
+        self.now_ms = now_ms
+        self.torn: Recovered | None = None
+        self.quarantined: list[Quarantined] = []
+
+    @cached_property
+    def _scratch(self) -> Producers:
+        """Producers of the segments that are read anew; most openings read none."""
+        return Producers(self.producers.name, expiration_ms=self.producers.expiration_ms)
+
+    def run(self, listing: Listing) -> int:
+        """Open what is on disk, which `listing` says; gives where the log ends."""
+        segments = self.segments
+        for base, following in listing.gone:
+            self._lose(self.local.fill(base, following), base, following)
+        self._refuse_a_stranger(segments.active)
+        clean = self.checkpoint.clean
+        lost = min(segments.start, self.promised)
+        if self.checkpoint.published and self.start_offset < lost:
+            self._lose(self.local.fill(self.start_offset, lost), self.start_offset, lost)
+        if self.checkpoint.failed:
+            # They may be what the disk has not, as all that was written since the last sync.
+            self.local.snapshots.drop_above(self.promised)
+        segments.active.created_ms = segments.active.modified_ms()
+        known_good = max(self.checkpoint.recovery_point, self.start_offset)
+        first = len(segments) if clean else segments.index_of(known_good)
+        for index in self.local.lacking_an_index(listing, first):
+            if index < min(first, len(segments) - 1):
+                self._one(index)
+            else:
+                first = min(first, index)
+        for index in self.local.lacking_times(listing):
+            if index < first:
+                self._rebuild_times(index)
+        active = segments.active
+        if first == len(segments):
+            if active.sealed is None:
+                active.activate()
+            first -= active.load() is not None
+        self._from(first)
+        active = segments.active
+        is_known = self.checkpoint.published or self.promised > 0
+        if self.checkpoint.clean and is_known and active.next_offset > self.promised:
+            # It was closed at `promised`: a header says what is not so, or the close has. The batches tell which.
+            self._doubt()
+            self._from(segments.index_of(known_good))
+            active = segments.active
+        end = max([active.next_offset, *(damage.next_offset for damage in active.log.damages)])
+        if end < self.promised:
+            self._missing(end)
+            end = self.promised
+        self.start_offset = max(self.start_offset, segments.start)
+        if not listing.in_order:
+            self.local.snapshots.drop_strays(segments.bases)
+        self.finish(end)
+        self.local.write_damages()
+        self._add_known()
+        return end
+
+    def _doubt(self) -> None:
+        """The log was not closed as it seems: it is recovered, as after a crash."""
+        logger.warning("%s-%d goes on behind offset %d, where it was closed: it is recovered", *self.key, self.promised)
+        self.checkpoint = replace(self.checkpoint, clean=False)
+
+    def _refuse_a_stranger(self, active: Segment) -> None:
+        """After a clean close no segment begins behind the end, or appends would go into it below its base offset;
+        unless it follows the one before it, so that the close is what was not so.
+        """
+        if not (self.checkpoint.clean and self.checkpoint.published) or active.base_offset <= self.promised:
+            return
+        for segment, following in pairwise(self.segments.from_offset(self.promised)):
+            ends = [window.spans[-1].last_offset + 1 for window in segment.scan(check_crc=False) if window.spans]
+            if following.base_offset != max(ends, default=segment.base_offset):
+                raise StorageError(
+                    f"{active.path} begins behind the end of the log, which was closed at offset {self.promised}: it "
+                    "is no part of it. Move it away, and open the log again; unless the files beside the partitions "
+                    "(.pylog-published, the checkpoints) are older copies: then remove .pylog-published"
+                )
+        self._doubt()
+
+    def _add_known(self) -> None:
+        """What an earlier opening has found damaged is damaged still."""
+        new = {(one.path, one.position, one.offset) for one in self.quarantined}
+        for path, damage in self.local.damages():
+            if (path, damage.position, damage.offset) not in new:
+                self._note(path, damage, "found damaged by an earlier opening")
+
+    def _note(self, path: str, damage: Damage, reason: str) -> None:
+        lost = damage.end - damage.position
+        self.quarantined.append(
+            Quarantined(*self.key, path, damage.position, lost, damage.offset, damage.next_offset, reason)
+        )
+
+    def _from(self, index: int) -> None:
+        """Read everything from the segment at `index` on, CRCs included, and index it anew."""
+        while index < len(self.segments):
+            segment = self.segments[index]
+            sealed_end, sealed_size = segment.sealed_end, segment.log.sealed_bytes()
+            end = self.segments.end_of(index, self.promised)
+            fault = self._rebuilt(segment, end)
+            index += 1
+            if fault is not None:
+                self._cut(index, fault)
+                return
+            if index < len(self.segments) and end <= self.promised:
+                self._miss(segment, sealed_size, end)
+            if index < len(self.segments):
+                # What followed it may be missing.
+                segment.seal(self.segments.bases[index] if sealed_end is None else sealed_end)
+
+    def _one(self, index: int) -> None:
+        """Rebuild the indexes of one sealed segment that lacks one of them, or has one that cannot be."""
+        segment, end = self.segments[index], self.segments.end_of(index, self.promised)
+        logger.warning("%s-%d: the indexes of %s are built anew", *self.key, segment.path)
+        sealed_end, sealed_size = segment.sealed_end, segment.log.sealed_bytes()
+        segment.hide_index()
+        fault = self._rebuilt(segment, end)
+        while fault is not None:
+            self._quarantine(segment, fault, end)
+            fault = self._rebuilt(segment, end)
+        self._miss(segment, sealed_size, end)
+        segment.show_index()
+        segment.seal(end if sealed_end is None else sealed_end)
+
+    def _miss(self, segment: Segment, sealed_size: int, end: int) -> None:
+        """Note what is gone of a segment that was cut between two batches: only its seal knows that there was more."""
+        known = max([segment.next_offset, *(damage.next_offset for damage in segment.log.damages)])
+        if segment.size < sealed_size and known < end:
+            self._lose(segment, known, end)
+
+    def _rebuild_times(self, index: int) -> None:
+        """Rebuild the time index of one segment, which nothing else depends on. (Kafka leaves it empty.)"""
+        segment = self.segments[index]
+        sealed_end = segment.sealed_end
+        logger.warning("%s-%d: the time index of %s is built anew", *self.key, segment.path)
+        segment.hide_index()
+        segment.activate(rebuilding=True)
+        for _ in segment.recover(with_transactions=False):
+            pass
+        segment.show_index()
+        if index < len(self.segments) - 1:
+            segment.seal(self.segments.bases[index + 1] if sealed_end is None else sealed_end)
+
+    def _rebuilt(self, segment: Segment, end: int) -> Fault | None:
+        """Read one segment; gives the fault behind which nothing was promised."""
+        segment.activate(rebuilding=True)
+        known = list(segment.aborted)
+        while True:
+            self._bring(self._scratch, segment.base_offset)
+            fault = None
+            for window in segment.recover():
+                fault = window.fault
+                self._follow(segment, window)
+            if fault is None and self._skips_what_was_promised(segment):
+                self._misplaced(segment)
+                continue
+            if fault is None or fault.offset >= self.promised:
+                self._keep_aborted(segment, known)
+                segment.aborted.trim()
+                self.local.snapshot(self._scratch)
+                return fault
+            self._quarantine(segment, fault, end)
+
+    def _keep_aborted(self, segment: Segment, known: list[AbortedTxn]) -> None:
+        """Where markers of aborted transactions are damaged, the records before them stay aborted."""
+        lost = [txn for txn in known if txn.last_offset < self.promised and segment.lacks(txn.last_offset)]
+        if lost:
+            kept = sorted([*segment.aborted, *lost], key=lambda txn: txn.last_offset)
+            segment.aborted.reset()
+            for txn in kept:
+                segment.aborted.append(txn)
+
+    def _follow(self, segment: Segment, window: Window) -> None:
+        for epoch, start in window.spans.epochs(self.epochs.latest):
+            self.epochs.assign(epoch, start)
+        for txn in follow(self._scratch, window):
+            segment.aborted.append(txn)
+
+    def _quarantine(self, segment: Segment, fault: Fault, end: int) -> None:
+        """Keep a damaged part as it is, and step over it from now on."""
+        position, following = segment.log.resume_after(fault) or (segment.size, end)
+        damage = Damage(fault.position, position, fault.offset, following)
+        segment.log.damages = tuple(sorted((*segment.log.damages, damage)))
+        self._report(fault.path, damage, fault.reason)
+
+    def _report(self, path: str, damage: Damage, reason: str) -> None:
+        self._note(path, damage, reason)
+        logger.error(
+            "%s-%d: offsets %d to %d were durable and are damaged (%s, position %d, %d bytes: %s); nothing was cut, "
+            "the rest stays readable. `pylog repair` gives them up",
+            *self.key, damage.offset, damage.next_offset - 1, path, damage.position, damage.end - damage.position,
+            reason,
+        )  # fmt: skip
+
+    def _skips_what_was_promised(self, segment: Segment) -> bool:
+        """Whether no batch of the last segment ends where the durable offset is, and a later one follows.
+
+        A batch did end there. In other segments compaction may have taken it away.
+        """
+        if segment is not self.segments.active or not segment.base_offset < self.promised < segment.next_offset:
+            return False
+        return segment.boundary(self.promised)[1] < self.promised
+
+    def _misplaced(self, segment: Segment) -> None:
+        """Quarantine the last batch of a segment, which is whole: it says that it lies beyond the end of the log."""
+        following = segment.base_offset
+        for window in segment.scan(check_crc=False):  # pragma: no branch (one of its batches ends there)
+            for span in window.spans:
+                if span.last_offset >= self.promised:
+                    position = window.position + span.position
+                    damage = Damage(position, segment.size, following, self.promised)
+                    segment.log.damages = (*segment.log.damages, damage)
+                    self._report(segment.path, damage, f"a batch header says offset {span.base_offset}")
+                    return
+                following = span.last_offset + 1
+
+    def _missing(self, offset: int) -> None:
+        """The log ends at `offset`, below what was durable: what is missing is damage of no bytes."""
+        self._lose(self.segments.active, offset, self.promised)
+
+    def _lose(self, segment: Segment, offset: int, end: int) -> None:
+        damage = Damage(segment.size, segment.size, offset, end)
+        segment.log.damages = (*segment.log.damages, damage)
+        self._report(segment.path, damage, "the file was cut or replaced")
+
+    def _cut(self, count: int, fault: Fault) -> None:
+        """Cut a torn tail: the rest of a segment from `fault` on, and all segments but the first `count`."""
+        torn = self.segments[count - 1]
+        removed = torn.size - fault.position
+        torn.log.truncate(fault.position)
+        for segment in reversed(self.segments.keep(count)):
+            removed += segment.size
+            segment.remove()
+        logger.warning(
+            "%s-%d: cut a torn tail of %d bytes at %s, position %d, offset %d: %s",
+            *self.key, removed, fault.path, fault.position, fault.offset, fault.reason,
+        )  # fmt: skip
+        self.torn = Recovered(*self.key, fault.path, fault.position, fault.offset, removed, fault.reason)
+
+    # --- producers -------------------------------------------------------------------------------------------------
+
+    def _bring(self, producers: Producers, offset: int, *, snapshots_at: Sequence[int] = ()) -> None:
+        """The producers as they were at `offset`: from the newest good snapshot below it, and the log after that.
+
+        (UnifiedLog.rebuildProducerState)
+        """
+        self.local.snapshots.restore(producers, self.start_offset, offset, self.now_ms)
+        for index in range(self.segments.index_of(producers.end_offset), len(self.segments)):
+            segment = self.segments[index]
+            if max(segment.base_offset, producers.end_offset) >= offset:
+                break
+            producers.reach(max(segment.base_offset, producers.end_offset))
+            if segment.base_offset in snapshots_at:
+                self.local.snapshot(producers)
+            replay(producers, segment, offset)
+        producers.reach(offset)
+        self.local.snapshot(producers)
+
+    def finish(self, end: int) -> None:
+        """Bring the producers to the end of the log, with snapshots where the next open may want to begin.
+
+        A log that was closed cleanly and has no snapshot has no producers. (UnifiedLog.rebuildProducerState)
+        """
+        bases = self.segments.bases[-2:]
+        if self.checkpoint.clean and not self.local.snapshots.offsets:
+            for offset in (*bases, end):
+                self.producers.reach(offset)
+                self.local.snapshot(self.producers)
+            return
+        self._bring(self.producers, end, snapshots_at=bases)

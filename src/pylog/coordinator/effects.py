@@ -1,0 +1,123 @@
+"""What a coordinator wants done. A coordinator is a machine: an event and the time in, effects out.
+
+    event -> machine -> [Append, Answer, WriteMarkers...] -> whoever hosts it
+
+It owns one partition of an internal topic. What has to outlive it changes only by `replay`: of the log when it takes
+over, and of its own `Append` when that is in the log. So its state is the replay of its log, whatever happens between.
+Waiting members and deadlines are not in the log; they are gone with the process anyway.
+
+A host carries effects out in their order. What stands behind an `Append` is not done before its records are as safe
+as the log promises, and not at all where the append failed: the machine hears of that by `append_failed`. An answer to
+a later event stands behind it, too: it may tell of what was replayed, and a crash must not make it untrue.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+from uuid import UUID
+
+from pylog.errors import PylogError
+from pylog.protocol.messages import Session, TxnMarkers
+from pylog.record import TopicPartition
+
+
+class Now(NamedTuple):
+    """The time as a machine gets it, in ms: `wall` for what is written down, `tick` for deadlines."""
+
+    wall: int
+    tick: int
+
+
+class LogRecord(NamedTuple):
+    """A record of a coordinator's log; without a value it says that the key is nothing any more."""
+
+    key: bytes
+    value: bytes | None
+
+
+class Stamp(NamedTuple):
+    """Who wrote a record as part of a transaction."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(slots=True)
+class Answer:
+    """The answer to the message that came with this ticket."""
+
+    ticket: int
+    message: Any
+
+
+@dataclass(slots=True)
+class Append:
+    """Records for the coordinator's own partition, as one batch; in the transaction of `stamp`, if there is one.
+
+    Without records nothing is appended, and the answers are given when all that was appended before is safe: they tell
+    of what was replayed, and a crash must not take that back.
+    """
+
+    records: list[LogRecord]
+    answers: list[Answer] = field(default_factory=list)
+    """What is answered when they are safe."""
+    stamp: Stamp | None = None
+    context: Any = None
+    """The machine's own: what it has to know if the append fails."""
+
+
+@dataclass(slots=True)
+class WriteMarkers:
+    """End a transaction in its partitions; the machine hears by `markers_written` how each of them went."""
+
+    transactional_id: str
+    markers: TxnMarkers
+
+
+Effect = Append | Answer | WriteMarkers
+
+
+class TopicInfo(NamedTuple):
+    """What a coordinator has to know of a topic."""
+
+    id: UUID
+    partitions: int
+
+
+class Topics(Protocol):
+    """The topics there are now."""
+
+    def named(self) -> Mapping[str, TopicInfo]:
+        """All of them; another mapping when they have changed, the same object otherwise."""
+
+
+NewProducerId = Callable[[], int]
+
+
+class Coordinator(Protocol):
+    """What every coordinator answers to. Not thread-safe: its host lets one in at a time."""
+
+    def replay(self, record: LogRecord, stamp: Stamp | None = None) -> None:
+        """Take over a record of its log. Raises UnsupportedFormat, CorruptBatch: the host logs it and goes on."""
+
+    def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
+        """A transaction has ended in its log."""
+
+    def take_over(self, now: Now) -> list[Effect]:
+        """All of its log was replayed: from now on it answers."""
+
+    def handle(self, message: Any, session: Session, ticket: int, now: Now) -> list[Effect]:
+        """Answer a message, now or later, in an `Answer` with its ticket."""
+
+    def append_failed(self, append: Append, error: PylogError, now: Now) -> list[Effect]:
+        """An `Append` was refused, and nothing was replayed: its answers were not given."""
+
+    def tick(self, now: Now) -> list[Effect]:
+        """Do what is due."""
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the next `tick` has something to do, in ticks; None: when there is another event."""
+
+
+MarkerErrors = Mapping[TopicPartition, PylogError | None]

@@ -1,0 +1,66 @@
+"""What members of a group may say, before it is looked at who they are: all of it has to fit into a record."""
+
+from collections.abc import Iterable
+
+from pylog.errors import InvalidRequest, InvalidSessionTimeout, UnsupportedAssignor
+from pylog.protocol.assignor import SERVER_ASSIGNORS
+from pylog.protocol.messages import JOIN_EPOCH, LEAVE_STATIC_EPOCH, ConsumerGroupHeartbeat, JoinGroup, Session
+
+NOT_SAID = -1
+INT_MAX = 0x7FFF_FFFF
+STRING_BYTES_MAX = 0x7FFF
+
+
+def check_join(message: JoinGroup, session: Session, shortest_ms: int, longest_ms: int) -> None:
+    """Raises InvalidSessionTimeout, and InvalidRequest for what could not be logged."""
+    if not shortest_ms <= message.session_timeout_ms <= longest_ms:
+        raise InvalidSessionTimeout(
+            f"session_timeout_ms {message.session_timeout_ms} is not within {shortest_ms} and {longest_ms}"
+        )
+    if not 0 <= message.rebalance_timeout_ms <= INT_MAX:
+        raise InvalidRequest(f"rebalance_timeout_ms {message.rebalance_timeout_ms} is not within 0 and {INT_MAX}")
+    texts = [message.group_id, message.member_id, message.group_instance_id or "", message.protocol_type]
+    texts += [session.client_id, session.host, *(name for name, _ in message.protocols)]
+    check_texts(texts)
+
+
+def check_texts(texts: Iterable[str]) -> None:
+    """Raises InvalidRequest for a text that fits into no record: it is too long, or has half a character."""
+    for text in texts:
+        if len(text.encode("utf-8", "surrogatepass")) > STRING_BYTES_MAX - 64 or not _is_unicode(text):
+            raise InvalidRequest(f"{text[:40]!r}... does not fit into a record: it is too long, or half a character")
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def check_heartbeat(message: ConsumerGroupHeartbeat, session: Session) -> None:
+    """Raises InvalidRequest, UnsupportedAssignor."""
+    for name, text in (("member", message.member_id), ("group", message.group_id)):
+        if not text and not (name == "member" and message.member_epoch == JOIN_EPOCH):
+            raise InvalidRequest(f"a heartbeat needs a {name} id that is not empty")
+    if message.instance_id == "" or message.rack_id == "":
+        raise InvalidRequest("an instance id or a rack id that is empty is none: leave it out")
+    if message.member_epoch < LEAVE_STATIC_EPOCH:
+        raise InvalidRequest(f"there is no member epoch {message.member_epoch}")
+    if message.member_epoch == LEAVE_STATIC_EPOCH and message.instance_id is None:
+        raise InvalidRequest("only a member with an instance id leaves to come back: leave with epoch -1")
+    if message.member_epoch == JOIN_EPOCH:
+        _check_join(message)
+    if not NOT_SAID <= message.rebalance_timeout_ms <= INT_MAX:
+        raise InvalidRequest(f"rebalance_timeout_ms {message.rebalance_timeout_ms} is not within 0 and {INT_MAX}")
+    if message.server_assignor is not None and message.server_assignor not in SERVER_ASSIGNORS:
+        raise UnsupportedAssignor(f"there is no assignor {message.server_assignor!r}: {', '.join(SERVER_ASSIGNORS)}")
+    given = [message.instance_id, message.rack_id, message.subscribed_topic_regex]
+    texts = [message.group_id, message.member_id, session.client_id, session.host, *(text or "" for text in given)]
+    check_texts([*texts, *(message.subscribed_topic_names or ())])
+
+
+def _check_join(message: ConsumerGroupHeartbeat) -> None:
+    if message.rebalance_timeout_ms == NOT_SAID:
+        raise InvalidRequest("who joins says its rebalance_timeout_ms")
+    if message.topic_partitions is None or any(partitions for _, partitions in message.topic_partitions):
+        raise InvalidRequest("who joins has no partitions: give them up, and say so with an empty list")
+    if not message.subscribed_topic_names and not message.subscribed_topic_regex:
+        raise InvalidRequest("who joins says what it reads: subscribed_topic_names or subscribed_topic_regex")

@@ -1,0 +1,145 @@
+"""A classic group as the offsets and the administration ask for it: who may commit, what expires, how it looks."""
+
+from collections.abc import Callable, Mapping
+
+from pylog.coordinator.effects import LogRecord, TopicInfo
+from pylog.coordinator.group.classic_rebalance import Rebalancing, State
+from pylog.coordinator.group.effects_builder import Outbox
+from pylog.coordinator.group.records import Committed, group_record
+from pylog.errors import (
+    CorruptBatch,
+    GroupNotEmpty,
+    IllegalGeneration,
+    PylogError,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from pylog.protocol.assignor import decode_assignment, partitions_of
+from pylog.protocol.messages import (
+    DescribedGroup,
+    DescribedMember,
+    ListedGroup,
+    OffsetCommit,
+    OffsetFetch,
+    TxnOffsetCommit,
+)
+
+CLASSIC = "Classic"
+
+
+class ClassicGroup(Rebalancing):
+    """A group of the classic protocol; satisfies `kind.Group`."""
+
+    def take_over(self, out: Outbox, is_lost: Callable[[str], bool], topics: Mapping[str, TopicInfo]) -> None:
+        """Begin where the log ends, and rebalance where it leaves partitions to nobody: it ended before the members
+        could share what somebody had that went, in a group that was of the consumer protocol then.
+        """
+        self.load(out, is_lost)
+        if self.state is State.STABLE and self._leaves_out(topics):
+            self.prepare(out)
+
+    def _leaves_out(self, topics: Mapping[str, TopicInfo]) -> bool:
+        try:
+            given = {at for member in self.roster.members.values() for at in decode_assignment(member.assignment)[0]}
+        except CorruptBatch:
+            return False  # it is no client's that we know
+        read = {topic: topics[topic].partitions for topic in self.subscribed or () if topic in topics}
+        return not given.issuperset(partitions_of(read))
+
+    def dissolve(self, out: Outbox, error: PylogError) -> None:
+        """It is none after all: whoever waits is told."""
+        self.close()
+        for member in self.roster.members.values():
+            self.refuse(member, out, error)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+        return self.state is State.EMPTY
+
+    def check_commit(self, message: OffsetCommit | TxnOffsetCommit) -> None:
+        """Members commit in their generation; without one, offsets of an empty group may be committed by anybody.
+
+        Raises UnknownMemberId, FencedInstanceId, IllegalGeneration, RebalanceInProgress (when a generation has begun
+        and its assignment is not there yet). In a transaction a group with members may be committed to from outside,
+        too: clients older than KIP-447 say nothing of themselves.
+        """
+        in_transaction = isinstance(message, TxnOffsetCommit)
+        generation = message.generation_id
+        if generation < 0 and self.is_empty:
+            return
+        if generation >= 0 or message.member_id or message.group_instance_id is not None:
+            self.roster.check(message.member_id, message.group_instance_id)
+            self.check_generation(generation)
+        elif not in_transaction:
+            raise UnknownMemberId(f"group {self.group_id!r} has members: only these commit its offsets")
+        if not in_transaction and self.state is State.COMPLETING:
+            raise RebalanceInProgress(f"group {self.group_id!r} is rebalancing: commit when you have an assignment")
+
+    def check_generation(self, generation: int) -> None:
+        """Raises IllegalGeneration."""
+        if generation != self.generation:
+            raise IllegalGeneration(
+                f"group {self.group_id!r} is in generation {self.generation}, not {generation}: join it again"
+            )
+
+    def commits(self, message: OffsetCommit, out: Outbox) -> None:
+        """A commit keeps a session alive (Kafka: OffsetMetadataManager.commitOffset)."""
+        member = self.roster.members.get(message.member_id)
+        if member is not None and not member.is_new:
+            self.refresh(member, out)
+
+    def check_fetch(self, message: OffsetFetch) -> None:
+        """Anybody may fetch."""
+
+    def check_offset_delete(self) -> None:
+        """Offsets of groups that are no consumers are not deleted while these live: raises GroupNotEmpty."""
+        if not self.is_empty and not self.uses_consumer_protocol:
+            raise GroupNotEmpty(f"group {self.group_id!r} has members whose topics are not known: let them leave first")
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Consumers whose subscription cannot be read are taken to read everything."""
+        return self.uses_consumer_protocol if self.subscribed is None else topic in self.subscribed
+
+    def expires_from(self, committed: Committed) -> int | None:
+        """An empty group's offsets count from when it became empty, those of an active one from the commit, and while
+        a group rebalances none do; KIP-211 (Kafka: ClassicGroup.offsetExpirationCondition).
+        """
+        if self.protocol_type is None:
+            return committed.commit_ms
+        if self.is_empty:
+            return committed.commit_ms if self.state_ms is None else self.state_ms
+        knows = self.uses_consumer_protocol and self.subscribed is not None
+        return committed.commit_ms if knows and self.state is State.STABLE else None
+
+    def tombstones(self) -> list[LogRecord]:
+        """What deletes it."""
+        return [group_record(self.group_id, None)]
+
+    def listed(self) -> ListedGroup:
+        """The group in a list."""
+        return ListedGroup(self.group_id, self.protocol_type or "", self.state.value, CLASSIC)
+
+    def described(self) -> DescribedGroup:
+        """The group with its members; what they said to the assignor is shown while it is Stable."""
+        is_stable = self.state is State.STABLE
+        members = [
+            DescribedMember(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.metadata(self.protocol) if is_stable else b"",
+                member.assignment,
+            )
+            for member in self.roster.members.values()
+        ]
+        return DescribedGroup(
+            self.group_id,
+            state=self.state.value,
+            type=CLASSIC,
+            protocol_type=self.protocol_type or "",
+            protocol=(self.protocol or "") if is_stable else "",
+            generation=self.generation,
+            members=members,
+        )

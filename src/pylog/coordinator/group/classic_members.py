@@ -1,0 +1,234 @@
+"""What members of the classic protocol say in a group of the consumer protocol (KIP-848), as long as it has both kinds.
+
+    JoinGroup    as a heartbeat of the other protocol: what the member reads and owns; answered at once, without barrier
+    SyncGroup    what the member has by now, as the embedded protocol of its assignors says it
+    Heartbeat    whether it has to join again to go on towards its target; kept back while it has not
+    LeaveGroup   it goes
+
+A generation is the epoch of the member. Nobody leads: the coordinator assigns. (Kafka: GroupMetadataManager
+.classicGroup...ToConsumerGroup.)
+"""
+
+from pylog.coordinator.effects import Answer
+from pylog.coordinator.group.classic_join import NewMemberId
+from pylog.coordinator.group.consumer_group import PROTOCOL_TYPE, ConsumerGroup
+from pylog.coordinator.group.consumer_heartbeat import (
+    await_join,
+    carry_out,
+    check_classic,
+    check_room,
+    expect,
+    release_classic,
+    remove,
+)
+from pylog.coordinator.group.consumer_records import ClassicMember, MemberState, Slot, Subscription
+from pylog.coordinator.group.effects_builder import Outbox, not_stored
+from pylog.coordinator.group.migration import embedded_assignment, turn_classic, turns_classic
+from pylog.coordinator.group.update import Step
+from pylog.errors import (
+    CorruptBatch,
+    FencedInstanceId,
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    MemberIdRequired,
+    ProtocolError,
+    PylogError,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from pylog.protocol.assignor import Subscription as Said
+from pylog.protocol.assignor import decode_subscription
+from pylog.protocol.messages import (
+    ConsumerGroupHeartbeaten,
+    Heartbeat,
+    Heartbeaten,
+    JoinedGroup,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    LeftGroup,
+    Session,
+    SyncedGroup,
+    SyncGroup,
+)
+
+# --- join ------------------------------------------------------------------------------------------------------------
+
+
+def join(
+    group: ConsumerGroup, message: JoinGroup, session: Session, ticket: int, out: Outbox, new_member_id: NewMemberId
+) -> None:
+    """Take a member in, or let it go on. Raises the ProtocolError that refuses it."""
+    instance_id = message.group_instance_id
+    member_id = message.member_id or new_member_id(session.client_id if instance_id is None else instance_id)
+    holder = None if instance_id is None else group.static.get(instance_id)
+    if holder is None and member_id not in group.subscriptions:
+        check_room(group)
+    said = _said(group, message)
+    if not message.member_id and instance_id is None and message.requires_known_member_id:
+        given = MemberIdRequired("join again with the id that you were given")
+        out.answer(ticket, JoinedGroup(given, member_id=member_id))
+        return
+    if message.member_id and (instance_id is not None or said.owned):
+        # Whoever has something was a member: if it is none any more it has to know that, for others have it. (Kafka
+        # takes in a dynamic member under whatever id, and what it thinks to have is two members' for a moment.)
+        group.current(member_id, instance_id)
+    subscription = _subscription(message, session, said)
+    if holder is None or holder == member_id:
+        _go_on(group, Step(group, out.now), member_id, subscription, said, ticket, out)
+        return
+    fenced = FencedInstanceId(f"{member_id!r} has the instance id {instance_id!r} now")
+    group.release(holder, ConsumerGroupHeartbeaten(fenced, holder), out)
+    if group.subscriptions[holder].classic is None and turns_classic(group, [holder], coming=1):
+        _replace_last(group, holder, member_id, subscription, ticket, out)
+        return
+    step = Step(group, out.now)
+    step.replace(holder, member_id)
+    _go_on(group, step, member_id, subscription, said, ticket, out)
+
+
+def _said(group: ConsumerGroup, message: JoinGroup) -> Said:
+    """Raises InconsistentGroupProtocol for members that cannot be in this group."""
+    if group.config.group_consumer_migration_policy == "disabled":
+        raise InconsistentGroupProtocol(
+            f"group {group.group_id!r} has members of the consumer protocol, and group.consumer.migration.policy is "
+            "disabled: join with group_protocol consumer"
+        )
+    names = {name for name, _ in message.protocols}
+    for found in group.subscriptions.values():
+        names &= names if found.classic is None else {name for name, _ in found.classic.protocols}
+    if message.protocol_type != PROTOCOL_TYPE or not names:
+        raise InconsistentGroupProtocol(
+            f"{message.protocol_type!r} with {[name for name, _ in message.protocols]}: group {group.group_id!r} has "
+            "consumers, and a member has to name an assignor that all others of the classic protocol know, too"
+        )
+    try:
+        return decode_subscription(message.protocols[0][1])
+    except CorruptBatch as error:
+        raise InconsistentGroupProtocol(f"what the member reads and owns cannot be read: {error}") from None
+
+
+def _subscription(message: JoinGroup, session: Session, said: Said) -> Subscription:
+    return Subscription(
+        message.group_instance_id,
+        said.rack_id,
+        session.client_id,
+        session.host,
+        tuple(sorted(set(said.topics))),
+        None,
+        message.rebalance_timeout_ms,
+        None,
+        ClassicMember(message.session_timeout_ms, tuple(message.protocols)),
+    )
+
+
+def _go_on(
+    group: ConsumerGroup,
+    step: Step,
+    member_id: str,
+    subscription: Subscription,
+    said: Said,
+    ticket: int,
+    out: Outbox,
+) -> None:
+    """Let a member go on towards its target, and say how far it is."""
+    assert subscription.classic is not None
+    step.refresh(changed=step.subscribe(member_id, subscription))
+    step.assign()
+    current = step.reconcile(member_id, _owned(group, said))
+    release_classic(group, member_id, out)
+    group.cancel(("join", member_id), ("revocation", member_id))
+    expect(group, member_id, out, subscription.classic.session_timeout_ms)
+    expect(group, member_id, out, subscription.rebalance_timeout_ms, "sync")
+    name, _ = subscription.classic.first
+    joined = JoinedGroup(None, current.epoch, PROTOCOL_TYPE, name, member_id=member_id)
+    carry_out(group, step, [Answer(ticket, joined)], out)
+
+
+def _owned(group: ConsumerGroup, said: Said) -> frozenset[Slot]:
+    topics = group.topics.named()
+    return frozenset((topics[topic].id, partition) for topic, partition in said.owned if topic in topics)
+
+
+def _replace_last(
+    group: ConsumerGroup, old_id: str, member_id: str, subscription: Subscription, ticket: int, out: Outbox
+) -> None:
+    """The last member of the consumer protocol is back by the classic one: so is the group."""
+    members = {id_: found for id_, found in group.subscriptions.items() if id_ != old_id} | {member_id: subscription}
+    currents = {**group.currents, member_id: group.currents[old_id]}
+    classic = turn_classic(group, members, currents, [], out)
+    classic.roster.members[member_id].join = ticket
+    classic.prepare(out)
+
+
+# --- sync, heartbeat, leave ------------------------------------------------------------------------------------------
+
+
+def sync(group: ConsumerGroup, message: SyncGroup, ticket: int, out: Outbox) -> None:
+    """Tell a member what it has. Raises the ProtocolError that refuses it."""
+    member_id = message.member_id
+    current, said = group.classic(member_id, message.group_instance_id)
+    name, metadata = said.first
+    if message.generation_id != current.epoch:
+        raise IllegalGeneration(f"{member_id!r} is in generation {current.epoch}, not {message.generation_id}: join")
+    for given, real in ((message.protocol_type, PROTOCOL_TYPE), (message.protocol_name, name)):
+        if given is not None and given != real:
+            raise InconsistentGroupProtocol(f"{member_id!r} has {real!r}, not {given!r}: join again")
+    if group.epoch.epoch > current.epoch and current.state is not MemberState.UNREVOKED:
+        await_join(group, member_id, out)
+        raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing: join again")
+    group.cancel(("sync", member_id))
+    expect(group, member_id, out, said.session_timeout_ms)
+    assignment = embedded_assignment(group, current.assigned, metadata)
+    answer = SyncedGroup(None, message.protocol_type, message.protocol_name, assignment)
+    out.answer_when_safe(ticket, answer, lambda error: SyncedGroup(not_stored(error)))
+
+
+def heartbeat(group: ConsumerGroup, message: Heartbeat, ticket: int, out: Outbox) -> None:
+    """Tell a member when it has to join again. Raises the ProtocolError that says so."""
+    member_id = message.member_id
+    _, said = group.classic(member_id, message.group_instance_id)
+    release_classic(group, member_id, out)
+    expect(group, member_id, out, said.session_timeout_ms)
+    check_classic(group, message, out)
+    wait = min(message.max_wait_ms, said.session_timeout_ms // 2)
+    if wait > 0:
+        group.waiting[member_id] = ticket, message
+        group.due(("held", member_id), wait, lambda group, out: release_classic(group, member_id, out), out)
+    else:
+        out.answer(ticket, Heartbeaten())
+
+
+def leave(group: ConsumerGroup, message: LeaveGroup, ticket: int, out: Outbox) -> None:
+    """Let members go; each has an error of its own."""
+    errors: list[PylogError | None] = []
+    gone: list[str] = []
+    for leaving in message.members:
+        try:
+            member_id = _leaving(group, leaving)
+            if member_id in gone:
+                raise UnknownMemberId(f"{member_id!r} is named twice")
+            gone.append(member_id)
+            errors.append(None)
+        except ProtocolError as error:
+            errors.append(error)
+    answer = LeftGroup(None, errors)
+    if gone:
+        remove(group, gone, [Answer(ticket, answer)], out)
+    else:
+        out.answer(ticket, answer)
+
+
+def _leaving(group: ConsumerGroup, leaving: LeavingMember) -> str:
+    """The id of a member that leaves; a static one may be named by its instance id alone."""
+    instance_id = leaving.group_instance_id
+    member_id = leaving.member_id or (group.static.get(instance_id, "") if instance_id is not None else "")
+    group.classic(member_id, instance_id)
+    return member_id
+
+
+def take_over(group: ConsumerGroup, out: Outbox) -> None:
+    """The group was a classic one until now: what its members are to do in time they are to do for this one."""
+    for member_id in group.subscriptions:
+        group.cancel(*((what, member_id) for what in ("join", "sync", "revocation", "held")))
+        expect(group, member_id, out, group.session_timeout_ms(member_id))

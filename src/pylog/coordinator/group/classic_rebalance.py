@@ -1,0 +1,394 @@
+"""A classic group from inside: its members join, the leader among them assigns, and all are told (Kafka: ClassicGroup).
+
+                 a member comes, leaves, changes its mind                  all have joined, or time is up
+    Empty, Stable, CompletingRebalance   ---->   PreparingRebalance   ---->   CompletingRebalance
+                                                         | nobody is left              | the leader's assignment
+                                                         v                             v   is in the log
+                                                       Empty                         Stable
+
+What outlives the process is `stored`, and it changes by `replay` alone: a generation with its assignment, or an empty
+group. All else is what members said since, and is gone with the process; `load` makes it anew from what is stored.
+
+Invariant: in Stable, generation, protocol, leader, members and assignments are those of `stored`, but for the time
+until a group that is Stable has logged that a static member came back under another id.
+"""
+
+import enum
+from collections.abc import Callable, Hashable
+
+from pylog.config import NodeConfig
+from pylog.coordinator.effects import Answer
+from pylog.coordinator.group.effects_builder import Outbox, not_stored
+from pylog.coordinator.group.members import Member, Roster, restored
+from pylog.coordinator.group.records import StoredGroup, group_record, subscribed_topics
+from pylog.coordinator.group.timers import Action, Deadlines
+from pylog.errors import CorruptBatch, FencedInstanceId, PylogError, RebalanceInProgress, UnknownMemberId
+from pylog.protocol.messages import Heartbeaten, JoinedGroup, SyncedGroup
+
+CONSUMER_PROTOCOL = "consumer"
+NEW_MEMBER_JOIN_MS = 5 * 60 * 1000
+"""How long a member is kept that waits for its first generation."""
+STORE_AGAIN_MS = 1000
+"""When it is tried again to log that a group is empty."""
+INT_MAX = 0x7FFF_FFFF  # a generation is an i32
+
+
+class State(enum.StrEnum):
+    """Where a group stands, by the name that users see."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class Rebalancing:
+    """What a classic group does. What members say comes in by `classic_join`, which this is the ground of."""
+
+    def __init__(self, group_id: str, config: NodeConfig, deadlines: Deadlines) -> None:
+        self.group_id = group_id
+        self.config = config
+        self.stored: StoredGroup | None = None
+        self.state = State.EMPTY
+        self.generation = 0
+        self.roster = Roster()
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.state_ms: int | None = None
+        self.subscribed: frozenset[str] | None = None
+        """The topics that the members read, where that is known."""
+        self._deadlines = deadlines
+        self._is_initial = False  # preparing, and Empty before
+        self._more_came = False
+        self._unsynced: set[str] = set()
+
+    # --- the log -----------------------------------------------------------------------------------------------------
+
+    def replay(self, stored: StoredGroup) -> None:
+        """Take over what the log says. The assignment of the generation at hand ends its rebalance.
+
+        Raises CorruptBatch for what is no group.
+        """
+        static = [member.group_instance_id for member in stored.members if member.group_instance_id is not None]
+        if len({member.member_id for member in stored.members}) < len(stored.members) or len(set(static)) < len(static):
+            raise CorruptBatch(f"group {self.group_id!r} has a member twice in __consumer_offsets")
+        self.stored = stored
+        if self.state is State.COMPLETING and stored.members and stored.generation == self.generation:
+            for member in stored.members:
+                found = self.roster.members[member.member_id]
+                found.assignment, found.sync = member.assignment, None
+            self.state = State.STABLE
+
+    def load(self, out: Outbox, is_lost: Callable[[str], bool]) -> None:
+        """Begin where the log ends. Dynamic members whose process is lost are dropped at once: they will not be back.
+
+        Static ones may be: they come back with their instance id, and until then keep what they have for a session.
+        """
+        if self.stored is None:
+            return
+        stored = self.stored
+        self.generation, self.protocol = stored.generation, stored.protocol
+        self.protocol_type = stored.protocol_type or None
+        self.state_ms = None if stored.state_ms < 0 else stored.state_ms
+        for member in stored.members:
+            self.roster.add(restored(member, stored.protocol))
+        if stored.leader in self.roster.members:
+            self.roster.leader = stored.leader
+        self.state = State.STABLE if stored.members else State.EMPTY
+        self._learn_subscription()
+        for found in list(self.roster.members.values()):
+            if found.group_instance_id is None and is_lost(found.client_host):
+                self.roster.remove(found.member_id)
+            else:
+                self.refresh(found, out)
+        if len(self.roster) < len(stored.members) or len(self.roster) > self.config.group_max_size:
+            self.prepare(out)
+
+    def close(self) -> None:
+        """The group is gone: its deadlines find it dead."""
+        self.state = State.DEAD
+
+    def _records(self, assignments: dict[str, bytes]) -> StoredGroup:
+        members = self.roster.members.values()
+        return StoredGroup(
+            self.protocol_type or "",
+            self.generation,
+            self.protocol,
+            self.roster.leader,
+            -1 if self.state_ms is None else self.state_ms,
+            tuple(member.stored(self.protocol, assignments.get(member.member_id, b"")) for member in members),
+        )
+
+    def store(
+        self,
+        out: Outbox,
+        assignments: dict[str, bytes],
+        answers: list[Answer],
+        undo: Callable[[PylogError, Outbox], None],
+    ) -> None:
+        """Log the group with these assignments."""
+        out.write([group_record(self.group_id, self._records(assignments))], answers, undo)
+
+    def _store_empty(self, out: Outbox) -> None:
+        if self.state is State.EMPTY:
+            self.store(out, {}, [], self._empty_failed)
+
+    def _empty_failed(self, error: PylogError, out: Outbox) -> None:
+        self._due("store", STORE_AGAIN_MS, self._store_empty, out)
+
+    # --- deadlines ---------------------------------------------------------------------------------------------------
+
+    def _due(self, what: Hashable, after_ms: int, action: Action, out: Outbox) -> None:
+        self._deadlines.set((self.group_id, what), out.now.tick + after_ms, self._while_alive(action))
+
+    def _while_alive(self, action: Action) -> Action:
+        def act(out: Outbox) -> None:
+            if self.state is not State.DEAD:
+                action(out)
+
+        return act
+
+    def _cancel(self, *what: Hashable) -> None:
+        for one in what:
+            self._deadlines.cancel((self.group_id, one))
+
+    def await_session(self, member_id: str, timeout_ms: int, out: Outbox) -> None:
+        """Expect to hear of a member, or of one that is to come, within this time."""
+        self._due(("session", member_id), timeout_ms, lambda out: self._session_over(member_id, out), out)
+
+    def refresh(self, member: Member, out: Outbox) -> None:
+        """A member was heard of."""
+        self.await_session(member.member_id, member.session_timeout_ms, out)
+
+    def _session_over(self, member_id: str, out: Outbox) -> None:
+        member = self.roster.members.get(member_id)
+        if member_id in self.roster.pending:
+            self.forget_pending(member_id)
+            self.complete_if_joined(out)
+        elif member is not None and (member.is_new or (member.join is None and member.sync is None)):
+            self.drop(member, out, UnknownMemberId(f"{member_id!r} was not heard of for a session timeout: join again"))
+            self.members_left(out)
+
+    def forget_pending(self, member_id: str) -> None:
+        """One that was given an id will not come."""
+        self.roster.pending.discard(member_id)
+        self._cancel(("session", member_id))
+
+    # --- members -----------------------------------------------------------------------------------------------------
+
+    def admit(self, member: Member, protocol_type: str) -> None:
+        """Somebody is a member from now on; the first one says what kind of a group it is."""
+        if not self.roster.members:
+            self.protocol_type = protocol_type
+        self.roster.add(member)
+
+    def turn_away(self, member_id: str, error: PylogError, out: Outbox) -> None:
+        """There is no room for somebody, who may have been a member before there were too many."""
+        self.forget_pending(member_id)
+        if member_id in self.roster.members:
+            self.drop(self.roster.members[member_id], out, error)
+        self.complete_if_joined(out)
+
+    def drop(self, member: Member, out: Outbox, error: PylogError) -> None:
+        """A member goes; what it waits for is answered with the error."""
+        self.refuse(member, out, error)
+        self.roster.remove(member.member_id)
+        self._unsynced.discard(member.member_id)
+        self._cancel(("session", member.member_id), ("held", member.member_id))
+
+    def refuse(self, member: Member, out: Outbox, error: PylogError) -> None:
+        """All that a member waits for is answered with the error."""
+        if member.join is not None:
+            out.answer(member.join, JoinedGroup(error, member_id=member.member_id))
+        if member.sync is not None:
+            out.answer(member.sync, SyncedGroup(error))
+        member.join = member.sync = None
+        self.release(member, out, error)
+
+    def release(self, member: Member, out: Outbox, error: PylogError | None) -> None:
+        """Answer the heartbeat that is kept back."""
+        if member.heartbeat is not None:
+            out.answer(member.heartbeat, Heartbeaten(error))
+            member.heartbeat = None
+
+    def hold(self, member: Member, ticket: int, wait_ms: int, out: Outbox) -> None:
+        """Keep a heartbeat's answer back while there is nothing to say; the one before it is given."""
+        self.release(member, out, None)
+        member.heartbeat = ticket
+        self._due(("held", member.member_id), wait_ms, lambda out: self.release(member, out, None), out)
+
+    def members_left(self, out: Outbox) -> None:
+        """Some have gone: the others share anew."""
+        if self.state in (State.STABLE, State.COMPLETING):
+            self.prepare(out)
+        else:
+            self.complete_if_joined(out)
+
+    def replace_static(self, old: Member, new: Member, out: Outbox) -> None:
+        """A static member came back under a new id; who still uses the old one is told."""
+        self.refuse(old, out, FencedInstanceId(f"{new.member_id!r} has the instance id {new.group_instance_id!r} now"))
+        self._cancel(("session", old.member_id), ("held", old.member_id))
+        self._unsynced.discard(old.member_id)
+        self.roster.replace(old.member_id, new)
+        self.refresh(new, out)
+
+    # --- rebalance ---------------------------------------------------------------------------------------------------
+
+    def _enter(self, state: State, out: Outbox) -> None:
+        self.state = state
+        self.state_ms = out.now.wall
+
+    def rebalance(self, out: Outbox) -> None:
+        """Something has changed: begin a rebalance, or see whether the one that is on can go on."""
+        if self.state is State.PREPARING:
+            if self._is_initial:
+                self._more_came = True
+            self.complete_if_joined(out)
+        else:
+            self.prepare(out)
+
+    def prepare(self, out: Outbox) -> None:
+        """Ask all members to join again."""
+        error = RebalanceInProgress(f"group {self.group_id!r} is rebalancing: join again")
+        if self.state is State.COMPLETING:
+            self._reset(out, error)
+        self._end_sync_phase()
+        self._is_initial = self.state is State.EMPTY
+        self._more_came = False
+        self._enter(State.PREPARING, out)
+        for member in self.roster.members.values():
+            self.release(member, out, error)
+        if self._is_initial:
+            delay = self.config.group_initial_rebalance_delay_ms
+            self._wait_for_more(delay, max(self.roster.rebalance_timeout_ms - delay, 0), out)
+        elif self.roster.all_joined:
+            self.complete_join(out)
+        else:
+            self._due("join", self.roster.rebalance_timeout_ms, self.complete_join, out)
+
+    def _wait_for_more(self, delay_ms: int, left_ms: int, out: Outbox) -> None:
+        """An empty group gives more members the time to come, and again as long as some do."""
+
+        def over(out: Outbox) -> None:
+            if self._more_came and left_ms:
+                self._more_came = False
+                again = min(self.config.group_initial_rebalance_delay_ms, left_ms)
+                self._wait_for_more(again, max(left_ms - delay_ms, 0), out)
+            else:
+                self.complete_join(out)
+
+        if delay_ms:
+            self._due("join", delay_ms, over, out)
+        else:
+            over(out)
+
+    def complete_if_joined(self, out: Outbox) -> None:
+        """Go on where all have joined."""
+        if self.state is State.PREPARING and not self._is_initial and self.roster.all_joined:
+            self.complete_join(out)
+
+    def complete_join(self, out: Outbox) -> None:
+        """Who has joined makes the next generation; dynamic members that have not are out."""
+        self._cancel("join")
+        for member in list(self.roster.members.values()):
+            if member.join is None and member.group_instance_id is None:
+                self.drop(member, out, UnknownMemberId(f"{member.member_id!r} did not join in time: join again"))
+        if self.roster.members and not self.roster.elect_joined_leader():
+            self._due("join", self.roster.rebalance_timeout_ms, self.complete_join, out)
+            return
+        self.generation = self.generation % INT_MAX + 1
+        self._is_initial = False
+        self._unsynced.clear()
+        self.protocol = self.roster.choose_protocol() if self.roster.members else None
+        self._learn_subscription()
+        if self.roster.members:
+            self._enter(State.COMPLETING, out)
+            self._tell_joined(out)
+        else:
+            self._enter(State.EMPTY, out)
+            self._store_empty(out)
+
+    def _tell_joined(self, out: Outbox) -> None:
+        for member in self.roster.members.values():
+            if member.join is not None:
+                out.answer(member.join, self.joined(member))
+                member.join = None
+            self.refresh(member, out)
+            member.is_new = False
+            self._unsynced.add(member.member_id)
+        self._due("sync", self.roster.rebalance_timeout_ms, self._sync_over, out)
+
+    def joined(self, member: Member) -> JoinedGroup:
+        """The answer to a member that is in the generation at hand."""
+        return JoinedGroup(
+            None,
+            self.generation,
+            self.protocol_type,
+            self.protocol,
+            self.roster.leader or "",
+            member_id=member.member_id,
+            members=self.roster.described(self.protocol) if self.roster.leader == member.member_id else [],
+        )
+
+    def _learn_subscription(self) -> None:
+        """What the members read; unknown where one of them does not say it as consumers do."""
+        self.subscribed = None
+        if not self.uses_consumer_protocol:
+            return
+        topics: set[str] = set()
+        for member in self.roster.members.values():
+            of_member = subscribed_topics(member.metadata(self.protocol))
+            if of_member is None:
+                return
+            topics |= of_member
+        self.subscribed = frozenset(topics)
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        """Whether its members are consumers."""
+        return self.protocol_type == CONSUMER_PROTOCOL
+
+    # --- synchronisation ---------------------------------------------------------------------------------------------
+
+    def synced(self, member_id: str) -> None:
+        """A member has asked for its assignment."""
+        self._unsynced.discard(member_id)
+        if not self._unsynced:
+            self._cancel("sync")
+
+    def _end_sync_phase(self) -> None:
+        self._unsynced.clear()
+        self._cancel("sync")
+
+    def _sync_over(self, out: Outbox) -> None:
+        """Members that never asked for their assignment are out."""
+        if not self._unsynced:
+            return  # a static one that had not is another by now
+        for member_id in list(self._unsynced):
+            member = self.roster.members[member_id]
+            self.drop(member, out, UnknownMemberId(f"{member_id!r} did not sync in time: join again"))
+        self.prepare(out)
+
+    def assign(self, assignments: dict[str, bytes], out: Outbox) -> None:
+        """Log the leader's assignment, and tell the members that wait when it is safe."""
+        answers = []
+        for member in self.roster.members.values():
+            if member.sync is not None:
+                assigned = assignments.get(member.member_id, b"")
+                answers.append(Answer(member.sync, SyncedGroup(None, self.protocol_type, self.protocol, assigned)))
+                self.refresh(member, out)
+
+        def failed(error: PylogError, out: Outbox) -> None:
+            self._reset(out, not_stored(error))
+            self.prepare(out)
+
+        self.store(out, assignments, answers, failed)
+
+    def _reset(self, out: Outbox, error: PylogError) -> None:
+        for member in self.roster.members.values():
+            member.assignment = b""
+            if member.sync is not None:
+                out.answer(member.sync, SyncedGroup(error))
+                member.sync = None
+                self.refresh(member, out)

@@ -1,0 +1,118 @@
+"""The offsets of the groups of one partition: committed ones, and those of open transactions. Changed by replay alone.
+
+An offset that was committed in a transaction is pending until the marker is there. Then it counts, unless an offset
+for the same partition was logged after it and counts already: the order in the log decides, not the order of the ends
+(Kafka: OffsetMetadataManager). A tombstone takes the committed offset and all pending ones.
+
+Each replayed record gets a place, one higher than the one before. Places are not the offsets of the log, but stand in
+the same order, and nothing else is asked of them.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from pylog.coordinator.group.records import Committed, OffsetChange
+from pylog.record import TopicPartition
+
+
+class _Placed(NamedTuple):
+    place: int
+    committed: Committed
+
+
+_Partitions = dict[TopicPartition, _Placed]
+
+
+class Offsets:
+    """What was committed, by group and partition."""
+
+    def __init__(self) -> None:
+        self._place = 0
+        self._committed: dict[str, _Partitions] = {}
+        self._pending: dict[int, dict[str, _Partitions]] = {}  # by producer id; no group without a partition
+        self._open: dict[str, set[int]] = {}  # the producers that have something pending in a group
+
+    def replay(self, change: OffsetChange, producer_id: int | None) -> None:
+        """Take over a record; `producer_id`: of the transaction that it is part of."""
+        self._place += 1
+        group_id, partition, committed = change
+        if committed is None:
+            self._remove(group_id, partition)
+        elif producer_id is None:
+            self._committed.setdefault(group_id, {})[partition] = _Placed(self._place, committed)
+        else:
+            groups = self._pending.setdefault(producer_id, {})
+            groups.setdefault(group_id, {})[partition] = _Placed(self._place, committed)
+            self._open.setdefault(group_id, set()).add(producer_id)
+
+    def _remove(self, group_id: str, partition: TopicPartition) -> None:
+        found = self._committed.get(group_id)
+        if found is not None and found.pop(partition, None) is not None and not found:
+            del self._committed[group_id]
+        for producer_id in list(self._open.get(group_id, ())):
+            pending = self._pending[producer_id][group_id]
+            if pending.pop(partition, None) is not None and not pending:
+                del self._pending[producer_id][group_id]
+                self._close(group_id, producer_id)
+
+    def _close(self, group_id: str, producer_id: int) -> None:
+        producers = self._open[group_id]
+        producers.remove(producer_id)
+        if not producers:
+            del self._open[group_id]
+
+    def replay_marker(self, producer_id: int, *, committed: bool) -> None:
+        """End a producer's transaction."""
+        ended = self._pending.pop(producer_id, {})
+        for group_id, partitions in ended.items():
+            self._close(group_id, producer_id)
+            if not committed:
+                continue
+            known = self._committed.setdefault(group_id, {})
+            for partition, placed in partitions.items():
+                before = known.get(partition)
+                if before is None or before.place < placed.place:
+                    known[partition] = placed
+
+    def of(self, group_id: str) -> dict[TopicPartition, Committed]:
+        """What the group has committed; {} where that is nothing."""
+        return {partition: placed.committed for partition, placed in self._committed.get(group_id, {}).items()}
+
+    def get(self, group_id: str, partition: TopicPartition) -> Committed | None:
+        """What the group has committed for a partition."""
+        placed = self._committed.get(group_id, {}).get(partition)
+        return None if placed is None else placed.committed
+
+    @property
+    def place(self) -> int:
+        """The place of the last record that was replayed."""
+        return self._place
+
+    def of_topics(self, gone: Mapping[tuple[str, UUID], int]) -> list[tuple[str, TopicPartition]]:
+        """(group, partition) of the offsets, committed or pending, of topics with these names and ids.
+
+        `gone` says up to which place: what was logged later may be of another topic of that name.
+        """
+        found: dict[tuple[str, TopicPartition], None] = {}
+        for groups in (self._committed, *self._pending.values()):
+            for group_id, partitions in groups.items():
+                for at, placed in partitions.items():
+                    if gone.get((at.topic, placed.committed.topic_id), -1) >= placed.place:
+                        found[group_id, at] = None
+        return list(found)
+
+    def is_pending(self, group_id: str, partition: TopicPartition) -> bool:
+        """Whether an open transaction has an offset of the group for this partition."""
+        return any(partition in self._pending[producer][group_id] for producer in self._open.get(group_id, ()))
+
+    def has_pending(self, group_id: str) -> bool:
+        """Whether an open transaction has an offset of the group."""
+        return group_id in self._open
+
+    def partitions_of(self, group_id: str) -> list[TopicPartition]:
+        """All partitions for which the group has an offset, committed or pending."""
+        found = dict.fromkeys(self._committed.get(group_id, ()))
+        for producer_id in self._open.get(group_id, ()):
+            found |= dict.fromkeys(self._pending[producer_id][group_id])
+        return list(found)

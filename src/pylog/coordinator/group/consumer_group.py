@@ -1,0 +1,338 @@
+"""One group of the consumer protocol: members say what they read, and the coordinator assigns (KIP-848).
+
+                    subscriptions or topics change            a member's heartbeat
+    epoch of the group   ------------------>   target   ----------------------------->   epoch of the member
+                          of all members, by the server's assignor          one at a time, no barrier (`reconciliation`)
+
+    Empty        no members
+    Assigning    the target was made for an earlier epoch of the group
+    Reconciling  some members have yet to get there
+    Stable       all have what they are to have
+
+Members of the classic protocol may be in it, too (`Subscription.classic`): they join again where others are just told.
+
+All of this is in the log, and changes by `replay` alone. Heartbeats that are kept back, deadlines and which list of
+topics was seen last are not, and are gone with the process. What a heartbeat leads to is found by `consumer_heartbeat`.
+(Kafka: ConsumerGroup.)
+
+Invariant: of the partitions that members have or give up none is in two of them; `owners` says in which.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Mapping, MutableMapping
+from typing import Any
+
+from pylog.config import NodeConfig
+from pylog.coordinator.effects import LogRecord, Topics
+from pylog.coordinator.group.consumer_records import (
+    CURRENT,
+    EPOCH,
+    MEMBER,
+    PARTITION_METADATA,
+    REGEX,
+    TARGET,
+    TARGET_EPOCH,
+    ClassicMember,
+    ConsumerChange,
+    Current,
+    GroupEpoch,
+    MemberState,
+    Resolved,
+    Slot,
+    Subscription,
+    TargetEpoch,
+    by_topic_id,
+    consumer_record,
+)
+from pylog.coordinator.group.effects_builder import Outbox, not_stored
+from pylog.coordinator.group.group_protocol import Group
+from pylog.coordinator.group.records import Committed
+from pylog.coordinator.group.target_assignment import TopicInfos, preferred_assignor
+from pylog.coordinator.group.timers import Deadlines
+from pylog.errors import FencedInstanceId, IllegalGeneration, StaleMemberEpoch, UnknownMemberId
+from pylog.protocol.messages import (
+    ConsumerGroupHeartbeaten,
+    DescribedGroup,
+    DescribedMember,
+    Heartbeat,
+    ListedGroup,
+    OffsetCommit,
+    OffsetFetch,
+    TxnOffsetCommit,
+)
+
+CONSUMER = "Consumer"
+PROTOCOL_TYPE = "consumer"
+NO_TARGET = TargetEpoch(-1)
+NEW_MEMBER = Current()
+
+Action = Callable[["ConsumerGroup", Outbox], None]
+
+
+class ConsumerGroup:
+    """What the log says of a group, and who waits. `groups` are all of the coordinator's: it is looked up there."""
+
+    def __init__(
+        self,
+        group_id: str,
+        config: NodeConfig,
+        topics: Topics,
+        deadlines: Deadlines,
+        groups: MutableMapping[str, Group],
+    ) -> None:
+        self.group_id = group_id
+        self.config = config
+        self.topics = topics
+        self.epoch = GroupEpoch(0)
+        self.target_epoch = NO_TARGET
+        self.subscriptions: dict[str, Subscription] = {}
+        self.targets: dict[str, frozenset[Slot]] = {}
+        self.currents: dict[str, Current] = {}
+        self.resolved: dict[str, Resolved] = {}
+        self.has_partition_metadata = False
+        self.owners: dict[Slot, str] = {}
+        self.static: dict[str, str] = {}
+        self.held: dict[str, int] = {}
+        """The tickets of heartbeats that are kept back, by member id."""
+        self.waiting: dict[str, tuple[int, Heartbeat]] = {}
+        """The same of members of the classic protocol, each with what it said."""
+        self.seen: TopicInfos | None = None
+        """The list of topics of which `epoch` has the hash."""
+        self.deadlines = deadlines
+        self._groups = groups
+
+    # --- the log -----------------------------------------------------------------------------------------------------
+
+    def replay(self, change: ConsumerChange) -> None:
+        """Take over what the log says."""
+        kind, _, name, value = change
+        if kind == EPOCH:
+            self.epoch = value if isinstance(value, GroupEpoch) else GroupEpoch(0)
+        elif kind == TARGET_EPOCH:
+            self.target_epoch = value if isinstance(value, TargetEpoch) else NO_TARGET
+        elif kind == PARTITION_METADATA:
+            self.has_partition_metadata = value is not None
+        elif kind == MEMBER:
+            self._replay_subscription(name, value)
+        elif kind == CURRENT:
+            self._replay_current(name, value)
+        else:
+            _put(self.targets if kind == TARGET else self.resolved, name, value)
+
+    def _replay_subscription(self, member_id: str, value: Any) -> None:
+        before = self.subscriptions.get(member_id)
+        if before is not None and self.static.get(before.instance_id or "") == member_id:
+            del self.static[before.instance_id or ""]
+        if value is not None and value.instance_id is not None:
+            self.static[value.instance_id] = member_id
+        _put(self.subscriptions, member_id, value)
+
+    def _replay_current(self, member_id: str, value: Any) -> None:
+        before = self.currents.get(member_id, NEW_MEMBER)
+        for slot in (*before.assigned, *before.revoking):
+            if self.owners.get(slot) == member_id:
+                del self.owners[slot]
+        if value is not None:
+            self.owners.update(dict.fromkeys((*value.assigned, *value.revoking), member_id))
+        _put(self.currents, member_id, value)
+
+    def tombstones(self) -> list[LogRecord]:
+        """What deletes the group with all that is in it, in Kafka's order."""
+        gone: list[tuple[int, Collection[str]]] = [
+            (CURRENT, self.subscriptions),
+            (TARGET, self.targets),
+            (TARGET_EPOCH, [""]),
+            (MEMBER, self.subscriptions),
+            (REGEX, self.resolved),
+            (PARTITION_METADATA, [""]),
+            (EPOCH, [""]),
+        ]
+        return [consumer_record(kind, self.group_id, name, None) for kind, names in gone for name in names]
+
+    def close(self) -> None:
+        """It is gone: its deadlines look for the group that has its id then."""
+
+    def give_way(self, other: Group) -> None:
+        """Another group has this id from now on."""
+        self._groups[self.group_id] = other
+
+    # --- deadlines and waiting ---------------------------------------------------------------------------------------
+
+    def due(self, what: Hashable, after_ms: int, action: Action, out: Outbox) -> None:
+        """Do this later to the group that has this id then, if that is one of the consumer protocol."""
+
+        def act(out: Outbox) -> None:
+            group = self._groups.get(self.group_id)
+            if isinstance(group, ConsumerGroup):
+                action(group, out)
+
+        self.deadlines.set(self._key(what), out.now.tick + after_ms, act)
+
+    def _key(self, what: Hashable) -> Hashable:
+        # A classic group of this id may have deadlines of its own, which must stand if it does not turn into this one.
+        return CONSUMER, self.group_id, what
+
+    def is_due(self, what: Hashable) -> bool:
+        """Whether there is a deadline of the kind."""
+        return self._key(what) in self.deadlines
+
+    def cancel(self, *what: Hashable) -> None:
+        """Do nothing of the kind."""
+        for one in what:
+            self.deadlines.cancel(self._key(one))
+
+    def release(self, member_id: str, answer: ConsumerGroupHeartbeaten, out: Outbox) -> None:
+        """Answer a heartbeat that is kept back, if there is one."""
+        ticket = self.held.pop(member_id, None)
+        if ticket is not None:
+            self.cancel(("held", member_id))
+            out.answer_when_safe(ticket, answer, lambda error: ConsumerGroupHeartbeaten(not_stored(error), member_id))
+
+    # --- who is in it ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+        return not self.subscriptions
+
+    def topics_of(self, subscription: Subscription, resolved: Mapping[str, Resolved] | None = None) -> list[str]:
+        """What a member reads: the topics that it names, and those that match."""
+        known = self.resolved if resolved is None else resolved
+        matched = known.get(subscription.regex) if subscription.regex is not None else None
+        return sorted({*subscription.topics, *(() if matched is None else matched.topics)})
+
+    def current(self, member_id: str, instance_id: str | None) -> Current:
+        """What a member has. Raises UnknownMemberId; FencedInstanceId where another one has the instance id."""
+        if instance_id is not None:
+            holder = self.static.get(instance_id)
+            if holder is None:
+                raise UnknownMemberId(f"nobody has the instance id {instance_id!r} in group {self.group_id!r}: join it")
+            if holder != member_id:
+                raise FencedInstanceId(f"{instance_id!r} is the instance id of member {holder!r}, not of {member_id!r}")
+        if member_id not in self.subscriptions:
+            raise UnknownMemberId(f"{member_id!r} is no member of group {self.group_id!r}, or not any more: join it")
+        return self.currents.get(member_id, NEW_MEMBER)
+
+    def classic(self, member_id: str, instance_id: str | None) -> tuple[Current, ClassicMember]:
+        """What a member of the classic protocol has, and has said. Raises UnknownMemberId, FencedInstanceId."""
+        current = self.current(member_id, instance_id)
+        found = self.subscriptions[member_id].classic
+        if found is None:
+            raise UnknownMemberId(f"{member_id!r} is a member by the consumer protocol, not by the classic one: join")
+        return current, found
+
+    def session_timeout_ms(self, member_id: str) -> int:
+        """How long nothing may be heard of a member: those of the classic protocol say it themselves."""
+        said = self.subscriptions[member_id].classic if member_id in self.subscriptions else None
+        return self.config.group_consumer_session_timeout_ms if said is None else said.session_timeout_ms
+
+    def has_to_join(self, member_id: str) -> bool:
+        """Whether a member of the classic protocol has to join again to go on towards its target: there is another
+        one, it has to give something up, or what it waits for is free (Kafka: classicGroupHeartbeatToConsumerGroup).
+        """
+        current = self.currents.get(member_id, NEW_MEMBER)
+        if current.epoch < self.epoch.epoch or current.state is MemberState.UNREVOKED:
+            return True
+        missing = self.targets.get(member_id, frozenset()) - current.assigned.keys()
+        return current.state is MemberState.UNRELEASED and missing.isdisjoint(self.owners)
+
+    @property
+    def state(self) -> str:
+        """Where the group stands, by the name that users see."""
+        if self.is_empty:
+            return "Empty"
+        if self.epoch.epoch > self.target_epoch.epoch:
+            return "Assigning"
+        stable = (MemberState.STABLE, self.target_epoch.epoch)
+        is_there = all((found.state, found.epoch) == stable for found in self.currents.values())
+        return "Stable" if is_there else "Reconciling"
+
+    # --- asked by others ---------------------------------------------------------------------------------------------
+
+    def check_commit(self, message: OffsetCommit | TxnOffsetCommit) -> None:
+        """Members commit in their epoch, or in an earlier one what they have had since (KIP-1251); without one, offsets
+        of an empty group may be committed by anybody. Raises UnknownMemberId, FencedInstanceId, StaleMemberEpoch, and
+        IllegalGeneration instead of it for a member of the classic protocol.
+        """
+        epoch = message.generation_id
+        if epoch < 0 and (self.is_empty or _is_from_outside(message)):
+            return
+        current = self.current(message.member_id, message.group_instance_id)
+        if epoch == current.epoch:
+            return
+        named = self.topics.named()
+        for part in message.parts:
+            info = named.get(part.topic)
+            slot = None if info is None else (info.id, part.partition)
+            since = None if slot is None else current.assigned.get(slot, current.revoking.get(slot))
+            if epoch > current.epoch or since is None or not 0 <= since <= epoch:
+                text = f"{message.member_id!r} is in epoch {current.epoch}, not {epoch}: "
+                if self.subscriptions[message.member_id].classic is not None:
+                    raise IllegalGeneration(f"{text}join the group again")
+                raise StaleMemberEpoch(f"{text}commit again after a heartbeat")
+
+    def commits(self, message: OffsetCommit, out: Outbox) -> None:
+        """A commit is no heartbeat in this protocol."""
+
+    def check_fetch(self, message: OffsetFetch) -> None:
+        """Members fetch in their epoch, others without one. Raises UnknownMemberId, StaleMemberEpoch."""
+        if message.member_id is None and message.member_epoch < 0:
+            return
+        current = self.current(message.member_id or "", None)
+        if message.member_epoch != current.epoch:
+            said = f"in epoch {current.epoch}, not {message.member_epoch}"
+            raise StaleMemberEpoch(f"{message.member_id!r} is {said}: ask again after a heartbeat")
+
+    def check_offset_delete(self) -> None:
+        """Offsets of what nobody reads may be deleted."""
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member reads the topic."""
+        return any(topic in self.topics_of(subscription) for subscription in self.subscriptions.values())
+
+    def expires_from(self, committed: Committed) -> int | None:
+        """The retention counts from the commit (Kafka: ConsumerGroup.offsetExpirationCondition)."""
+        return committed.commit_ms
+
+    def listed(self) -> ListedGroup:
+        """The group in a list."""
+        return ListedGroup(self.group_id, PROTOCOL_TYPE, self.state, CONSUMER)
+
+    def described(self) -> DescribedGroup:
+        """The group with its members."""
+        return DescribedGroup(
+            self.group_id,
+            state=self.state,
+            type=CONSUMER,
+            protocol_type=PROTOCOL_TYPE,
+            protocol=preferred_assignor(self.subscriptions.values()),
+            generation=self.epoch.epoch,
+            assignment_epoch=self.target_epoch.epoch,
+            members=[self._described(*found) for found in self.subscriptions.items()],
+        )
+
+    def _described(self, member_id: str, subscription: Subscription) -> DescribedMember:
+        current = self.currents.get(member_id, NEW_MEMBER)
+        return DescribedMember(
+            member_id,
+            subscription.instance_id,
+            subscription.client_id,
+            subscription.client_host,
+            member_epoch=current.epoch,
+            subscribed_topic_names=list(subscription.topics),
+            subscribed_topic_regex=subscription.regex,
+            owned=by_topic_id(current.assigned),
+            target=by_topic_id(self.targets.get(member_id, ())),
+            is_classic=subscription.classic is not None,
+        )
+
+
+def _is_from_outside(message: OffsetCommit | TxnOffsetCommit) -> bool:
+    """Whether it is of a transaction of somebody that says nothing of itself: clients older than KIP-447."""
+    return isinstance(message, TxnOffsetCommit) and not message.member_id and message.group_instance_id is None
+
+
+def _put(where: dict[str, Any], name: str, value: Any) -> None:
+    if value is None:
+        where.pop(name, None)
+    else:
+        where[name] = value

@@ -1,0 +1,377 @@
+"""The coordinator of the groups in one partition of `__consumer_offsets` (Kafka: GroupCoordinatorShard).
+
+    message  ->  which group, and of which protocol  ->  joining (classic), heartbeating (consumer), committing (both)
+
+It counts on its host for this: an `Append` is replayed, or said to have failed, before the next event comes in. Then
+what is replayed is what is in the log, at every moment.
+"""
+
+import uuid
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from pylog.config import NodeConfig
+from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp, Topics
+from pylog.coordinator.group import checks, classic_join, classic_members, consumer_heartbeat, migration
+from pylog.coordinator.group.classic import ClassicGroup
+from pylog.coordinator.group.committed_offsets import Offsets
+from pylog.coordinator.group.consumer_group import ConsumerGroup
+from pylog.coordinator.group.consumer_records import EPOCH, ConsumerChange, decode_consumer
+from pylog.coordinator.group.effects_builder import Outbox, not_stored, undone
+from pylog.coordinator.group.group_protocol import Group
+from pylog.coordinator.group.offset_commit import Committing
+from pylog.coordinator.group.records import CONSUMER_TYPES, GroupChange, StoredGroup, decode, group_record, record_type
+from pylog.coordinator.group.timers import Deadlines
+from pylog.errors import (
+    GroupIdNotFound,
+    GroupNotEmpty,
+    InvalidGroupId,
+    ProtocolError,
+    PylogError,
+    UnknownMemberId,
+)
+from pylog.protocol.messages import (
+    JOIN_EPOCH,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeaten,
+    DeleteGroups,
+    DescribedGroup,
+    DescribedGroups,
+    DescribeGroups,
+    GroupsDeleted,
+    Heartbeat,
+    Heartbeaten,
+    JoinedGroup,
+    JoinGroup,
+    LeaveGroup,
+    LeftGroup,
+    ListedGroups,
+    ListGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    OffsetsCommitted,
+    Session,
+    SyncedGroup,
+    SyncGroup,
+    TxnOffsetCommit,
+)
+
+TOMBSTONES_AT_ONCE = 1000
+"""About so many records one look for offsets to delete writes in a batch; then others get a turn."""
+FORGET_AGAIN_MS = 100
+"""When it is looked again for offsets of deleted topics, while there were some."""
+
+
+def _client_and_uuid(client_id: str) -> str:
+    return f"{client_id}-{uuid.uuid4()}"
+
+
+class GroupCoordinator:
+    """Satisfies `effects.Coordinator` for the groups of one partition.
+
+    `new_member_id` makes the id of a member out of its client id, or of its instance id where it is static. `is_lost`
+    says of a member's host whether it died together with the coordinator before this one.
+    """
+
+    def __init__(
+        self,
+        partition: int,
+        config: NodeConfig,
+        topics: Topics,
+        *,
+        is_lost: Callable[[str], bool],
+        new_member_id: Callable[[str], str] = _client_and_uuid,
+    ) -> None:
+        self.partition = partition
+        self._config = config
+        self._is_lost = is_lost
+        self._new_member_id = new_member_id
+        self._groups: dict[str, Group] = {}
+        self._offsets = Offsets()
+        self._committing = Committing(self._offsets, self._groups, config, topics)
+        self._topics = topics
+        self._deadlines = Deadlines()
+        self._to_clean: deque[str] = deque()
+
+    # --- the log -----------------------------------------------------------------------------------------------------
+
+    def replay(self, record: LogRecord, stamp: Stamp | None = None) -> None:
+        """Take over a record. Raises UnsupportedFormat, CorruptBatch."""
+        if record_type(record) in CONSUMER_TYPES:
+            self._replay_consumer(decode_consumer(record))
+            return
+        change = decode(record)
+        if isinstance(change, GroupChange):
+            self._replay_group(change)
+            return
+        if change.committed is not None and change.group_id not in self._groups:
+            self._groups[change.group_id] = self._classic(change.group_id)
+        self._offsets.replay(change, None if stamp is None else stamp.producer_id)
+
+    def _replay_group(self, change: GroupChange) -> None:
+        group = self._groups.get(change.group_id)
+        if change.stored is None:
+            if isinstance(group, ClassicGroup):
+                group.close()
+                del self._groups[change.group_id]
+            return
+        classic = group if isinstance(group, ClassicGroup) else self._classic(change.group_id)
+        classic.replay(change.stored)
+        self._groups[change.group_id] = classic
+
+    def _replay_consumer(self, change: ConsumerChange) -> None:
+        group = self._groups.get(change.group_id)
+        if not isinstance(group, ConsumerGroup):
+            if change.value is None:
+                return
+            if group is not None:
+                group.close()
+            group = self._groups[change.group_id] = self._consumer(change.group_id)
+        group.replay(change)
+        if change.kind == EPOCH and change.value is None:
+            group.close()
+            del self._groups[change.group_id]
+
+    def _consumer(self, group_id: str) -> ConsumerGroup:
+        return ConsumerGroup(group_id, self._config, self._topics, self._deadlines, self._groups)
+
+    def _classic(self, group_id: str) -> ClassicGroup:
+        return ClassicGroup(group_id, self._config, self._deadlines)
+
+    def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
+        """A transaction has ended: its offsets count from now on, or never did."""
+        self._offsets.replay_marker(stamp.producer_id, committed=committed)
+
+    def take_over(self, now: Now) -> list[Effect]:
+        """Begin where the log ends: members have a session's time to be heard of, lost ones have none."""
+        out = Outbox(now)
+        for group in self._groups.values():
+            if isinstance(group, ClassicGroup):
+                group.take_over(out, self._is_lost, self._topics.named())
+            else:
+                assert isinstance(group, ConsumerGroup), "there are two protocols"
+                consumer_heartbeat.load(group, out, self._is_lost)
+        self._look_again(out)
+        return out.effects()
+
+    def append_failed(self, append: Append, error: PylogError, now: Now) -> list[Effect]:
+        """What was to be logged was not: whoever waits for it is told, and what rests on it is undone."""
+        return undone(append, error, now)
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    @property
+    def due_ms(self) -> int | None:
+        """When somebody's time is up."""
+        return self._deadlines.next_ms
+
+    def tick(self, now: Now) -> list[Effect]:
+        """Do what is due, up to the first thing that has to be logged; the rest stays due."""
+        out = Outbox(now)
+        while not out.has_records:
+            action = self._deadlines.pop(now.tick)
+            if action is None:
+                break
+            action(out)
+        return out.effects()
+
+    def topic_deleted(self, name: str, topic_id: uuid.UUID, now: Now) -> list[Effect]:
+        """A topic is gone, and what was committed for it goes, too (Kafka: onPartitionsDeleted)."""
+        out = Outbox(now)
+        self._committing.topic_deleted(name, topic_id)
+        self._forget_deleted(out)
+        return out.effects()
+
+    def _forget_deleted(self, out: Outbox) -> None:
+        records = self._committing.forgotten()
+        if records:
+            out.write(records[:TOMBSTONES_AT_ONCE])
+            # After the first lot there may be more, and where that could not be logged there is as much as before.
+            self._deadlines.set("topics", out.now.tick + FORGET_AGAIN_MS, self._forget_deleted)
+
+    def _look_again(self, out: Outbox) -> None:
+        due = out.now.tick + self._config.offsets_retention_check_interval_ms
+        self._deadlines.set("offsets", due, self._look_for_expired)
+
+    def _look_for_expired(self, out: Outbox) -> None:
+        if not self._to_clean:
+            self._to_clean.extend(self._groups)
+        records: list[LogRecord] = []
+        while self._to_clean and len(records) < TOMBSTONES_AT_ONCE:
+            group = self._groups.get(self._to_clean.popleft())
+            if group is not None:
+                records += self._committing.expired(group, out.now)
+        if records:
+            out.write(records)
+        if self._to_clean:
+            self._deadlines.set("offsets", out.now.tick, self._look_for_expired)
+        else:
+            self._look_again(out)
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    def handle(self, message: Any, session: Session, ticket: int, now: Now) -> list[Effect]:
+        """Answer a message about a group of this partition, or about all of them."""
+        out = Outbox(now)
+        try:
+            self._dispatch(message, session, ticket, out)
+        except ProtocolError as error:
+            out.answer(ticket, _refusal(message, error))
+        return out.effects()
+
+    def _dispatch(self, message: Any, session: Session, ticket: int, out: Outbox) -> None:
+        match message:
+            case JoinGroup():
+                self._join(message, session, ticket, out)
+            case SyncGroup() | Heartbeat() | LeaveGroup():
+                self._hear_classic(message, ticket, out)
+            case OffsetCommit():
+                self._committing.commit(message, ticket, out)
+            case TxnOffsetCommit():
+                _check_group_id(message.group_id)
+                self._committing.commit_in_transaction(message, ticket, out)
+            case OffsetFetch():
+                self._committing.fetch(message, ticket, out)
+            case OffsetDelete():
+                _check_group_id(message.group_id)
+                self._committing.delete(message, ticket, out)
+            case ListGroups():
+                out.answer(ticket, self._listed(message))
+            case DescribeGroups():
+                out.answer(ticket, DescribedGroups([self._described(group_id) for group_id in message.group_ids]))
+            case DeleteGroups():
+                self._delete(message, ticket, out)
+            case ConsumerGroupHeartbeat():
+                self._consumer_heartbeat(message, session, ticket, out)
+            case _:
+                raise TypeError(f"a group coordinator has no answer to {type(message).__name__}")
+
+    def _join(self, message: JoinGroup, session: Session, ticket: int, out: Outbox) -> None:
+        _check_group_id(message.group_id)
+        config = self._config
+        checks.check_join(message, session, config.group_min_session_timeout_ms, config.group_max_session_timeout_ms)
+        found = self._groups.get(message.group_id)
+        if found is None and message.member_id:
+            raise UnknownMemberId(f"there is no group {message.group_id!r}, so {message.member_id!r} is none of it")
+        if isinstance(found, ConsumerGroup) and not found.is_empty:
+            classic_members.join(found, message, session, ticket, out, self._new_member_id)
+            return
+        group = found if isinstance(found, ClassicGroup) else self._classic(message.group_id)
+        classic_join.join(group, message, session, ticket, out, self._new_member_id)
+        if found is not group:
+            self._groups[message.group_id] = group
+            group.state_ms = out.now.wall
+            empty = StoredGroup("", 0, None, None, out.now.wall)
+            before = [] if found is None else found.tombstones()
+
+            def failed(error: PylogError, out: Outbox) -> None:
+                # What is logged is another group, which the members have to find here again.
+                if found is not None:
+                    self._groups[message.group_id] = found
+                    group.dissolve(out, not_stored(error))
+
+            out.write([*before, group_record(message.group_id, empty)], (), failed)
+
+    def _consumer_heartbeat(self, message: ConsumerGroupHeartbeat, session: Session, ticket: int, out: Outbox) -> None:
+        """Whoever joins a classic group makes it one of the consumer protocol, if that may be."""
+        checks.check_heartbeat(message, session)
+        found = self._groups.get(message.group_id)
+        if isinstance(found, ConsumerGroup):
+            consumer_heartbeat.heartbeat(found, message, session, ticket, out, self._new_member_id)
+            return
+        if message.member_epoch != JOIN_EPOCH:
+            raise GroupIdNotFound(f"there is no group {message.group_id!r} of the consumer protocol: join it")
+        group = self._consumer(message.group_id)
+        if not isinstance(found, ClassicGroup) or found.is_empty:
+            before = [] if found is None else found.tombstones()
+            consumer_heartbeat.heartbeat(group, message, session, ticket, out, self._new_member_id, before)
+            return
+        before = migration.upgrade_records(found, migration.upgrade(found, group, out.now))
+        consumer_heartbeat.heartbeat(group, message, session, ticket, out, self._new_member_id, before)
+        migration.tell_upgraded(found, out)
+        classic_members.take_over(group, out)
+
+    def _hear_classic(self, message: SyncGroup | Heartbeat | LeaveGroup, ticket: int, out: Outbox) -> None:
+        """A member of the classic protocol says something, in a group of either."""
+        _check_group_id(message.group_id)
+        match self._groups.get(message.group_id), message:
+            case ClassicGroup() as group, SyncGroup():
+                classic_join.sync(group, message, ticket, out)
+            case ClassicGroup() as group, Heartbeat():
+                classic_join.heartbeat(group, message, ticket, out)
+            case ClassicGroup() as group, LeaveGroup():
+                classic_join.leave(group, message, ticket, out)
+            case ConsumerGroup() as group, SyncGroup():
+                classic_members.sync(group, message, ticket, out)
+            case ConsumerGroup() as group, Heartbeat():
+                classic_members.heartbeat(group, message, ticket, out)
+            case ConsumerGroup() as group, LeaveGroup():
+                classic_members.leave(group, message, ticket, out)
+            case _:
+                raise UnknownMemberId(f"there is no group {message.group_id!r}: join it")
+
+    def _listed(self, message: ListGroups) -> ListedGroups:
+        states = {state.lower() for state in message.states}
+        types = {kind.lower() for kind in message.types}
+        every = [group.listed() for group in self._groups.values()]
+        return ListedGroups(
+            [
+                group
+                for group in every
+                if (not states or group.state.lower() in states) and (not types or group.type.lower() in types)
+            ]
+        )
+
+    def _described(self, group_id: str) -> DescribedGroup:
+        group = self._groups.get(group_id)
+        if group is None:
+            return DescribedGroup(group_id, GroupIdNotFound(f"there is no group {group_id!r}"), state="Dead")
+        return group.described()
+
+    def _delete(self, message: DeleteGroups, ticket: int, out: Outbox) -> None:
+        errors: list[PylogError | None] = []
+        records: dict[str, list[LogRecord]] = {}
+        for group_id in message.group_ids:
+            group = self._groups.get(group_id)
+            if group is None:
+                errors.append(GroupIdNotFound(f"there is no group {group_id!r}"))
+            elif not group.is_empty:
+                errors.append(GroupNotEmpty(f"group {group_id!r} has members: let them leave first"))
+            else:
+                errors.append(None)
+                records[group_id] = [*self._committing.all_tombstones(group_id), *group.tombstones()]
+        if not records:
+            out.answer(ticket, GroupsDeleted(errors))
+            return
+
+        def failed(error: PylogError, out: Outbox) -> None:
+            out.answer(ticket, GroupsDeleted([known or not_stored(error) for known in errors]))
+
+        every = [record for of_group in records.values() for record in of_group]
+        out.write(every, [Answer(ticket, GroupsDeleted(errors))], failed)
+
+
+def _check_group_id(group_id: str) -> None:
+    if not group_id:
+        raise InvalidGroupId("a group needs an id that is not empty")
+
+
+def _refusal(message: Any, error: ProtocolError) -> Any:
+    """The answer that says that a message is refused as a whole."""
+    match message:
+        case JoinGroup():
+            return JoinedGroup(error, member_id=message.member_id)
+        case SyncGroup():
+            return SyncedGroup(error)
+        case Heartbeat():
+            return Heartbeaten(error)
+        case LeaveGroup() if isinstance(error, UnknownMemberId):
+            return LeftGroup(None, [error for _ in message.members])
+        case LeaveGroup():
+            return LeftGroup(error)
+        case OffsetDelete() | TxnOffsetCommit():
+            return OffsetsCommitted(error=error)
+        case _:
+            return ConsumerGroupHeartbeaten(error)

@@ -1,0 +1,106 @@
+"""What one event leads to, collected while it is worked on: answers, and at most one `Append`.
+
+All records of an event go into one batch: they are logged together or not at all, and what has to be undone where they
+are not stands beside them. Answers that rest on no record come first, so that no failed append takes them along.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp
+from pylog.errors import CoordinatorNotAvailable, NotCoordinator, PylogError, UnknownServer, for_code
+from pylog.protocol.messages import ConsumerGroupHeartbeaten, JoinedGroup, LeftGroup
+
+Failed = Callable[[PylogError, "Outbox"], None]
+"""What to do when records were not logged: given why, and where to put what follows from it."""
+
+
+class Outbox:
+    """The effects of an event that came at `now`."""
+
+    __slots__ = ("_answers", "_append", "now")
+
+    def __init__(self, now: Now) -> None:
+        self.now = now
+        self._answers: list[Answer] = []
+        self._append: Append | None = None
+
+    @property
+    def has_records(self) -> bool:
+        """Whether something will be logged."""
+        return self._append is not None
+
+    def answer(self, ticket: int, message: Any) -> None:
+        """Answer at once."""
+        self._answers.append(Answer(ticket, message))
+
+    def answer_when_safe(self, ticket: int, message: Any, refused: Callable[[PylogError], Any]) -> None:
+        """Answer when all that the message tells of is safe; with `refused` where that fails."""
+
+        def failed(error: PylogError, out: "Outbox") -> None:
+            out.answer(ticket, refused(error))
+
+        self.write((), [Answer(ticket, message)], failed)
+
+    def write(
+        self,
+        records: Iterable[LogRecord],
+        answers: Iterable[Answer] = (),
+        undo: Failed | None = None,
+        stamp: Stamp | None = None,
+    ) -> None:
+        """Log the records, and give the answers when they are safe.
+
+        Whoever gives answers gives `undo`, too: it answers them where the append fails. Records of a transaction are
+        the only ones of their event.
+        """
+        if self._append is None:
+            self._append = Append([], stamp=stamp, context=[])
+        self._append.records.extend(records)
+        self._append.answers.extend(answers)
+        if undo is not None:
+            self._append.context.append(undo)
+
+    def effects(self) -> list[Effect]:
+        """All of it, in the order in which it is to be carried out."""
+        return [*self._answers, *([self._append] if self._append is not None else [])]
+
+
+def undone(append: Append, error: PylogError, now: Now) -> list[Effect]:
+    """What follows from an `Append` of ours that was refused."""
+    out = Outbox(now)
+    for undo in append.context:
+        undo(error, out)
+    return out.effects()
+
+
+_NO_QUORUM = {3, 7, 19}
+_MOVED = {6, 56}
+_TOO_LARGE = {4, 10, 18}
+
+
+def not_stored(error: PylogError) -> PylogError:
+    """What a member is told when its group could not be logged (Kafka: appendGroupMetadataErrorToResponseError)."""
+    code = getattr(error, "code", 56)
+    text = f"the group could not be written to __consumer_offsets: {error}"
+    if code in _NO_QUORUM:
+        return CoordinatorNotAvailable(text)
+    if code in _MOVED:
+        return NotCoordinator(text)
+    return UnknownServer(text) if code in _TOO_LARGE else for_code(code)(text)
+
+
+def refuse(answers: list[Answer], error: PylogError, out: Outbox) -> None:
+    """Say that what was asked could not be logged."""
+    for answer in answers:
+        out.answer(answer.ticket, _refused(answer.message, not_stored(error)))
+
+
+def _refused(message: Any, error: PylogError) -> Any:
+    match message:
+        case JoinedGroup():
+            return JoinedGroup(error, member_id=message.member_id)
+        case LeftGroup():
+            return LeftGroup(None, [known or error for known in message.errors])
+        case _:
+            return ConsumerGroupHeartbeaten(error, message.member_id)

@@ -1,0 +1,48 @@
+"""What the offsets and the administration have to know of a group, whatever its protocol."""
+
+from typing import Protocol
+
+from pylog.coordinator.effects import LogRecord
+from pylog.coordinator.group.effects_builder import Outbox
+from pylog.coordinator.group.records import Committed
+from pylog.protocol.messages import DescribedGroup, ListedGroup, OffsetCommit, OffsetFetch, TxnOffsetCommit
+
+
+class Group(Protocol):
+    """A group of either protocol."""
+
+    group_id: str
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is in it: then it may be deleted."""
+
+    def check_commit(self, message: OffsetCommit | TxnOffsetCommit) -> None:
+        """Raises the ProtocolError with which this commit is refused."""
+
+    def commits(self, message: OffsetCommit, out: Outbox) -> None:
+        """A member commits, so it lives."""
+
+    def check_fetch(self, message: OffsetFetch) -> None:
+        """Raises the ProtocolError with which this fetch is refused."""
+
+    def check_offset_delete(self) -> None:
+        """Raises the ProtocolError with which a deletion of offsets is refused."""
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether members read the topic, as far as it is known: its offsets stay."""
+
+    def expires_from(self, committed: Committed) -> int | None:
+        """From when on the retention of an offset counts, in wall ms; None: it does not expire as things stand."""
+
+    def tombstones(self) -> list[LogRecord]:
+        """What deletes the group itself."""
+
+    def listed(self) -> ListedGroup:
+        """The group as a list of groups shows it."""
+
+    def described(self) -> DescribedGroup:
+        """The group with its members."""
+
+    def close(self) -> None:
+        """It is deleted."""

@@ -1,0 +1,237 @@
+"""Offsets as they are asked for: commit, fetch, delete, expire (Kafka: OffsetMetadataManager).
+
+Groups validate, each by its protocol; then a commit is a record, and nothing here changes before that is replayed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from uuid import UUID
+
+from pylog.config import NodeConfig
+from pylog.coordinator.effects import Answer, LogRecord, Now, Stamp, Topics
+from pylog.coordinator.group.committed_offsets import Offsets
+from pylog.coordinator.group.effects_builder import Outbox, not_stored
+from pylog.coordinator.group.group_protocol import Group
+from pylog.coordinator.group.records import NO_TOPIC_ID, Committed, offset_record
+from pylog.errors import (
+    GroupIdNotFound,
+    GroupSubscribedToTopic,
+    IllegalGeneration,
+    InvalidRequest,
+    OffsetMetadataTooLarge,
+    ProtocolError,
+    PylogError,
+    StaleMemberEpoch,
+    UnstableOffsetCommit,
+)
+from pylog.protocol.messages import (
+    OffsetCommit,
+    OffsetCommitPart,
+    OffsetDelete,
+    OffsetFetch,
+    OffsetFetchedPart,
+    OffsetsCommitted,
+    OffsetsFetched,
+    TxnOffsetCommit,
+)
+from pylog.record import TopicPartition
+
+MINUTE_MS = 60 * 1000
+
+Errors = dict[TopicPartition, PylogError | None]
+
+
+class Committing:
+    """The requests about the offsets of the groups in `groups`."""
+
+    def __init__(self, offsets: Offsets, groups: Mapping[str, Group], config: NodeConfig, topics: Topics) -> None:
+        self._offsets = offsets
+        self._groups = groups
+        self._config = config
+        self._topics = topics
+        self._gone: dict[tuple[str, UUID], int] = {}  # name and id of deleted topics: up to which place of the log
+
+    # --- commit ------------------------------------------------------------------------------------------------------
+
+    def commit(self, message: OffsetCommit, ticket: int, out: Outbox) -> None:
+        """Log offsets. A group that does not exist comes to be by them, where no member commits."""
+        try:
+            group = self._checked(message)
+        except ProtocolError as error:
+            out.answer(ticket, _refused(message.parts, error))
+            return
+        if group is not None:
+            group.commits(message, out)
+        named = self._topics.named()
+
+        def topic_id(topic: str) -> UUID:
+            return named[topic].id if topic in named else NO_TOPIC_ID
+
+        self._write(message, ticket, out, topic_id, None)
+
+    def commit_in_transaction(self, message: TxnOffsetCommit, ticket: int, out: Outbox) -> None:
+        """Log offsets that count when the transaction's marker says so."""
+        try:
+            self._checked(message)
+        except (GroupIdNotFound, StaleMemberEpoch) as error:
+            out.answer(ticket, _refused(message.parts, IllegalGeneration(str(error))))
+        except ProtocolError as error:
+            out.answer(ticket, _refused(message.parts, error))
+        else:
+            stamp = Stamp(message.producer_id, message.producer_epoch)
+            self._write(message, ticket, out, lambda topic: NO_TOPIC_ID, stamp)
+
+    def _checked(self, message: OffsetCommit | TxnOffsetCommit) -> Group | None:
+        group = self._groups.get(message.group_id)
+        if group is not None:
+            group.check_commit(message)
+        elif message.generation_id >= 0:
+            raise GroupIdNotFound(f"there is no group {message.group_id!r}: join it again")
+        return group
+
+    def _write(
+        self,
+        message: OffsetCommit | TxnOffsetCommit,
+        ticket: int,
+        out: Outbox,
+        topic_id: Callable[[str], UUID],
+        stamp: Stamp | None,
+    ) -> None:
+        errors: Errors = {}
+        records = []
+        for part in message.parts:
+            at = TopicPartition(part.topic, part.partition)
+            try:
+                records.append(self._record(message.group_id, at, part, out.now, topic_id(part.topic)))
+                errors.setdefault(at, None)
+            except ProtocolError as error:
+                errors[at] = error
+        if not records:
+            out.answer(ticket, OffsetsCommitted(errors))
+            return
+
+        def failed(error: PylogError, out: Outbox) -> None:
+            why = error if stamp is not None and isinstance(error, ProtocolError) else not_stored(error)
+            out.answer(ticket, OffsetsCommitted({at: known or why for at, known in errors.items()}))
+
+        out.write(records, [Answer(ticket, OffsetsCommitted(errors))], failed, stamp)
+
+    def _record(
+        self, group_id: str, partition: TopicPartition, part: OffsetCommitPart, now: Now, topic_id: UUID
+    ) -> LogRecord:
+        most = self._config.offset_metadata_max_bytes
+        # As Java counts: those beyond the first plane are two.
+        size = len(part.metadata) + sum(char > "\uffff" for char in part.metadata)
+        if size > most:
+            raise OffsetMetadataTooLarge(f"{size} characters of metadata for {partition}: {most} are allowed")
+        committed = Committed(part.offset, part.leader_epoch, part.metadata, now.wall, topic_id=topic_id)
+        try:
+            return offset_record(group_id, partition, committed)
+        except ValueError as error:
+            raise InvalidRequest(f"the offset of {partition} does not fit into a record: {error}") from None
+
+    # --- fetch -------------------------------------------------------------------------------------------------------
+
+    def fetch(self, message: OffsetFetch, ticket: int, out: Outbox) -> None:
+        """What was committed; -1 where nothing was, or the group is not known."""
+        group = self._groups.get(message.group_id)
+        partitions = message.partitions
+        try:
+            if group is not None:
+                group.check_fetch(message)
+        except ProtocolError as error:
+            out.answer(ticket, OffsetsFetched(error))
+            return
+        if partitions is None:
+            every = self._offsets.of(message.group_id)
+            partitions = [at for at in every if group is not None and self._current(message.group_id, at) is not None]
+        parts = [self._fetched(message, TopicPartition(*at), group is not None) for at in partitions]
+        out.answer_when_safe(ticket, OffsetsFetched(None, parts), lambda error: OffsetsFetched(not_stored(error)))
+
+    def _current(self, group_id: str, at: TopicPartition) -> Committed | None:
+        """What is committed; an offset of a topic that is gone, or was made anew since, says nothing."""
+        committed, topic = self._offsets.get(group_id, at), self._topics.named().get(at.topic)
+        if committed is None or topic is None:
+            return None
+        return committed if committed.topic_id in (NO_TOPIC_ID, topic.id) else None
+
+    def _fetched(self, message: OffsetFetch, at: TopicPartition, is_known: bool) -> OffsetFetchedPart:
+        if message.require_stable and self._offsets.is_pending(message.group_id, at):
+            error = UnstableOffsetCommit(f"a transaction that has an offset for {at} is open: fetch again")
+            return OffsetFetchedPart(*at, error=error)
+        committed = self._current(message.group_id, at) if is_known else None
+        if committed is None:
+            return OffsetFetchedPart(*at)
+        return OffsetFetchedPart(*at, committed.offset, committed.leader_epoch, committed.metadata)
+
+    # --- delete and expire -------------------------------------------------------------------------------------------
+
+    def delete(self, message: OffsetDelete, ticket: int, out: Outbox) -> None:
+        """Delete offsets of topics that no member reads; those of open transactions, too."""
+        group = self._groups.get(message.group_id)
+        try:
+            if group is None:
+                raise GroupIdNotFound(f"there is no group {message.group_id!r}")
+            group.check_offset_delete()
+        except ProtocolError as error:
+            out.answer(ticket, OffsetsCommitted(error=error))
+            return
+        errors: Errors = {}
+        gone = []
+        for at in dict.fromkeys(TopicPartition(*asked) for asked in message.partitions):
+            errors[at] = None
+            if group.is_subscribed(at.topic):
+                errors[at] = GroupSubscribedToTopic(f"members of {message.group_id!r} read {at.topic!r}")
+            elif self._offsets.get(message.group_id, at) is not None or self._offsets.is_pending(message.group_id, at):
+                gone.append(at)
+        if not gone:
+            out.answer(ticket, OffsetsCommitted(errors))
+            return
+
+        def failed(error: PylogError, out: Outbox) -> None:
+            out.answer(ticket, OffsetsCommitted({at: errors[at] or not_stored(error) for at in errors}))
+
+        out.write(tombstones(message.group_id, gone), [Answer(ticket, OffsetsCommitted(errors))], failed)
+
+    def all_tombstones(self, group_id: str) -> list[LogRecord]:
+        """What deletes all offsets of a group."""
+        return tombstones(group_id, self._offsets.partitions_of(group_id))
+
+    def topic_deleted(self, name: str, topic_id: UUID) -> None:
+        """What was committed for this topic until now is to be forgotten."""
+        self._gone[name, topic_id] = self._gone[name, NO_TOPIC_ID] = self._offsets.place
+
+    def forgotten(self) -> list[LogRecord]:
+        """What deletes the offsets of topics that were deleted (Kafka: OffsetMetadataManager.onTopicsDeleted)."""
+        found = self._offsets.of_topics(self._gone)
+        if not found:
+            self._gone.clear()
+        return [offset_record(group_id, at, None) for group_id, at in found]
+
+    def expired(self, group: Group, now: Now) -> list[LogRecord]:
+        """What deletes the offsets that nobody has to keep; and the group, when it is empty and that was the last.
+
+        What an open transaction has an offset for is kept: its marker may be an abort.
+        """
+        known = self._offsets.of(group.group_id)
+        gone = [at for at, committed in known.items() if self._has_expired(group, at, committed, now.wall)]
+        records = tombstones(group.group_id, gone)
+        if len(gone) == len(known) and group.is_empty and not self._offsets.has_pending(group.group_id):
+            records += group.tombstones()
+        return records
+
+    def _has_expired(self, group: Group, at: TopicPartition, committed: Committed, wall_ms: int) -> bool:
+        start = group.expires_from(committed)
+        if start is None or group.is_subscribed(at.topic) or self._offsets.is_pending(group.group_id, at):
+            return False
+        if committed.expire_ms >= 0:
+            return wall_ms >= committed.expire_ms
+        return wall_ms - start >= self._config.offsets_retention_minutes * MINUTE_MS
+
+
+def tombstones(group_id: str, partitions: Iterable[TopicPartition]) -> list[LogRecord]:
+    """What deletes the offsets of these partitions."""
+    return [offset_record(group_id, at, None) for at in partitions]
+
+
+def _refused(parts: list[OffsetCommitPart], error: PylogError) -> OffsetsCommitted:
+    return OffsetsCommitted({TopicPartition(part.topic, part.partition): error for part in parts})

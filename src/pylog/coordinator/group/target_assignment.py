@@ -1,0 +1,96 @@
+"""What the members of a group of the consumer protocol are to have: their topics, and the server's assignors.
+
+    uniform    as even as it can be, and as it was, as far as that is even; the default
+    range      topic by topic, neighbouring partitions to the same member
+
+Regular expressions match whole names of topics. They are Python's; what Kafka's engine (RE2) does not know is refused:
+references back, looking around, atomic groups and possessive repetition. Internal topics (`__...`) never match: who
+wants them names them.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from pylog.coordinator.effects import TopicInfo
+from pylog.coordinator.group.consumer_records import Slot, Subscription
+from pylog.errors import InvalidRegularExpression
+from pylog.protocol.assignor import SERVER_ASSIGNORS, Member
+from pylog.record import TopicPartition
+
+DEFAULT_ASSIGNOR = "uniform"
+INTERNAL = "__"
+
+TopicInfos = Mapping[str, TopicInfo]
+
+# An escaped character is passed over; the rest is what RE2 refuses, or reads in another way.
+_REFUSED = re.compile(r"\\[^1-9]|(\\[1-9]|\(\?(?:[=!>(]|<[=!]|P=)|[*+?}]\+)", re.DOTALL)
+
+
+@lru_cache(1000)
+def compiled(regex: str) -> re.Pattern[str]:
+    """A regular expression of topics. Raises InvalidRegularExpression."""
+    refused = next((found for found in _REFUSED.findall(regex) if found), None)
+    if refused is not None:
+        raise InvalidRegularExpression(f"{refused!r} in {regex!r}: Kafka's regular expressions do not know it (RE2)")
+    try:
+        return re.compile(regex)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InvalidRegularExpression(f"{regex!r} is no regular expression: {error}") from None
+
+
+def matching(regex: str, topics: TopicInfos) -> tuple[str, ...]:
+    """The topics whose whole names match, sorted. Raises InvalidRegularExpression."""
+    pattern = compiled(regex)
+    return tuple(sorted(name for name in topics if not name.startswith(INTERNAL) and pattern.fullmatch(name)))
+
+
+def topics_hash(names: Iterable[str], topics: TopicInfos) -> int:
+    """A number (int64) that is another one when one of these topics comes, goes, or gets partitions; 0 for none.
+
+    Kafka's is another one (XXH3): a coordinator only compares it with its own, and a change of it costs one rebalance.
+    """
+    hasher = hashlib.blake2b(digest_size=8)
+    there = sorted(name for name in names if name in topics)
+    for name in there:
+        hasher.update(f"{name} {topics[name].id} {topics[name].partitions}\n".encode())
+    return int.from_bytes(hasher.digest(), "big", signed=True) if there else 0
+
+
+def preferred_assignor(subscriptions: Iterable[Subscription]) -> str:
+    """The assignor that most members ask for; the default where none does, or where votes tie."""
+    votes = dict.fromkeys(SERVER_ASSIGNORS, 0)
+    for subscription in subscriptions:
+        if subscription.server_assignor in votes:
+            votes[subscription.server_assignor] += 1
+    return max(votes, key=lambda name: (votes[name], name == DEFAULT_ASSIGNOR))
+
+
+def make_target(
+    subscriptions: Mapping[str, Subscription],
+    reads: Mapping[str, Iterable[str]],
+    before: Mapping[str, Iterable[Slot]],
+    topics: TopicInfos,
+) -> dict[str, frozenset[Slot]]:
+    """What each member is to have. `reads` has the topics of each member, `before` what it was to have."""
+    names = {info.id: name for name, info in topics.items()}
+    members = [
+        Member(
+            member_id,
+            subscription.instance_id,
+            [topic for topic in reads[member_id] if topic in topics],
+            [
+                TopicPartition(names[topic_id], part)
+                for topic_id, part in before.get(member_id, ())
+                if topic_id in names
+            ],
+        )
+        for member_id, subscription in subscriptions.items()
+    ]
+    assign = SERVER_ASSIGNORS[preferred_assignor(subscriptions.values())]
+    assigned = assign({name: info.partitions for name, info in topics.items()}, members)
+    return {
+        member_id: frozenset((topics[topic].id, partition) for topic, partition in partitions)
+        for member_id, partitions in assigned.items()
+    }

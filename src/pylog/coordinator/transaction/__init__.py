@@ -1,0 +1,9 @@
+"""The transaction coordinator: who may write under a transactional id, and how its transactions end.
+
+One machine for each partition of `__transaction_state` (KIP-98, KIP-890). See `coordinator`.
+"""
+
+from pylog.coordinator.transaction.coordinator import TransactionCoordinator
+from pylog.coordinator.transaction.rules import Sighting
+
+__all__ = ["Sighting", "TransactionCoordinator"]

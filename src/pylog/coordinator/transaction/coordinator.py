@@ -1,0 +1,401 @@
+"""One partition of `__transaction_state` as a machine: requests, written markers and the time in, effects out.
+
+    InitProducerId, AddPartitionsToTxn, EndTxn
+      -> rules: a step                      the transactional id is busy: ConcurrentTransactions to everybody else
+      -> Append [state]                     replayed: that is the state now, and the id is free again
+           answers                          when it is safe
+      -> WriteMarkers                       behind a Prepare*, which is the commit point: nothing changes the outcome
+           markers_written                  partitions that are done leave, the others are tried again
+      -> Append [Complete*]                 when none is left
+
+Invariants: `transactions` is the replay of the log, and changes by nothing else. Of a transactional id one step is on
+its way at a time, and none but Complete* from Prepare*. A list of effects has one Append at most, and markers behind
+it are those of what it decides. What is not in the log is gone with the machine and only speeds things up: which epoch
+a producer had before its last step (a repeated InitProducerId is fenced instead, as with Kafka), and which markers are
+written already (they are written again).
+
+An answer without an Append tells of what was replayed: the host holds it back until that is safe, too.
+
+Sources: Kafka's TransactionCoordinator, TransactionStateManager, TransactionMarkerChannelManager.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from pylog.config import NodeConfig
+from pylog.coordinator.effects import (
+    Answer,
+    Append,
+    Effect,
+    LogRecord,
+    MarkerErrors,
+    NewProducerId,
+    Now,
+    Stamp,
+    WriteMarkers,
+)
+from pylog.coordinator.transaction import report, rules
+from pylog.coordinator.transaction.changes import Change, Ending, ended, refusal, unavailable
+from pylog.coordinator.transaction.records import key_of, read, record_of
+from pylog.coordinator.transaction.rules import Sighting, Step
+from pylog.coordinator.transaction.state import NO_EPOCH, NO_PRODUCER_ID, State, Transaction
+from pylog.errors import (
+    ConcurrentTransactions,
+    InvalidProducerEpoch,
+    InvalidRequest,
+    PylogError,
+    UnknownTopicOrPartition,
+)
+from pylog.protocol.messages import (
+    AddPartitionsToTxn,
+    DescribeTransactions,
+    EndTxn,
+    InitProducerId,
+    ListTransactions,
+    PartitionsAdded,
+    ProducerIdGiven,
+    Session,
+    TxnEnded,
+    TxnMarkers,
+)
+from pylog.record import TopicPartition
+
+GIVEN_BY_HOST = -1
+"""The coordinator epoch of the markers: that of whoever leads the partition when they are written."""
+RETRY_MS = 100
+RETRY_MAX_MS = 1000
+APPEND_BYTES = 256 << 10
+"""How many bytes of records a tick makes one Append of; what is left is due at once."""
+
+
+class TransactionCoordinator:
+    """An `effects.Coordinator` for one partition.
+
+    The host has checked that partitions which join exist, gives each Append back by `replay` or `append_failed`, and
+    each WriteMarkers by `markers_written`.
+    """
+
+    def __init__(self, partition: int, config: NodeConfig, *, new_producer_id: NewProducerId) -> None:
+        self.partition = partition
+        self._config = config
+        self._new_producer_id = new_producer_id
+        self._logged: dict[str, Transaction] = {}
+        self._changes: dict[str, Change] = {}
+        self._last_epochs: dict[str, int] = {}
+        self._endings: dict[str, Ending] = {}
+        self._retries: dict[str, int] = {}  # when the markers, or the completion, of an ending are tried again
+        self._timeouts_tick: int | None = None
+        self._expiry_tick: int | None = None
+        self._seen: dict[tuple[str, int, int], int] = {}
+        """When an open transaction was first looked at, in ticks: by name, epoch and start."""
+        self._sightings: dict[str, Sighting] = {}
+        self._settle_tick: int | None = None
+
+    @property
+    def transactions(self) -> Mapping[str, Transaction]:
+        """What the log says of each transactional id."""
+        return MappingProxyType(self._logged)
+
+    # --- the log -----------------------------------------------------------------------------------------------------
+
+    def replay(self, record: LogRecord, stamp: Stamp | None = None) -> None:
+        """Take over a record of the log. Raises: UnsupportedFormat, CorruptBatch."""
+        name, transaction = read(record)
+        if transaction is None:
+            self._logged.pop(name, None)
+            self._last_epochs.pop(name, None)
+        else:
+            self._logged[name] = transaction
+        if transaction is not None and transaction.state.is_prepared:
+            self._endings[name] = Ending(set(transaction.partitions))
+        else:
+            self._endings.pop(name, None)
+            self._retries.pop(name, None)
+        change = self._changes.get(name)
+        if change is not None and change.records[-1] == record:
+            del self._changes[name]
+            if change.last_epoch is not None:
+                self._last_epochs[name] = change.last_epoch
+            if change.settles:
+                del self._sightings[name]
+        if name in self._sightings:
+            self._settle_tick = 0
+
+    def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
+        """There are no transactions in this log."""
+
+    def take_over(self, now: Now) -> list[Effect]:
+        """From now on it answers. Whatever is decided is driven to its end; timeouts go on from the logged start."""
+        # Not at once, as in Kafka: who has opened a log to look at it is gone by then.
+        self._timeouts_tick = now.tick + self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        self._expiry_tick = now.tick + self._config.transaction_remove_expired_transaction_cleanup_interval_ms
+        self._retries = dict.fromkeys((name for name, ending in self._endings.items() if not ending.left), now.tick)
+        return [self._markers(name, self._logged[name]) for name, ending in self._endings.items() if ending.left]
+
+    def append_failed(self, append: Append, error: PylogError, now: Now) -> list[Effect]:
+        """Nothing of it happened: who waits for it is told to try again, and what it was to end is tried again."""
+        for change in append.context:
+            del self._changes[change.transactional_id]
+            if change.transactional_id in self._endings:
+                self._retry(change.transactional_id, now)
+        if self._timeouts_tick is not None and self._expiry_tick is not None:
+            self._timeouts_tick = max(self._timeouts_tick, now.tick + RETRY_MS)
+            self._expiry_tick = max(self._expiry_tick, now.tick + RETRY_MS)
+        if self._sightings:
+            self._settle_tick = now.tick + RETRY_MS
+        refused = unavailable(error)
+        return [Answer(answer.ticket, refusal(answer.message, refused)) for answer in append.answers]
+
+    def settle(self, sightings: Mapping[int, Sighting], now: Now) -> list[Effect]:
+        """After an unclean stop: abort what partitions have of a producer of this log and it has not (by producer id).
+
+        One that is decided comes to its end first.
+        """
+        self._sightings = {
+            name: sightings[known.producer_id] for name, known in self._logged.items() if known.producer_id in sightings
+        }
+        self._settle_tick = now.tick
+        return self.tick(now)
+
+    def producer_ids(self) -> set[int]:
+        """All that this log says were given."""
+        return {one for known in self._logged.values() for one in (known.producer_id, known.next_producer_id)}
+
+    def claims(self) -> set[tuple[int, TopicPartition]]:
+        """(producer id, partition) of what is open there and has an end to come, after `settle`."""
+        claimed = set()
+        for name, known in self._logged.items():
+            if known.state.is_open:
+                claimed |= {(known.producer_id, key) for key in known.partitions}
+            if name in self._sightings and known.next_producer_id == NO_PRODUCER_ID:
+                claimed |= {(known.producer_id, key) for key in self._sightings[name].open_in}
+        return claimed
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def handle(self, message: Any, session: Session, ticket: int, now: Now) -> list[Effect]:
+        """Answer a message, at once or behind an Append. Raises TypeError: not a message of this coordinator."""
+        match message:
+            case InitProducerId():
+                return self._init(message, ticket, now)
+            case AddPartitionsToTxn():
+                return self._add_partitions(message, ticket, now)
+            case EndTxn():
+                return self._end(message, ticket, now)
+            case ListTransactions():
+                return [Answer(ticket, report.listed(self._logged, message, now.wall))]
+            case DescribeTransactions():
+                return [Answer(ticket, report.described(self._logged, message))]
+        raise TypeError(f"a transaction coordinator does not know {type(message).__name__}")
+
+    def _init(self, message: InitProducerId, ticket: int, now: Now) -> list[Effect]:
+        name = message.transactional_id or ""
+        try:
+            result = self._initialised(name, message, now)
+        except PylogError as error:  # there is no producer id to give
+            result = unavailable(error)
+        if not isinstance(result, Step):
+            return [Answer(ticket, ProducerIdGiven(self._explained(name, result)))]
+        last = result.states[-1]
+        if last.state is State.EMPTY:
+            answer = ProducerIdGiven(None, last.producer_id, last.producer_epoch)
+        else:
+            answer = ProducerIdGiven(rules.in_progress(name))  # it is aborted first: the producer asks again
+        return self._carry_out([self._change(name, result)], [Answer(ticket, answer)])
+
+    def _initialised(self, name: str, message: InitProducerId, now: Now) -> Step | PylogError:
+        wrong = rules.valid_init(message, self._config.transaction_max_timeout_ms)
+        if wrong is not None or name in self._changes or name in self._sightings:
+            return wrong or rules.in_progress(name)
+        known = self._logged.get(name)
+        if known is not None:
+            last_epoch = self._last_epochs.get(name, NO_EPOCH)
+            return rules.init(known, message, last_epoch, self._new_producer_id, now.wall)
+        try:
+            key_of(name)
+        except ValueError as error:
+            return InvalidRequest(f"the transactional id cannot be written down: {error}")
+        return Step((Transaction.new(self._new_producer_id(), message.transaction_timeout_ms, now.wall),), NO_EPOCH)
+
+    def _add_partitions(self, message: AddPartitionsToTxn, ticket: int, now: Now) -> list[Effect]:
+        name = message.transactional_id
+        known = self._logged.get(name)
+        if message.verify_only:
+            return [Answer(ticket, PartitionsAdded({**rules.verify(known, message)}))]
+        busy = name in self._changes
+        result = rules.in_progress(name) if busy else rules.add_partitions(known, message, now.wall)
+        if isinstance(result, Step):
+            answer = PartitionsAdded(dict.fromkeys(message.partitions))
+            return self._carry_out([self._change(name, result)], [Answer(ticket, answer)])
+        answer = PartitionsAdded(dict.fromkeys(message.partitions, self._explained(name, result)))
+        return [Answer(ticket, answer)]
+
+    def _end(self, message: EndTxn, ticket: int, now: Now) -> list[Effect]:
+        name = message.transactional_id
+        known = self._logged.get(name)
+        result: Step | PylogError | None
+        try:
+            if name in self._changes:
+                result = rules.in_progress(name)
+            else:
+                result = rules.end(known, message, self._new_producer_id, now.wall)
+        except PylogError as error:  # there is no producer id to go on with
+            result = unavailable(error)
+        if isinstance(result, Step):
+            known = result.states[0].completed(now.wall)
+            return self._carry_out([self._change(name, result)], [Answer(ticket, ended(known))])
+        if known is not None and result is None:  # it was this request that ended it
+            return [Answer(ticket, ended(known))]
+        return [Answer(ticket, TxnEnded(self._explained(name, result)))]
+
+    def _explained(self, name: str, error: PylogError | None) -> PylogError | None:
+        """The same, with what keeps the transaction before from coming to its end."""
+        ending = self._endings.get(name)
+        if not isinstance(error, ConcurrentTransactions) or ending is None or ending.error is None:
+            return error
+        return ConcurrentTransactions(f"{error} (a partition refuses what ends it: {ending.error})")
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def _change(self, name: str, step: Step) -> Change:
+        last = step.states[-1]
+        records = tuple(record_of(name, state) for state in step.states)
+        return Change(name, records, last if last.state.is_prepared else None, step.last_epoch)
+
+    def _carry_out(self, changes: list[Change], answers: list[Answer] | None = None) -> list[Effect]:
+        """One Append of them all, and behind it the markers of those that decide a transaction."""
+        if not changes:
+            return []
+        self._changes.update((change.transactional_id, change) for change in changes)
+        records = [record for change in changes for record in change.records]
+        append = Append(records, answers or [], context=changes)
+        decided = [(change.transactional_id, change.decided) for change in changes if change.decided is not None]
+        return [append, *(self._markers(name, transaction) for name, transaction in decided)]
+
+    def _markers(self, name: str, decided: Transaction, left: Iterable[TopicPartition] | None = None) -> WriteMarkers:
+        markers = TxnMarkers(
+            decided.producer_id,
+            decided.producer_epoch,
+            decided.state is State.PREPARE_COMMIT,
+            GIVEN_BY_HOST,
+            decided.partitions if left is None else tuple(sorted(left)),
+            decided.client_version,
+        )
+        return WriteMarkers(name, markers)
+
+    def markers_written(
+        self, transactional_id: str, producer_epoch: int, errors: MarkerErrors, now: Now
+    ) -> list[Effect]:
+        """How a WriteMarkers went, for each of its partitions. One that is not there any more needs no marker, and
+        neither does one that knows a later epoch: what this ends is over there, or was lost with a power cut.
+        """
+        ending = self._endings.get(transactional_id)
+        if ending is None or self._logged[transactional_id].producer_epoch != producer_epoch:
+            return []  # of a transaction that has ended since
+        for partition, error in errors.items():
+            if error is None or isinstance(error, UnknownTopicOrPartition | InvalidProducerEpoch):
+                ending.left.discard(partition)
+            else:
+                ending.error = error
+        if not ending.left and transactional_id not in self._changes:
+            return self._carry_out([self._completion(transactional_id, now)])
+        if ending.left and transactional_id not in self._retries:
+            self._retry(transactional_id, now)
+        return []
+
+    def _completion(self, name: str, now: Now) -> Change:
+        self._retries.pop(name, None)
+        return self._change(name, Step((self._logged[name].completed(now.wall),)))
+
+    def _retry(self, name: str, now: Now) -> None:
+        ending = self._endings[name]
+        self._retries[name] = now.tick + min(RETRY_MS << min(ending.failures, 10), RETRY_MAX_MS)
+        ending.failures += 1
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the next `tick` has something to do, in ticks."""
+        scans = (self._timeouts_tick, self._expiry_tick, self._settle_tick) if self._logged else ()
+        return min((tick for tick in (*scans, *self._retries.values()) if tick is not None), default=None)
+
+    def tick(self, now: Now) -> list[Effect]:
+        """Try endings again, abort transactions that take too long, forget transactional ids that nobody uses."""
+        effects: list[Effect] = []
+        changes: list[Change] = []
+        room = APPEND_BYTES
+        for change in self._due(effects, now):
+            changes.append(change)
+            room -= change.size
+            if room <= 0:
+                break
+        return [*effects, *self._carry_out(changes)]
+
+    def _due(self, markers: list[Effect], now: Now) -> Iterator[Change]:
+        """What is to be logged now, one by one; who stops in the middle gets the rest the next time."""
+        for name in [name for name, tick in self._retries.items() if tick <= now.tick]:
+            left = self._endings[name].left
+            if left:
+                del self._retries[name]
+                markers.append(self._markers(name, self._logged[name], left))
+            else:
+                yield self._completion(name, now)
+        if self._settle_tick is not None and self._settle_tick <= now.tick:
+            self._settle_tick = None
+            yield from self._settled(now)
+        if self._timeouts_tick is not None and self._timeouts_tick <= now.tick:
+            yield from self._timed_out(now)
+            self._timeouts_tick = now.tick + self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        if self._expiry_tick is not None and self._expiry_tick <= now.tick:
+            yield from self._expired(now)
+            self._expiry_tick = now.tick + self._config.transaction_remove_expired_transaction_cleanup_interval_ms
+
+    def _settled(self, now: Now) -> Iterator[Change]:
+        for name, seen in list(self._sightings.items()):
+            known = self._logged.get(name)
+            if known is not None and (name in self._changes or known.state.is_prepared):
+                continue
+            try:
+                step = None if known is None else rules.overtaken(known, seen, self._new_producer_id, now.wall)
+            except PylogError:  # there is no producer id to go on with
+                self._settle_tick = now.tick + RETRY_MS
+                continue
+            if step is None:
+                del self._sightings[name]
+            else:
+                yield replace(self._change(name, step), settles=True)
+
+    def _timed_out(self, now: Now) -> Iterator[Change]:
+        for name in self._late(now):
+            known = self._logged[name]
+            if name in self._changes:
+                continue
+            try:
+                step = rules.fence(known, self._new_producer_id, now.wall)
+            except PylogError:  # there is no producer id to go on with: the next time
+                continue
+            yield self._change(name, step)
+
+    def _late(self, now: Now) -> list[str]:
+        """The open transactions that take too long: by the wall clock, as it stands in the log, or, where that was set
+        back, by the time that went by since they were first looked at here. (Kafka would wait as long.)
+        """
+        before, self._seen = self._seen, {}
+        late = []
+        for name, known in self._logged.items():
+            if known.state is not State.ONGOING:
+                continue
+            key = (name, known.producer_epoch, known.start_ms)
+            since = self._seen[key] = before.get(key, now.tick)
+            if known.timeout_ms < max(now.wall - known.start_ms, now.tick - since):
+                late.append(name)
+        return late
+
+    def _expired(self, now: Now) -> Iterator[Change]:
+        for name, known in self._logged.items():
+            idle = not known.state.is_open and name not in self._changes
+            if idle and known.last_update_ms <= now.wall - self._config.transactional_id_expiration_ms:
+                yield Change(name, (record_of(name, None),))

@@ -1,0 +1,64 @@
+"""What is said of transactions to who asks: ListTransactions, DescribeTransactions (KIP-664).
+
+A transaction is open from its first partition on until all of them have their markers; only then it has a start and a
+duration here. Kafka also takes the time since the last one for a duration.
+"""
+
+import re
+from collections.abc import Mapping
+
+from pylog.coordinator.transaction.state import NO_TIME, Transaction
+from pylog.errors import InvalidRegularExpression, TransactionalIdNotFound
+from pylog.protocol.messages import (
+    DescribedTransaction,
+    DescribedTransactions,
+    DescribeTransactions,
+    ListedTransaction,
+    ListedTransactions,
+    ListTransactions,
+)
+
+
+def listed(transactions: Mapping[str, Transaction], message: ListTransactions, wall_ms: int) -> ListedTransactions:
+    """Those that fit everything that the message names."""
+    try:
+        pattern = re.compile(message.transactional_id_pattern or "")
+    except re.error as error:
+        text = f"{message.transactional_id_pattern!r} is no regular expression: {error}"
+        return ListedTransactions(error=InvalidRegularExpression(text))
+
+    def fits(transactional_id: str, known: Transaction) -> bool:
+        return (
+            (not message.states or known.state.title in message.states)
+            and (not message.producer_ids or known.producer_id in message.producer_ids)
+            and (message.duration_ms < 0 or (known.state.is_open and wall_ms - known.start_ms > message.duration_ms))
+            and (not message.transactional_id_pattern or pattern.fullmatch(transactional_id) is not None)
+        )
+
+    return ListedTransactions(
+        [
+            ListedTransaction(transactional_id, known.producer_id, known.state.title)
+            for transactional_id, known in transactions.items()
+            if fits(transactional_id, known)
+        ]
+    )
+
+
+def described(transactions: Mapping[str, Transaction], message: DescribeTransactions) -> DescribedTransactions:
+    """What is known of each, in the order asked."""
+    return DescribedTransactions([_described(name, transactions.get(name)) for name in message.transactional_ids])
+
+
+def _described(transactional_id: str, known: Transaction | None) -> DescribedTransaction:
+    if known is None:
+        error = TransactionalIdNotFound(f"{transactional_id}: no such transactional id is known here")
+        return DescribedTransaction(transactional_id, error)
+    return DescribedTransaction(
+        transactional_id,
+        state=known.state.title,
+        producer_id=known.producer_id,
+        producer_epoch=known.producer_epoch,
+        timeout_ms=known.timeout_ms,
+        start_time_ms=known.start_ms if known.state.is_open else NO_TIME,
+        partitions=list(known.partitions),
+    )

@@ -1,0 +1,475 @@
+"""The sparse indexes of a segment: where an offset lies in the file, and up to which offset a time has come.
+
+    .index       8 bytes an entry:   i32 offset - base | i32 position                 both strictly rising
+    .timeindex  12 bytes an entry:   i64 timestamp     | i32 offset - base            timestamps strictly rising
+    big-endian, no header, no checksum (Kafka's OffsetIndex and TimeIndex)
+
+An offset entry maps the last offset of a batch to the position where that batch starts; a time entry says that no
+record up to its offset is newer than its timestamp. The index of the active segment is an array in memory, which its
+file gets some entries at a time; that of a sealed one is its file, mapped by the owner, or copied if it is short. A
+full index takes no more entries: look-ups stay right and scan longer.
+
+Invariants:
+- an index is never the truth: only the prefix of strictly rising entries of a file is believed (an unclean Kafka leaves
+  a tail of zeros, a crash may leave anything), and a look-up bounded by the log's size never points behind it;
+- a full disk costs entries in the file, not the append they belong to: they are written with the next ones;
+- rows are replaced as a whole when they shrink, so readers take no lock.
+"""
+
+from abc import ABC, abstractmethod
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from struct import Struct
+from typing import NamedTuple, overload
+
+from pylog.errors import DiskFull, LogNotFound, StorageError
+from pylog.files import File, Files
+from pylog.kernel.format import HEADER_BYTES, UNWRITTEN_MAX
+
+MAX_INT32 = 2**31 - 1
+NO_TIMESTAMP = -1
+_FEW = 64
+"""Entries that are copied out of a file that is not written any more: then no search among them calls Python."""
+
+Vouch = Callable[[memoryview | bytes | None], bool | None]
+"""Whether the bytes of a file (None: there is none) are those that were written; None where nobody knows."""
+
+
+Measure = Callable[[], int]
+"""How many bytes the `.log` has that an index is for."""
+
+
+def unmeasured() -> int:
+    """As many bytes as a `.log` can have."""
+    return MAX_INT32
+
+
+def entries_max(log_size: int) -> int:
+    """How many entries an index of a `.log` of so many bytes can have: one for each batch, and one behind them."""
+    return log_size // HEADER_BYTES + 1
+
+
+def nobody(data: memoryview | bytes | None) -> bool | None:
+    """Nobody knows what an index should be."""
+    return None
+
+
+class Rows(NamedTuple):
+    """The two columns of an index as its file has them (offsets relative to the base)."""
+
+    firsts: Sequence[int]
+    seconds: Sequence[int]
+
+
+class _Column(Sequence[int]):
+    """One column of a mapped index file, unpacked where it is touched."""
+
+    __slots__ = ("_count", "_entry", "_view", "_which")
+
+    def __init__(self, view: memoryview, count: int, entry: Struct, which: int) -> None:
+        self._view = view
+        self._count = count
+        self._entry = entry
+        self._which = which
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        if index < 0:
+            index += self._count
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        found: int = self._entry.unpack_from(self._view, index * self._entry.size)[self._which]
+        return found
+
+
+class SparseIndex(ABC):
+    """What both indexes share: the rows, their file, and how the two are kept together."""
+
+    _entry: Struct
+    _kept_free: int
+
+    def __init__(
+        self, files: Files, path: str, base_offset: int, max_bytes: int, *, active: bool, vouch: Vouch = nobody,
+        log_size: Measure = unmeasured,
+    ) -> None:  # fmt: skip
+        self.files = files
+        self.path = path
+        self.base_offset = base_offset
+        self.capacity = max_bytes // self._entry.size
+        """How many entries `segment.index.bytes` allows."""
+        self._log_size = log_size
+        self._active = active
+        self._fault: str | None = None
+        self.written = 0
+        self._file: File | None = None
+        with suppress(LogNotFound):
+            self._file = files.open(path, create=active and not files.read_only)
+        self.believed = True
+        """Whether the file is what it was when it was sealed, as far as that is known. It has no entries else."""
+        self.rows = self._load(vouch)
+        if active and self.exists and self.sanity() is not None and not files.read_only:
+            self._replace(len(self.rows.firsts))
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a file. Without one the index is empty, and a look-up leads to the segment's start."""
+        return self._file is not None
+
+    @property
+    def entries(self) -> int:
+        """How many entries there are."""
+        return len(self._current().firsts)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next entry has no room, which makes the segment roll."""
+        return self.room == 0
+
+    @property
+    def room(self) -> int:
+        """How many entries can be added."""
+        return max(self.capacity - self._kept_free - len(self.rows.firsts), 0)
+
+    def entry(self, index: int) -> tuple[int, int]:
+        """Entry number `index`, with what it stands for as it is, not relative to the base. Raises IndexError."""
+        rows = self._current()
+        # Counted in the first column from its start: the second one may have got another entry just now.
+        return self._pair(rows, range(len(rows.firsts))[index])
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        # All of one moment: there may be fewer a moment later.
+        rows = self._current()
+        return (self._pair(rows, index) for index in range(len(rows.firsts)))
+
+    @abstractmethod
+    def _pair(self, rows: Rows, index: int) -> tuple[int, int]:
+        """One entry of these, with what it stands for as it is."""
+
+    @property
+    def last(self) -> tuple[int, int] | None:
+        """The last entry, or None."""
+        try:
+            return self.entry(-1)
+        except IndexError:
+            return None
+
+    def sanity(self) -> str | None:
+        """What was wrong with the file when it was opened, in words; None when every byte of it could be believed."""
+        return self._fault
+
+    def reset(self) -> None:
+        """Drop every entry; the index is active from now on."""
+        if self.rows.firsts or self._fault is not None or not self._active:
+            self._replace(0)
+        self._fault = None
+
+    def seal(self) -> None:
+        """Nothing will be added any more: from now on the entries are read from the file.
+
+        Raises: DiskFull when the last entries do not fit into the file; the index is still active then.
+        """
+        if not self._active or self._file is None:
+            return
+        self._flush(self._file)
+        self.rows = self._mapped(self._file.view(), len(self.rows.firsts))
+        self._active = False
+
+    def unseal(self) -> None:
+        """Entries are added to a sealed index again. A file that could not be believed as a whole is begun anew."""
+        file = self._file
+        if file is None or self.sanity() is not None:
+            self._replace(len(self.rows.firsts))
+        else:
+            # Arrays of their own: another thread may be searching the old rows.
+            self.rows = self._unpacked(memoryview(file.read(0, file.size())), len(self.rows.firsts))
+            self.written = len(self.rows.firsts)
+            self._active = True
+
+    def to_sync(self) -> Iterator[File]:
+        """The file, if there is one, with the entries as far as the disk has room for them: what is missing is rebuilt,
+        not lost.
+        """
+        if self._file is not None:
+            if self._active:
+                self._flush_if_room()
+            yield self._file
+
+    def close(self) -> None:
+        """Give the descriptor back. What is in memory can still be looked up by who is in the middle of it."""
+        if self._file is not None:
+            if self._active and not self._file.read_only:
+                self._flush_if_room()
+            self._file.close()
+
+    def _load(self, vouch: Vouch = nobody) -> Rows:
+        """The entries of the file. Of one that is not what it was when it was sealed there are none: look-ups scan."""
+        file, data = self._file, None
+        if file is not None and self._is_too_large(size := file.size()):
+            self.believed, self._fault = False, f"its segment has no room for an index of {size} bytes"
+            return Rows(array("q"), array("q"))
+        if file is not None:
+            data = memoryview(file.read(0, file.size())) if self._active else file.view()
+        known = vouch(data)
+        self.believed = known is not False
+        if data is None or not self.believed:
+            self._fault = "the file is missing" if data is None else "it is not what it was when its segment was sealed"
+            return Rows(array("q"), array("q"))
+        count = len(data) // self._entry.size if known else self._trusted(data, None)
+        if count * self._entry.size != len(data):
+            self._fault = f"only {count} entries ({count * self._entry.size} of {len(data)} bytes) can be believed"
+        if not self._active:
+            return self._mapped(data, count)
+        self.written = count
+        return self._unpacked(data, count)
+
+    def _is_too_large(self, size: int) -> bool:
+        """Whether a file of so many bytes cannot be the index: it is never read then, nor mapped."""
+        return size > max(self.capacity, entries_max(self._log_size())) * self._entry.size + self._entry.size
+
+    @abstractmethod
+    def _trusted(self, data: memoryview, last: tuple[int, int] | None) -> int:
+        """How many entries at the start of `data` can be believed, if `last` is the entry before them."""
+
+    def _unpacked(self, data: memoryview, count: int) -> Rows:
+        rows = list(self._entry.iter_unpack(data[: count * self._entry.size]))
+        return Rows(array("q", [row[0] for row in rows]), array("q", [row[1] for row in rows]))
+
+    def _mapped(self, view: memoryview, count: int) -> Rows:
+        if count <= _FEW:
+            rows = self._unpacked(view, count)
+            return Rows(tuple(rows.firsts), tuple(rows.seconds))
+        return Rows(_Column(view, count, self._entry, 0), _Column(view, count, self._entry, 1))
+
+    def _current(self) -> Rows:
+        """The rows; those of an index that another process is appending to include what it has added by now."""
+        file = self._file
+        if file is None or not self._active or not file.read_only or not self.believed:
+            return self.rows
+        # Of one moment: another thread may be doing the same.
+        rows = self.rows
+        known = len(rows.firsts) * self._entry.size
+        size = file.size()
+        if size < known:
+            self.rows = rows = self._load()
+        elif size - known >= self._entry.size and not self._is_too_large(size):
+            data = memoryview(file.read(known, size - known))
+            last = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else None
+            more = self._unpacked(data, self._trusted(data, last))
+            # New arrays: another thread may be searching the old ones.
+            self.rows = rows = Rows(
+                array("q", [*rows.firsts, *more.firsts]), array("q", [*rows.seconds, *more.seconds])
+            )
+        return rows
+
+    def _append(self, firsts: Sequence[int], seconds: Sequence[int]) -> None:
+        rows = self.rows
+        if not isinstance(rows.firsts, array) or not isinstance(rows.seconds, array):
+            raise StorageError(f"{self.path} is the index of a sealed segment and takes no more entries")
+        # Who searches the first column looks into the second one afterwards, so that is filled first.
+        rows.seconds.extend(seconds)
+        rows.firsts.extend(firsts)
+
+    def write_some(self) -> None:
+        """Write the entries that the file lacks, where they are many."""
+        if len(self.rows.firsts) - self.written >= UNWRITTEN_MAX:
+            self._flush_if_room()
+
+    def _flush_if_room(self) -> None:
+        try:
+            if self._file is None:
+                self._file = self.files.open(self.path, create=True)
+            self._flush(self._file)
+        except DiskFull:
+            # The batch that this entry is for is in the log already, and must not be refused for its index.
+            return
+
+    def _flush(self, file: File) -> None:
+        """Write the entries that are not in the file yet."""
+        count = len(self.rows.firsts)
+        if count > self.written:
+            rows, start = self.rows, self.written
+            data = b"".join(map(self._entry.pack, rows.firsts[start:], rows.seconds[start:]))
+            file.write(self.written * self._entry.size, data)
+            self.written = count
+
+    def _keep(self, count: int) -> None:
+        """Drop all but the first `count` entries; a sealed index becomes active by that."""
+        if count < len(self.rows.firsts):
+            self._replace(count)
+
+    def _replace(self, count: int) -> None:
+        """Begin a new file with the first `count` entries. The old one is never cut: another thread may have it mapped,
+        and whoever touches a map behind the end of its file is killed."""
+        if self._file is not None:
+            self._file.close()
+            self.files.remove(self.path)
+            self._file = None
+        self.rows = Rows(array("q", self.rows.firsts[:count]), array("q", self.rows.seconds[:count]))
+        self.written = 0
+        self._active = True
+        self._flush_if_room()
+
+    def _refuse(self, what: str) -> StorageError:
+        return StorageError(f"{self.path}, entry {self.entries}: {what}. Run `pylog verify` on the log")
+
+
+class OffsetIndex(SparseIndex):
+    """Offset -> position of the batch whose last offset it is. A missing file is an empty index."""
+
+    _entry = Struct(">ii")
+    _kept_free = 0
+
+    def add(self, offset: int, position: int) -> bool:
+        """Add the batch at `position` whose last offset is `offset`; False when the index is full and nothing is added.
+
+        Raises: StorageError unless both are above those of the last entry and fit into 31 bits.
+        """
+        relative = offset - self.base_offset
+        rows = self.rows
+        last, last_position = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else (-1, 0)
+        if not last < relative <= MAX_INT32 or not last_position < position <= MAX_INT32:
+            raise self._refuse(
+                f"offset {offset} at position {position} does not follow "
+                f"offset {self.base_offset + last} at position {last_position}"
+            )
+        if self.is_full:
+            return False
+        self._append((relative,), (position,))
+        self.write_some()
+        return True
+
+    def extend(self, offsets: "array[int]", positions: "array[int]") -> None:
+        """Add batches by their last offsets, less the base, and positions, which both rise; leave out what has no room.
+
+        They reach the file with the next `write_some`, `sync`, `add`, `seal` or `close`.
+        Raises: StorageError unless the first are above those of the last entry and the last fit into 31 bits.
+        """
+        rows = self.rows
+        if not offsets:
+            return
+        last, last_position = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else (-1, 0)
+        if (
+            not last < offsets[0] <= offsets[-1] <= MAX_INT32
+            or not last_position < positions[0] <= positions[-1] <= MAX_INT32
+        ):
+            raise self._refuse(
+                f"offsets {self.base_offset + offsets[0]} to {self.base_offset + offsets[-1]} do not follow "
+                f"offset {self.base_offset + last}"
+            )
+        room = self.room
+        self._append(offsets[:room], positions[:room])
+
+    def lookup(self, offset: int, log_size: int | None = None) -> tuple[int, int]:
+        """The entry with the largest offset <= `offset`, as (offset, position); (base, 0) when there is none.
+
+        With `log_size`, only entries that point below it count.
+        """
+        rows = self._current()
+        found = bisect_right(rows.firsts, offset - self.base_offset)
+        if log_size is not None and found and rows.seconds[found - 1] >= log_size:
+            found = bisect_left(rows.seconds, log_size, 0, found)
+        if not found:
+            return self.base_offset, 0
+        return self.base_offset + rows.firsts[found - 1], rows.seconds[found - 1]
+
+    def last_upto(self, position: int) -> int:
+        """The last position of an entry that is at most `position`; 0 when there is none."""
+        positions = self._current().seconds
+        found = bisect_right(positions, position)
+        return positions[found - 1] if found else 0
+
+    def _pair(self, rows: Rows, index: int) -> tuple[int, int]:
+        return self.base_offset + rows.firsts[index], rows.seconds[index]
+
+    def truncate(self, offset: int) -> None:
+        """Drop the entries at or above `offset`."""
+        self._keep(bisect_left(self.rows.firsts, offset - self.base_offset))
+
+    def _trusted(self, data: memoryview, last: tuple[int, int] | None) -> int:
+        last_relative, last_position = last if last is not None else (-1, 0)
+        count = 0
+        for relative, position in self._entry.iter_unpack(data[: len(data) - len(data) % 8]):
+            if relative <= last_relative or position <= last_position:
+                break
+            last_relative, last_position = relative, position
+            count += 1
+        return count
+
+
+class TimeIndex(SparseIndex):
+    """Timestamp -> offset up to which no record is newer. One slot is kept free for the entry that closes a segment."""
+
+    _entry = Struct(">qi")
+    _kept_free = 1
+
+    def maybe_add(self, timestamp: int, offset: int, *, force: bool = False) -> bool:
+        """Add an entry if `timestamp` is above that of the last one (and not -1); gives whether it was added.
+
+        A full index takes the entry only with `force`, which is for the one that closes a segment.
+        Raises: StorageError when `timestamp` or `offset` is below that of the last entry.
+        """
+        relative = offset - self.base_offset
+        rows = self.rows
+        last, last_relative = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else (NO_TIMESTAMP, 0)
+        if not last_relative <= relative <= MAX_INT32 or timestamp < last:
+            raise self._refuse(
+                f"timestamp {timestamp} at offset {offset} does not follow "
+                f"timestamp {last} at offset {self.base_offset + last_relative}"
+            )
+        if timestamp == last or (self.is_full and not force):
+            return False
+        self._append((timestamp,), (relative,))
+        self.write_some()
+        return True
+
+    def extend(self, timestamps: "array[int]", offsets: "array[int]") -> None:
+        """Add timestamps, which rise, with offsets, less the base; one that is that of the last entry is left out, and
+        what has no room. They reach the file as those of an `OffsetIndex` do.
+        """
+        last = self.rows.firsts[-1] if self.rows.firsts else NO_TIMESTAMP
+        start = bisect_right(timestamps, last)
+        end = start + self.room
+        self._append(timestamps[start:end], offsets[start:end])
+
+    def lookup(self, timestamp: int, *, upto: int | None = None) -> tuple[int, int]:
+        """The entry with the largest timestamp <= `timestamp`, as (timestamp, offset); (-1, base) when there is none.
+
+        With `upto`, only entries whose offset is below it count.
+        """
+        rows = self._current()
+        found = bisect_right(rows.firsts, timestamp)
+        if upto is not None and found and rows.seconds[found - 1] >= upto - self.base_offset:
+            found = bisect_left(rows.seconds, upto - self.base_offset, 0, found)
+        if not found:
+            return NO_TIMESTAMP, self.base_offset
+        return rows.firsts[found - 1], self.base_offset + rows.seconds[found - 1]
+
+    def _pair(self, rows: Rows, index: int) -> tuple[int, int]:
+        return rows.firsts[index], self.base_offset + rows.seconds[index]
+
+    def truncate(self, offset: int) -> None:
+        """Drop the entries at or above `offset`."""
+        self._keep(bisect_left(self.rows.seconds, offset - self.base_offset))
+
+    def _trusted(self, data: memoryview, last: tuple[int, int] | None) -> int:
+        if last is None and len(data) > 12 and not any(data[:24]):
+            # One entry of zeros is a record of 1970 at the base offset; more of them are preallocated space.
+            return 0
+        last_timestamp, last_relative = last if last is not None else (NO_TIMESTAMP, 0)
+        count = 0
+        for timestamp, relative in self._entry.iter_unpack(data[: len(data) - len(data) % 12]):
+            if timestamp <= last_timestamp or relative < last_relative:
+                break
+            last_timestamp, last_relative = timestamp, relative
+            count += 1
+        return count

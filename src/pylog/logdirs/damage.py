@@ -1,0 +1,253 @@
+"""Reading every byte of a partition, and saying what cannot be read, or is not what it was.
+
+A batch's own CRC leaves out where it says that it is; its neighbours contradict it there, and the seal of its segment
+does, once the scrubber has read that (`seal`). What is found is stepped over by the search alone: nothing is changed.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from pylog.commitlog.recovery import Quarantined
+from pylog.errors import CorruptBatch
+from pylog.kernel import BatchSpan, walk
+from pylog.partition import Partition
+from pylog.record import TopicPartition
+from pylog.segment import Segment
+from pylog.storage.file_ranges import Damage, Fault, Window
+from pylog.storage.log_file import WINDOW_BYTES, LogFile
+from pylog.storage.segment_checksum import NOT_YET, Mark
+
+NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What is wrong with the files of some partitions, and what a repair does about it."""
+
+    damages: tuple[Quarantined, ...] = ()
+    """What cannot be read: a repair drops it."""
+    indexes: tuple[tuple[TopicPartition, str], ...] = ()
+    """The `.log` files with indexes that cannot be believed, which costs time alone: a repair writes them anew."""
+    changed: tuple[tuple[TopicPartition, str], ...] = ()
+    """The `.log` files of which each batch is good in itself, and which are not what they were: an offset or a leader
+    epoch has changed. Nobody can say which, so a repair leaves them; a replica or a backup has them as they were.
+    """
+
+    def __add__(self, other: "Findings") -> "Findings":
+        return Findings(self.damages + other.damages, self.indexes + other.indexes, self.changed + other.changed)
+
+    def __bool__(self) -> bool:
+        return bool(self.damages or self.indexes or self.changed)
+
+    @property
+    def keys(self) -> list[TopicPartition]:
+        """The partitions of which a repair does something, sorted."""
+        damaged = {TopicPartition(damage.topic, damage.partition) for damage in self.damages}
+        return sorted(damaged | {key for key, _ in self.indexes})
+
+
+class Look(NamedTuple):
+    """What reading a segment has come to."""
+
+    findings: Findings = Findings()
+    log: Mark = Mark(0, 0)
+    """What all of its bytes are, where nothing was found."""
+
+
+def find_damage(partition: Partition) -> Findings:
+    """Read every byte of a partition's `.log` files; gives what cannot be read, in order. Nothing is changed.
+
+    All of it was promised: what was not, opening has cut. Raises StorageError (the disk).
+    """
+    return sum((look(partition, segment).findings for segment, _ in partition.segments), Findings())
+
+
+def look(partition: Partition, segment: Segment, on_read: Callable[[int], object] = lambda _: None) -> Look:
+    """Read every byte of one segment; nothing is found in one that is not part of the log any more.
+
+    `on_read` is called with how many bytes were read now. Raises StorageError (the disk), and what `on_read` raises.
+    """
+    pauses = [on_read]
+
+    def attempt() -> Look:
+        # The second time nobody can append.
+        return _looked(partition, segment, pauses.pop() if pauses else lambda _: None)
+
+    return partition.looked(attempt, lambda seen: not seen.findings)
+
+
+def _looked(partition: Partition, segment: Segment, on_read: Callable[[int], object]) -> Look:
+    end = partition.end_of(segment)
+    if end is None:
+        return Look()
+    is_active = not partition.has_sealed(segment)
+    # Of a sealed one by files of its own: the indexes of all segments, once opened, would stay in memory.
+    files = segment if is_active else _reopened(segment)
+    try:
+        return _searched(partition, files, end, on_read, is_active=is_active)
+    finally:
+        if files is not segment:
+            files.close()
+
+
+def _reopened(segment: Segment) -> Segment:
+    return Segment(
+        segment.files, segment.directory, segment.base_offset, segment.config, active=False,
+        damages=segment.log.damages, identity=segment.identity,
+    )  # fmt: skip
+
+
+def _searched(
+    partition: Partition, segment: Segment, end: int, on_read: Callable[[int], object], *, is_active: bool
+) -> Look:
+    key = TopicPartition(partition.topic, partition.number)
+    try:
+        segment.refuse_anothers()
+    except CorruptBatch as error:
+        lost = Quarantined(*key, segment.path, 0, segment.size, segment.base_offset, end, error.reason)
+        return Look(Findings((lost,)))
+    epoch = max((epoch for epoch, start in partition.epochs.entries if start < segment.base_offset), default=NO_EPOCH)
+    search = _Search(segment, end, epoch, on_read, is_active=is_active)
+    found = search.run()
+    if not is_active and end > partition.start_offset and (missing := segment.lacks_follower(end)) is not None:
+        found[Damage(segment.size, segment.size, missing, end)] = "the segment that followed is missing"
+    damages = tuple(
+        Quarantined(*key, segment.path, part.position, part.end - part.position, part.offset, part.next_offset, why)
+        for part, why in sorted(found.items())
+    )
+    sealed = segment.sealed
+    is_changed = sealed is not None and sealed.read_ms != NOT_YET and sealed.log != search.log_mark
+    where = ((key, segment.path),)
+    findings = Findings(
+        damages,
+        indexes=where if not damages and not _has_good_indexes(segment) else (),
+        changed=where if not damages and is_changed else (),
+    )
+    return Look(findings, search.log_mark)
+
+
+def _has_good_indexes(segment: Segment) -> bool:
+    if not segment.is_as_sealed():
+        return False
+    return all(index.sanity() is None for index in (segment.offsets, segment.times, segment.aborted))
+
+
+def _is_told(damage: Damage, others: Iterable[Damage]) -> bool:
+    """Whether a damage of no bytes says nothing that another does not say."""
+    return damage.end == damage.position and any(
+        other.end > other.position and other.offset <= damage.offset and damage.next_offset <= other.next_offset
+        for other in others
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """A batch in its place: behind it comes `end`; before it were `expected`, the lowest offset it may have, and
+    `before`, the leader epoch up to there.
+    """
+
+    span: BatchSpan
+    position: int
+    expected: int
+    before: int
+
+    @property
+    def end(self) -> int:
+        return self.position + self.span.size
+
+
+class _Search:
+    """Looks for everything in a segment that cannot be read. What it finds is stepped over by its own `LogFile` alone.
+
+    `epoch` is the leader epoch up to the segment.
+    """
+
+    def __init__(
+        self, segment: Segment, end: int, epoch: int, on_read: Callable[[int], object], *, is_active: bool
+    ) -> None:
+        self.log_mark = Mark(0, 0)
+        """What the bytes are that the last pass has read."""
+        self._end = end
+        self._epoch = epoch
+        self._on_read = on_read
+        self._is_active = is_active
+        self._log = LogFile(segment.files, segment.path, segment.base_offset, damages=segment.log.damages)
+        if not any(damage.end == damage.position for damage in segment.log.damages):
+            self._log.sealed_bytes = segment.log.sealed_bytes
+
+    def run(self) -> dict[Damage, str]:
+        """The damaged parts with their reasons."""
+        log = self._log
+        try:
+            found = {damage: self._reason(damage) for damage in log.damages}
+            while (fault := self._first_fault()) is not None:
+                position, following = log.resume_after(fault) or (log.size(), self._end)
+                damage = Damage(fault.position, position, fault.offset, max(fault.offset, min(following, self._end)))
+                found[damage] = fault.reason
+                log.damages = tuple(sorted((*log.damages, damage)))
+                if damage.end == damage.position:
+                    log.sealed_bytes = int
+            return {damage: why for damage, why in found.items() if not _is_told(damage, found)}
+        finally:
+            log.close()
+
+    def _note(self, window: Window) -> None:
+        if window.spans:
+            size, crc = self.log_mark
+            read = window.spans[-1].position + window.spans[-1].size
+            self.log_mark = Mark(size + read, crc32c(memoryview(window.data)[:read], crc))
+            self._on_read(read)
+
+    def _reason(self, damage: Damage) -> str:
+        """Why an earlier opening has quarantined a part: the list of damages does not say."""
+        if damage.end == damage.position:
+            return "the file was cut or replaced"
+        data = self._log.file.read(damage.position, min(WINDOW_BYTES, damage.end - damage.position))
+        return walk(data, check_crc=True)[2] or "it does not follow from what lies before it"
+
+    def _first_fault(self) -> Fault | None:
+        log, epoch = self._log, NO_EPOCH
+        expected, last = log.base_offset, None
+        self.log_mark = Mark(0, 0)
+        for window in log.scan(check_crc=True):
+            self._note(window)
+            for span in window.spans:
+                if self._is_active and expected >= self._end:
+                    # Appended meanwhile.
+                    return None
+                position = window.position + span.position
+                stepped = [part.next_offset for part in log.damages if part.end <= position]
+                before = self._epoch if epoch == NO_EPOCH else epoch
+                batch = _Batch(span, position, max(expected, *stepped, log.base_offset), before)
+                fault = self._fault(batch, last, epoch)
+                if fault is not None:
+                    return fault
+                expected, epoch, last = span.last_offset + 1, span.leader_epoch, batch
+            if window.fault is not None:
+                if self._is_active and expected >= self._end:
+                    return None
+                return self._blamed(window.fault, last, last is not None and last.span.base_offset > last.expected)
+        return None
+
+    def _fault(self, batch: _Batch, last: _Batch | None, epoch: int) -> Fault | None:
+        """What is wrong with the header of a batch whose CRC is right, which does not cover all of it."""
+        span, path = batch.span, self._log.path
+        if span.last_offset >= self._end:
+            reason = f"a batch header says offsets {span.base_offset} to {span.last_offset}, beyond {self._end - 1}"
+            return Fault(path, batch.position, batch.expected, reason)
+        if span.leader_epoch < epoch:
+            reason = f"batch headers say leader epoch {epoch} and then {span.leader_epoch}"
+            odd = last is not None and last.before < epoch and span.leader_epoch >= last.before
+            return self._blamed(Fault(path, batch.position, batch.expected, reason), last, odd)
+        return None
+
+    def _blamed(self, fault: Fault, last: _Batch | None, odd: bool) -> Fault:
+        """Of two neighbours that contradict each other the first, where it is the `odd` one and the second is whole."""
+        if last is None or not odd or last.end != fault.position:
+            return fault
+        other = Fault(fault.path, last.position, last.expected, fault.reason)
+        resumed = self._log.resume_after(other)
+        return other if resumed is not None and resumed[0] == fault.position else fault

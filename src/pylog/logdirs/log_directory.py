@@ -1,0 +1,330 @@
+"""A log directory: the root under which partition folders lie, and the files that belong to it as a whole.
+
+.lock                               held for life by the one process that owns the directory
+meta.properties                     node.id, cluster.id, directory.id (kafka-format: MetaProperties), and in all but
+                                    the first of several directories pylog.first.directory.id
+*-offset-checkpoint                 what is remembered of the partitions (checkpoints.py)
+.kafka_cleanshutdown                there only after a clean close; deleted as soon as the directory is opened
+.pylog-cleanings                    what cleaning has come to, as JSON: for `pylog topic describe` alone
+.pylog-published                    what reader processes may see (published.py)
+"""
+
+import base64
+import json
+import logging
+import uuid
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import ExitStack, suppress
+from typing import Any, TypeVar
+
+from pylog.commitlog.recovery import Checkpoint
+from pylog.errors import StorageError, UnsupportedFormat
+from pylog.files import Files, join, replaced
+from pylog.partition import Partition
+from pylog.protocol.metadata_image import METADATA_TOPIC
+from pylog.record import TopicPartition
+from pylog.storage.checkpoint import FEW_BYTES_MAX, read_properties, write_properties
+from pylog.storage.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    NAMES,
+    RECOVERY_POINTS,
+    START_OFFSETS,
+    Checkpoints,
+)
+from pylog.storage.partition_dirs import NUMBER, folder_name, partition_folders
+from pylog.storage.published import Entry, Published
+from pylog.storage.segment_checksum import forget_seals
+
+LOCK = ".lock"
+CLEANINGS = ".pylog-cleanings"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+PUBLISHED = ".pylog-published"
+META_PROPERTIES = "meta.properties"
+FIRST_DIRECTORY_ID = "pylog.first.directory.id"
+"""In `meta.properties`: the id of the directory in which the log has its list of topics. Kafka passes over it."""
+
+DEFAULT_NODE_ID = 1
+NO_BROKER_EPOCH = -1
+
+logger = logging.getLogger("pylog")
+
+T = TypeVar("T")
+
+
+def kafka_uuid(value: uuid.UUID) -> str:
+    """A uuid as Kafka writes it: URL-safe base64 without padding, 22 characters."""
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def parse_uuid(text: str) -> uuid.UUID:
+    """The uuid of Kafka's 22 characters. Raises ValueError."""
+    return uuid.UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
+
+
+class LogDirectory:
+    """The owner's hold on one log directory: the lock, the identity, the checkpoints.
+
+    `first` is the first of several directories, unless this is it: a new one gets an identity that belongs to it.
+
+    Raises: DirectoryLocked (another process owns it; names its pid), UnsupportedFormat (written by a newer version),
+    StorageError (a file in its place, not writable, an unreadable checkpoint).
+    """
+
+    def __init__(self, files: Files, path: str, node_id: int | None, *, first: "LogDirectory | None" = None) -> None:
+        self.files = files
+        self.path = path
+        self._first = first
+        self._new_cluster_id = kafka_uuid(uuid.uuid4()) if first is None else first.cluster_id
+        files.make_dir(path)
+        self._lock = files.lock(join(path, LOCK), "pylog")
+        try:
+            self._load(node_id)
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _load(self, node_id: int | None) -> None:
+        self.node_id, self.directory_id, self.cluster_id = self._identity(node_id)
+        self.clean = self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None or not self._has_segments()
+        self._whole: dict[TopicPartition, bool] = {}
+        self.checkpoints = Checkpoints(self.files, self.path)
+        # What has damaged one may have damaged more, so the ends of the logs are read then, as after a crash.
+        # (LogManager.loadLogs)
+        self.clean = self.clean and not self.checkpoints.damaged
+        published = join(self.path, PUBLISHED)
+        if closed_by_kafka(self.files, self.path):
+            self._forget_own(published)
+        self._published = Published(self.files, published, writable=True)
+        if self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None:
+            # Before anything is opened: a crash while opening must not look like a clean stop (KAFKA-10471).
+            self.files.remove(join(self.path, CLEAN_SHUTDOWN))
+            self.files.sync_dir(self.path)
+
+    def _forget_own(self, published: str) -> None:
+        """Take away what pylog has put down of a log that Kafka has changed since."""
+        metadata = TopicPartition(METADATA_TOPIC, 0)
+        for key in [*partition_folders(self.files, self.path), metadata]:
+            folder = join(self.path, folder_name(*key))
+            if key != metadata or self.files.stat(folder) is not None:
+                forget_seals(self.files, folder)
+        if self.files.stat(published) is not None:
+            self.files.remove(published)
+
+    def _has_segments(self) -> bool:
+        return any(NUMBER.fullmatch(name.rpartition("-")[2]) for name in self.files.list_dir(self.path))
+
+    @staticmethod
+    def _parsed(path: str, key: str, text: str, parse: Callable[[str], T]) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise StorageError(f"{path}: {key}={text!r} cannot be read ({error}); restore the file") from error
+
+    def _identity(self, node_id: int | None) -> tuple[int, uuid.UUID, str]:
+        path = join(self.path, META_PROPERTIES)
+        if self.files.stat(path) is None:
+            stored = {
+                "version": "1",
+                "node.id": str(DEFAULT_NODE_ID if node_id is None else node_id),
+                "cluster.id": self._new_cluster_id,
+                "directory.id": kafka_uuid(uuid.uuid4()),
+            }
+            if self._first is not None:
+                stored[FIRST_DIRECTORY_ID] = kafka_uuid(self._first.directory_id)
+            write_properties(self.files, path, stored)
+        stored = read_identity(self.files, path)
+        text = stored.get("node.id", stored.get("broker.id", str(DEFAULT_NODE_ID)))
+        stored_id = self._parsed(path, "node.id", text, int)
+        if node_id is not None and node_id != stored_id:
+            raise StorageError(f"{path}: the directory belongs to node {stored_id}, not to node {node_id}")
+        text = stored.get("directory.id", kafka_uuid(uuid.UUID(int=0)))
+        directory_id = self._parsed(path, "directory.id", text, parse_uuid)
+        return stored_id, directory_id, stored.get("cluster.id", self._new_cluster_id)
+
+    def check_in_place(self) -> None:
+        """Raise DirectoryReplaced where the directory is not the one any more that was opened: another process may own
+        what is there now.
+        """
+        if not self._lock.is_in_place():
+            raise replaced(join(self.path, LOCK))
+
+    def entry(self, topic_id: uuid.UUID, partition: int) -> Entry:
+        """The place where a partition's offsets are published. Raises DirectoryReplaced."""
+        self.check_in_place()
+        return self._published.entry(topic_id, partition)
+
+    def free_entries(self, topic_ids: Container[uuid.UUID]) -> None:
+        """Let new partitions be published where those of topics were that are none of these."""
+        self._published.free(topic_ids)
+
+    def is_clean(self, key: TopicPartition) -> bool:
+        """Whether a partition is what its last close has left, with all of it durable: of one that this process has
+        opened, that close alone can say so.
+        """
+        return self._whole.get(key, self.clean)
+
+    def note_opened(self, key: TopicPartition) -> None:
+        """A partition is open, and may change: from now on it is clean when its close has returned whole."""
+        self._whole[key] = False
+
+    def note_closed(self, partition: Partition) -> None:
+        """The close of a partition has returned."""
+        if partition.closed_whole:
+            key = TopicPartition(partition.topic, partition.number)
+            self._whole[key] = True
+            self.checkpoints.note(RECOVERY_POINTS, key, partition.durable_offset)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every partition that this process has opened here was closed whole."""
+        return all(self._whole.values())
+
+    def checkpoint(self, topic: str, partition: int, entry: Entry) -> Checkpoint:
+        """What is remembered of a partition from the last time it was open.
+
+        A start is never below the largest that is known: it is durable in two places before it is answered, and both
+        are lowered before a log is cut below it. All else is as it was published, which is newer than the checkpoints,
+        has a checksum, and is lower where the log was cut since.
+        """
+        key = TopicPartition(topic, partition)
+        start, high = self._remembered(START_OFFSETS, key), self._remembered(HIGH_WATERMARKS, key)
+        recovery_point, clean = self._remembered(RECOVERY_POINTS, key), self.is_clean(key)
+        published = entry.read()
+        if published is None:
+            return Checkpoint(start, recovery_point, recovery_point, high, clean=clean)
+        start, durable = max(start, published.start_offset), published.durable_offset
+        if clean and durable != recovery_point:
+            # A close has written both. One of them is damaged, or an older copy, so the log itself is asked.
+            clean, recovery_point, high = False, min(durable, recovery_point), max(high, published.high_watermark)
+        else:
+            recovery_point, high = durable, published.high_watermark
+        failed = published.failed and not clean
+        if not clean and start >= durable:
+            # All that was promised was deleted: a crash while the log begins anew may have left any part of it.
+            durable = 0
+        return Checkpoint(start, recovery_point, durable, high, clean=clean, failed=failed, published=True)
+
+    def _remembered(self, name: str, key: TopicPartition) -> int:
+        return self.checkpoints.get(name, key) or 0
+
+    def cleaner_offset(self, key: TopicPartition) -> int | None:
+        """Up to where a partition was cleaned; None when it never was."""
+        return self.checkpoints.get(CLEANER_OFFSETS, key)
+
+    def write_cleaner_offset(self, key: TopicPartition, offset: int) -> None:
+        """Persist up to where a partition is clean. A full disk makes that late."""
+        self.checkpoints.note(CLEANER_OFFSETS, key, offset)
+        self.checkpoints.write_late()
+
+    def write_cleanings(self, states: Mapping[TopicPartition, dict[str, Any]]) -> None:
+        """Let other processes see what cleaning these partitions has come to."""
+        new = {folder_name(*key): state for key, state in states.items()}
+        self._replace_cleanings(read_cleanings(self.files, self.path) | new)
+
+    def _replace_cleanings(self, states: dict[str, dict[str, Any]]) -> None:
+        self.files.replace_file(join(self.path, CLEANINGS), json.dumps(states, separators=(",", ":")).encode())
+
+    def write_checkpoints(self, partitions: Iterable[Partition]) -> None:
+        """Persist the durable offsets, start offsets and high watermarks of the open partitions;
+        keep those of the others.
+        """
+        self.check_in_place()
+        for partition in partitions:
+            partition.checkpoint()
+        # What a checkpoint says was published before, durably.
+        self._published.sync()
+        self.checkpoints.write_late()
+
+    def take_over(self, key: TopicPartition, source: "LogDirectory", topic_id: uuid.UUID) -> None:
+        """Remember of a partition what `source` remembers, and nothing else: it moves here, closed and complete."""
+        before = source.entry(topic_id, key.partition).read()
+        if before is not None:
+            entry = self.entry(topic_id, key.partition)
+            # Both slots: the other one may be of the last time that it was here.
+            entry.publish(before)
+            entry.publish(before)
+            entry.sync()
+        for name in NAMES:
+            self.checkpoints.note(name, key, source.checkpoints.get(name, key))
+        if before is not None:
+            # It was closed for the move.
+            self.checkpoints.note(RECOVERY_POINTS, key, before.durable_offset)
+        self.checkpoints.write_late()
+
+    def forget(self, topic: str, partitions: Iterable[int]) -> None:
+        """Drop deleted partitions from the checkpoints, which may not speak of a new topic of that name.
+
+        On disk too, but nothing is refused for that: what a full disk does not take is late, and `write_late` comes
+        before such a topic gets its folders.
+        """
+        keys = [TopicPartition(topic, partition) for partition in partitions]
+        for key in keys:
+            # There is nothing left of them here that could be clean or not.
+            self._whole.pop(key, None)
+        self.checkpoints.forget(keys)
+        try:
+            self.checkpoints.write_late()
+        except StorageError as error:
+            logger.warning(
+                "checkpoints in %s still speak of %s, which was deleted or moved: %s", self.path, topic, error
+            )
+        states = read_cleanings(self.files, self.path)
+        if [key for key in keys if states.pop(folder_name(*key), None) is not None]:
+            # It is for people only: no reason to fail.
+            with suppress(StorageError):
+                self._replace_cleanings(states)
+
+    def close(self, *, clean: bool) -> None:
+        """Release the directory; `clean` leaves the marker by which the next open skips recovery, where every partition
+        that was opened here was closed whole.
+        """
+        with ExitStack() as closing:
+            closing.callback(self._lock.close)
+            closing.callback(self._published.close)
+            if clean and self.is_whole:
+                self.check_in_place()
+                body = json.dumps({"version": 0, "brokerEpoch": NO_BROKER_EPOCH}, separators=(",", ":"))
+                self.files.replace_file(join(self.path, CLEAN_SHUTDOWN), body.encode())
+
+
+def closed_by_pylog(files: Files, path: str) -> bool:
+    """Whether pylog was the last to close a log directory, cleanly, and nobody has opened it since."""
+    return files.stat(join(path, CLEAN_SHUTDOWN)) is not None and not closed_by_kafka(files, path)
+
+
+def closed_by_kafka(files: Files, path: str) -> bool:
+    """Whether a real broker was the last to close a log directory, cleanly: what pylog published there is out of date.
+
+    It leaves its broker epoch in the marker, which pylog has not.
+    """
+    marker = join(path, CLEAN_SHUTDOWN)
+    if files.stat(marker) is None:
+        return False
+    try:
+        body = json.loads(files.read_file(marker, FEW_BYTES_MAX))
+    except (ValueError, RecursionError):
+        return True
+    return not isinstance(body, dict) or body.get("brokerEpoch") != NO_BROKER_EPOCH
+
+
+def read_cleanings(files: Files, path: str) -> dict[str, dict[str, Any]]:
+    """What cleaning has come to, by partition folder; empty where nothing can be read: it is for people only."""
+    if files.stat(join(path, CLEANINGS)) is None:
+        return {}
+    try:
+        found = json.loads(files.read_file(join(path, CLEANINGS)))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def read_identity(files: Files, path: str) -> dict[str, str]:
+    """The `meta.properties` at `path`. Raises UnsupportedFormat where a newer version has written it."""
+    stored = read_properties(files, path)
+    if stored.get("version") not in ("0", "1"):
+        raise UnsupportedFormat(
+            f"{path}: version {stored.get('version')} is not one that this pylog knows (0 and 1): "
+            "open the directory with the version that wrote it"
+        )
+    return stored

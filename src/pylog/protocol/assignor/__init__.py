@@ -1,0 +1,73 @@
+"""Who of a group reads which partition: Kafka's assignors, as pure functions, and the bytes that members exchange.
+
+    range                topic by topic, neighbouring partitions to the same member
+    roundrobin           all partitions in turn
+    sticky               as even as it can be; what a member had stays with it
+    cooperative-sticky   the same, but what changes hands is free for one round between its two owners (KIP-429)
+
+The leader of a group calls `assign` with the numbers of partitions and all members; every leader finds the same, since
+nothing depends on the order in which they come. Topics that are not there are left out, and so is what a member says to
+own that is not there. Racks are carried and not used: all replicas of an embedded log are on one machine.
+
+Kafka's result depends on the order of a Java map here and there: who comes first in it keeps one partition more. That
+order is that of the hashes, and ours too. Where it is the order in which the members came (two of them claim the same
+partition), the hashes decide here. Kafka's sticky assignors may give partitions to a member without subscription; ours
+do not, and move none to an earlier owner that no longer subscribes to it.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from pylog.errors import InvalidConfig
+from pylog.protocol.assignor.member import Assignment, Assignor, Member, partitions_of
+from pylog.protocol.assignor.simple import Range, RoundRobin
+from pylog.protocol.assignor.sticky import CooperativeSticky, Sticky, assign_uniform
+from pylog.protocol.assignor.subscription import (
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+
+__all__ = [
+    "ASSIGNORS",
+    "SERVER_ASSIGNORS",
+    "Assignment",
+    "Assignor",
+    "Member",
+    "Subscription",
+    "assignor_named",
+    "decode_assignment",
+    "decode_subscription",
+    "encode_assignment",
+    "encode_subscription",
+    "partitions_of",
+]
+
+_ALL: tuple[Assignor, ...] = (Range(), RoundRobin(), Sticky(), CooperativeSticky())
+ASSIGNORS = MappingProxyType({assignor.name: assignor for assignor in _ALL})
+"""By name, as the members of a group agree on one."""
+
+SERVER_ASSIGNORS: MappingProxyType[str, Callable[[Mapping[str, int], Sequence[Member]], Assignment]]
+SERVER_ASSIGNORS = MappingProxyType({"uniform": assign_uniform, "range": Range().assign})
+"""Those of a coordinator, which assigns itself in groups of the consumer protocol (KIP-848)."""
+
+_PACKAGE = "org.apache.kafka.clients.consumer."
+_CLASSES = {
+    f"{_PACKAGE}RangeAssignor": "range",
+    f"{_PACKAGE}RoundRobinAssignor": "roundrobin",
+    f"{_PACKAGE}StickyAssignor": "sticky",
+    f"{_PACKAGE}CooperativeStickyAssignor": "cooperative-sticky",
+}
+
+
+def assignor_named(name: str) -> Assignor:
+    """The assignor of that name, or of that class of Kafka. Raises InvalidConfig, with the nearest name."""
+    found = ASSIGNORS.get(_CLASSES.get(name, name))
+    if found is None:
+        near = difflib.get_close_matches(name, [*ASSIGNORS, *_CLASSES], n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(ASSIGNORS)}"
+        raise InvalidConfig(f"there is no assignor {name!r}: {hint}")
+    return found

@@ -1,0 +1,51 @@
+"""What a consumer sees of transactions, for those who answer a fetch and those who asked for it.
+
+    read_uncommitted   all data below the high watermark
+    read_committed     data below the last stable offset, without that of aborted transactions
+
+A node answers bytes as they lie in the log, and with them the aborted transactions that have records in just these
+bytes; the reader leaves their batches out. (Kafka: IsolationLevel, CompletedFetch; KIP-98.)
+"""
+
+import enum
+from collections.abc import Iterable
+
+from pylog.protocol.batch import Batch
+
+
+class Isolation(enum.Enum):
+    """Which records a reader is given; the values are those of Kafka's requests."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+    @classmethod
+    def named(cls, level: str) -> "Isolation":
+        """The isolation with Kafka's name, `read_uncommitted` or `read_committed`. Raises ValueError."""
+        if level not in ("read_uncommitted", "read_committed"):
+            raise ValueError(f'isolation_level is {level!r}, not "read_uncommitted" or "read_committed"')
+        return cls[level.upper()]
+
+
+class Delivery:
+    """Tells the batches of one fetch that a reader is given from those that it steps over, when asked in their order.
+
+    Control batches are never given, and none of a transaction in `aborted`: (producer id, first offset) pairs, each
+    in force from that offset on until the producer's abort marker.
+    """
+
+    def __init__(self, aborted: Iterable[tuple[int, int]] = ()) -> None:
+        self._coming = sorted(((first, producer_id) for producer_id, first in aborted), reverse=True)
+        self._aborting: set[int] = set()
+
+    def gives(self, batch: Batch) -> bool:
+        """Whether the records of `batch` are for the reader. Raises CorruptBatch for a marker that is none."""
+        while self._coming and self._coming[-1][0] <= batch.last_offset:
+            self._aborting.add(self._coming.pop()[1])
+        if batch.is_control:
+            if batch.producer_id in self._aborting:
+                marker = batch.marker()
+                if marker is not None and marker.is_abort:
+                    self._aborting.discard(batch.producer_id)
+            return False
+        return not (batch.is_transactional and batch.producer_id in self._aborting)

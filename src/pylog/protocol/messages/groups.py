@@ -1,0 +1,320 @@
+"""Groups: their members, what these are assigned, and the offsets that were committed. A message is about one group.
+
+`error` is None where all went well.
+"""
+
+import uuid
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pylog.errors import PylogError
+from pylog.protocol.messages.records import NO_EPOCH
+from pylog.record import TopicPartition
+
+# --- the classic protocol --------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class JoinGroup:
+    """The answer comes when the rebalance has seen all members, or waited for them long enough."""
+
+    group_id: str
+    member_id: str = ""
+    """Empty at first: the answer has one."""
+    group_instance_id: str | None = None
+    protocol_type: str = "consumer"
+    protocols: list[tuple[str, bytes]] = field(default_factory=list)
+    """(name, what the assignor of that name gets to know of the member), best first."""
+    session_timeout_ms: int = 45_000
+    rebalance_timeout_ms: int = 300_000
+    requires_known_member_id: bool = False
+    """Whether the first answer is MemberIdRequired, with the id to join with (KIP-394; versions 4 and later do)."""
+    reason: str = ""
+
+
+class JoinedMember(NamedTuple):
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(slots=True)
+class JoinedGroup:
+    error: PylogError | None = None
+    generation_id: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    """The leader need not assign: the group has an assignment that stays (KIP-814)."""
+    member_id: str = ""
+    members: list[JoinedMember] = field(default_factory=list)
+    """For the leader alone."""
+
+
+@dataclass(slots=True)
+class SyncGroup:
+    """The answer comes when the leader has assigned."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: list[tuple[str, bytes]] = field(default_factory=list)
+    """(member id, assignment), from the leader alone."""
+
+
+@dataclass(slots=True)
+class SyncedGroup:
+    error: PylogError | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+    max_wait_ms: int = 0
+    """So long the coordinator may keep the answer back while there is nothing to say. Not Kafka's: a member in the same
+    process hears at once that it has to join again."""
+
+
+@dataclass(slots=True)
+class Heartbeaten:
+    error: PylogError | None = None
+    """RebalanceInProgress: join again."""
+
+
+class LeavingMember(NamedTuple):
+    member_id: str = ""
+    group_instance_id: str | None = None
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class LeaveGroup:
+    group_id: str
+    members: list[LeavingMember]
+
+
+@dataclass(slots=True)
+class LeftGroup:
+    error: PylogError | None = None
+    errors: list[PylogError | None] = field(default_factory=list)
+    """One for each member, in the order asked."""
+
+
+# --- the consumer protocol (KIP-848) ---------------------------------------------------------------------------------
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+LEAVE_STATIC_EPOCH = -2
+
+
+@dataclass(slots=True)
+class ConsumerGroupHeartbeat:
+    """All that a member of a consumer group says. None: as it was said before."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    """JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH (it will be back), or the epoch of the last answer."""
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    subscribed_topic_names: list[str] | None = None
+    subscribed_topic_regex: str | None = None
+    server_assignor: str | None = None
+    topic_partitions: list[tuple[uuid.UUID, list[int]]] | None = None
+    """What the member owns now."""
+    max_wait_ms: int = 0
+    """As in `Heartbeat`."""
+
+
+@dataclass(slots=True)
+class ConsumerGroupHeartbeaten:
+    error: PylogError | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: list[tuple[uuid.UUID, list[int]]] | None = None
+    """What the member is to own, by topic id; None: no change."""
+
+
+# --- offsets ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class OffsetCommitPart:
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = NO_EPOCH
+    metadata: str = ""
+
+
+@dataclass(slots=True)
+class OffsetCommit:
+    group_id: str
+    parts: list[OffsetCommitPart]
+    generation_id: int = -1
+    """The generation, or the member epoch; -1 where no member commits."""
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+@dataclass(slots=True)
+class TxnOffsetCommit:
+    """Offsets that count when the transaction is committed."""
+
+    transactional_id: str
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    parts: list[OffsetCommitPart]
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+@dataclass(slots=True)
+class OffsetsCommitted:
+    """The answer to both; and to OffsetDelete."""
+
+    errors: dict[TopicPartition, PylogError | None] = field(default_factory=dict)
+    error: PylogError | None = None
+    """OffsetDelete: what is wrong with the group as a whole."""
+
+
+@dataclass(slots=True)
+class OffsetFetch:
+    group_id: str
+    partitions: list[TopicPartition] | None = None
+    """None: all that were committed."""
+    member_id: str | None = None
+    member_epoch: int = -1
+    require_stable: bool = False
+    """Partitions with an offset in an open transaction answer UnstableOffsetCommit (KIP-447)."""
+
+
+@dataclass(slots=True)
+class OffsetFetchedPart:
+    topic: str
+    partition: int
+    offset: int = -1
+    """-1: none was committed."""
+    leader_epoch: int = NO_EPOCH
+    metadata: str = ""
+    error: PylogError | None = None
+
+
+@dataclass(slots=True)
+class OffsetsFetched:
+    error: PylogError | None = None
+    parts: list[OffsetFetchedPart] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class OffsetDelete:
+    group_id: str
+    partitions: list[TopicPartition]
+
+
+# --- groups as a whole -----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class ListGroups:
+    states: list[str] = field(default_factory=list)
+    """Empty: all; else those in one of these states, whatever the case of the letters. The same for types."""
+    types: list[str] = field(default_factory=list)
+
+
+class ListedGroup(NamedTuple):
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+    """"Classic" or "Consumer"."""
+
+
+@dataclass(slots=True)
+class ListedGroups:
+    groups: list[ListedGroup] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribeGroups:
+    """Of both protocols."""
+
+    group_ids: list[str]
+
+
+@dataclass(slots=True)
+class DescribedMember:
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes = b""
+    """Of the classic protocol: as it came, and the assignment as the leader gave it."""
+    assignment: bytes = b""
+    member_epoch: int = -1
+    """From here on of the consumer protocol."""
+    subscribed_topic_names: list[str] = field(default_factory=list)
+    subscribed_topic_regex: str | None = None
+    owned: list[tuple[uuid.UUID, list[int]]] = field(default_factory=list)
+    target: list[tuple[uuid.UUID, list[int]]] = field(default_factory=list)
+    is_classic: bool = False
+    """Whether a member of such a group speaks the classic protocol."""
+
+
+@dataclass(slots=True)
+class DescribedGroup:
+    group_id: str
+    error: PylogError | None = None
+    state: str = ""
+    type: str = ""
+    protocol_type: str = ""
+    protocol: str = ""
+    """The assignor."""
+    generation: int = -1
+    """Or the group epoch."""
+    assignment_epoch: int = -1
+    members: list[DescribedMember] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DescribedGroups:
+    groups: list[DescribedGroup]
+
+
+@dataclass(slots=True)
+class DeleteGroups:
+    group_ids: list[str]
+
+
+@dataclass(slots=True)
+class GroupsDeleted:
+    errors: list[PylogError | None]
+    """One for each group, in the order asked."""
+
+
+OfGroup = (
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | ConsumerGroupHeartbeat
+    | OffsetCommit
+    | TxnOffsetCommit
+    | OffsetFetch
+    | OffsetDelete
+)
+"""What the coordinator of one group answers."""

@@ -1,0 +1,148 @@
+"""Topics: what there is, and what changes it."""
+
+import uuid
+from dataclasses import dataclass, field
+
+from pylog.errors import PylogError
+from pylog.protocol.messages.records import NO_ID
+from pylog.record import TopicPartition
+
+GROUPS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({GROUPS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
+"""The logs of coordinators: clients read them, and only coordinators write them (Kafka: Topic.isInternal)."""
+
+
+@dataclass(slots=True)
+class Metadata:
+    topics: list[str] | None = None
+    """None: all of them."""
+
+
+@dataclass(slots=True)
+class PartitionMetadata:
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+
+
+@dataclass(slots=True)
+class TopicMetadata:
+    name: str
+    error: PylogError | None = None
+    id: uuid.UUID = NO_ID
+    partitions: list[PartitionMetadata] = field(default_factory=list)
+    config: dict[str, str] = field(default_factory=dict)
+    """The configs set on the topic itself, as stored."""
+
+
+@dataclass(slots=True)
+class ClusterMetadata:
+    topics: list[TopicMetadata]
+
+
+@dataclass(slots=True)
+class NewTopic:
+    name: str
+    partitions: int = 1
+    config: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class CreateTopics:
+    topics: list[NewTopic]
+
+
+@dataclass(slots=True)
+class DeleteTopics:
+    names: list[str]
+
+
+@dataclass(slots=True)
+class NewPartitions:
+    """A topic is to have so many partitions in all."""
+
+    topic: str
+    total: int
+
+
+@dataclass(slots=True)
+class CreatePartitions:
+    topics: list[NewPartitions]
+
+
+@dataclass(slots=True)
+class ConfigChange:
+    """A change of one config: "set" it, "delete" it (back to its default), "append" to or "subtract" from a list."""
+
+    name: str
+    value: str | None = None
+    operation: str = "set"
+
+
+@dataclass(slots=True)
+class TopicChange:
+    topic: str
+    changes: list[ConfigChange]
+
+
+@dataclass(slots=True)
+class AlterConfigs:
+    """Kafka's IncrementalAlterConfigs, for topics."""
+
+    topics: list[TopicChange]
+
+
+@dataclass(slots=True)
+class Replacement:
+    """A partition is to lie in the log directory `path`."""
+
+    topic: str
+    partition: int
+    path: str
+
+
+@dataclass(slots=True)
+class AlterReplicaLogDirs:
+    parts: list[Replacement]
+
+
+@dataclass(slots=True)
+class TopicsChanged:
+    """The answer to what changes topics: one error or None for each, in the order asked."""
+
+    errors: list[PylogError | None]
+
+
+# --- the node ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class DescribeLogDirs:
+    """The log directories of the node that is asked."""
+
+
+@dataclass(slots=True)
+class DescribedLogDir:
+    path: str
+    error: PylogError | None = None
+    """Why it is offline."""
+    partitions: dict[TopicPartition, int] = field(default_factory=dict)
+    """The bytes that each takes, in its `.log` files."""
+
+
+@dataclass(slots=True)
+class DescribedLogDirs:
+    directories: list[DescribedLogDir]
+
+
+@dataclass(slots=True)
+class DescribeNodeConfig:
+    """Kafka's DescribeConfigs of the broker that is asked."""
+
+
+@dataclass(slots=True)
+class DescribedNodeConfig:
+    config: dict[str, str]

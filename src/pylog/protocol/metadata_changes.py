@@ -1,0 +1,114 @@
+"""What is written into the metadata log: the records of each change of the catalogue, and those that say all of it.
+
+Pure: nothing is appended here.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from uuid import UUID
+
+from pylog.protocol.metadata_image import TOPIC_RESOURCE, MetadataImage, PartitionImage, encode_record
+
+NO_NODE = -1
+
+
+def create_topic(
+    name: str, topic_id: UUID, replicas: Mapping[int, Sequence[tuple[int, UUID]]], *, leader: int,
+    config: Mapping[str, str] | None = None,
+) -> list[bytes]:  # fmt: skip
+    """A topic with its partitions, by number the replicas of each, led by `leader`, all replicas in sync.
+
+    A replica is a node and its log directory there; `config` holds overrides by Kafka's names.
+    """
+    made = [encode_record("TopicRecord", {"name": name, "topicId": topic_id})]
+    made += change_config(name, config or {})
+    return made + add_partitions(topic_id, replicas, leader=leader)
+
+
+def add_partitions(topic_id: UUID, replicas: Mapping[int, Sequence[tuple[int, UUID]]], *, leader: int) -> list[bytes]:
+    """More partitions of a topic: see `create_topic`."""
+    made = []
+    for number, members in replicas.items():
+        nodes = [node for node, _ in members]
+        value = {
+            "partitionId": number, "topicId": topic_id, "replicas": nodes, "isr": nodes, "leader": leader,
+            "leaderEpoch": 0, "partitionEpoch": 0, "directories": [directory for _, directory in members],
+        }  # fmt: skip
+        made.append(encode_record("PartitionRecord", value))
+    return made
+
+
+def change_config(name: str, changes: Mapping[str, str | None] | Mapping[str, str]) -> list[bytes]:
+    """Overrides of a topic's configs; None takes one away."""
+    made = []
+    for key, text in changes.items():
+        value = {"resourceType": TOPIC_RESOURCE, "resourceName": name, "name": key, "value": text}
+        made.append(encode_record("ConfigRecord", value))
+    return made
+
+
+def move_replica(topic_id: UUID, partition: int, directories: Sequence[UUID]) -> list[bytes]:
+    """The log directories of a partition's replicas, in the order of the replicas."""
+    value = {"partitionId": partition, "topicId": topic_id, "directories": list(directories)}
+    return [encode_record("PartitionChangeRecord", value)]
+
+
+def remove_topic(topic_id: UUID) -> list[bytes]:
+    """The end of a topic, its partitions and its config."""
+    return [encode_record("RemoveTopicRecord", {"topicId": topic_id})]
+
+
+def take_leadership(topic_id: UUID, partition: int, leader: int) -> list[bytes]:
+    """`leader` leads the partition from now on, in a new leader epoch: replay raises it by one."""
+    value = {"partitionId": partition, "topicId": topic_id, "leader": leader}
+    return [encode_record("PartitionChangeRecord", value)]
+
+
+def allocate_producer_ids(node_id: int, epoch: int, next_producer_id: int) -> list[bytes]:
+    """A node has got the producer ids up to `next_producer_id` (Kafka: ProducerIdControlManager)."""
+    value = {"brokerId": node_id, "brokerEpoch": epoch, "nextProducerId": next_producer_id}
+    return [encode_record("ProducerIdsRecord", value)]
+
+
+def set_features(levels: Mapping[str, int]) -> list[bytes]:
+    """The levels of features; the metadata log of a new cluster begins with them (Kafka: BootstrapMetadata)."""
+    return [encode_record("FeatureLevelRecord", {"name": name, "featureLevel": at}) for name, at in levels.items()]
+
+
+def register_node(node_id: int, *, incarnation: UUID, directories: Sequence[UUID]) -> list[bytes]:
+    """A node of the cluster, without endpoints, and therefore fenced: a broker of Kafka that takes its place need not
+    wait until the session of an unfenced one has ended.
+    """
+    value = {
+        "brokerId": node_id, "incarnationId": incarnation, "rack": None, "fenced": True, "logDirs": directories
+    }  # fmt: skip
+    return [encode_record("RegisterBrokerRecord", value)]
+
+
+def image_records(image: MetadataImage) -> Iterator[bytes]:
+    """All that an image says, as records that give it again. (Kafka: MetadataImage.write)
+
+    A topic that there was is made and removed: its id stays known.
+    """
+    yield from set_features(image.features)
+    for node in image.nodes.values():
+        yield from node.records
+    for topic_id, name in image.removed.items():
+        yield encode_record("TopicRecord", {"name": name, "topicId": topic_id})
+        yield from remove_topic(topic_id)
+    for topic in image.topics.values():
+        yield encode_record("TopicRecord", {"name": topic.name, "topicId": topic.id})
+        yield from change_config(topic.name, topic.config)
+        for number, state in topic.partitions.items():
+            yield _partition_record(topic.id, number, state)
+    if image.next_producer_id:
+        yield from allocate_producer_ids(NO_NODE, NO_NODE, image.next_producer_id)
+    yield from image.others
+
+
+def _partition_record(topic_id: UUID, number: int, state: PartitionImage) -> bytes:
+    value = {
+        "partitionId": number, "topicId": topic_id, "replicas": state.replicas, "isr": state.isr,
+        "leader": state.leader, "leaderEpoch": state.leader_epoch, "partitionEpoch": state.partition_epoch,
+        "directories": state.directories, **state.others,
+    }  # fmt: skip
+    return encode_record("PartitionRecord", value)

@@ -1,0 +1,383 @@
+"""The catalogue as values: records of the metadata log `__cluster_metadata-0`, and the image that replaying them gives.
+
+A record's value is a frame around a message of Kafka's metadata schemas (Kafka: MetadataRecordSerde, KIP-746):
+
+    uvarint frame version (1)    uvarint api key    uvarint record version    message
+
+A topic is a TopicRecord, a ConfigRecord per override and a PartitionRecord per partition. A PartitionChangeRecord
+changes what it names: each one raises the partition epoch by one, one that names a leader also the leader epoch (Kafka:
+PartitionRegistration.merge). Records between a BeginTransactionRecord and its end count only once that end is there
+(KIP-868). Records that say nothing about topics or nodes are only kept, whatever version wrote them: a Kafka that takes
+the directory over wants them again.
+
+Invariants: no I/O here; the image is a function of the records applied, in their order; a `PartitionImage` never
+changes, it is replaced.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from pylog.errors import CorruptBatch, InvalidTopic, UnsupportedFormat
+from pylog.protocol.schema import message, names, read_uvarint, uvarint
+
+METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC_ID = UUID(int=1)
+UNASSIGNED_DIRECTORY = UUID(int=0)
+"""The directory of a replica that has none yet (Kafka: DirectoryId.UNASSIGNED)."""
+
+MAX_TOPIC_NAME = 249
+FRAME_VERSION = 1
+TOPIC_RESOURCE = 2
+NO_LEADER_CHANGE = -2
+NO_RECOVERY_CHANGE = -1
+FEATURES = {
+    "metadata.version": 30,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+"""The features that a new cluster of Kafka 4.3 has, and their levels; metadata.version 30 is 4.3-IV0."""
+
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def validate_topic_name(name: str, others: Iterable[str] = ()) -> None:
+    """Raise InvalidTopic with the reason, unless a topic may be called `name` (Kafka: Topic.validate).
+
+    The name of the metadata log is refused too: its folder is there already; and one that differs from another topic's
+    in dots and underscores alone, which are one in the names of metrics (Topic.hasCollision).
+    """
+    reason = None
+    if not name:
+        reason = "it is empty"
+    elif name in (".", ".."):
+        reason = "'.' and '..' are folders"
+    elif len(name) > MAX_TOPIC_NAME:
+        reason = f"it has {len(name)} characters, {MAX_TOPIC_NAME} are the most"
+    elif not _TOPIC_NAME.fullmatch(name):
+        reason = "only ASCII letters, digits, '.', '_' and '-' may be in it"
+    elif name == METADATA_TOPIC:
+        reason = "the metadata log itself is called so"
+    elif (other := next((one for one in others if one != name and _flat(one) == _flat(name)), None)) is not None:
+        reason = f"'.' and '_' are one in the names of metrics, and there is {other!r} already"
+    if reason is not None:
+        raise InvalidTopic(f"{name!r} cannot be the name of a topic: {reason}")
+
+
+def _flat(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether a topic may be called so."""
+    try:
+        validate_topic_name(name)
+    except InvalidTopic:
+        return False
+    return True
+
+
+# --- the image --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionImage:
+    """The state of one partition. `leader` is a node id, -1 while there is none; `directories` goes with `replicas`."""
+
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    directories: list[UUID] = field(default_factory=list)
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """What else its record says, which means nothing here."""
+
+
+@dataclass(slots=True)
+class TopicImage:
+    """One topic: its partitions by number, and its config overrides as Kafka's names and texts."""
+
+    name: str
+    id: UUID
+    partitions: dict[int, PartitionImage] = field(default_factory=dict)
+    config: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeImage:
+    """One registered node: `incarnation` is new at each start, `directories` are the ids of its log directories."""
+
+    id: int
+    incarnation: UUID
+    epoch: int
+    directories: tuple[UUID, ...] = ()
+    records: tuple[bytes, ...] = ()
+    """Its registration and what has changed in it since, as in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRecord:
+    """One record. `name` is that of its schema, or None where this version cannot read it (`value` is empty then)."""
+
+    name: str | None
+    version: int
+    value: Mapping[str, Any]
+    data: bytes = field(default=b"", compare=False)
+    """Its bytes, as in the log."""
+
+
+class MetadataImage:
+    """What the records applied so far say about topics and nodes.
+
+    Whoever has made one, or a `successor` of one, may `apply` records to it before others see it. What others see stays
+    as it is, and has each change as a whole (Kafka: MetadataDelta).
+    """
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicImage] = {}
+        self.nodes: dict[int, NodeImage] = {}
+        self.features: dict[str, int] = {}
+        """The level of each feature: Kafka reads no log in which it does not find its metadata.version."""
+        self._by_id: dict[UUID, TopicImage] = {}
+        self.next_producer_id = 0
+        """Producer ids from here on were never given to anybody."""
+        self.removed: dict[UUID, str] = {}
+        """The ids of topics that there were, and their names: a folder that bears one of them is left over."""
+        self.others: list[bytes] = []
+        """Records that mean nothing here, in their order."""
+        self._open_transaction: list[MetadataRecord] | None = None
+        self._own: set[UUID] = set()
+        """The topics that no other image has."""
+
+    def successor(self) -> "MetadataImage":
+        """The image that more records will give. This one stays as it is."""
+        image = MetadataImage()
+        image.topics, image._by_id = dict(self.topics), dict(self._by_id)
+        image.nodes, image.features = dict(self.nodes), dict(self.features)
+        image.next_producer_id, image.removed = self.next_producer_id, dict(self.removed)
+        image.others = list(self.others)
+        image._open_transaction = None if self._open_transaction is None else list(self._open_transaction)
+        return image
+
+    def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
+        """The topic with this id, if it is there."""
+        return self._by_id.get(topic_id)
+
+    def apply(self, record: MetadataRecord) -> None:
+        """Replay one record; what says nothing about topics or nodes is only kept.
+
+        Raises: CorruptBatch (it speaks of a topic or partition that no earlier record made).
+        """
+        if record.name in _TRANSACTION_ENDS:
+            pending, self._open_transaction = self._open_transaction or [], None
+            if record.name == "EndTransactionRecord":
+                for earlier in pending:
+                    self._replay(earlier)
+        elif record.name == "BeginTransactionRecord":
+            self._open_transaction = []
+        elif self._open_transaction is not None:
+            self._open_transaction.append(record)
+        else:
+            self._replay(record)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no records wait for the end of a transaction."""
+        return self._open_transaction is None
+
+    def _replay(self, record: MetadataRecord) -> None:
+        name = record.name or ""
+        replay = _REPLAYS.get(name)
+        if replay is not None:
+            replay(self, record.value)
+        if name in _NODES:
+            self._note_of_node(record.value[_NODES[name]], record.data)
+        elif name == "ConfigRecord":
+            self.others += [] if _is_of_a_topic(record.value) else [record.data]
+        elif replay is None and name not in _MOMENTARY:
+            self.others.append(record.data)
+
+    def _note_of_node(self, node_id: int, data: bytes) -> None:
+        node = self.nodes.get(node_id)
+        if node is not None:
+            self.nodes[node_id] = replace(node, records=(*node.records, data))
+
+    def _topic(self, value: Mapping[str, Any]) -> TopicImage:
+        topic = self._by_id.get(value["topicId"])
+        if topic is None:
+            raise CorruptBatch(f"a metadata record speaks of topic id {value['topicId']}, which no earlier record made")
+        return topic
+
+    def _changing(self, topic: TopicImage) -> TopicImage:
+        """The topic, to be changed: a copy, if another image may have it, too."""
+        if topic.id in self._own:
+            return topic
+        own = replace(topic, partitions=dict(topic.partitions), config=dict(topic.config))
+        self._own.add(topic.id)
+        self._by_id[topic.id] = own
+        if self.topics.get(topic.name) is topic:
+            self.topics[topic.name] = own
+        return own
+
+    def _add_topic(self, value: Mapping[str, Any]) -> None:
+        if not is_topic_name(value["name"]):
+            # Names become paths.
+            raise CorruptBatch(f"a metadata record makes a topic with the impossible name {value['name']!r}")
+        topic = TopicImage(value["name"], value["topicId"])
+        self._own.add(topic.id)
+        self.topics[topic.name] = self._by_id[topic.id] = topic
+
+    def _remove_topic(self, value: Mapping[str, Any]) -> None:
+        topic = self._topic(value)
+        del self._by_id[topic.id]
+        self.removed[topic.id] = topic.name
+        if self.topics.get(topic.name) is topic:
+            del self.topics[topic.name]
+
+    def _set_config(self, value: Mapping[str, Any]) -> None:
+        if not _is_of_a_topic(value):
+            return
+        topic = self.topics.get(value["resourceName"])
+        if topic is None:
+            name = value["resourceName"]
+            raise CorruptBatch(f"a metadata record configures topic {name!r}, which no earlier record made")
+        topic = self._changing(topic)
+        if value["value"] is None:
+            topic.config.pop(value["name"], None)
+        else:
+            topic.config[value["name"]] = value["value"]
+
+    def _add_partition(self, value: Mapping[str, Any]) -> None:
+        if value["partitionId"] < 0:
+            raise CorruptBatch(f"a metadata record makes a partition with the number {value['partitionId']}")
+        self._changing(self._topic(value)).partitions[value["partitionId"]] = PartitionImage(
+            leader=value["leader"], leader_epoch=value["leaderEpoch"], partition_epoch=value["partitionEpoch"],
+            replicas=value["replicas"], isr=value["isr"], directories=value.get("directories", []),
+            others=_others({}, value),
+        )  # fmt: skip
+
+    def _change_partition(self, value: Mapping[str, Any]) -> None:
+        topic = self._topic(value)
+        number = value["partitionId"]
+        before = topic.partitions.get(number)
+        if before is None:
+            raise CorruptBatch(f"a metadata record changes {topic.name}-{number}, which no earlier record made")
+        given = {name: value.get(name) for name in ("replicas", "isr", "directories")}
+        changes: dict[str, Any] = {name: change for name, change in given.items() if change is not None}
+        if value["leader"] != NO_LEADER_CHANGE:
+            changes |= {"leader": value["leader"], "leader_epoch": before.leader_epoch + 1}
+        changes |= {"partition_epoch": before.partition_epoch + 1, "others": _others(before.others, value)}
+        changed = replace(before, **changes)
+        self._changing(topic).partitions[number] = changed
+
+    def _clear_eligible(self, value: Mapping[str, Any]) -> None:
+        """No replica outside the ISR may lead any more, of one topic, or of all. (TopicDelta.replay)"""
+        cleared: dict[str, Any] = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
+        for topic in [topic for name, topic in self.topics.items() if value["topicName"] in ("", name)]:
+            for number, state in list(topic.partitions.items()):
+                if any(state.others.get(name) for name in cleared):
+                    change = {"topicId": topic.id, "partitionId": number, "leader": NO_LEADER_CHANGE, **cleared}
+                    self._change_partition(change)
+
+    def _set_feature(self, value: Mapping[str, Any]) -> None:
+        self.features[value["name"]] = value["featureLevel"]
+
+    def _allocate_producer_ids(self, value: Mapping[str, Any]) -> None:
+        self.next_producer_id = value["nextProducerId"]
+
+    def _register_node(self, value: Mapping[str, Any]) -> None:
+        directories = tuple(value.get("logDirs", ()))
+        node = NodeImage(value["brokerId"], value["incarnationId"], value["brokerEpoch"], directories)
+        self.nodes[node.id] = node
+
+    def _unregister_node(self, value: Mapping[str, Any]) -> None:
+        self.nodes.pop(value["brokerId"], None)
+
+
+def _is_of_a_topic(value: Mapping[str, Any]) -> bool:
+    return bool(value["resourceType"] == TOPIC_RESOURCE)
+
+
+def _others(before: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of a partition that means nothing here, as far as it is not the default; a record leaves out what
+    stays.
+    """
+    given = {name: value.get(name) for name in _OTHERS}
+    changes = {name: change for name, change in given.items() if change is not None and change != NO_RECOVERY_CHANGE}
+    return {name: said for name, said in {**before, **changes}.items() if said}
+
+
+_OTHERS = (
+    "removingReplicas", "addingReplicas", "leaderRecoveryState", "eligibleLeaderReplicas", "lastKnownElr"
+)  # fmt: skip
+_NODES = {
+    "RegisterBrokerRecord": "brokerId", "BrokerRegistrationChangeRecord": "brokerId", "FenceBrokerRecord": "id",
+    "UnfenceBrokerRecord": "id",
+}  # fmt: skip
+"""The records of a node, and which of their fields has its id."""
+_MOMENTARY = frozenset({"NoOpRecord", "ZkMigrationStateRecord"})
+"""Of these nothing has to be known later."""
+_TRANSACTION_ENDS = frozenset({"EndTransactionRecord", "AbortTransactionRecord"})
+_REPLAYS: dict[str, Callable[[MetadataImage, Mapping[str, Any]], None]] = {
+    "TopicRecord": MetadataImage._add_topic,
+    "RemoveTopicRecord": MetadataImage._remove_topic,
+    "ConfigRecord": MetadataImage._set_config,
+    "PartitionRecord": MetadataImage._add_partition,
+    "PartitionChangeRecord": MetadataImage._change_partition,
+    "ClearElrRecord": MetadataImage._clear_eligible,
+    "FeatureLevelRecord": MetadataImage._set_feature,
+    "RegisterBrokerRecord": MetadataImage._register_node,
+    "UnregisterBrokerRecord": MetadataImage._unregister_node,
+    "ProducerIdsRecord": MetadataImage._allocate_producer_ids,
+}
+_USED = _TRANSACTION_ENDS | {"BeginTransactionRecord"} | _REPLAYS.keys()
+
+
+# --- records as bytes -------------------------------------------------------------------------------------------------
+
+
+@lru_cache(1)
+def _record_names() -> dict[int, str]:
+    """Record types by api key. The records of tiered storage count from 0 too, but live in a topic of their own."""
+    return {message(name).api_key: name for name in names("metadata") if not name.startswith("Remote")}
+
+
+def encode_record(name: str, value: Mapping[str, Any], version: int | None = None) -> bytes:
+    """The value of a metadata record: `value` by the schema `name`, in the highest version of Kafka 4.3 unless given.
+
+    Raises: KeyError (no such schema), UnsupportedFormat (no such version), ValueError (a value that does not fit).
+    """
+    schema = message(name)
+    chosen = schema.versions.high if version is None else version
+    return uvarint(FRAME_VERSION) + uvarint(schema.api_key) + uvarint(chosen) + schema.encode(chosen, value)
+
+
+def decode_record(value: bytes | memoryview) -> MetadataRecord:
+    """The record in the value of a record of the metadata log.
+
+    A type that is not known, or a version of an unused type that is not, gives a record without a name.
+    Raises: UnsupportedFormat (the frame, or a version of a type that matters here), CorruptBatch.
+    """
+    data = bytes(value)
+    frame, position = read_uvarint(data, 0)
+    if frame != FRAME_VERSION:
+        raise UnsupportedFormat(f"a metadata record has frame version {frame}: only {FRAME_VERSION} is known")
+    api_key, position = read_uvarint(data, position)
+    version, position = read_uvarint(data, position)
+    name = _record_names().get(api_key)
+    if name is None:
+        return MetadataRecord(None, version, {}, data)
+    schema = message(name)
+    if version > schema.versions.high and name not in _USED:
+        return MetadataRecord(None, version, {}, data)
+    decoded, end = schema.decode(version, data, position)
+    if end != len(data):
+        raise CorruptBatch(f"{len(data) - end} bytes follow a {name} that should end there", position=end)
+    return MetadataRecord(name, version, decoded, data)

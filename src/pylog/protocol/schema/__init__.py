@@ -1,0 +1,140 @@
+"""Kafka's message schemas: requests, responses, metadata records, coordinator records, as dicts and as bytes.
+
+The table (`schemas.json.gz`, facts of Kafka 4.3) says which fields a message has, their types and in which versions.
+A message at one version becomes two flat functions, written as source and compiled at first use: no class per message,
+no interpreting per field. In a dict fields have Kafka's names in camelCase; a field that a version lacks is not there.
+
+    int8 int16 int32 int64 uint16 uint32 float64    big-endian       bool    one byte       uuid    16 bytes, uuid.UUID
+    string    i16 length, utf-8     bytes, records    i32 length, a memoryview      []X    i32 count, a list (-1: None)
+
+In flexible versions (KIP-482) lengths and counts are unsigned varints of n + 1 (0: None), and every struct ends with
+`uvarint count, (uvarint tag, uvarint size, data)*`. Tagged fields at their default are not written and are read as the
+default; unknown tags are kept under `"_tags"`, as {tag: bytes}. A nullable struct has a byte before it: 1, or for None
+-1, inside a tagged field 0.
+
+Invariants: a length or count is checked against the bytes that are left before anything is made of it; a damaged or
+hostile message raises CorruptBatch and nothing else.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
+from typing import Any
+
+from pylog.errors import CorruptBatch, UnsupportedFormat
+from pylog.protocol.schema.compiler import compile_decode, compile_encode
+from pylog.protocol.schema.runtime import read_uvarint, uvarint
+from pylog.protocol.schema.table import Field, Message, Versions, load, names
+
+__all__ = ["MessageSchema", "message", "names", "read_uvarint", "uvarint"]
+
+ENCODE_ERRORS = (AttributeError, TypeError, ValueError, struct.error)
+
+
+class MessageSchema:
+    """One of Kafka's messages in all of its versions."""
+
+    def __init__(self, table: Message) -> None:
+        self._table = table
+        self._decoders: dict[int, Callable[..., tuple[dict[str, Any], int]]] = {}
+        self._encoders: dict[int, Callable[..., None]] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the message, as Kafka's schemas call it."""
+        return self._table.name
+
+    @property
+    def api_key(self) -> int:
+        """The api key of a request or response, the record type of a record; -1 where it has none."""
+        return self._table.api_key
+
+    @property
+    def versions(self) -> Versions:
+        """The lowest and the highest version."""
+        return self._table.versions
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The default of each field of the message itself; a tuple stands for a list, a dict for a struct."""
+        return {field.name: field.default for field in self._table.fields}
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether this version has compact lengths and tags."""
+        return version in self._table.flexible
+
+    def _check(self, version: int) -> None:
+        low, high = self._table.versions
+        if not low <= version <= high:
+            raise UnsupportedFormat(f"{self.name} has the versions {low} to {high}, not {version}")
+
+    def decode(
+        self, version: int, data: bytes | bytearray | memoryview, position: int = 0
+    ) -> tuple[dict[str, Any], int]:
+        """The message at `position` (bytes from the start of `data`) and the position after it.
+
+        Fields of type bytes and records are views into `data`: copy them where they outlive it.
+        Raises: UnsupportedFormat (the version), CorruptBatch (the bytes; `position` says where).
+        """
+        decoder = self._decoders.get(version)
+        if decoder is None:
+            self._check(version)
+            decoder = compile_decode(self._table.fields, version, self.is_flexible(version))
+            self._decoders[version] = decoder
+        if position < 0:
+            raise ValueError(f"position {position} is negative")
+        view = memoryview(data)
+        try:
+            return decoder(view, position, len(view))
+        except (struct.error, IndexError):
+            raise self._corrupt(version, "it ends in the middle of a field", position) from None
+        except UnicodeDecodeError as error:
+            raise self._corrupt(version, f"a string is not utf-8: {error.reason}", position) from None
+        except CorruptBatch as error:
+            raise self._corrupt(version, error.reason, error.position) from None
+
+    def _corrupt(self, version: int, what: str, position: int | None) -> CorruptBatch:
+        return CorruptBatch(f"this is no {self.name} of version {version}: {what}", position=position)
+
+    def encode(self, version: int, value: Mapping[str, Any]) -> bytes:
+        """The bytes of a message. Missing keys take the default of the field.
+
+        Raises: UnsupportedFormat (the version, or a field that it lacks), ValueError (a value that does not fit).
+        """
+        encoder = self._encoders.get(version)
+        if encoder is None:
+            self._check(version)
+            encoder = compile_encode(self._table.fields, version, self.is_flexible(version))
+            self._encoders[version] = encoder
+        pieces: list[bytes] = []
+        try:
+            encoder(value, pieces.append)
+        except ENCODE_ERRORS as error:
+            where = _misfit(self._table.fields, value, version, self.is_flexible(version))
+            raise ValueError(f"{self.name} version {version}, {where or 'as a whole'}: {error}") from error
+        return b"".join(pieces)
+
+
+def _misfit(fields: tuple[Field, ...], value: Any, version: int, flexible: bool) -> str:
+    """The path of the field that does not fit, found by trying them one by one; "" where it is the struct itself."""
+    if not isinstance(value, Mapping):
+        return ""
+    for field in fields:
+        if version not in field.versions or field.name not in value:
+            continue
+        try:
+            compile_encode((field,), version, flexible)({field.name: value[field.name]}, len)
+        except ENCODE_ERRORS:
+            given = value[field.name]
+            if field.fields and field.is_array and isinstance(given, list | tuple):
+                inner = (f"[{i}].{_misfit(field.fields, item, version, flexible)}" for i, item in enumerate(given))
+                return field.name + next((path for path in inner if not path.endswith(".")), "")
+            path = _misfit(field.fields, given, version, flexible)
+            return f"{field.name}.{path}" if path else field.name
+    return ""
+
+
+@lru_cache(None)
+def message(name: str) -> MessageSchema:
+    """The schema of the message called `name`, for example "FetchRequest" or "PartitionRecord". Raises KeyError."""
+    return MessageSchema(load(name))

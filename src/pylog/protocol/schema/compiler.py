@@ -1,0 +1,348 @@
+"""From the fields of a message at one version to the source of two flat functions, `decode` and `encode`.
+
+    decode(data: memoryview, p: int, end: int) -> (dict, position after it)
+    encode(value: Mapping, w: Callable[[bytes], None])        w takes the pieces in order
+
+Structs and arrays are written out in place, so a message is one function without calls per field. Fields of fixed size
+that follow each other, and the length of what comes after them, go through one `struct.Struct`.
+
+Invariant: the source holds names of variables and constants made here, and names of fields only as quoted literals.
+"""
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from pylog.protocol.schema.runtime import SCOPE, TAGS
+from pylog.protocol.schema.table import BYTES, FIXED, SIZES, Field, smallest
+
+
+class Source(ABC):
+    """The lines of a function in the making."""
+
+    def __init__(self, version: int, flexible: bool) -> None:
+        self.version = version
+        self.flexible = flexible
+        self.scope: dict[str, Any] = dict(SCOPE)
+        self.lines: list[str] = []
+        self.depth = 1
+        self.run: list[tuple[str, str]] = []
+        self._names = 0
+
+    def name(self, prefix: str) -> str:
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def constant(self, value: object) -> str:
+        name = self.name("C")
+        self.scope[name] = value
+        return name
+
+    def emit(self, *lines: str) -> None:
+        self.lines += ["    " * self.depth + line for line in lines]
+
+    def block(self, head: str, body: Callable[[], None]) -> None:
+        """`head` and, indented, what `body` emits; no run of fixed fields crosses either end."""
+        self.flush()
+        self.emit(head)
+        self.depth += 1
+        body()
+        self.flush()
+        self.depth -= 1
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Emit the run of fixed fields gathered so far."""
+
+    def parts(self, fields: tuple[Field, ...]) -> tuple[list[Field], list[Field]]:
+        """The fields of this version in order, and its tagged ones by tag."""
+        there = [field for field in fields if self.version in field.versions]
+        plain = [field for field in there if self.version not in field.tagged]
+        tagged = [field for field in there if self.version in field.tagged]
+        return plain, sorted(tagged, key=lambda field: field.tag)
+
+    def function(self, head: str, result: str) -> Callable[..., Any]:
+        self.flush()
+        source = "\n".join([f"def {head}:", *self.lines, f"    return {result}"])
+        exec(compile(source, f"<schema {head}, version {self.version}>", "exec"), self.scope)
+        made: Callable[..., Any] = self.scope[head.partition("(")[0]]
+        return made
+
+
+class DecodeSource(Source):
+    """Emits `decode`. Its variables: `data`, `p` the position, `end`."""
+
+    def flush(self) -> None:
+        if not self.run:
+            return
+        layout = struct.Struct(">" + "".join(letter for letter, _ in self.run))
+        targets = "".join(f"{target}, " for _, target in self.run)
+        self.emit(f"{targets}= {self.constant(layout.unpack_from)}(data, p)", f"p += {layout.size}")
+        self.emit(*(f"{target} = uuid({target})" for letter, target in self.run if letter == "16s"))
+        self.run = []
+
+    def uvarint(self, target: str) -> None:
+        self.flush()
+        self.emit(f"{target} = data[p]", "p += 1")
+        self.emit(f"if {target} > 127:", f"    {target}, p = read_uvarint(data, p - 1)")
+
+    def length(self, field: Field, letter: str) -> str:
+        """Read a length or count into a new variable; -1 stands for None."""
+        target = self.name("n")
+        if field.compact(self.version, self.flexible):
+            self.uvarint(target)
+            self.emit(f"{target} -= 1")
+        else:
+            self.run.append((letter, target))
+            self.flush()
+        return target
+
+    def unless_null(self, field: Field, length: str, target: str, body: Callable[[], None]) -> None:
+        nullable = self.version in field.nullable
+        negative = f"if {length} == -1:" if nullable else f"if {length} < 0:"
+        refusal = repr(f"{field.name} has a negative length")
+        self.emit(negative, f"    {target} = None" if nullable else f"    fail({refusal}, p)")
+        if nullable:
+            self.block("else:", body)
+        else:
+            body()
+
+    def field(self, field: Field, target: str) -> None:
+        if field.is_array:
+            count = self.length(field, "i")
+            self.unless_null(field, count, target, lambda: self.array(field, count, target))
+        elif field.kind in FIXED:
+            self.run.append((FIXED[field.kind], target))
+        elif field.kind == "string" or field.kind in BYTES:
+            length = self.length(field, "h" if field.kind == "string" else "i")
+            self.unless_null(field, length, target, lambda: self.sized(field, length, target))
+        elif self.version in field.nullable:
+            present = self.name("n")
+            self.run.append(("b", present))
+            # Kafka writes None as -1, but as 0 inside a tagged field.
+            self.block(f"if {present} < {int(self.version in field.tagged)}:", lambda: self.emit(f"{target} = None"))
+            self.block("else:", lambda: self.struct(field.fields, target))
+        else:
+            self.struct(field.fields, target)
+
+    def sized(self, field: Field, length: str, target: str) -> None:
+        refusal = repr(f"{field.name} is longer than what is left")
+        self.emit(f"q = p + {length}", f"if {length} < 0 or q > end:", f"    fail({refusal}, p)")
+        self.emit(f'{target} = str(data[p:q], "utf-8")' if field.kind == "string" else f"{target} = data[p:q]", "p = q")
+
+    def array(self, field: Field, count: str, target: str) -> None:
+        element = field.element
+        size = max(smallest(element, self.version, self.flexible), 1)
+        refusal = repr(f"{field.name} has more elements than there are bytes for")
+        self.emit(f"if {count} < 0 or {count} * {size} > end - p:", f"    fail({refusal}, p)")
+        if field.kind == "uuid":
+            self.emit(f"{target} = [uuid(bytes(data[i : i + 16])) for i in range(p, p + {count} * 16, 16)]")
+            self.emit(f"p += {count} * 16")
+        elif field.kind in FIXED:
+            letter = FIXED[field.kind]
+            self.emit(f'{target} = list(unpack(f">{{{count}}}{letter}", data, p))', f"p += {count} * {SIZES[letter]}")
+        else:
+            item = self.name("v")
+            self.emit(f"{target} = []")
+
+            def one() -> None:
+                self.field(element, item)
+                self.flush()
+                self.emit(f"{target}.append({item})")
+
+            self.block(f"for _ in range({count}):", one)
+
+    def default(self, field: Field) -> str:
+        """The default of a tagged field, as an expression that makes a new value each time."""
+        if field.default is None:
+            return "None"
+        if field.is_array:
+            return "[]"
+        if field.kind == "uuid":
+            return "UUID0"
+        if field.kind in FIXED or field.kind == "string" or field.kind in BYTES:
+            return repr(field.default)
+        inner = [f for f in field.fields if self.version in f.versions]
+        return "{" + ", ".join(f"{f.name!r}: {self.default(f)}" for f in inner) + "}"
+
+    def struct(self, fields: tuple[Field, ...], target: str) -> None:
+        """Read a struct into a dict called `target`."""
+        plain, tagged = self.parts(fields)
+        names = {field.name: self.name("v") for field in fields if field in plain or field in tagged}
+        for field in plain:
+            self.field(field, names[field.name])
+        self.flush()
+        for field in tagged:
+            self.emit(f"{names[field.name]} = {self.default(field)}")
+        unknown = self.tags(tagged, names) if self.flexible else None
+        self.emit(f"{target} = {{" + ", ".join(f"{name!r}: {variable}" for name, variable in names.items()) + "}")
+        if unknown is not None:
+            self.emit(f"if {unknown}:", f"    {target}[{TAGS!r}] = {unknown}")
+
+    def tags(self, tagged: list[Field], names: dict[str, str]) -> str:
+        """Read a tag section; gives the variable that holds the unknown tags, or None."""
+        count, unknown, tag, size, stop = (self.name(prefix) for prefix in ("n", "u", "t", "n", "q"))
+        self.uvarint(count)
+        self.emit(f"{unknown} = None")
+
+        def one() -> None:
+            self.uvarint(tag)
+            self.uvarint(size)
+            refusal = repr("a tagged field is longer than what is left")
+            self.emit(f"{stop} = p + {size}", f"if {stop} > end:", f"    fail({refusal}, p)")
+            word = "if"
+            for field in tagged:
+                self.block(f"{word} {tag} == {field.tag}:", partial(self.field, field, names[field.name]))
+                word = "elif"
+            keep = [f"{unknown} = {unknown} or {{}}", f"{unknown}[{tag}] = bytes(data[p:{stop}])", f"p = {stop}"]
+            if tagged:
+                self.block("else:", lambda: self.emit(*keep))
+            else:
+                self.emit(*keep)
+            self.emit(f"if p != {stop}:", '    fail("a tagged field does not have the size it says", p)')
+
+        self.block(f"for _ in range({count}):", one)
+        return unknown
+
+
+class EncodeSource(Source):
+    """Emits `encode`. `write` is the variable that takes the pieces: another one inside a tagged field."""
+
+    def __init__(self, version: int, flexible: bool) -> None:
+        super().__init__(version, flexible)
+        self.write = "w"
+
+    def flush(self) -> None:
+        if self.run:
+            layout = struct.Struct(">" + "".join(letter for letter, _ in self.run))
+            values = ", ".join(value for _, value in self.run)
+            self.emit(f"{self.write}({self.constant(layout.pack)}({values}))")
+            self.run = []
+
+    def length(self, field: Field, letter: str, length: str) -> None:
+        if field.compact(self.version, self.flexible):
+            self.flush()
+            self.emit(f"{self.write}(uvarint({length} + 1))")
+        else:
+            self.run.append((letter, length))
+
+    def default(self, field: Field) -> str:
+        """What stands for a missing key: an empty struct is one of defaults."""
+        return "UUID0" if field.kind == "uuid" and not field.is_array else repr(field.default)
+
+    def take(self, field: Field, source: str) -> str:
+        """Take a field's value out of a mapping into a new variable."""
+        value = self.name("v")
+        self.emit(f"{value} = {source}.get({field.name!r}, {self.default(field)})")
+        return value
+
+    def field(self, field: Field, value: str) -> None:
+        nullable = self.version in field.nullable
+        if not field.is_array and field.kind in FIXED:
+            self.run.append((FIXED[field.kind], f"{value}.bytes" if field.kind == "uuid" else value))
+        elif field.is_array or field.kind == "string" or field.kind in BYTES:
+            self.sized(field, value, nullable)
+        elif nullable:
+            nothing = 0 if self.version in field.tagged else -1
+            self.run.append(("b", f"{nothing} if {value} is None else 1"))
+            self.block(f"if {value} is not None:", lambda: self.struct(field.fields, value))
+        else:
+            self.emit(f"if {value} is None:", f"    null({field.name!r})")
+            self.struct(field.fields, value)
+
+    def sized(self, field: Field, value: str, nullable: bool) -> None:
+        """A string, bytes or an array: its length, then what it holds."""
+        is_text = field.kind == "string" and not field.is_array
+        length = self.name("n")
+        self.emit(f"if {value} is None:")
+        if nullable:
+            self.emit(f"    {length} = -1", f"    {value} = {'()' if field.is_array else repr(b'')}", "else:")
+            if is_text:
+                self.emit(f"    {value} = text({value}, {field.name!r})")
+            self.emit(f"    {length} = len({value})")
+        else:
+            self.emit(f"    null({field.name!r})")
+            if is_text:
+                self.emit(f"{value} = text({value}, {field.name!r})")
+            self.emit(f"{length} = len({value})")
+        self.length(field, "h" if is_text else "i", length)
+        self.flush()
+        if field.is_array:
+            self.array(field, value)
+        else:
+            self.emit(f"{self.write}({value})")
+
+    def array(self, field: Field, value: str) -> None:
+        if field.kind == "uuid":
+            self.emit(f"{self.write}(join([x.bytes for x in {value}]))")
+        elif field.kind in FIXED:
+            self.emit(f'{self.write}(pack(f">{{len({value})}}{FIXED[field.kind]}", *{value}))')
+        else:
+            item = self.name("v")
+            self.block(f"for {item} in {value}:", lambda: self.field(field.element, item))
+
+    def struct(self, fields: tuple[Field, ...], value: str) -> None:
+        """Write the mapping called `value`."""
+        plain, tagged = self.parts(fields)
+        known = frozenset({field.name for field in (*plain, *tagged)} | ({TAGS} if self.flexible else set()))
+        self.emit(f"if not {value}.keys() <= {self.constant(known)}:")
+        self.emit(f"    check_extra({value}, {self.constant(fields)}, {self.version})")
+        for field in plain:
+            self.field(field, self.take(field, value))
+        if not self.flexible:
+            return
+        self.flush()
+        tags = self.name("t")
+        if tagged:
+            self.emit(f"{tags} = []")
+        for field in tagged:
+            self.tag(field, self.take(field, value), tags)
+        more = f"{value}.get({TAGS!r})"
+        self.emit(f"write_tags({self.write}, {tags if tagged else '()'}, {more})")
+
+    def tag(self, field: Field, value: str, tags: str) -> None:
+        """Add a tagged field to `tags`, unless it is at its default."""
+        outer, pieces = self.write, self.name("o")
+
+        def body() -> None:
+            self.write = self.name("w")
+            self.emit(f"{pieces} = []", f"{self.write} = {pieces}.append")
+            self.field(field, value)
+            self.flush()
+            self.write = outer
+            made = f"join({pieces})"
+            if field.fields and not field.is_array and field.default is not None:
+                default = compile_encode(field.fields, self.version, self.flexible)
+                plain: list[bytes] = []
+                default({}, plain.append)
+                self.emit(f"if {made} != {b''.join(plain)!r}:", f"    {tags}.append(({field.tag}, {made}))")
+            else:
+                self.emit(f"{tags}.append(({field.tag}, {made}))")
+
+        if field.default is None:
+            condition = f"{value} is not None"
+        elif field.is_array or field.kind in BYTES:
+            condition = f"{value} is None or len({value})"
+        elif field.fields:
+            condition = f"{value} is None or {value}"
+        else:
+            condition = f"{value} != {self.default(field)}"
+        self.block(f"if {condition}:", body)
+
+
+def compile_decode(
+    fields: tuple[Field, ...], version: int, flexible: bool
+) -> Callable[..., tuple[dict[str, Any], int]]:
+    """`decode` for a struct of these fields."""
+    source = DecodeSource(version, flexible)
+    source.struct(fields, "value")
+    return source.function("decode(data, p, end)", "value, p")
+
+
+def compile_encode(fields: tuple[Field, ...], version: int, flexible: bool) -> Callable[..., None]:
+    """`encode` for a struct of these fields."""
+    source = EncodeSource(version, flexible)
+    source.struct(fields, "value")
+    return source.function("encode(value, w)", "None")

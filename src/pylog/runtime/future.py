@@ -1,0 +1,194 @@
+"""Future: an answer that will come; done, result, exception, add_done_callback, await.
+
+It is completed once, by set_result or set_exception. Nothing here runs a thread. Completing is a store and a look at a
+deque: a lock exists only while someone waits in `result`, one for each waiter. Those of records are in `record_append`.
+
+Invariants: a callback is called exactly once, by whoever completes the future or, when that happened before, by whoever
+adds it; what is seen of a future that is done never changes. Both rest on one order: the one side stores the outcome
+and then drains the callbacks, the other appends its callback and then looks for the outcome; taking one from a deque is
+atomic.
+"""
+
+from abc import ABCMeta
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
+from threading import Lock
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from pylog.runtime.signals import WholeLock, opened
+
+__all__ = ["Future", "completed", "failed", "gathered"]
+
+T = TypeVar("T")
+
+
+class Future(Generic[T], metaclass=ABCMeta):
+    """An answer that will come. Thread-safe; can be awaited from any asyncio loop."""
+
+    __slots__ = ("_callbacks", "_done", "_error", "_traceback", "_value")
+
+    def __init__(self) -> None:
+        self._done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._traceback: TracebackType | None = None
+        self._callbacks: deque[Callable[[Future[T]], object]] | None = None
+
+    def done(self) -> bool:
+        """Whether the answer is there: then `result` and `exception` do not wait."""
+        return self._done
+
+    def result(self, timeout: float | None = None) -> T:
+        """The answer; waits up to `timeout` seconds (None: for ever).
+
+        Raises the error that was the answer, TimeoutError when there is none in time (the future stays as it is).
+        """
+        if not self._done:
+            self._wait(timeout)
+        if self._error is not None:
+            # The same error may be raised many times, in many threads: each starts from the traceback it came with.
+            raise self._error.with_traceback(self._traceback)
+        return self._value  # type: ignore[return-value]  # None is a T where the answer is None
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The error that was the answer, None for a good one; waits as `result` does. Raises TimeoutError."""
+        if not self._done:
+            self._wait(timeout)
+        return self._error
+
+    def add_done_callback(self, fn: "Callable[[Future[T]], object]") -> None:
+        """Call `fn(self)` once the answer is there, in the thread that brings it; at once if it is there already.
+
+        Callbacks run in the order they were added in. What one raises comes out where the future is completed, after
+        the others have run.
+        """
+        if self._callbacks is None:
+            with _making_callbacks:
+                if self._callbacks is None:
+                    self._callbacks = deque()
+        self._callbacks.append(fn)
+        if self._done:
+            self._run_callbacks()
+
+    def set_result(self, value: T) -> None:
+        """Answer. Raises RuntimeError when there is an answer already."""
+        self._settle(value, None)
+
+    def set_exception(self, error: BaseException) -> None:
+        """Answer with an error. Raises RuntimeError when there is an answer already."""
+        self._settle(None, error)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if not self.done():
+            import asyncio
+
+            loop = asyncio.get_running_loop()
+            waiter = loop.create_future()
+
+            def wake() -> None:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+            def tell(_: Future[T]) -> None:
+                # A loop that was closed meanwhile has nobody waiting any more.
+                with suppress(RuntimeError):
+                    loop.call_soon_threadsafe(wake)
+
+            self.add_done_callback(tell)
+            yield from waiter
+        return self.result()
+
+    def __repr__(self) -> str:
+        if not self.done():
+            return f"<{type(self).__name__} waiting>"
+        error = self.exception()
+        return f"<{type(self).__name__} {f'failed: {error!r}' if error is not None else repr(self.result())}>"
+
+    def _settle(self, value: T | None, error: BaseException | None) -> None:
+        if self._done:
+            raise RuntimeError("this future is answered already")
+        self._value = value
+        self._error = error
+        self._traceback = error.__traceback__ if error is not None else None
+        self._done = True
+        if self._callbacks is not None:
+            self._run_callbacks()
+
+    # --- waiting -----------------------------------------------------------------------------------------------------
+
+    def _run_callbacks(self) -> None:
+        callbacks = self._callbacks
+        while callbacks:
+            try:
+                fn = callbacks.popleft()
+            except IndexError:
+                return  # another thread has taken the last one
+            try:
+                fn(self)
+            except BaseException:
+                self._run_callbacks()
+                raise
+
+    def _wait(self, timeout: float | None) -> None:
+        lock = Lock()
+        lock.acquire()
+
+        def wake(_: Future[T]) -> None:
+            lock.release()
+
+        self.add_done_callback(wake)
+        with opened():
+            is_answered = lock.acquire(timeout=-1 if timeout is None else max(timeout, 0))
+        if not is_answered:
+            self._forget(wake)
+            raise TimeoutError(f"no answer within {timeout} seconds")
+
+    def _forget(self, fn: "Callable[[Future[T]], object]") -> None:
+        if self._callbacks is not None:
+            with suppress(ValueError):
+                self._callbacks.remove(fn)
+
+
+_making_callbacks = WholeLock()
+"""Held for the moment in which a future gets its list of callbacks: most never have one."""
+
+
+def completed(value: T) -> Future[T]:
+    """A future whose answer is there."""
+    future: Future[T] = Future()
+    future._value = value
+    future._done = True
+    return future
+
+
+def gathered(futures: Iterable[Future[Any]], combine: Callable[[list[Any]], T]) -> Future[T]:
+    """What `combine` makes of all the answers, when the last one is there; or the first error among them."""
+    waited = list(futures)
+    if not waited:
+        return completed(combine([]))
+    whole: Future[T] = Future()
+    # Whoever takes the last one is the last: taking is one step.
+    left = deque(waited[1:])
+
+    def answered(_: Future[Any]) -> None:
+        try:
+            left.pop()
+        except IndexError:
+            error = next((done.exception() for done in waited if done.exception() is not None), None)
+            if error is not None:
+                whole.set_exception(error)
+            else:
+                whole.set_result(combine([done.result() for done in waited]))
+
+    for future in waited:
+        future.add_done_callback(answered)
+    return whole
+
+
+def failed(error: BaseException) -> Future[Any]:
+    """A future whose answer is an error."""
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future

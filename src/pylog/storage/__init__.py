@@ -1,0 +1,14 @@
+"""The files of a log directory, one kind in each file here. Nothing here knows what a partition is.
+
+log_file, file_ranges, file_region    a `.log` file, and parts of it
+segment_files                         the files of one segment together; segment_reader reads them
+segment_checksum                      what they were when they were sealed; segment_list, which there were
+transaction_index                     `.txnindex`: aborted transactions
+producer_state/                       `.snapshot`: sequence numbers and open transactions of producers
+leader_epochs                         `leader-epoch-checkpoint`: which epoch wrote which offsets
+checkpoint, checkpoints               small text files, and those of offsets
+partition_dirs                        the names of partition folders
+published                             what other processes may see
+durability                            the one road to the disk
+validator                             what is checked and stamped in a batch before it is written
+"""

@@ -1,0 +1,62 @@
+"""The names of partition folders: `<topic>-<partition>`, and what they are called while they are no live ones.
+
+orders-0                                             a partition
+orders-0.0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a-delete     on its way out
+orders-0.0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a-future     on its way in, from another directory
+orders-0.0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a-stray      nobody's: its topic is gone, or has another id
+"""
+
+import re
+import uuid
+
+from pylog.files import Files, join
+from pylog.protocol.metadata_image import is_topic_name
+from pylog.record import TopicPartition
+
+NO_UUID = uuid.UUID(int=0)
+
+NAME_BYTES_MAX = 255
+"""Of a folder, on every file system that is supported."""
+
+NUMBER = re.compile("0|[1-9][0-9]{0,4}")
+_SET_ASIDE = re.compile("(.+-(?:0|[1-9][0-9]{0,4}))[.][0-9a-f]{32}(-delete|-future|-stray)")
+
+
+def folder_name(topic: str, partition: int) -> str:
+    """The folder of a partition, `<topic>-<partition>`."""
+    return f"{topic}-{partition}"
+
+
+def set_aside(topic: str, partition: int, unique: uuid.UUID, suffix: str) -> str:
+    """The name of a partition's folder while it is no live one: `<topic>-<partition>.<uuid>-delete`, -future or -stray.
+
+    Of a long topic only so much is in it as a name has room for: `is_set_aside` says whose it is.
+    (LocalLog.logDeleteDirName, logFutureDirName, logStrayDirName)
+    """
+    ending = f"-{partition}.{unique.hex}{suffix}"
+    return topic[: NAME_BYTES_MAX - len(ending)] + ending
+
+
+def is_set_aside(name: str, suffix: str, key: TopicPartition | None = None) -> bool:
+    """Whether `name` is what `set_aside` gives with this suffix, for this partition or for any.
+
+    The uuid begins at the last dot: a topic may have some of its own. (LocalLog.parseTopicPartitionName)
+    """
+    found = _SET_ASIDE.fullmatch(name)
+    if found is None or found[2] != suffix:
+        return False
+    return key is None or found[1] == set_aside(*key, NO_UUID, suffix).rpartition(".")[0]
+
+
+def partition_folders(files: Files, path: str) -> list[TopicPartition]:
+    """The partitions that have a folder in a log directory, sorted;
+    the metadata log and folders on their way out are not.
+    """
+    found = []
+    for name in files.list_dir(path):
+        topic, _, number = name.rpartition("-")
+        if is_topic_name(topic) and NUMBER.fullmatch(number):
+            stat = files.stat(join(path, name))
+            if stat is not None and stat.is_dir:
+                found.append(TopicPartition(topic, int(number)))
+    return sorted(found)

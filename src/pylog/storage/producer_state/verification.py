@@ -1,0 +1,80 @@
+"""Transactions that are being verified: somebody asks their coordinator whether they have this partition.
+
+Between the question and the append the transaction may end; without a guard the late append would open it again, and
+nobody would ever end it (KAFKA-14402). So the first batch of a transaction has to show the guard that its question was
+given, and every transactional batch or marker of the producer that gets into the log ends the guard.
+
+While a question is open, the lowest sequence that was asked for goes first: were a later one written, the lower one
+could never follow it (KAFKA-14920). (VerificationStateEntry, VerificationGuard; KIP-890, part 1.)
+"""
+
+from dataclasses import dataclass
+
+from pylog.errors import OutOfOrderSequence
+from pylog.storage.producer_state.state import ProducerEntry
+
+
+@dataclass(eq=False, slots=True)
+class Verification:
+    """One open question. The object is the guard: it is known by its identity."""
+
+    lowest_sequence: int
+    epoch: int
+    supports_epoch_bump: bool
+    """The client speaks transaction version 2: a producer that is not known begins with sequence 0."""
+    seen_ms: int | None = None
+    """When expiry met it first: the age counts from there, as nobody says when a question is asked."""
+
+
+class Verifications:
+    """The open questions of a partition, at most one a producer. `name` is for messages."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._open: dict[int, Verification] = {}
+
+    def start(self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool) -> Verification:
+        """The guard for a producer's question: the one that is open, or a new one."""
+        found = self._open.get(producer_id)
+        if found is None:
+            found = self._open[producer_id] = Verification(sequence, epoch, supports_epoch_bump)
+        elif epoch > found.epoch:
+            found.epoch, found.lowest_sequence = epoch, sequence
+        elif epoch == found.epoch:
+            found.lowest_sequence = min(found.lowest_sequence, sequence)
+        return found
+
+    def __contains__(self, producer_id: int) -> bool:
+        return producer_id in self._open
+
+    def holds(self, producer_id: int, guard: Verification | None) -> bool:
+        """Whether `guard` is the one of the producer's open question."""
+        return guard is not None and self._open.get(producer_id) is guard
+
+    def check_sequence(self, producer_id: int, known: ProducerEntry, sequence: int) -> None:
+        """Raise OutOfOrderSequence for a batch that may not be the next while the producer's question is open."""
+        found = self._open.get(producer_id)
+        if found is None:
+            return
+        if found.supports_epoch_bump and sequence != 0 and not known.batches:
+            raise OutOfOrderSequence(
+                f"{self._name}: producer {producer_id} sent sequence {sequence}, and has to begin with 0: "
+                "nothing is known of it here (KIP-890)"
+            )
+        if sequence > found.lowest_sequence:
+            raise OutOfOrderSequence(
+                f"{self._name}: producer {producer_id} sent sequence {sequence}, "
+                f"and {found.lowest_sequence} is still being verified"
+            )
+
+    def end(self, producer_id: int) -> None:
+        """The producer's transaction is known to be open, or it is over."""
+        self._open.pop(producer_id, None)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Drop the questions that nobody has come back to."""
+        for producer_id, found in list(self._open.items()):
+            if found.seen_ms is None:
+                found.seen_ms = now_ms
+            elif now_ms - found.seen_ms >= expiration_ms:
+                del self._open[producer_id]

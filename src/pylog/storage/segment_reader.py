@@ -1,0 +1,144 @@
+"""Reading a segment: from an offset on, or from a time; the indexes lead near to it, the batches say where it is."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pylog.errors import CorruptBatch
+from pylog.kernel import CONTROL_BIT, HEADER_BYTES, BatchSpan, ConsumerRecord, take_records
+from pylog.protocol.batch import Batch
+from pylog.storage.file_ranges import Slice, Wanted, Window
+from pylog.storage.log_file import HEAD_BYTES, WINDOW_BYTES
+from pylog.storage.segment_files import SegmentFiles
+
+OFFSET_MAX = 2**63 - 1
+_BATCH_BYTES = 1 << 14
+"""So much behind an index entry holds the batch that is looked for, if it is a small one; a larger one is read again
+with four times as much, and again.
+"""
+
+
+class TimestampAndOffset(NamedTuple):
+    timestamp: int
+    offset: int
+    leader_epoch: int = -1
+
+
+class ReadableSegment(SegmentFiles):
+    """A segment to whoever reads it. Takes no lock."""
+
+    def read(
+        self, offset: int, max_bytes: int, *, upto: int, end: int = OFFSET_MAX, written: int = 0,
+        as_extent: bool = False,
+    ) -> Slice | None:  # fmt: skip
+        """Whole batches from the one that holds `offset` on, none that starts at or above `upto`.
+
+        At least one batch even if it is larger than `max_bytes` (KIP-74); None when this segment has nothing in
+        [offset, upto). The first batch may begin below `offset`: the reader drops those records. `end` is where the
+        segment ends, if that is known; `written` where the log ended at some time. `as_extent`: the bytes may stay in
+        the file, and only where they begin and end is looked at. Raises: CorruptBatch when the headers on the way make
+        no sense, or `offset` lies in a damaged part.
+        """
+        # First: what was looked up means nothing in a file that is cut, and goes on, meanwhile.
+        cuts = self.log.cuts
+        wanted = Wanted(offset, upto, end, max_bytes, written, self.offsets.lookup if as_extent else None)
+        position = self.log.after_last(offset)
+        if position is not None:
+            window = HEAD_BYTES if as_extent else self.window(position, max_bytes)
+            return self.log.read(wanted, position, expected=offset, window=window, cuts=cuts)
+        window = HEAD_BYTES if as_extent else max_bytes + self.config.index_interval_bytes
+        indexed, position = self.offsets.lookup(offset, log_size=self.size)
+        if position and self.log.base_of(position, indexed) is None:
+            # The index is wrong, or the batch that it names: read from the start, and see.
+            position = 0
+        return self.log.read(wanted, position, expected=self.base_offset, window=window, cuts=cuts)
+
+    def window(self, position: int, max_bytes: int) -> int:
+        """How much to read for as many batches from `position` on as there may be: little of the one that is too many,
+        as far as the index knows where that begins.
+        """
+        interval = self.config.index_interval_bytes
+        window = max_bytes + interval
+        if position + window < self.size:
+            last = self.offsets.last_upto(position + max_bytes)
+            if last > position:
+                return min(window, last - position + interval)
+        return window
+
+    @property
+    def _near(self) -> int:
+        """How much to read at first from an index entry on, to come upon what it leads to."""
+        return min(self.config.index_interval_bytes + _BATCH_BYTES, WINDOW_BYTES)
+
+    def scan(self, position: int = 0, *, check_crc: bool) -> Iterator[Window]:
+        """Walk the log from `position` on: see `LogFile.scan`."""
+        return self.log.scan(position, check_crc=check_crc)
+
+    def offset_for_time(
+        self, timestamp: int, *, first: int, upto: int, end: int = OFFSET_MAX, written: int = 0
+    ) -> TimestampAndOffset | None:
+        """The first record in [first, upto) whose timestamp is at least `timestamp`
+        (FileRecords.searchForTimestamp). `end` and `written`: as for `read`.
+        """
+        indexed = self.times.lookup(timestamp)[1]
+        position = self.offsets.lookup(max(indexed, first), log_size=self.size)[1]
+        # With CRCs: a batch is passed over for what its header says.
+        for data, start, spans, fault in self.log.scan(position, check_crc=True, at_first=self._near):
+            for span in spans:
+                limit = min(end, written) if span.base_offset < written else end
+                if span.last_offset >= limit:
+                    raise CorruptBatch(
+                        f"a batch header says that it ends at offset {span.last_offset}, and the segment ends before "
+                        f"{limit}; run `pylog verify` to see all damage", path=self.path, offset=span.base_offset,
+                    )  # fmt: skip
+                if span.base_offset >= upto:
+                    return self._unless_damaged(None, first, upto)
+                if span.max_timestamp < timestamp or span.last_offset < first:
+                    continue
+                behind = span.position + span.size
+                found = _first_at_or_after(_records(data, span, first), timestamp, upto)
+                if found is not None:
+                    if start + behind < self.size:
+                        head = data[behind : behind + HEADER_BYTES]
+                        self.log.check_following(start + behind, span.last_offset + 1, span.leader_epoch, head)
+                    return self._unless_damaged(found, first, found.offset)
+            if fault is not None and (fault.offset < upto or end < OFFSET_MAX):
+                raise CorruptBatch(fault.reason, path=fault.path, position=fault.position, offset=fault.offset)
+        return self._unless_damaged(None, first, upto)
+
+    def _unless_damaged(self, found: TimestampAndOffset | None, first: int, upto: int) -> TimestampAndOffset | None:
+        """What was found by its time, unless it may have been in a damaged part: then CorruptBatch is raised."""
+        for damage in self.log.damages:
+            if first < damage.next_offset and damage.offset < upto:
+                raise self.log.damaged(damage)
+        return found
+
+    def boundary(self, offset: int) -> tuple[int, int]:
+        """The end of the last whole batch that lies below `offset`: (position, next offset)."""
+        # The batch of an entry below `offset` stays, so its end is known before the first that goes is met.
+        position = self.offsets.lookup(offset - 1, log_size=self.size)[1]
+        kept = self.base_offset
+        for _, start, spans, _ in self.log.scan(position, check_crc=False, at_first=self._near):
+            for span in spans:
+                if span.last_offset >= offset:
+                    return start + span.position, kept
+                kept = span.last_offset + 1
+        return self.size, kept
+
+
+def _records(data: bytes, span: BatchSpan, first: int) -> list[ConsumerRecord]:
+    """The records of the batch at `span`, of which the checksum is right, from offset `first` on."""
+    upto_its_end = memoryview(data)[: span.position + span.size]
+    if not span.attributes & CONTROL_BIT:
+        records, taken, _, _ = take_records(upto_its_end, span.position, first, 1, "", -1, False)
+        if taken > span.position:
+            return records
+    return Batch(upto_its_end[span.position :]).records("", -1, first)
+
+
+def _first_at_or_after(records: list[ConsumerRecord], timestamp: int, upto: int) -> TimestampAndOffset | None:
+    for record in records:
+        if record.timestamp >= timestamp:
+            if record.offset >= upto:
+                return None
+            return TimestampAndOffset(record.timestamp, record.offset, record.leader_epoch)
+    return None

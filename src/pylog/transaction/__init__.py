@@ -1,9 +1,0 @@
-"""The transaction coordinator: who may write under a transactional id, and how its transactions end.
-
-One machine for each partition of `__transaction_state` (KIP-98, KIP-890). See `coordinator`.
-"""
-
-from pylog.transaction.coordinator import TransactionCoordinator
-from pylog.transaction.rules import Sighting
-
-__all__ = ["Sighting", "TransactionCoordinator"]
