@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 from consumer_group_host import Client, ConsumerHost, Slot
-from pylog.client.consumer.membership import Assign, Effect, Elect, Fail, Lose, Revoke, Send
+from pylog.client.consumer.membership import AssignPartitions, Effect, Elect, Fail, Lose, Revoke, Send
 from pylog.client.consumer.membership_classic import ClassicMembership
 from pylog.config import ConsumerConfig
 from pylog.errors import NetworkError
@@ -54,7 +54,7 @@ class ClassicClient(Client):
                     self.revoking = partitions
                 case Fail(error):
                     self.error = error
-                case Assign():
+                case AssignPartitions():
                     self.error = None
                 case _:
                     assert isinstance(effect, Lose)

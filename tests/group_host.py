@@ -13,7 +13,7 @@ from pylog.config import NodeConfig
 from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp, TopicInfo
 from pylog.coordinator.group import GroupCoordinator
 from pylog.coordinator.group.classic import ClassicGroup
-from pylog.coordinator.group.classic_rebalance import State
+from pylog.coordinator.group.classic_rebalance import ClassicGroupState
 from pylog.coordinator.group.consumer_group import ConsumerGroup
 from pylog.errors import PylogError
 from pylog.protocol.messages import Session
@@ -202,9 +202,9 @@ def check_group(group: ClassicGroup) -> None:
     static = [m.group_instance_id for m in roster.members.values() if m.group_instance_id is not None]
     assert len(static) == len(set(static))
     assert not roster.pending & roster.members.keys()
-    if group.state is State.EMPTY:
+    if group.state is ClassicGroupState.EMPTY:
         assert not roster.members
-    if group.state is State.STABLE:
+    if group.state is ClassicGroupState.STABLE:
         assert stored is not None
         assert (stored.generation, stored.protocol, stored.protocol_type) == (
             group.generation,
@@ -216,6 +216,6 @@ def check_group(group: ClassicGroup) -> None:
         }
         assert stored.leader == roster.leader
     for member in roster.members.values():
-        assert member.join is None or group.state is State.PREPARING
-        assert member.sync is None or group.state is State.COMPLETING
-        assert member.heartbeat is None or group.state in (State.STABLE, State.COMPLETING)
+        assert member.join is None or group.state is ClassicGroupState.PREPARING
+        assert member.sync is None or group.state is ClassicGroupState.COMPLETING
+        assert member.heartbeat is None or group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING)

@@ -7,7 +7,7 @@ from pylog.config import NodeConfig
 from pylog.coordinator.effects import Answer, Append, Effect, MarkerErrors, Now, WriteMarkers
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.coordinator.transaction.records import record_of
-from pylog.coordinator.transaction.state import State, Transaction
+from pylog.coordinator.transaction.state import Transaction, TransactionState
 from pylog.errors import CoordinatorNotAvailable, PylogError
 from pylog.protocol.messages import (
     AddPartitionsToTxn,
@@ -115,11 +115,11 @@ class Desk:
         return self.machine.transactions["x"]
 
     @property
-    def state(self) -> State:
+    def state(self) -> TransactionState:
         return self.x.state
 
 
-def known(state: State, epoch: int = 4, **more: Any) -> tuple[str, Transaction]:
+def known(state: TransactionState, epoch: int = 4, **more: Any) -> tuple[str, Transaction]:
     """What is known of "x": producer id 50, and partition 0 where a transaction is open."""
     fields: dict[str, Any] = {
         "producer_id": 50,
@@ -128,7 +128,7 @@ def known(state: State, epoch: int = 4, **more: Any) -> tuple[str, Transaction]:
         "state": state,
         "partitions": (P0,) if state.is_open else (),
         "last_update_ms": T0,
-        "start_ms": T0 if state is not State.EMPTY else -1,
+        "start_ms": T0 if state is not TransactionState.EMPTY else -1,
         "previous_producer_id": 50,
         "client_version": 2,
     }

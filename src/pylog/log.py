@@ -22,7 +22,7 @@ from typing import Any, Literal, Self
 from pylog.broker.broker import Broker
 from pylog.broker.describe import unknown_topic
 from pylog.broker.log_cleaner import Cleaned
-from pylog.broker.read_only_broker import Reader
+from pylog.broker.read_only_broker import ReadOnlyBroker
 from pylog.client.admin import Admin
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.producer import Producer
@@ -87,7 +87,7 @@ def open(  # noqa: A001
             raise ValueError('":memory:" belongs to the process that opens it: there is nothing to read for another')
         paths = [os.path.abspath(one) for one in paths]
         files = DiskFiles(node_config.max_open_files, read_only=True)
-        reader = Reader(files, paths, config=node_config, clock=ticking, node_id=node_id or 1)
+        reader = ReadOnlyBroker(files, paths, config=node_config, clock=ticking, node_id=node_id or 1)
         way.attach(reader.node_id, reader.handle)
         return Log(where, reader, way, ticking)
     in_memory = where == MEMORY
@@ -153,7 +153,7 @@ class Log:
     it, is closed so in the background: that is a ResourceWarning.
     """
 
-    def __init__(self, path: str, node: Broker | Reader, transport: Transport, clock: Clock) -> None:
+    def __init__(self, path: str, node: Broker | ReadOnlyBroker, transport: Transport, clock: Clock) -> None:
         self.path = path
         self._node = node
         self._transport = transport
@@ -173,7 +173,7 @@ class Log:
     @property
     def mode(self) -> Literal["own", "read"]:
         """How the directory was opened."""
-        return "read" if isinstance(self._node, Reader) else "own"
+        return "read" if isinstance(self._node, ReadOnlyBroker) else "own"
 
     @property
     def node_id(self) -> int:
@@ -183,7 +183,7 @@ class Log:
     @property
     def broker(self) -> Broker:
         """The node itself, for giving roles (`apply`); it keeps no log open. Raises ReadOnly in mode "read"."""
-        if isinstance(self._node, Reader):
+        if isinstance(self._node, ReadOnlyBroker):
             raise ReadOnly(f'{self.path} was opened with mode="read": there is no node of its own here')
         return self._node
 

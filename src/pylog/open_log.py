@@ -10,7 +10,7 @@ import weakref
 from contextlib import ExitStack
 
 from pylog.broker.broker import Broker
-from pylog.broker.read_only_broker import Reader
+from pylog.broker.read_only_broker import ReadOnlyBroker
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.producer.client import ProducerClient
 from pylog.client.producer.failures import log_failures, together
@@ -25,7 +25,7 @@ _open: set["OpenLog"] = set()
 class OpenLog:
     """A node, how to reach it, and its clients in this process."""
 
-    def __init__(self, path: str, node: Broker | Reader, transport: Transport) -> None:
+    def __init__(self, path: str, node: Broker | ReadOnlyBroker, transport: Transport) -> None:
         self.path = path
         self.node = node
         self.transport = transport
@@ -35,7 +35,7 @@ class OpenLog:
         _open.add(self)
 
     def __repr__(self) -> str:
-        mode = "read" if isinstance(self.node, Reader) else "own"
+        mode = "read" if isinstance(self.node, ReadOnlyBroker) else "own"
         return f"<Log {self.path} node {self.node.node_id}, {mode}>"
 
     @whole
@@ -68,7 +68,7 @@ class OpenLog:
         with ExitStack() as closing:
             # Last in, first out: each is closed, whatever another one raises.
             closing.callback(self.node.close)
-            if isinstance(self.node, Reader):
+            if isinstance(self.node, ReadOnlyBroker):
                 closing.callback(self.transport.detach, self.node.node_id)
             for client in clients:
                 if isinstance(client, Consumer):

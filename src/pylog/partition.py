@@ -183,7 +183,7 @@ class Partition(AppendingPartition):
     # --- reading ---------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False) -> Slice | None:
-        """See `ReadablePartition.read`: read again when the segment was cut, replaced or dropped meanwhile."""
+        """See `PartitionReader.read`: read again when the segment was cut, replaced or dropped meanwhile."""
         found = self._read_on(offset, min(max_bytes, HEAD_BYTES) if as_extent else max_bytes, upto, all_left=as_extent)
         if found is not None:
             return found
@@ -206,7 +206,7 @@ class Partition(AppendingPartition):
                         return look()
 
     def check(self) -> None:
-        """See `ReadablePartition.check`. Appending goes on meanwhile."""
+        """See `PartitionReader.check`. Appending goes on meanwhile."""
         while True:
             generation = self._generation
             try:
@@ -222,7 +222,7 @@ class Partition(AppendingPartition):
     def read_stable(
         self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False
     ) -> tuple[Slice | None, list[AbortedTxn]]:
-        """See `ReadablePartition.read_stable`: read again when segments were replaced or dropped meanwhile."""
+        """See `PartitionReader.read_stable`: read again when segments were replaced or dropped meanwhile."""
         while True:
             with self._lock:
                 generation = self._generation

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from pylog.config import TopicConfig
 from pylog.files import Files
 from pylog.kernel import MAX_RELATIVE_OFFSET, MAX_TIMESTAMP, Spans, Tail
-from pylog.storage.file_ranges import Damage, Fault, Window
+from pylog.storage.file_ranges import DamagedRange, Fault, Window
 from pylog.storage.segment_checksum import NOBODY, Identity
 from pylog.storage.segment_reader import ReadableSegment
 
@@ -66,7 +66,7 @@ class Segment(ReadableSegment, Tail):
         active: bool,
         create: bool = False,
         suffix: str = "",
-        damages: tuple[Damage, ...] = (),
+        damages: tuple[DamagedRange, ...] = (),
         identity: Identity = NOBODY,
     ) -> None:
         super().__init__(

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pylog.broker.broker import Broker
-from pylog.broker.read_only_broker import Reader
-from pylog.commitlog.partition_reader import ReadablePartition
+from pylog.broker.read_only_broker import ReadOnlyBroker
+from pylog.commitlog.partition_reader import PartitionReader
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.kernel import ConsumerRecord, Record
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, columns, split
-from pylog.protocol.isolation import Delivery, Isolation
+from pylog.protocol.isolation import Isolation, VisibleBatches
 from pylog.protocol.messages import Produce, Produced, ProducePart, Session
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
@@ -45,7 +45,7 @@ class PartitionView:
     """One partition as it lies on this node."""
 
     def __init__(
-        self, node: Broker | Reader, topic: str, partition: int, clock: Clock, lease: Lease | None = None
+        self, node: Broker | ReadOnlyBroker, topic: str, partition: int, clock: Clock, lease: Lease | None = None
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -56,7 +56,7 @@ class PartitionView:
     def __repr__(self) -> str:
         return f"<PartitionView {self.topic}-{self.partition}>"
 
-    def _now(self) -> ReadablePartition:
+    def _now(self) -> PartitionReader:
         return self._node.partition(self.topic, self.partition)
 
     @property
@@ -222,7 +222,7 @@ class PartitionView:
                 found, aborted = partition.read(position, READ_BYTES, upto=limit), []
             if found is None:
                 return
-            delivery = Delivery((txn.producer_id, txn.first_offset) for txn in aborted)
+            delivery = VisibleBatches((txn.producer_id, txn.first_offset) for txn in aborted)
             batches = self._split(found, position)
             yield position, limit, [batch for batch in batches if delivery.gives(batch)]
             position = batches[-1].next_offset
@@ -272,7 +272,7 @@ def _groups(batches: Iterable[Batch], max_rows: int) -> Iterator[list[Batch]]:
 class TopicView:
     """A topic: its name, id, config, and its partitions by number."""
 
-    def __init__(self, node: Broker | Reader, name: str, clock: Clock, lease: Lease | None = None) -> None:
+    def __init__(self, node: Broker | ReadOnlyBroker, name: str, clock: Clock, lease: Lease | None = None) -> None:
         image = node.image.topics[name]
         self.name = name
         self.id: uuid.UUID = image.id

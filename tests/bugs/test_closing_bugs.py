@@ -12,7 +12,7 @@ import pytest
 import pylog
 from crash.engine import CLOCK, NOW
 from crash.nodes import append, make_node, read_all
-from pylog.broker.replica_manager import Node
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import DurabilityUnknown, PylogError, StorageError
 from pylog.files import DiskFiles, File, Files, MemoryFiles
 from pylog.files.disk_file import DiskFile
@@ -26,7 +26,7 @@ MARKER = ".kafka_cleanshutdown"
 MARKED = b'{"version":0,"brokerEpoch":-1}'
 
 
-def append_lazily(node: Node, topic: str, number: int, value: bytes) -> int:
+def append_lazily(node: ReplicaManager, topic: str, number: int, value: bytes) -> int:
     """Acknowledged before it is durable; gives its offset."""
     leader = node.writer(topic, number)
     appended = leader.append(encode([Record(value, timestamp=NOW)], now_ms=NOW), NOW)
@@ -34,7 +34,7 @@ def append_lazily(node: Node, topic: str, number: int, value: bytes) -> int:
     return appended.base_offset
 
 
-def lazy(files: Files, partitions: int = 1, paths: tuple[str, ...] = ("log",)) -> Node:
+def lazy(files: Files, partitions: int = 1, paths: tuple[str, ...] = ("log",)) -> ReplicaManager:
     """A node with a durable record in each partition, and forty that are not."""
     node = make_node(files, paths)
     node.create_topic(NewTopic("t", partitions))
@@ -110,7 +110,9 @@ def test_a_close_that_fails_gives_everything_back_and_says_so_again(tmp_path: Pa
     log.close()
 
 
-@pytest.mark.parametrize("where", [Node._opened_in, Node._give_back, Directories.release], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "where", [ReplicaManager._opened_in, ReplicaManager._give_back, Directories.release], ids=lambda one: one.__name__
+)
 def test_a_close_that_is_struck_before_it_has_begun_gives_everything_back(
     tmp_path: Path, where: Callable[..., object]
 ) -> None:
@@ -144,7 +146,7 @@ def target(descriptor: str) -> str:
 # --- a move in a living process ---------------------------------------------------------------------------------------
 
 
-def moving(fail_at: int | None) -> tuple[Node, FaultFiles]:
+def moving(fail_at: int | None) -> tuple[ReplicaManager, FaultFiles]:
     """A node that was closed cleanly and has taken more since, as a partition of it is moved."""
     files = FaultFiles(MemoryFiles(CLOCK))
     lazy(files, paths=("log", "other")).close()

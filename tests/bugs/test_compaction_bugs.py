@@ -3,7 +3,7 @@
 import pytest
 
 from bugs.partition_log import DAY, NOW, UNCLEAN, Log, marker
-from pylog.broker.log_cleaner import Cleaned, Cleaning, clean, dirt
+from pylog.broker.log_cleaner import Cleaned, Cleaner, clean, dirt
 from pylog.commitlog.compaction.offset_map import SLOT_BYTES
 from pylog.commitlog.compaction.plan import SegmentFacts, cleanable
 from pylog.errors import OutOfOrderSequence
@@ -241,7 +241,7 @@ def test_kafka_19862_a_coordinator_loads_while_its_topic_is_cleaned(ahead: int) 
         log.append(f"{i} {'x' * 80}", key=b"%d" % (i % 4))
     log.partition.roll(NOW)
     expected = state_of(log.batches())
-    steps = Cleaning(log.partition, checkpoint=None, now_ms=NOW, buffer_bytes=1 << 20).steps()
+    steps = Cleaner(log.partition, checkpoint=None, now_ms=NOW, buffer_bytes=1 << 20).steps()
     for _ in range(ahead):
         next(steps, None)
     read: list[Batch] = []

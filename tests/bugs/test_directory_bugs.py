@@ -10,7 +10,7 @@ import pytest
 
 import pylog
 from pylog import TopicPartition
-from pylog.broker.replica_manager import Node
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import DirectoryReplaced, PartitionFailed, StorageError
 from pylog.files import DiskFiles
 
@@ -92,9 +92,9 @@ def test_an_owner_of_a_replaced_directory_takes_no_appends_after_a_checkpoint(tm
         assert tree(path) == before
 
 
-def node_of(log: pylog.Log) -> Node:
+def node_of(log: pylog.Log) -> ReplicaManager:
     node = log._node.node  # type: ignore[union-attr]
-    assert isinstance(node, Node)
+    assert isinstance(node, ReplicaManager)
     return node
 
 

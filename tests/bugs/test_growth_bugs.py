@@ -7,8 +7,8 @@ import pytest
 
 from crash.engine import CLOCK
 from crash.nodes import append, make_node
-from pylog.broker.read_only_broker import Reader
-from pylog.broker.replica_manager import Lead, Node
+from pylog.broker.read_only_broker import ReadOnlyBroker
+from pylog.broker.replica_manager import Lead, ReplicaManager
 from pylog.config import NodeConfig
 from pylog.files import Files, MemoryFiles, join
 from pylog.logdirs.log_directories import Directories
@@ -23,7 +23,7 @@ METADATA = "log/__cluster_metadata-0"
 SNAPSHOTS = NodeConfig(metadata_log_max_record_bytes_between_snapshots=1)
 
 
-def opened(files: Files) -> Node:
+def opened(files: Files) -> ReplicaManager:
     return make_node(files, ("log",))
 
 
@@ -255,11 +255,11 @@ def test_short_runs_leave_index_entries_now_and_then() -> None:
 # --- readers ----------------------------------------------------------------------------------------------------------
 
 
-def read_beside(files: MemoryFiles) -> Reader:
-    return Reader(files, ["log"], config=NodeConfig(), clock=CLOCK, node_id=1)
+def read_beside(files: MemoryFiles) -> ReadOnlyBroker:
+    return ReadOnlyBroker(files, ["log"], config=NodeConfig(), clock=CLOCK, node_id=1)
 
 
-def known(reader: Reader) -> list[str]:
+def known(reader: ReadOnlyBroker) -> list[str]:
     metadata = reader.handle(Metadata(None), Session()).result()
     return sorted(topic.name for topic in metadata.topics)
 

@@ -15,7 +15,7 @@ from pylog.files import DiskFiles, MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Checkpoint
 from pylog.protocol.batch import Batch, encode, split
-from pylog.protocol.isolation import Delivery, Isolation
+from pylog.protocol.isolation import Isolation, VisibleBatches
 from pylog.protocol.messages import CONSUMER, FetchPart
 from pylog.replica import Leader
 from pylog.segment import Segment
@@ -120,7 +120,7 @@ def test_kafka_9807_a_fetch_of_committed_data_sees_one_moment() -> None:
         answer = leader.fetch(
             FetchPart("t", 0, 0), replica_id=CONSUMER, max_bytes=1 << 20, isolation=Isolation.READ_COMMITTED
         )
-        delivery = Delivery(answer.aborted)
+        delivery = VisibleBatches(answer.aborted)
         given = [r.value for b in split(answer.data) if delivery.gives(b) for r in b.records("t", 0)]
         assert given in ([b"a"], [b"a", b"c"], [b"a", b"c", b"d"])
         assert all(batch.next_offset <= answer.last_stable_offset for batch in split(answer.data))

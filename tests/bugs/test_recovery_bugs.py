@@ -8,7 +8,7 @@ import pytest
 
 import pylog
 from bugs.partition_log import DIRECTORY, NOW, UNCLEAN, InterruptingFiles, Log, ReadOnlyFiles, committed
-from pylog.commitlog.read_only_partition import SharedPartition
+from pylog.commitlog.read_only_partition import ReadOnlyPartition
 from pylog.errors import DiskFull, DurabilityUnknown, PartitionFailed, StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles
 from pylog.kernel import Record
@@ -382,7 +382,7 @@ def test_a_power_cut_in_an_exchange_of_segments_keeps_aborted_records_hidden() -
             continue
         renamed_alone += alone <= set(state.paths) and not gone & set(state.paths)
         files = MemoryFiles(tree=state.tree)
-        reader = SharedPartition(ReadOnlyFiles(files), DIRECTORY, "t", 0, log.config, find_entry=lambda: None)
+        reader = ReadOnlyPartition(ReadOnlyFiles(files), DIRECTORY, "t", 0, log.config, find_entry=lambda: None)
         assert committed(reader) == ["plain", "behind"], state.paths
         owner = Partition(files, DIRECTORY, "t", 0, log.config)
         owner.open(Checkpoint(clean=False, recovery_point=end, durable_offset=end, high_watermark=end), NOW)

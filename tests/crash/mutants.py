@@ -14,7 +14,7 @@ from pylog.logdirs.metadata_log import Catalogue
 from pylog.partition import Partition
 from pylog.storage import log_file
 from pylog.storage.checkpoints import Checkpoints
-from pylog.storage.published import Entry
+from pylog.storage.published import PublishedEntry
 from pylog.testing import CrashFiles
 from pylog.testing.crash import CrashFile
 
@@ -168,13 +168,13 @@ MUTANTS = (
     Mutant("a torn tail is not cut", "append_sync", ((Recovery, "_cut", lambda *_: None),)),
     Mutant(
         "what was deleted is published and not synced", "delete_records",
-        ((Entry, "sync", lambda _: None), (Checkpoints, "raise_start", lambda *_: None)),
+        ((PublishedEntry, "sync", lambda _: None), (Checkpoints, "raise_start", lambda *_: None)),
     ),
     Mutant(
         "a start that the log is cut below stays remembered", "truncate_below_what_was_deleted",
         ((Checkpoints, "lower", lambda *_: None),),
     ),
-    Mutant("what is taken away is not announced durably", "truncate", ((Entry, "sync", lambda _: None),)),
+    Mutant("what is taken away is not announced durably", "truncate", ((PublishedEntry, "sync", lambda _: None),)),
     Mutant(
         "the metadata log is let go up to a snapshot that was not synced", "metadata_snapshots",
         ((Catalogue, "_let_go", _let_go_of_all),), files=_UnsyncedSnapshot,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pylog.broker.replica_manager import Node
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.config import NodeConfig
 from pylog.files import Files
 from pylog.kernel import Record
@@ -24,8 +24,8 @@ class FoundTopics(NamedTuple):
     fault: str = ""
 
 
-def make_node(files: Files, paths: tuple[str, ...], config: NodeConfig | None = None) -> Node:
-    return Node(files, paths, config or NodeConfig(), CLOCK, node_id=1, visible_when_durable=True)
+def make_node(files: Files, paths: tuple[str, ...], config: NodeConfig | None = None) -> ReplicaManager:
+    return ReplicaManager(files, paths, config or NodeConfig(), CLOCK, node_id=1, visible_when_durable=True)
 
 
 class NodeRun:
@@ -82,7 +82,7 @@ class NodeRun:
         self.node.close()
         self.node = make_node(self.files, self.paths, self.config)
 
-    def opened(self, files: Files) -> Node:
+    def opened(self, files: Files) -> ReplicaManager:
         return make_node(files, self.paths, self.config)
 
     def recovered(self, files: Files) -> FoundTopics:
@@ -121,7 +121,7 @@ def _is_between(found: Topics, safe: Topics, tried: Topics) -> bool:
     return True
 
 
-def append(node: Node, topic: str, number: int, value: bytes) -> None:
+def append(node: ReplicaManager, topic: str, number: int, value: bytes) -> None:
     """What a broker does with flush="sync"."""
     leader = node.writer(topic, number)
     leader.append(encode([Record(value, timestamp=NOW)], now_ms=NOW), NOW)
@@ -129,7 +129,7 @@ def append(node: Node, topic: str, number: int, value: bytes) -> None:
     leader.advance()
 
 
-def read_all(node: Node) -> Topics:
+def read_all(node: ReplicaManager) -> Topics:
     """Every value; the partitions are checked on the way."""
     found: Topics = {}
     for name, image in node.image.topics.items():

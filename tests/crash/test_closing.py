@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import pytest
 
-from pylog.broker.replica_manager import Node
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import PylogError
 from pylog.files import Files, MemoryFiles
 from pylog.kernel import Record
@@ -74,7 +74,7 @@ class World:
         self.files.faults.fail_at = len(self.files.sites) + at
 
 
-def append(node: Node, topic: str, value: bytes, acked: list[bytes], **header: object) -> None:
+def append(node: ReplicaManager, topic: str, value: bytes, acked: list[bytes], **header: object) -> None:
     """One record, which gets the next offset."""
     leader = node.writer(topic, 0)
     batch = encode([Record(value, timestamp=NOW)], now_ms=NOW, **header)  # type: ignore[arg-type]
@@ -124,7 +124,7 @@ def test_what_was_acknowledged_outlives_any_fault(operation: str, way: str) -> N
         assert_found(world, world.disk.power_cut(random.Random(at)), f"{where}, power cut", power=True)
 
 
-def assert_says_again(node: Node, failed: bool) -> None:
+def assert_says_again(node: ReplicaManager, failed: bool) -> None:
     """A second close is a no-op after one that was whole, and no other."""
     if failed:
         with pytest.raises(PylogError):
@@ -162,6 +162,6 @@ def assert_found(world: World, tree: dict[str, bytes | None], where: str, *, pow
     assert all(parts[0][-1] == b"new" for topic, parts in again.items()), where
 
 
-def opened(files: Files) -> tuple[Topics, Node]:
+def opened(files: Files) -> tuple[Topics, ReplicaManager]:
     node = make_node(files, PATHS)
     return read_all(node), node

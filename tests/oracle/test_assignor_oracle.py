@@ -16,7 +16,7 @@ import pytest
 
 from pylog.protocol.assignor import (
     ASSIGNORS,
-    Member,
+    SubscribedMember,
     Subscription,
     decode_assignment,
     decode_subscription,
@@ -47,9 +47,9 @@ def partitions(texts: list[str]) -> list[TopicPartition]:
     return [partition(text) for text in texts]
 
 
-def member(case: Case) -> Member:
+def member(case: Case) -> SubscribedMember:
     user_data = case.get("user_data")
-    return Member(
+    return SubscribedMember(
         case["id"],
         case["instance"],
         case["topics"],

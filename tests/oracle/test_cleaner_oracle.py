@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pylog.broker.log_cleaner import Cleaned, Cleaning, clean
+from pylog.broker.log_cleaner import Cleaned, Cleaner, clean
 from pylog.commitlog.compaction.offset_map import SLOT_BYTES
 from pylog.config import TopicConfig
 from pylog.files import MemoryFiles
@@ -39,7 +39,7 @@ class CleanerReplay(Replay):
             raise KafkaError
         result = op["result"]
         slots = result.get("map_slots", MAP_SLOTS)
-        cleaning = Cleaning(
+        cleaning = Cleaner(
             self.partition, checkpoint=op["last_clean_offset"], now_ms=self.now_ms, buffer_bytes=slots * SLOT_BYTES
         )
         for _ in cleaning.steps():

@@ -21,8 +21,8 @@ from pylog.coordinator.group.consumer_records import (
     Current,
     GroupEpoch,
     MemberState,
-    Resolved,
-    Subscription,
+    MemberSubscription,
+    ResolvedRegex,
     TargetEpoch,
     consumer_record,
     decode_consumer,
@@ -77,11 +77,11 @@ def value_of(kind: int, value: Case) -> Any:
     if kind == TARGET_EPOCH:
         return TargetEpoch(value["assignmentEpoch"], value.get("assignmentTimestamp", 0))
     if kind == REGEX:
-        return Resolved(tuple(value["topics"]), value["version"], value["timestamp"])
+        return ResolvedRegex(tuple(value["topics"]), value["version"], value["timestamp"])
     if kind == TARGET:
         return frozenset(slots(value["topicPartitions"]))
     if kind == MEMBER:
-        return Subscription(
+        return MemberSubscription(
             value["instanceId"],
             value["rackId"],
             value["clientId"],

@@ -11,7 +11,7 @@ from pylog.config import NodeConfig
 from pylog.coordinator.effects import LogRecord
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.coordinator.transaction.records import read, record_of
-from pylog.coordinator.transaction.state import State, Transaction
+from pylog.coordinator.transaction.state import Transaction, TransactionState
 from pylog.errors import UnsupportedFormat
 from pylog.protocol.schema import message
 from pylog.record import TopicPartition
@@ -27,7 +27,7 @@ def transaction_of(case: dict[str, Any]) -> Transaction:
         producer_id=case["producer_id"],
         producer_epoch=case["producer_epoch"],
         timeout_ms=case["timeout_ms"],
-        state=State[case["state"]],
+        state=TransactionState[case["state"]],
         partitions=tuple(TopicPartition(topic, partition) for topic, partition in case["partitions"]),
         last_update_ms=case["last_update_timestamp"],
         start_ms=case["start_timestamp"],
@@ -55,7 +55,7 @@ def test_records_are_read_as_kafka_wrote_them(facts: Path) -> None:
     states = set()
     for case in (case for case in written if "error" not in case):
         given = transaction_of(case)
-        if given.state > State.COMPLETE_ABORT:
+        if given.state > TransactionState.COMPLETE_ABORT:
             continue  # never in a log: see test_transaction_records.py
         name, got = read(LogRecord(bytes.fromhex(case["key_hex"]), bytes.fromhex(case["value_hex"])))
         assert name == case["transactional_id"] and got is not None
@@ -101,4 +101,10 @@ def test_replaying_kafkas_partitions_gives_its_last_states(fixtures: Path) -> No
                 seen.add(transaction.state if transaction else None)
         kept = {name: record_of(name, transaction).value for name, transaction in machine.transactions.items()}
         assert kept == {name: value for name, value in last.items() if value is not None}
-    assert seen >= {State.EMPTY, State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT, State.COMPLETE_COMMIT}
+    assert seen >= {
+        TransactionState.EMPTY,
+        TransactionState.ONGOING,
+        TransactionState.PREPARE_COMMIT,
+        TransactionState.PREPARE_ABORT,
+        TransactionState.COMPLETE_COMMIT,
+    }

@@ -33,8 +33,8 @@ longs = st.sampled_from(ENDS)
 
 
 class Ordinary(Partition):
-    append_plain = pure.PlainAppends.append_plain
-    advance_plain = pure.PlainAppends.advance_plain
+    fast_append = pure.FastAppends.fast_append
+    fast_advance = pure.FastAppends.fast_advance
 
 
 offsets = st.sampled_from([*(end for end in ENDS if end >= 0), LONG - 2, LONG - 3])

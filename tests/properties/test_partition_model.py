@@ -173,7 +173,7 @@ class Machine(RuleBasedStateMachine):
                 )  # fmt: skip
 
     @rule(given=rows, codec=codecs, encoded_elsewhere=st.booleans())
-    def append_plain(self, given: Given, codec: Codec, encoded_elsewhere: bool) -> None:
+    def fast_append(self, given: Given, codec: Codec, encoded_elsewhere: bool) -> None:
         self.append(self.encoded(given, codec), encoded_elsewhere=encoded_elsewhere)
 
     @rule(

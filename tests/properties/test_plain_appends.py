@@ -35,8 +35,8 @@ KINDS = [{}, {"max.message.bytes": "300"}, {"message.timestamp.type": "LogAppend
 
 
 class Ordinary(Partition):
-    append_plain = pure.PlainAppends.append_plain
-    advance_plain = pure.PlainAppends.advance_plain
+    fast_append = pure.FastAppends.fast_append
+    fast_advance = pure.FastAppends.fast_advance
 
 
 def group_of(kind: type[Partition]) -> type[GroupAppends]:
@@ -70,7 +70,7 @@ class Side:
         if how == "durable":
             appended = self.group.append(partition, batch, epoch, now_ms, epoch)
         else:
-            appended = partition.append_plain(batch, epoch, now_ms, how == "visible")
+            appended = partition.fast_append(batch, epoch, now_ms, how == "visible")
         if appended is None:
             appended = partition.append(batch, epoch=epoch, now_ms=now_ms, origin=Origin.COORDINATOR)
             if how == "visible":

@@ -6,10 +6,10 @@ from itertools import combinations_with_replacement, product
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from pylog.protocol.assignor import SERVER_ASSIGNORS, Assignment, Member
+from pylog.protocol.assignor import SERVER_ASSIGNORS, Assignment, SubscribedMember
 from pylog.record import TopicPartition
 
-Group = tuple[dict[str, int], list[Member]]
+Group = tuple[dict[str, int], list[SubscribedMember]]
 NAMES = "abcde"
 IDS = "KLMNOPQ"
 
@@ -26,7 +26,9 @@ def groups(draw: st.DrawFn, members: int, topics: int, partitions: int) -> Group
     for slot, owner in owned.items():
         if owner is not None:
             had[owner].append(TopicPartition(*slot))
-    return counts, [Member(member_id, None, sorted(read), had[member_id]) for member_id, read in subscriptions.items()]
+    return counts, [
+        SubscribedMember(member_id, None, sorted(read), had[member_id]) for member_id, read in subscriptions.items()
+    ]
 
 
 def assigned(group: Group) -> Assignment:
@@ -45,7 +47,7 @@ def squares(loads: list[int]) -> int:
     return sum(load * load for load in loads)
 
 
-def least_squares(counts: dict[str, int], members: list[Member]) -> int:
+def least_squares(counts: dict[str, int], members: list[SubscribedMember]) -> int:
     """The least that any assignment has, by trying them all: of a topic it matters how many each reader has."""
     ways = []
     for name, count in counts.items():

@@ -7,7 +7,7 @@ import random
 from uuid import UUID
 
 from consumer_group_host import Client, ConsumerHost, Slot
-from pylog.client.consumer.membership import NO_GENERATION, Assign, Effect, Fail, Lose, Revoke, Send
+from pylog.client.consumer.membership import NO_GENERATION, AssignPartitions, Effect, Fail, Lose, Revoke, Send
 from pylog.client.consumer.membership_consumer import ConsumerMembership
 from pylog.config import ConsumerConfig
 from pylog.protocol.messages import ConsumerGroupHeartbeat
@@ -49,7 +49,7 @@ class MemberClient(Client):
                 self.sent.append((self.host.send(effect.message, who, self.process), effect.message))
             elif isinstance(effect, Revoke):
                 self.revoking = effect.partitions
-            elif isinstance(effect, Assign):
+            elif isinstance(effect, AssignPartitions):
                 for key in effect.added:
                     # Its name may be forgotten by now, while others were given back.
                     self.slots[key] = self.machine._ids[key], key.partition

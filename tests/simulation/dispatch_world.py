@@ -15,8 +15,8 @@ from itertools import count
 from random import Random
 
 from pylog import errors
-from pylog.client.in_flight import Dispatch
-from pylog.client.in_flight_batch import ProducerEpoch, Shipment, Verdict
+from pylog.client.in_flight import InFlight
+from pylog.client.in_flight_batch import BatchOutcome, InFlightBatch, ProducerEpoch
 from pylog.record import TopicPartition
 
 REQUEST_TIMEOUT = 300
@@ -109,7 +109,7 @@ class World:
         self.queues: dict[TopicPartition, deque[tuple[int, ...]]] = {key: deque() for key in self.keys}
         self.in_flight_max = rng.choice([1, 2, 5])
         self.delivery_timeout = rng.choice([400, 1_500, 10_000])
-        self.dispatch = Dispatch(
+        self.dispatch = InFlight(
             idempotent=True, in_flight_max=self.in_flight_max, retries=rng.choice([1, 3, MASK]),
             backoff_ms=rng.choice([0, 1, 20]), backoff_max_ms=100,
         )  # fmt: skip
@@ -170,10 +170,10 @@ class World:
             while (shipment := self.next(key)) is not None:
                 self.send(shipment)
 
-    def next(self, key: TopicPartition) -> Shipment | None:
+    def next(self, key: TopicPartition) -> InFlightBatch | None:
         shipment = self.dispatch.next_again(key, self.now)
         if shipment is None and self.queues[key] and self.dispatch.may_take(key):
-            shipment = Shipment(key, self.queues[key].popleft(), self.now + self.delivery_timeout)
+            shipment = InFlightBatch(key, self.queues[key].popleft(), self.now + self.delivery_timeout)
             self.dispatch.take(shipment)
         return shipment
 
@@ -188,7 +188,7 @@ class World:
 
     # --- the way there and back --------------------------------------------------------------------------------------
 
-    def send(self, shipment: Shipment) -> None:
+    def send(self, shipment: InFlightBatch) -> None:
         late = shipment.count == 0 and self.rng.random() < 0.5
         if not late:
             self.dispatch.number(shipment, lambda one: len(one.load))
@@ -245,20 +245,20 @@ class World:
         return (None, offset) if refusal is None else (refusal, -1)
 
     def speak(
-        self, shipment: Shipment, conclude: Callable[[BaseException | None, int], None], error: BaseException | None,
-        offset: int,
+        self, shipment: InFlightBatch, conclude: Callable[[BaseException | None, int], None],
+        error: BaseException | None, offset: int,
     ) -> None:  # fmt: skip
         log = self.logs[shipment.key]
         log.durable = len(log.written)
         self.at(self.rng.randint(0, 100 if self.happens("delay") else 5), lambda: conclude(error, offset))
 
-    def conclude(self, shipment: Shipment, error: BaseException | None, offset: int) -> None:
+    def conclude(self, shipment: InFlightBatch, error: BaseException | None, offset: int) -> None:
         verdict = self.dispatch.answered(shipment, error, self.now)
-        if verdict is Verdict.DELIVERED:
+        if verdict is BatchOutcome.DELIVERED:
             for index, record in enumerate(shipment.load):
                 assert record not in self.delivered and record not in self.failed
                 self.delivered[record] = (shipment.key, offset + index)
-        elif verdict is Verdict.SPLIT:
+        elif verdict is BatchOutcome.SPLIT:
             half = len(shipment.load) // 2
             self.dispatch.split(shipment, half, (shipment.load[:half], shipment.load[half:]))
         self.take_failed()

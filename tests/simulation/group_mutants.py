@@ -19,7 +19,7 @@ from typing import Any
 
 from pylog.coordinator.group import classic_join
 from pylog.coordinator.group.classic import ClassicGroup
-from pylog.coordinator.group.committed_offsets import Offsets
+from pylog.coordinator.group.committed_offsets import CommittedOffsets
 from pylog.coordinator.group.coordinator import GroupCoordinator
 from pylog.coordinator.group.members import Roster
 from pylog.coordinator.group.offset_commit import Committing
@@ -52,11 +52,13 @@ class Mutant:
 
 MUTANTS = [
     # offsets: 73, 71, 68
-    Mutant("a marker overrides what was committed after it was staged (73)", Offsets, "replay_marker",
+    Mutant("a marker overrides what was committed after it was staged (73)", CommittedOffsets, "replay_marker",
            "before.place < placed.place", "True"),
-    Mutant("an aborted transaction counts", Offsets, "replay_marker", "if not committed:", "if False:"),
-    Mutant("a committed transaction does not count (68)", Offsets, "replay_marker", "if not committed:", "if True:"),
-    Mutant("a tombstone leaves what is pending", Offsets, "_remove", "list(self._open.get(group_id, ()))", "()"),
+    Mutant("an aborted transaction counts", CommittedOffsets, "replay_marker", "if not committed:", "if False:"),
+    Mutant("a committed transaction does not count (68)", CommittedOffsets, "replay_marker",
+           "if not committed:", "if True:"),
+    Mutant("a tombstone leaves what is pending", CommittedOffsets, "_remove",
+           "list(self._open.get(group_id, ()))", "()"),
     Mutant("an offset of an open transaction expires (73)", Committing, "_has_expired",
            " or self._offsets.is_pending(group.group_id, at)", ""),
     Mutant("what members read expires (71)", ClassicGroup, "is_subscribed",

@@ -20,7 +20,7 @@ from group_host import Ended, GroupHost, Logged
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import Append, Now, Stamp
 from pylog.coordinator.group.classic import ClassicGroup
-from pylog.coordinator.group.classic_rebalance import State
+from pylog.coordinator.group.classic_rebalance import ClassicGroupState
 from pylog.coordinator.group.records import OffsetChange, decode
 from pylog.errors import (
     DiskFull,
@@ -413,7 +413,7 @@ class World(GroupHost):
         assert not any(spot in staged for staged in self.staged.values()), f"{spot} is in an open transaction"
         group = self.coordinator._groups[change.group_id]
         assert isinstance(group, ClassicGroup)
-        assert group.state is State.EMPTY, f"{spot} expires while its group is {group.state}"
+        assert group.state is ClassicGroupState.EMPTY, f"{spot} expires while its group is {group.state}"
 
     def end(self, stamp: Stamp, *, committed: bool) -> None:
         self.reckon(len(self.log), Ended(stamp, committed))
@@ -525,10 +525,12 @@ class World(GroupHost):
             group = self.coordinator._groups.get(group_id)
             assert group is None or isinstance(group, ClassicGroup)
             if not alive:
-                if group is not None and (group.state is not State.EMPTY or (group.stored and group.stored.members)):
+                if group is not None and (
+                    group.state is not ClassicGroupState.EMPTY or (group.stored and group.stored.members)
+                ):
                     return False
                 continue
-            if group is None or group.state is not State.STABLE:
+            if group is None or group.state is not ClassicGroupState.STABLE:
                 return False
             if len(alive) <= most and set(group.roster.members) != alive.keys():
                 return False

@@ -10,18 +10,18 @@ for nobody (72 in another form) is found by one seed in three hundred, and by a 
 
 from typing import Any
 
-from pylog.broker.coordinator_host import Shard, append_marker
-from pylog.broker.produce import Producing
-from pylog.client.transaction_manager import Transacting
+from pylog.broker.coordinator_host import CoordinatorHost, append_marker
+from pylog.broker.produce import ProduceHandler
+from pylog.client.transaction_manager import TransactionManager
 from pylog.coordinator.group.offset_commit import Committing
-from pylog.protocol.isolation import Delivery
+from pylog.protocol.isolation import VisibleBatches
 
 from .transaction_mutants import Mutant
 
-_gives = Delivery.gives
+_gives = VisibleBatches.gives
 
 
-def _gives_nothing_after_an_abort(delivery: Delivery, batch: Any) -> bool:
+def _gives_nothing_after_an_abort(delivery: VisibleBatches, batch: Any) -> bool:
     aborting = set(delivery._aborting)
     gives = _gives(delivery, batch)
     delivery._aborting |= aborting
@@ -40,9 +40,10 @@ def _not_durable(producing: Any, partition: Any, part: Any) -> bool:
 
 
 MUTANTS = [
-    Mutant(65, "a transaction is committed without what has failed", Transacting, "batch_failed", lambda *_: None),
-    Mutant(66, "an abort goes on behind its marker", Delivery, "gives", _gives_nothing_after_an_abort),
-    Mutant(68, "a marker is written, and the offsets are not there", Shard, "append_marker", _marker_unheard),
+    Mutant(65, "a transaction is committed without what has failed", TransactionManager, "batch_failed",
+           lambda *_: None),
+    Mutant(66, "an abort goes on behind its marker", VisibleBatches, "gives", _gives_nothing_after_an_abort),
+    Mutant(68, "a marker is written, and the offsets are not there", CoordinatorHost, "append_marker", _marker_unheard),
     Mutant(72, "anybody commits for a group", Committing, "_checked", lambda committing, message: None),
-    Mutant(0, "what coordinators say is not durable", Producing, "_owes_sync", _not_durable),
+    Mutant(0, "what coordinators say is not durable", ProduceHandler, "_owes_sync", _not_durable),
 ]  # fmt: skip

@@ -19,7 +19,7 @@ from checker.history import Op, Outcome
 from consumer_group_host import check_consumer_group, consumer_state
 from group_host import check_group, logged
 from pylog.broker.broker import Broker
-from pylog.broker.coordinator_host import Shard, replay_log
+from pylog.broker.coordinator_host import CoordinatorHost, replay_log
 from pylog.client.consumer.consumer import Consumer
 from pylog.config import ConsumerConfig, NodeConfig
 from pylog.coordinator.group import GroupCoordinator
@@ -223,7 +223,7 @@ class Stack:
         for shard in self.broker._coordinating._shards._shards.values():
             self.check_shard(shard)
 
-    def check_shard(self, shard: Shard) -> None:
+    def check_shard(self, shard: CoordinatorHost) -> None:
         partition, machine = shard.leader.partition, shard.machine
         key = TopicPartition(partition.topic, partition.number)
         again = self.broker._coordinating._shards._machine(key)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pylog.client.in_flight import Dispatch, _Lane
-from pylog.client.in_flight_batch import Shipment
+from pylog.client.in_flight import InFlight, _Lane
+from pylog.client.in_flight_batch import InFlightBatch
 
 from .dispatch_world import World
 from .seeds import playing, seeds
@@ -16,7 +16,7 @@ from .seeds import playing, seeds
 PORTIONS = 4
 MUTANT_SEEDS = 200
 
-_delivered, _parts, _may_take = Dispatch._delivered, Dispatch._parts, Dispatch.may_take
+_delivered, _parts, _may_take = InFlight._delivered, InFlight._parts, InFlight.may_take
 
 
 @pytest.mark.parametrize("portion", range(PORTIONS))
@@ -26,19 +26,19 @@ def test_what_is_delivered_is_there_once_and_in_order(portion: int) -> None:
             World(seed).run()
 
 
-def _forgetting(dispatch: Dispatch, lane: _Lane, shipment: Shipment) -> None:
+def _forgetting(dispatch: InFlight, lane: _Lane, shipment: InFlightBatch) -> None:
     _delivered(dispatch, lane, shipment)
     if not lane.unanswered and not lane.in_flight:
         del dispatch._lanes[shipment.key]
 
 
-def _overtaking(dispatch: Dispatch, key: Any) -> bool | None:
+def _overtaking(dispatch: InFlight, key: Any) -> bool | None:
     lane = dispatch._lanes.get(key)
     waits = lane is not None and lane.producer == dispatch.producer and 0 < lane.in_flight < len(lane.unanswered)
     return waits or _may_take(dispatch, key)
 
 
-def _same_numbers(shipment: Shipment, first: int, loads: tuple[Any, Any]) -> list[Shipment]:
+def _same_numbers(shipment: InFlightBatch, first: int, loads: tuple[Any, Any]) -> list[InFlightBatch]:
     parts = _parts(shipment, first, loads)
     for part in parts:
         part.position = shipment.position
@@ -48,11 +48,15 @@ def _same_numbers(shipment: Shipment, first: int, loads: tuple[Any, Any]) -> lis
 # The numbers are those of the bugs that others had, in the order of the project's list; 0: not on it.
 MUTANTS: dict[str, tuple[type, str, Any]] = {
     "63: a lane begins anew with the numbers it had": (_Lane, "begin", lambda lane, me: setattr(lane, "producer", me)),
-    "64: a lane with nothing to do is forgotten": (Dispatch, "_delivered", _forgetting),
-    "70: what the node may have is numbered again": (Shipment, "doubtful", property(lambda _: False, lambda *_: None)),
-    "0: a newer batch overtakes one that waits": (Dispatch, "may_take", _overtaking),
+    "64: a lane with nothing to do is forgotten": (InFlight, "_delivered", _forgetting),
+    "70: what the node may have is numbered again": (
+        InFlightBatch,
+        "doubtful",
+        property(lambda _: False, lambda *_: None),
+    ),
+    "0: a newer batch overtakes one that waits": (InFlight, "may_take", _overtaking),
     "0: a gap is passed over": (_Lane, "leave_gap", lambda lane, shipment: None),
-    "0: a part of a batch has the numbers of the whole": (Dispatch, "_parts", staticmethod(_same_numbers)),
+    "0: a part of a batch has the numbers of the whole": (InFlight, "_parts", staticmethod(_same_numbers)),
 }
 
 

@@ -8,7 +8,7 @@ partition, one that was answered as aborted in none; who was fenced never succee
 from collections.abc import Callable
 from typing import Any
 
-from pylog.coordinator.transaction.state import EPOCH_LAST, State, Transaction
+from pylog.coordinator.transaction.state import EPOCH_LAST, Transaction, TransactionState
 from pylog.errors import (
     InvalidPidMapping,
     InvalidProducerEpoch,
@@ -57,9 +57,16 @@ class Clients(World):
     def old(self, epoch: int) -> Transaction:
         """What a long life left: few epochs, perhaps in the middle of a transaction."""
         self.last_producer_id += 1
-        state = self.random.choice((State.EMPTY, State.ONGOING, State.PREPARE_COMMIT, State.COMPLETE_ABORT))
+        state = self.random.choice(
+            (
+                TransactionState.EMPTY,
+                TransactionState.ONGOING,
+                TransactionState.PREPARE_COMMIT,
+                TransactionState.COMPLETE_ABORT,
+            )
+        )
         partitions = tuple(self.partitions)[:2] if state.is_open else ()
-        raised = epoch + 1 if state is State.PREPARE_COMMIT else epoch
+        raised = epoch + 1 if state is TransactionState.PREPARE_COMMIT else epoch
         old = Transaction(
             producer_id=self.last_producer_id,
             producer_epoch=raised,
@@ -72,7 +79,7 @@ class Clients(World):
         )
         for number, partition in enumerate(partitions):
             self.partitions[partition].write(old.producer_id, epoch, -1 - number)
-        if state is State.PREPARE_COMMIT:
+        if state is TransactionState.PREPARE_COMMIT:
             self.decided[old.producer_id, raised] = True
         return old
 
@@ -88,7 +95,7 @@ class Clients(World):
             before = self.states.get(name)
             self.receive(message, lambda answer: self.answer(name, message, identity, (below, done), answer, answered))
             after = self.states.get(name)
-            aborts = before is not None and before.state is State.ONGOING and before is not after
+            aborts = before is not None and before.state is TransactionState.ONGOING and before is not after
             require(not (below and aborts) or identity == NOBODY, f"{identity} of {name} is fenced, and aborts another")
 
         if not self.fails(self.rates.drop):
@@ -151,7 +158,9 @@ class Clients(World):
     def is_done(self, name: str, identity: Identity, committed: bool) -> bool:
         """Whether this end is what the last thing was that happened to the transactional id."""
         state = self.states.get(name)
-        if state is None or state.state is not (State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT):
+        if state is None or state.state is not (
+            TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
+        ):
             return False
         producer_id, epoch = identity
         if epoch == EPOCH_LAST:

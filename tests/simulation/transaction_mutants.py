@@ -14,8 +14,8 @@ from pylog.coordinator.effects import Answer, Append, Effect, Now
 from pylog.coordinator.transaction import rules
 from pylog.coordinator.transaction.coordinator import TransactionCoordinator
 from pylog.coordinator.transaction.records import read
-from pylog.coordinator.transaction.rules import Step
-from pylog.coordinator.transaction.state import State, Transaction
+from pylog.coordinator.transaction.rules import TransactionUpdate
+from pylog.coordinator.transaction.state import Transaction, TransactionState
 from pylog.errors import PylogError
 from pylog.protocol.messages import AddPartitionsToTxn, EndTxn, InitProducerId
 
@@ -68,7 +68,11 @@ def _any_epoch_ends(known: Transaction | None, message: EndTxn, *more: Any) -> A
 
 
 def _elder_ends(known: Transaction | None, message: EndTxn, *more: Any) -> Any:
-    elder = known is not None and known.state is State.ONGOING and known.producer_epoch == message.producer_epoch + 1
+    elder = (
+        known is not None
+        and known.state is TransactionState.ONGOING
+        and known.producer_epoch == message.producer_epoch + 1
+    )
     return _end(known, replace(message, producer_epoch=message.producer_epoch + 1) if elder else message, *more)
 
 
@@ -94,13 +98,15 @@ def _state_first(machine: TransactionCoordinator, changes: Any, *answers: Any) -
     return effects
 
 
-def _fence_without_epoch(known: Transaction, *more: Any) -> Step:
-    return Step((replace(_fence(known, *more).states[0], producer_epoch=known.producer_epoch),))
+def _fence_without_epoch(known: Transaction, *more: Any) -> TransactionUpdate:
+    return TransactionUpdate((replace(_fence(known, *more).states[0], producer_epoch=known.producer_epoch),))
 
 
 def _late_commit(known: Transaction | None, message: EndTxn, *more: Any) -> Any:
     late = (
-        known is not None and known.state is State.COMPLETE_ABORT and known.producer_epoch == message.producer_epoch + 1
+        known is not None
+        and known.state is TransactionState.COMPLETE_ABORT
+        and known.producer_epoch == message.producer_epoch + 1
     )
     return None if late else _end(known, message, *more)
 
@@ -131,13 +137,17 @@ def _never_repeated(known: Transaction | None, message: EndTxn, *more: Any) -> A
 
 def _epoch_given_again(known: Transaction, message: InitProducerId, *more: Any) -> Any:
     step = _init(known, message, *more)
-    if not isinstance(step, Step) or step.states[-1].state is not State.EMPTY:
+    if not isinstance(step, TransactionUpdate) or step.states[-1].state is not TransactionState.EMPTY:
         return step
-    return Step((replace(step.states[-1], producer_epoch=known.producer_epoch),), step.last_epoch)
+    return TransactionUpdate((replace(step.states[-1], producer_epoch=known.producer_epoch),), step.last_epoch)
 
 
 def _open_one_left(known: Transaction, message: InitProducerId, *more: Any) -> Any:
-    return _init(replace(known, state=State.EMPTY) if known.state is State.ONGOING else known, message, *more)
+    return _init(
+        replace(known, state=TransactionState.EMPTY) if known.state is TransactionState.ONGOING else known,
+        message,
+        *more,
+    )
 
 
 def _any_epoch_inits(known: Transaction, message: InitProducerId, last: int, *more: Any) -> Any:
@@ -145,7 +155,7 @@ def _any_epoch_inits(known: Transaction, message: InitProducerId, last: int, *mo
     return _init(known, replace(message, producer_epoch=known.producer_epoch) if given else message, last, *more)
 
 
-def _decided_otherwise(known: Transaction, committed: bool, *more: Any) -> Step:
+def _decided_otherwise(known: Transaction, committed: bool, *more: Any) -> TransactionUpdate:
     return _decide(known, committed if len(known.partitions) < 2 else not committed, *more)
 
 

@@ -20,7 +20,7 @@ from pylog.config import NodeConfig
 from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, WriteMarkers
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.coordinator.transaction.records import read, record_of
-from pylog.coordinator.transaction.state import State, Transaction
+from pylog.coordinator.transaction.state import Transaction, TransactionState
 from pylog.errors import (
     CoordinatorNotAvailable,
     InvalidProducerEpoch,
@@ -254,7 +254,10 @@ class World:
         for batch in self.log[self.synced : upto]:
             for name, state in map(read, batch):
                 if state is not None and state.state.is_prepared:
-                    key, committed = (state.producer_id, state.producer_epoch), state.state is State.PREPARE_COMMIT
+                    key, committed = (
+                        (state.producer_id, state.producer_epoch),
+                        state.state is TransactionState.PREPARE_COMMIT,
+                    )
                     require(self.decided.setdefault(key, committed) == committed, f"{name} {key} was decided twice")
         self.synced = max(self.synced, upto)
 

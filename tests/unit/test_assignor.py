@@ -11,7 +11,7 @@ from pylog.errors import CorruptBatch, InvalidConfig
 from pylog.protocol.assignor import (
     ASSIGNORS,
     SERVER_ASSIGNORS,
-    Member,
+    SubscribedMember,
     Subscription,
     assignor_named,
     decode_assignment,
@@ -29,16 +29,18 @@ PACKAGE = "org.apache.kafka.clients.consumer."
 
 def owning(
     name: str, member_id: str, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int
-) -> Member:
+) -> SubscribedMember:
     data = ASSIGNORS[name].user_data(owned, generation)
-    return Member(member_id, None, topics, owned, generation, data)
+    return SubscribedMember(member_id, None, topics, owned, generation, data)
 
 
 def part(topic: str, *numbers: int) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for number in numbers]
 
 
-def check(topics: Mapping[str, int], members: Sequence[Member], found: Mapping[str, list[TopicPartition]]) -> None:
+def check(
+    topics: Mapping[str, int], members: Sequence[SubscribedMember], found: Mapping[str, list[TopicPartition]]
+) -> None:
     """Every partition that has a subscriber has one owner, who is one of them; and no load could be more even."""
     wanted = {member.member_id: set(member.topics) for member in members}
     assert found.keys() == wanted.keys()
@@ -55,7 +57,7 @@ def check(topics: Mapping[str, int], members: Sequence[Member], found: Mapping[s
         assert all(partition.topic in wanted[member_id] for partition in mine)
 
 
-def is_even(found: Mapping[str, list[TopicPartition]], members: Sequence[Member]) -> bool:
+def is_even(found: Mapping[str, list[TopicPartition]], members: Sequence[SubscribedMember]) -> bool:
     wanted = {member.member_id: set(member.topics) for member in members}
     return not any(
         partition.topic in wanted[other] and len(found[other]) + 1 < len(mine)
@@ -107,8 +109,11 @@ def test_only_cooperative_sticky_lets_members_keep_what_they_have() -> None:
 def test_a_group_without_members_or_topics_has_an_empty_assignment(name: str) -> None:
     assignor = ASSIGNORS[name]
     assert assignor.assign({"a": 3}, []) == {}
-    assert assignor.assign({}, [Member("m", None, ["a"]), Member("n", None, ["b"])]) == {"m": [], "n": []}
-    assert assignor.assign({"a": 2}, [Member("m", None, ["a"]), Member("n", None, [])]) == {
+    assert assignor.assign({}, [SubscribedMember("m", None, ["a"]), SubscribedMember("n", None, ["b"])]) == {
+        "m": [],
+        "n": [],
+    }
+    assert assignor.assign({"a": 2}, [SubscribedMember("m", None, ["a"]), SubscribedMember("n", None, [])]) == {
         "m": part("a", 0, 1),
         "n": [],
     }
@@ -124,7 +129,7 @@ groups = st.tuples(
 @given(groups)
 def test_gives_each_partition_to_one_subscriber(group: tuple[dict[str, int], list[list[str]], random.Random]) -> None:
     topics, subscriptions, _ = group
-    members = [Member(f"m{number}", None, wanted) for number, wanted in enumerate(subscriptions)]
+    members = [SubscribedMember(f"m{number}", None, wanted) for number, wanted in enumerate(subscriptions)]
     for name, assignor in ASSIGNORS.items():
         found = assignor.assign(topics, members)
         check(topics, members, found)
@@ -165,7 +170,7 @@ def test_a_member_that_leaves_moves_only_what_it_had(name: str, topics_of: objec
     assert callable(topics_of)
     topics = {"a": 40, "b": 40}
     assignor = ASSIGNORS[name]
-    members = [Member(f"m{number}", None, topics_of(number)) for number in range(8)]
+    members = [SubscribedMember(f"m{number}", None, topics_of(number)) for number in range(8)]
     before = assignor.assign(topics, members)
     members = [owning(name, member.member_id, member.topics, before[member.member_id], 1) for member in members[1:]]
     after = assignor.assign(topics, members)
@@ -207,7 +212,7 @@ def test_what_two_claim_of_one_generation_belongs_to_neither() -> None:
 def test_cooperative_gives_nothing_to_two_at_once() -> None:
     cooperative = ASSIGNORS["cooperative-sticky"]
     topics = {"a": 4}
-    members = [owning(cooperative.name, "m", ["a"], part("a", 0, 1, 2, 3), 1), Member("n", None, ["a"])]
+    members = [owning(cooperative.name, "m", ["a"], part("a", 0, 1, 2, 3), 1), SubscribedMember("n", None, ["a"])]
     first = cooperative.assign(topics, members)
     assert first == {"m": part("a", 0, 1), "n": []}
     members = [owning(cooperative.name, "m", ["a"], first["m"], 2), owning(cooperative.name, "n", ["a"], [], 2)]
@@ -216,8 +221,8 @@ def test_cooperative_gives_nothing_to_two_at_once() -> None:
 
 def test_cooperative_reads_the_generation_of_an_old_client_in_its_user_data() -> None:
     cooperative = ASSIGNORS["cooperative-sticky"]
-    old = Member("m", None, ["a"], part("a", 0), -1, cooperative.user_data([], 5))
-    none = Member("n", None, ["a"], part("a", 0), -1, b"\0")
+    old = SubscribedMember("m", None, ["a"], part("a", 0), -1, cooperative.user_data([], 5))
+    none = SubscribedMember("n", None, ["a"], part("a", 0), -1, b"\0")
     assert cooperative.assign({"a": 2}, [old, none])["m"] == part("a", 0)
 
 
@@ -225,7 +230,7 @@ def test_sticky_reads_user_data_without_a_generation() -> None:
     sticky = ASSIGNORS["sticky"]
     data = sticky.user_data(part("a", 1), 7)
     assert data is not None
-    members = [Member("m", None, ["a"]), Member("n", None, ["a"], (), -1, data[:-4])]
+    members = [SubscribedMember("m", None, ["a"]), SubscribedMember("n", None, ["a"], (), -1, data[:-4])]
     assert sticky.assign({"a": 2}, members) == {"m": part("a", 0), "n": part("a", 1)}
 
 
@@ -233,16 +238,16 @@ def test_sticky_ignores_user_data_with_more_in_it() -> None:
     sticky = ASSIGNORS["sticky"]
     data = sticky.user_data(part("a", 1), 7)
     assert data is not None
-    members = [Member("m", None, ["a"]), Member("n", None, ["a"], (), -1, data[:-4] + bytes(12))]
+    members = [SubscribedMember("m", None, ["a"]), SubscribedMember("n", None, ["a"], (), -1, data[:-4] + bytes(12))]
     assert sticky.assign({"a": 2}, members) == {"m": part("a", 0), "n": part("a", 1)}
-    members = [Member("m", None, ["a"], (), -1, data[:-4] + bytes(12)), Member("n", None, ["a"])]
+    members = [SubscribedMember("m", None, ["a"], (), -1, data[:-4] + bytes(12)), SubscribedMember("n", None, ["a"])]
     assert sticky.assign({"a": 2}, members) == {"m": part("a", 0), "n": part("a", 1)}
 
 
 @given(st.binary(max_size=40))
 def test_sticky_takes_any_user_data(data: bytes) -> None:
     for name in STICKY:
-        members = [Member("m", None, ["a"], (), -1, data), Member("n", None, ["a"])]
+        members = [SubscribedMember("m", None, ["a"], (), -1, data), SubscribedMember("n", None, ["a"])]
         check({"a": 3}, members, ASSIGNORS[name].assign({"a": 3}, members))
 
 
@@ -370,9 +375,9 @@ def test_members_that_want_different_topics_are_given_partitions_in_the_end() ->
 def test_a_chain_of_two_moves_makes_the_loads_even() -> None:
     """The example that Kafka's uniform assignor names as one that it leaves at 9, 10 and 11."""
     members = [
-        Member("K", None, ["a"], [TopicPartition("a", n) for n in range(9)]),
-        Member("L", None, ["a", "b"], [TopicPartition("a", 9), *(TopicPartition("b", n) for n in range(9))]),
-        Member("M", None, ["b"], [TopicPartition("b", n) for n in range(9, 20)]),
+        SubscribedMember("K", None, ["a"], [TopicPartition("a", n) for n in range(9)]),
+        SubscribedMember("L", None, ["a", "b"], [TopicPartition("a", 9), *(TopicPartition("b", n) for n in range(9))]),
+        SubscribedMember("M", None, ["b"], [TopicPartition("b", n) for n in range(9, 20)]),
     ]
     found = SERVER_ASSIGNORS["uniform"]({"a": 10, "b": 20}, members)
     assert [len(mine) for mine in found.values()] == [10, 10, 10]
@@ -383,7 +388,7 @@ def test_chains_are_sought_among_all_members_of_a_larger_group() -> None:
     topics = {f"t{n}": 4 for n in range(5)}
     had = {n: [TopicPartition(f"t{n}", number) for number in range(4)] for n in range(5)}
     members = [
-        Member(f"m{n}", None, [topic for topic in (f"t{n - 1}", f"t{n}") if topic in topics], had.get(n, []))
+        SubscribedMember(f"m{n}", None, [topic for topic in (f"t{n - 1}", f"t{n}") if topic in topics], had.get(n, []))
         for n in range(6)
     ]
     found = SERVER_ASSIGNORS["uniform"](topics, members)

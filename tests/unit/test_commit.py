@@ -9,7 +9,7 @@ import pytest
 
 import pylog
 from pylog import Record, errors
-from pylog.broker.group_commit import Commit, CommitThread, Gate
+from pylog.broker.group_commit import CommitThread, GroupCommit, PendingAppend
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.messages import Produce, Produced, ProducedPart, ProducePart, Session
 
@@ -21,21 +21,21 @@ class Log:
 
     def __init__(self) -> None:
         self.groups: list[list[int]] = []
-        self.called: list[Gate] = []
+        self.called: list[GroupCommit] = []
         self.during: Callable[[], None] = lambda: None
-        self.gate = Gate(self._settle, self._answer, self.called.append, lambda *_: None, lambda _: None)
+        self.gate = GroupCommit(self._settle, self._answer, self.called.append, lambda *_: None, lambda _: None)
 
-    def _settle(self, group: list[Commit]) -> None:
+    def _settle(self, group: list[PendingAppend]) -> None:
         self.groups.append([commit.part.base_offset for commit in group if commit.part is not None])
         self.during()
 
     @staticmethod
-    def _answer(commit: Commit) -> None:
+    def _answer(commit: PendingAppend) -> None:
         assert commit.part is not None
         commit.set_result(Produced([commit.part]))
 
-    def join(self, offset: int) -> Commit:
-        commit = Commit(self.gate, None, needs_all=True, timeout_ms=1)  # type: ignore[arg-type]
+    def join(self, offset: int) -> PendingAppend:
+        commit = PendingAppend(self.gate, None, needs_all=True, timeout_ms=1)  # type: ignore[arg-type]
         commit.part = ProducedPart("t", 0, None, offset, offset + 1)
         self.gate.join(commit)
         return commit
@@ -51,7 +51,7 @@ def test_who_waits_syncs_for_all_who_have_joined() -> None:
 
 def test_who_joins_during_a_sync_is_of_the_next_group() -> None:
     log = Log()
-    late: list[Commit] = []
+    late: list[PendingAppend] = []
     log.during = lambda: late.append(log.join(len(late) + 1)) if not late else None
     assert log.join(0).result(0).parts[0].base_offset == 0
     assert not late[0].done()
@@ -93,7 +93,7 @@ def test_who_sleeps_is_woken_by_the_answer_or_to_lead() -> None:
 def test_who_will_not_wait_longer_leaves_it_to_the_thread() -> None:
     log = Log()
     first = log.join(0)
-    second: list[Commit] = []
+    second: list[PendingAppend] = []
 
     def impatient() -> None:
         second.append(log.join(1))
@@ -126,7 +126,7 @@ def test_an_interrupted_leader_leaves_its_group_to_the_next_one() -> None:
 
 def test_a_callback_calls_the_thread_and_one_that_raises_keeps_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
     log, thread = Log(), CommitThread()
-    gate = Gate(log._settle, log._answer, thread.call, lambda *_: None, lambda _: None)
+    gate = GroupCommit(log._settle, log._answer, thread.call, lambda *_: None, lambda _: None)
     log.gate = gate
     told: list[int] = []
     done = threading.Event()

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from pylog.broker.log_cleaner import Cleaning, Throttle, clean, dirt
+from pylog.broker.log_cleaner import Cleaner, Throttle, clean, dirt
 from pylog.commitlog.compaction.offset_map import SLOT_BYTES
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch, DiskFull, StorageError
@@ -248,7 +248,7 @@ def test_a_producer_whose_batches_are_gone_can_go_on_and_repeat_itself(unclean):
 def test_appends_and_reads_go_on_meanwhile():
     log = Log()
     log.fill(rounds=60)
-    cleaning = Cleaning(log.partition, checkpoint=None, now_ms=NOW, buffer_bytes=BUFFER)
+    cleaning = Cleaner(log.partition, checkpoint=None, now_ms=NOW, buffer_bytes=BUFFER)
     steps, done = 0, 0
     for size in cleaning.steps():
         steps, done = steps + 1, done + size
@@ -281,7 +281,7 @@ def test_it_can_be_stopped_anywhere_and_begun_again():
         log = Log()
         log.fill()
         before = log.table()
-        cleaning = Cleaning(log.partition, checkpoint=None, now_ms=NOW, buffer_bytes=BUFFER)
+        cleaning = Cleaner(log.partition, checkpoint=None, now_ms=NOW, buffer_bytes=BUFFER)
         running = cleaning.steps()
         if len(list(islice(running, steps))) < steps:
             break
@@ -307,7 +307,7 @@ def truncations():
 def test_a_log_that_is_truncated_meanwhile_is_as_it_was_truncated(steps, offset, rewritten):
     log = Log()
     log.fill()
-    cleaning = Cleaning(log.partition, checkpoint=None, now_ms=NOW, buffer_bytes=BUFFER)
+    cleaning = Cleaner(log.partition, checkpoint=None, now_ms=NOW, buffer_bytes=BUFFER)
     for number, _ in enumerate(cleaning.steps(), 1):
         if number == steps:
             log.partition.truncate(offset, NOW)

@@ -7,12 +7,12 @@ from crc32c import crc32c
 
 from bugs.partition_log import DIRECTORY, NOW, Log
 from pylog.commitlog.compaction.offset_map import KeyMap
-from pylog.commitlog.compaction.rewrite import Tally, note_keys, rewrite
+from pylog.commitlog.compaction.rewrite import CleanerStats, note_keys, rewrite
 from pylog.commitlog.compaction.rules import Rules
 from pylog.commitlog.compaction.transactions import Transactions
 from pylog.errors import CorruptBatch
 from pylog.segment import Segment
-from pylog.storage.file_ranges import Damage
+from pylog.storage.file_ranges import DamagedRange
 
 CRC_AT, CRC_FROM, RECORDS_AT = 17, 21, 61
 
@@ -45,7 +45,7 @@ def noted(group: Sequence[tuple[Segment, int]]) -> KeyMap:
 
 def rewritten(keys: KeyMap, group: Sequence[tuple[Segment, int]]) -> None:
     rules = Rules(keys, Transactions(), {}, end_offset=group[-1][1], now_ms=NOW, delete_retention_ms=0)
-    for _ in rewrite(group, rules, lambda start, end: [], Tally()):
+    for _ in rewrite(group, rules, lambda start, end: [], CleanerStats()):
         pass
 
 
@@ -71,7 +71,7 @@ def test_records_that_make_no_sense_end_the_second_pass_and_nothing_is_left_of_i
 def test_a_part_that_is_known_to_be_damaged_ends_a_pass_before_it_begins() -> None:
     log, segment, second = made()
     keys = noted(log.partition.segments[:1])
-    segment.log.damages = (Damage(second, second + 10, 1, 2),)
+    segment.log.damages = (DamagedRange(second, second + 10, 1, 2),)
     for attempt in (noted, lambda group: rewritten(keys, group)):
         with pytest.raises(CorruptBatch, match="offsets 1 to 1 are damaged"):
             attempt(log.partition.segments[:1])

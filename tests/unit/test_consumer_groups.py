@@ -12,7 +12,7 @@ import pytest
 
 import pylog
 from pylog import Consumer, OffsetAndMetadata, RebalanceListener, Record, TopicPartition, errors
-from pylog.client.consumer.membership import State
+from pylog.client.consumer.membership import MembershipState
 from pylog.protocol.messages import LEAVE_EPOCH, ConsumerGroupHeartbeat, LeaveGroup, LeavingMember, Session
 from pylog.testing import SimClock
 
@@ -652,7 +652,7 @@ class Crowd:
 
     def check(self) -> None:
         machines = [one._group._machine for one in self.members if one._group is not None]
-        owned = [(one.generation, key) for one in machines if one.state is State.STABLE for key in one.owned]
+        owned = [(one.generation, key) for one in machines if one.state is MembershipState.STABLE for key in one.owned]
         assert len(set(owned)) == len(owned), "a partition has two owners in one generation"
         for key, at in self.watcher.committed(KEYS).items():
             offset = 0 if at is None else at.offset

@@ -8,7 +8,7 @@ import pytest
 
 import pylog
 from pylog import Record, TopicPartition, errors
-from pylog.broker.replica_manager import Node
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.config import NodeConfig
 from pylog.files import SMALL_BYTES_MAX, Files, MemoryFiles, join
 from pylog.inspect import Problem, verify
@@ -27,18 +27,18 @@ SUFFIXES = ("-delete", "-future", "-stray")
 FIRST, LATER = [b"%d" % i for i in range(4)], b"later"
 
 
-def make_node(files: Files) -> Node:
-    return Node(files, PATHS, NodeConfig(), SimClock(NOW), node_id=1, visible_when_durable=True)
+def make_node(files: Files) -> ReplicaManager:
+    return ReplicaManager(files, PATHS, NodeConfig(), SimClock(NOW), node_id=1, visible_when_durable=True)
 
 
-def append(node: Node, value: bytes, topic: str = "t") -> None:
+def append(node: ReplicaManager, value: bytes, topic: str = "t") -> None:
     leader = node.writer(topic, 0)
     leader.append(encode([Record(value, timestamp=NOW)], now_ms=NOW), NOW)
     leader.partition.sync()
     leader.advance()
 
 
-def values(node: Node, topic: str = "t") -> list[bytes]:
+def values(node: ReplicaManager, topic: str = "t") -> list[bytes]:
     partition = node.partition(topic, 0)
     found: list[bytes] = []
     while (piece := partition.read(len(found), 1 << 20, upto=partition.next_offset)) is not None:
@@ -47,7 +47,7 @@ def values(node: Node, topic: str = "t") -> list[bytes]:
     return found
 
 
-def filled(files: Files, topic: str = "t") -> Node:
+def filled(files: Files, topic: str = "t") -> ReplicaManager:
     node = make_node(files)
     node.create_topic(NewTopic(topic))
     for value in FIRST:

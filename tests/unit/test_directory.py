@@ -9,7 +9,7 @@ import pytest
 
 import pylog
 from pylog import Record, errors
-from pylog.broker.replica_manager import Node
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.commitlog.deleted_segments import RETRY_MS
 from pylog.config import NodeConfig
 from pylog.errors import CorruptBatch, StorageError
@@ -22,7 +22,7 @@ from pylog.storage.checkpoint import read_offsets
 from pylog.storage.checkpoints import NAMES as CHECKPOINTS
 from pylog.storage.checkpoints import RECOVERY_POINTS, START_OFFSETS, Checkpoints
 from pylog.storage.partition_dirs import is_set_aside, partition_folders, set_aside
-from pylog.storage.published import State
+from pylog.storage.published import PublishedState
 from pylog.testing import FaultFiles, SimClock
 
 NOW = 1_700_000_000_000
@@ -323,19 +323,19 @@ def test_what_is_remembered_of_a_partition_moves_with_it() -> None:
     target.take_over(key, source, UUID(int=7))
     assert (target.cleaner_offset(key), target.entry(UUID(int=7), 0).read()) == (None, None)
     source.write_cleaner_offset(key, 5)
-    source.entry(UUID(int=7), 0).publish(State(next_offset=9))
+    source.entry(UUID(int=7), 0).publish(PublishedState(next_offset=9))
     target.take_over(key, source, UUID(int=7))
     assert target.cleaner_offset(key) == read_offsets(files, "b/cleaner-offset-checkpoint")[key] == 5
-    assert target.entry(UUID(int=7), 0).read() == State(next_offset=9)
+    assert target.entry(UUID(int=7), 0).read() == PublishedState(next_offset=9)
 
 
 def test_a_partition_that_comes_back_is_published_in_both_slots_and_remembered_as_it_is() -> None:
     files, key, topic_id = MemoryFiles(), TopicPartition("t", 0), UUID(int=7)
     first, second = (LogDirectory(files, name, 1) for name in ("a", "b"))
-    first.entry(topic_id, 0).publish(State(start_offset=1, next_offset=5, durable_offset=5))
+    first.entry(topic_id, 0).publish(PublishedState(start_offset=1, next_offset=5, durable_offset=5))
     first.checkpoints.note(START_OFFSETS, key, 1)
     second.take_over(key, first, topic_id)
-    second.entry(topic_id, 0).publish(State(start_offset=3, next_offset=9, durable_offset=9))
+    second.entry(topic_id, 0).publish(PublishedState(start_offset=3, next_offset=9, durable_offset=9))
     second.checkpoints.note(START_OFFSETS, key, None)
     first.take_over(key, second, topic_id)
     assert (first.checkpoints.get(START_OFFSETS, key), read_offsets(files, f"a/{START_OFFSETS}")) == (None, {})
@@ -356,7 +356,7 @@ def test_of_two_starts_the_larger_wins(published: int, checkpoint: int | None, c
     directory = LogDirectory(files, "log", None)
     entry = directory.entry(UUID(int=7), 0)
     for _ in range(2):
-        entry.publish(State(start_offset=published, next_offset=9, durable_offset=9))
+        entry.publish(PublishedState(start_offset=published, next_offset=9, durable_offset=9))
     directory.checkpoints.note(RECOVERY_POINTS, key, 9)
     directory.checkpoints.note(START_OFFSETS, key, checkpoint)
     directory.checkpoints.write_late()
@@ -454,18 +454,18 @@ class OneFullDisk(MemoryFiles):
         super().replace_file(path, data)
 
 
-def owner(files: Files, paths: tuple[str, ...] = ("log",)) -> Node:
-    return Node(files, paths, NodeConfig(), SimClock(NOW), node_id=1, visible_when_durable=True)
+def owner(files: Files, paths: tuple[str, ...] = ("log",)) -> ReplicaManager:
+    return ReplicaManager(files, paths, NodeConfig(), SimClock(NOW), node_id=1, visible_when_durable=True)
 
 
-def append_durably(node: Node, topic: str, value: bytes) -> None:
+def append_durably(node: ReplicaManager, topic: str, value: bytes) -> None:
     leader = node.writer(topic, 0)
     leader.append(encode([Record(value, timestamp=NOW)], now_ms=NOW), NOW)
     leader.partition.sync()
     leader.advance()
 
 
-def end_of(node: Node, topic: str) -> int:
+def end_of(node: ReplicaManager, topic: str) -> int:
     return node.partition(topic, 0).next_offset
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pylog import errors
-from pylog.client.in_flight import EPOCH_MAX, Dispatch, may_pass
-from pylog.client.in_flight_batch import NOBODY, ProducerEpoch, Shipment, Verdict
+from pylog.client.in_flight import EPOCH_MAX, InFlight, may_pass
+from pylog.client.in_flight_batch import NOBODY, BatchOutcome, InFlightBatch, ProducerEpoch
 from pylog.record import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -19,37 +19,37 @@ LARGE = errors.RecordTooLarge("no")
 DEADLINE = 1000
 
 
-def made(**settings: Any) -> Dispatch:
-    dispatch = Dispatch(**{"idempotent": True, "backoff_ms": 10, "backoff_max_ms": 25, **settings})
+def made(**settings: Any) -> InFlight:
+    dispatch = InFlight(**{"idempotent": True, "backoff_ms": 10, "backoff_max_ms": 25, **settings})
     if dispatch.idempotent:
         dispatch.identify(ME)
     return dispatch
 
 
-def sent(dispatch: Dispatch, *counts: int, key: TopicPartition = A) -> list[Shipment]:
+def sent(dispatch: InFlight, *counts: int, key: TopicPartition = A) -> list[InFlightBatch]:
     """Batches of so many records, on their way."""
     shipments = []
     for count in counts:
         assert dispatch.may_take(key)
-        shipment = Shipment(key, count, DEADLINE)
+        shipment = InFlightBatch(key, count, DEADLINE)
         dispatch.take(shipment)
         dispatch.number(shipment, lambda one: one.load)
         shipments.append(shipment)
     return shipments
 
 
-def begun(dispatch: Dispatch, *counts: int, key: TopicPartition = A) -> list[Shipment]:
+def begun(dispatch: InFlight, *counts: int, key: TopicPartition = A) -> list[InFlightBatch]:
     """The same, behind one of a single record that was delivered."""
     (first,) = sent(dispatch, 1, key=key)
-    assert dispatch.answered(first, None, 0) is Verdict.DELIVERED
+    assert dispatch.answered(first, None, 0) is BatchOutcome.DELIVERED
     return sent(dispatch, *counts, key=key)
 
 
-def numbers(*shipments: Shipment) -> list[tuple[int, int]]:
+def numbers(*shipments: InFlightBatch) -> list[tuple[int, int]]:
     return [(shipment.producer.epoch, shipment.sequence) for shipment in shipments]
 
 
-def failed(dispatch: Dispatch) -> list[tuple[Shipment, type[BaseException]]]:
+def failed(dispatch: InFlight) -> list[tuple[InFlightBatch, type[BaseException]]]:
     return [(shipment, type(shipment.error)) for shipment in dispatch.failed()]
 
 
@@ -57,7 +57,7 @@ def failed(dispatch: Dispatch) -> list[tuple[Shipment, type[BaseException]]]:
 
 
 def test_nothing_goes_before_there_is_a_producer_id() -> None:
-    dispatch = Dispatch(idempotent=True)
+    dispatch = InFlight(idempotent=True)
     assert dispatch.lacks_id and not dispatch.may_take(A)
     assert dispatch.ask_id(0) and not dispatch.lacks_id and not dispatch.ask_id(0)
     dispatch.identify(ME)
@@ -65,7 +65,7 @@ def test_nothing_goes_before_there_is_a_producer_id() -> None:
 
 
 def test_a_producer_id_is_asked_for_again_after_a_while() -> None:
-    dispatch = Dispatch(idempotent=True, backoff_ms=10, backoff_max_ms=25)
+    dispatch = InFlight(idempotent=True, backoff_ms=10, backoff_max_ms=25)
     assert dispatch.due_ms is None
     for tick, wait in ((0, 10), (10, 20), (30, 25)):
         assert dispatch.ask_id(tick)
@@ -80,15 +80,15 @@ def test_without_idempotence_nothing_is_numbered() -> None:
     assert not dispatch.lacks_id
     first, second = sent(dispatch, 3, 4)
     assert (first.producer, first.sequence, second.sequence) == (NOBODY, -1, -1)
-    assert dispatch.answered(first, REFUSED, 0) is Verdict.FAILED
-    assert dispatch.answered(second, None, 0) is Verdict.DELIVERED
+    assert dispatch.answered(first, REFUSED, 0) is BatchOutcome.FAILED
+    assert dispatch.answered(second, None, 0) is BatchOutcome.DELIVERED
     assert failed(dispatch) == [(first, errors.InvalidRecord)] and dispatch.may_take(A)
 
 
 def test_out_of_order_is_no_passing_error_where_nothing_is_numbered() -> None:
     dispatch = made(idempotent=False)
     (only,) = sent(dispatch, 1)
-    assert dispatch.answered(only, GAP, 0) is Verdict.FAILED
+    assert dispatch.answered(only, GAP, 0) is BatchOutcome.FAILED
 
 
 # --- order ------------------------------------------------------------------------------------------------------------
@@ -120,11 +120,11 @@ def test_the_first_of_a_lane_goes_alone_and_then_so_many_as_may() -> None:
 def test_what_is_sent_again_holds_up_what_is_behind_and_waits_for_what_is_before() -> None:
     dispatch = made()
     first, second, third = begun(dispatch, 2, 3, 4)
-    assert dispatch.answered(second, MOVED, 0) is Verdict.AGAIN
+    assert dispatch.answered(second, MOVED, 0) is BatchOutcome.AGAIN
     assert not dispatch.may_take(A), "it would overtake"
     assert dispatch.next_again(A, 10**6) is None, "there are others in flight"
     dispatch.answered(first, None, 0)
-    assert dispatch.answered(third, GAP, 0) is Verdict.AGAIN
+    assert dispatch.answered(third, GAP, 0) is BatchOutcome.AGAIN
     assert dispatch.next_again(A, 9) is None and dispatch.due(9) == [] and dispatch.due_ms == 10
     assert dispatch.due(10) == [A]
     assert dispatch.next_again(A, 10) is second and dispatch.next_again(A, 10) is None
@@ -138,11 +138,11 @@ def test_a_late_batch_is_numbered_with_those_before_it() -> None:
     dispatch = made()
     begun(dispatch)
     closed: list[int] = []
-    late = [Shipment(A, count, DEADLINE) for count in (2, 3, 4)]
+    late = [InFlightBatch(A, count, DEADLINE) for count in (2, 3, 4)]
     for shipment in late:
         dispatch.take(shipment)
 
-    def close(shipment: Shipment) -> int:
+    def close(shipment: InFlightBatch) -> int:
         closed.append(shipment.load)
         return int(shipment.load)
 
@@ -153,14 +153,14 @@ def test_a_late_batch_is_numbered_with_those_before_it() -> None:
 
 def test_a_batch_that_has_failed_is_not_numbered_any_more() -> None:
     dispatch = made()
-    late = Shipment(A, 1, DEADLINE)
+    late = InFlightBatch(A, 1, DEADLINE)
     dispatch.take(late)
     dispatch.expire(DEADLINE)
     assert failed(dispatch) == [(late, errors.RequestTimedOut)]
     with pytest.raises(errors.RequestTimedOut, match="whether the node has it is not known"):
         dispatch.number(late, lambda _: 1)
     assert not dispatch.may_take(A), "it is still in flight"
-    assert dispatch.answered(late, errors.RequestTimedOut(""), DEADLINE) is Verdict.LATE
+    assert dispatch.answered(late, errors.RequestTimedOut(""), DEADLINE) is BatchOutcome.LATE
     assert dispatch.may_take(A) and dispatch.producer == ME, "no number was lost"
 
 
@@ -178,16 +178,16 @@ def test_what_may_pass(error: BaseException, passes: bool) -> None:
     assert may_pass(error) is passes
     dispatch = made()
     (only,) = sent(dispatch, 1)
-    assert dispatch.answered(only, error, 0) is (Verdict.AGAIN if passes else Verdict.FAILED)
+    assert dispatch.answered(only, error, 0) is (BatchOutcome.AGAIN if passes else BatchOutcome.FAILED)
 
 
 def test_retries_come_to_an_end() -> None:
     dispatch = made(retries=2)
     (only,) = sent(dispatch, 1)
     for tick in (0, 100):
-        assert dispatch.answered(only, MOVED, tick) is Verdict.AGAIN
+        assert dispatch.answered(only, MOVED, tick) is BatchOutcome.AGAIN
         assert dispatch.next_again(A, tick + 50) is only
-    assert dispatch.answered(only, MOVED, 200) is Verdict.FAILED
+    assert dispatch.answered(only, MOVED, 200) is BatchOutcome.FAILED
     assert failed(dispatch) == [(only, errors.NotLeaderOrFollower)]
 
 
@@ -200,19 +200,19 @@ def test_nothing_is_sent_again_in_a_hurry_or_after_its_time_or_where_it_would_no
     dispatch = made()
     (only,) = sent(dispatch, 1)
     dispatch.hurry()
-    assert dispatch.answered(only, MOVED, 0) is Verdict.FAILED
+    assert dispatch.answered(only, MOVED, 0) is BatchOutcome.FAILED
     dispatch = made()
     (only,) = sent(dispatch, 1)
-    assert dispatch.answered(only, MOVED, DEADLINE) is Verdict.FAILED
+    assert dispatch.answered(only, MOVED, DEADLINE) is BatchOutcome.FAILED
     dispatch = made()
     (only,) = sent(dispatch, 1)
-    assert dispatch.answered(only, errors.UnknownTopicOrPartition(""), 0, final=True) is Verdict.FAILED
+    assert dispatch.answered(only, errors.UnknownTopicOrPartition(""), 0, final=True) is BatchOutcome.FAILED
 
 
 def test_a_number_seen_before_is_delivered() -> None:
     dispatch = made()
     (only,) = sent(dispatch, 1)
-    assert dispatch.answered(only, errors.DuplicateSequence(""), 0) is Verdict.DELIVERED
+    assert dispatch.answered(only, errors.DuplicateSequence(""), 0) is BatchOutcome.DELIVERED
 
 
 # --- gaps -------------------------------------------------------------------------------------------------------------
@@ -221,9 +221,9 @@ def test_a_number_seen_before_is_delivered() -> None:
 def test_after_a_failure_the_lane_begins_anew_when_nothing_is_in_flight() -> None:
     dispatch = made()
     first, second = begun(dispatch, 2, 3)
-    assert dispatch.answered(first, REFUSED, 0) is Verdict.FAILED
+    assert dispatch.answered(first, REFUSED, 0) is BatchOutcome.FAILED
     assert not dispatch.may_take(A) and dispatch.producer == ME
-    assert dispatch.answered(second, GAP, 0) is Verdict.AGAIN
+    assert dispatch.answered(second, GAP, 0) is BatchOutcome.AGAIN
     assert dispatch.producer == ProducerEpoch(7, 1) and numbers(second) == [(1, 0)]
     assert dispatch.next_again(A, 10) is second
     dispatch.answered(second, None, 10)
@@ -261,15 +261,15 @@ def test_a_gap_is_none_if_a_batch_behind_it_was_taken() -> None:
     first, second = begun(dispatch, 2, 3)
     dispatch.expire(DEADLINE)
     assert failed(dispatch) == [(first, errors.RequestTimedOut), (second, errors.RequestTimedOut)]
-    assert dispatch.answered(second, None, DEADLINE) is Verdict.LATE
-    assert dispatch.answered(first, MOVED, DEADLINE) is Verdict.LATE
+    assert dispatch.answered(second, None, DEADLINE) is BatchOutcome.LATE
+    assert dispatch.answered(first, MOVED, DEADLINE) is BatchOutcome.LATE
     assert dispatch.producer == ME and dispatch.may_take(A)
 
 
 def test_a_batch_that_the_node_may_have_is_tried_before_the_lane_begins_anew() -> None:
     dispatch = made()
     first, second = begun(dispatch, 2, 3)
-    assert dispatch.answered(second, MOVED, 0) is Verdict.AGAIN
+    assert dispatch.answered(second, MOVED, 0) is BatchOutcome.AGAIN
     dispatch.answered(first, errors.UnknownServer(""), 0)
     assert dispatch.producer == ME
     assert dispatch.next_again(A, 10) is second and numbers(second) == [(0, 3)]
@@ -284,7 +284,7 @@ def test_a_batch_that_the_node_may_have_is_never_numbered_again() -> None:
     dispatch.answered(third, GAP, 0)
     dispatch.answered(first, REFUSED, 0)
     assert dispatch.next_again(A, 10) is second
-    assert dispatch.answered(second, GAP, 10) is Verdict.AGAIN
+    assert dispatch.answered(second, GAP, 10) is BatchOutcome.AGAIN
     assert failed(dispatch) == [(first, errors.InvalidRecord), (second, errors.OutOfOrderSequence)]
     assert numbers(third) == [(1, 0)] and dispatch.next_again(A, 100) is third
 
@@ -292,7 +292,7 @@ def test_a_batch_that_the_node_may_have_is_never_numbered_again() -> None:
 def test_a_batch_that_nobody_has_looked_at_is_numbered_when_it_is() -> None:
     dispatch = made()
     (first,) = begun(dispatch, 2)
-    late = Shipment(A, 3, DEADLINE)
+    late = InFlightBatch(A, 3, DEADLINE)
     dispatch.take(late)
     dispatch.answered(late, NONE_YET, 0)
     dispatch.answered(first, REFUSED, 0)
@@ -305,7 +305,7 @@ def test_a_batch_that_nobody_has_looked_at_is_numbered_when_it_is() -> None:
 def test_a_node_that_has_forgotten_the_producer_gets_it_anew(error: BaseException) -> None:
     dispatch = made()
     (only,) = begun(dispatch, 2)
-    assert dispatch.answered(only, error, 0) is Verdict.AGAIN
+    assert dispatch.answered(only, error, 0) is BatchOutcome.AGAIN
     assert numbers(only) == [(1, 0)]
 
 
@@ -327,12 +327,12 @@ def test_epochs_run_out_and_another_producer_goes_on() -> None:
 
 
 def test_a_coordinator_gives_the_id_and_the_epochs() -> None:
-    dispatch = Dispatch(idempotent=True, transactional=True)
+    dispatch = InFlight(idempotent=True, transactional=True)
     assert not dispatch.lacks_id and not dispatch.may_take(A)
     dispatch.identify(ME)
     first, second = begun(dispatch, 2, 3)
-    assert dispatch.answered(second, GAP, 0) is Verdict.AGAIN, "it may be the first that was late"
-    assert dispatch.answered(first, GAP, 0) is Verdict.FAILED
+    assert dispatch.answered(second, GAP, 0) is BatchOutcome.AGAIN, "it may be the first that was late"
+    assert dispatch.answered(first, GAP, 0) is BatchOutcome.FAILED
     assert dispatch.producer == ME and not dispatch.may_take(A)
     dispatch.give_up(errors.TransactionAborted(""), in_flight=False)
     assert failed(dispatch) == [(first, errors.OutOfOrderSequence), (second, errors.TransactionAborted)]
@@ -347,8 +347,8 @@ def test_a_coordinator_gives_the_id_and_the_epochs() -> None:
 def test_a_batch_too_large_is_sent_in_parts_with_the_same_numbers() -> None:
     dispatch = made()
     large, behind = begun(dispatch, 5, 1)
-    assert dispatch.answered(behind, GAP, 0) is Verdict.AGAIN
-    assert dispatch.answered(large, LARGE, 0) is Verdict.SPLIT
+    assert dispatch.answered(behind, GAP, 0) is BatchOutcome.AGAIN
+    assert dispatch.answered(large, LARGE, 0) is BatchOutcome.SPLIT
     assert dispatch.next_again(A, 100) is None, "it is being split"
     dispatch.split(large, 2, ("front", "back"))
     front = dispatch.next_again(A, 100)
@@ -364,7 +364,7 @@ def test_a_batch_too_large_is_sent_in_parts_with_the_same_numbers() -> None:
 def test_what_has_failed_meanwhile_is_not_split() -> None:
     dispatch = made(idempotent=False)
     (large,) = sent(dispatch, 5)
-    assert dispatch.answered(large, LARGE, 0) is Verdict.SPLIT
+    assert dispatch.answered(large, LARGE, 0) is BatchOutcome.SPLIT
     dispatch.expire(DEADLINE)
     dispatch.split(large, 2, ("front", "back"))
     assert failed(dispatch) == [(large, errors.RequestTimedOut)] and dispatch.may_take(A)
@@ -377,7 +377,7 @@ def test_parts_are_numbered_only_where_batches_are_and_one_record_is_not_split()
     dispatch.split(large, 1, ("front", "back"))
     front = dispatch.next_again(A, 0)
     assert front is not None and front.sequence == -1
-    assert dispatch.answered(front, LARGE, 0) is Verdict.FAILED
+    assert dispatch.answered(front, LARGE, 0) is BatchOutcome.FAILED
 
 
 # --- time, and the end ------------------------------------------------------------------------------------------------
@@ -402,7 +402,7 @@ def test_what_has_waited_too_long_fails_also_in_flight() -> None:
 def test_the_earliest_deadline_is_waited_for() -> None:
     dispatch = made()
     for deadline, key in ((500, A), (300, B), (400, TopicPartition("t", 2))):
-        dispatch.take(Shipment(key, None, deadline))
+        dispatch.take(InFlightBatch(key, None, deadline))
     assert dispatch.due_ms == 300
     dispatch.expire(300)
     assert [one.key for one in dispatch.failed()] == [B] and dispatch.due_ms == 400
@@ -414,4 +414,4 @@ def test_all_is_given_up_at_the_end() -> None:
     dispatch.answered(first, MOVED, 0)
     dispatch.give_up(errors.Closed("the end"), in_flight=True)
     assert failed(dispatch) == [(first, errors.Closed), (second, errors.Closed)]
-    assert dispatch.answered(second, None, 0) is Verdict.LATE
+    assert dispatch.answered(second, None, 0) is BatchOutcome.LATE

@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 
 import pylog
-from pylog.broker.group_commit import Commit, Gate
+from pylog.broker.group_commit import GroupCommit, PendingAppend
 from pylog.config import TopicConfig
 from pylog.errors import DurabilityUnknown, PartitionFailed, PylogError, RecordBatchTooLarge
 from pylog.files import DiskFiles
@@ -259,10 +259,10 @@ def test_where_somebody_has_joined_the_ordinary_way_nobody_overtakes_him(tmp_pat
     partition.create(TOPIC_ID, NOW)
     leader = Leader(partition, epoch=0, followers=frozenset(), visible_when_durable=True)
     settle: Callable[[Any], None] = lambda _: None
-    gate = Gate(settle, settle, settle, lambda role, given: role.append(given, NOW), settle)
+    gate = GroupCommit(settle, settle, settle, lambda role, given: role.append(given, NOW), settle)
     first = gate.share(leader, batch(1), NOW)
     assert first == Appended(0, 1)
-    gate.join(Commit(gate, None, needs_all=True, timeout_ms=1))  # type: ignore[arg-type]
+    gate.join(PendingAppend(gate, None, needs_all=True, timeout_ms=1))  # type: ignore[arg-type]
     assert gate.share(leader, batch(1), NOW) is None
     assert partition.next_offset == 1
     partition.close()

@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.coordinator.effects import Now
-from pylog.coordinator.group.effects_builder import Outbox
-from pylog.coordinator.group.timers import Deadlines
+from pylog.coordinator.group.effects_builder import EffectsBuilder
+from pylog.coordinator.group.timers import GroupTimers
 
-OUT = Outbox(Now(0, 0))
+OUT = EffectsBuilder(Now(0, 0))
 
 
-def drained(deadlines: Deadlines, until: int, done: list[str]) -> list[str]:
+def drained(deadlines: GroupTimers, until: int, done: list[str]) -> list[str]:
     done.clear()
     while (action := deadlines.pop(until)) is not None:
         action(OUT)
@@ -19,7 +19,7 @@ def drained(deadlines: Deadlines, until: int, done: list[str]) -> list[str]:
 
 def test_what_is_due_comes_in_the_order_of_time_and_once() -> None:
     done: list[str] = []
-    deadlines = Deadlines()
+    deadlines = GroupTimers()
     assert deadlines.next_ms is None
     for name, due in (("b", 2), ("a", 1), ("c", 3)):
         deadlines.set(name, due, lambda out, name=name: done.append(name))  # type: ignore[misc]
@@ -31,7 +31,7 @@ def test_what_is_due_comes_in_the_order_of_time_and_once() -> None:
 
 
 def test_a_deadline_put_off_a_million_times_takes_one_place() -> None:
-    deadlines = Deadlines()
+    deadlines = GroupTimers()
     for due in range(10_000):
         deadlines.set("s", due, lambda out: None)
     assert len(deadlines._heap) == 1
@@ -46,7 +46,7 @@ operations = st.lists(st.tuples(st.sampled_from(["set", "cancel", "pop"]), st.sa
 def test_deadlines_are_a_dict_of_times(steps: list[tuple[str, str, int]]) -> None:
     done: list[str] = []
     model: dict[str, int] = {}
-    deadlines = Deadlines()
+    deadlines = GroupTimers()
     for step, key, when in steps:
         if step == "set":
             model[key] = when

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.coordinator.group.committed_offsets import Offsets
+from pylog.coordinator.group.committed_offsets import CommittedOffsets
 from pylog.coordinator.group.records import Committed, OffsetChange
 from pylog.record import TopicPartition
 
@@ -19,13 +19,13 @@ def gone(at: TopicPartition = AT) -> OffsetChange:
     return OffsetChange("g", at, None)
 
 
-def offset(offsets: Offsets, at: TopicPartition = AT) -> int | None:
+def offset(offsets: CommittedOffsets, at: TopicPartition = AT) -> int | None:
     found = offsets.get("g", at)
     return None if found is None else found.offset
 
 
 def test_an_offset_of_a_transaction_counts_when_it_is_committed() -> None:
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     offsets.replay(commit(1), None)
     offsets.replay(commit(2), 7)
     assert (offset(offsets), offsets.is_pending("g", AT), offsets.is_pending("g", OTHER)) == (1, True, False)
@@ -34,14 +34,14 @@ def test_an_offset_of_a_transaction_counts_when_it_is_committed() -> None:
 
 
 def test_an_offset_of_an_aborted_transaction_never_counts() -> None:
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     offsets.replay(commit(2), 7)
     offsets.replay_marker(7, committed=False)
     assert (offset(offsets), offsets.has_pending("g")) == (None, False)
 
 
 def test_a_plain_commit_after_a_staged_one_wins_over_the_marker() -> None:
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     offsets.replay(commit(5), 7)
     offsets.replay(commit(3), None)
     offsets.replay_marker(7, committed=True)
@@ -49,7 +49,7 @@ def test_a_plain_commit_after_a_staged_one_wins_over_the_marker() -> None:
 
 
 def test_of_two_transactions_the_one_that_staged_later_wins() -> None:
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     offsets.replay(commit(1), 7)
     offsets.replay(commit(2), 8)
     offsets.replay_marker(8, committed=True)
@@ -58,7 +58,7 @@ def test_of_two_transactions_the_one_that_staged_later_wins() -> None:
 
 
 def test_a_tombstone_takes_what_is_committed_and_what_is_pending() -> None:
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     offsets.replay(commit(1), None)
     offsets.replay(commit(2), 7)
     offsets.replay(commit(3, OTHER), 7)
@@ -71,7 +71,7 @@ def test_a_tombstone_takes_what_is_committed_and_what_is_pending() -> None:
 
 
 def test_a_tombstone_of_nothing_is_nothing() -> None:
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     offsets.replay(commit(1), None)
     offsets.replay(commit(1, OTHER), 7)
     offsets.replay(gone(TopicPartition("u", 0)), None)
@@ -91,7 +91,7 @@ events = st.one_of(
 
 @given(st.lists(events, max_size=30))
 def test_what_counts_is_the_latest_in_the_log_that_was_not_aborted_nor_deleted(log: list[tuple[str, int, int]]) -> None:
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     for place, (what, number, producer) in enumerate(log):
         at = TopicPartition("t", number)
         if what in ("commit", "abort"):

@@ -5,7 +5,7 @@ import pytest
 import pylog
 from pylog import Record, TopicPartition, errors
 from pylog.broker.housekeeping import Housekeeping
-from pylog.broker.replica_manager import Node
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.config import NodeConfig
 from pylog.files import File, MemoryFiles
 from pylog.logdirs.log_directory import CLEANINGS, read_cleanings
@@ -39,11 +39,11 @@ class FilesWithABug(MemoryFiles):
             raise self.broken
 
 
-def make_node(files: MemoryFiles, clock: SimClock) -> Node:
-    return Node(files, ["log"], NodeConfig(), clock, node_id=1, visible_when_durable=False)
+def make_node(files: MemoryFiles, clock: SimClock) -> ReplicaManager:
+    return ReplicaManager(files, ["log"], NodeConfig(), clock, node_id=1, visible_when_durable=False)
 
 
-def fill(node: Node, topic: str) -> None:
+def fill(node: ReplicaManager, topic: str) -> None:
     leader = node.writer(topic, 0)
     for _ in range(2):
         leader.append(encode([Record(b"value", b"key", timestamp=NOW)], now_ms=NOW), NOW)
@@ -56,7 +56,7 @@ def clock() -> SimClock:
     return SimClock(NOW)
 
 
-def make(clock: SimClock, policy: str) -> tuple[FilesWithABug, Node, Housekeeping]:
+def make(clock: SimClock, policy: str) -> tuple[FilesWithABug, ReplicaManager, Housekeeping]:
     """A node with a topic in whose folder there is a bug, and a good one."""
     files = FilesWithABug()
     node = make_node(files, clock)

@@ -24,7 +24,7 @@ from pylog.protocol.batch import Batch, encode
 from pylog.protocol.compression import Codec
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import write_epochs, write_offsets, write_topic_id
-from pylog.storage.published import Published, State
+from pylog.storage.published import Published, PublishedState
 
 TOPIC_ID = UUID("c0ffee00-0000-4000-8000-000000000001")
 FOLDER = "data/clicks-0"
@@ -70,7 +70,7 @@ class Directory:
         data[at] ^= 1
         self.put(path, bytes(data))
 
-    def publish(self, state: State) -> None:
+    def publish(self, state: PublishedState) -> None:
         published = Published(self.files, "data/.pylog-published", writable=True)
         published.entry(TOPIC_ID, 0).publish(state)
         published.close()
@@ -158,7 +158,7 @@ def test_a_few_bytes_of_a_batch(directory: Directory, left: int) -> None:
 def test_an_append_under_way_is_a_note(directory: Directory) -> None:
     whole = directory.files.read_file(name(5, ".log"))
     directory.put(name(5, ".log"), whole + batch(9, 1)[:40])
-    directory.publish(State(next_offset=9, high_watermark=9, durable_offset=9))
+    directory.publish(PublishedState(next_offset=9, high_watermark=9, durable_offset=9))
     assert directory.problems() == []
     assert [(note.position, note.offset) for note in directory.notes()] == [(len(whole), 9)]
 
@@ -172,7 +172,7 @@ def test_a_tail_of_zeros(directory: Directory) -> None:
 
 
 def test_less_than_what_was_promised(directory: Directory) -> None:
-    directory.publish(State(next_offset=12, high_watermark=12, durable_offset=11))
+    directory.publish(PublishedState(next_offset=12, high_watermark=12, durable_offset=11))
     write_offsets(directory.files, "data/recovery-point-offset-checkpoint", {TopicPartition("clicks", 0): 10})
     published, recovery = directory.problems()
     assert "11 durable" in published.what and published.path == FOLDER and published.offset == 9
@@ -183,12 +183,12 @@ def test_a_lost_first_segment(directory: Directory) -> None:
     for suffix in (".log", ".index", ".timeindex"):
         directory.files.remove(name(0, suffix))
     assert directory.problems() == [], "nobody said that it was there"
-    directory.publish(State(start_offset=0, next_offset=9, high_watermark=9))
+    directory.publish(PublishedState(start_offset=0, next_offset=9, high_watermark=9))
     assert "should start at 0" in directory.problem().what
 
 
 def test_a_failed_partition(directory: Directory) -> None:
-    directory.publish(State(next_offset=9, high_watermark=9, durable_offset=5, failed=True))
+    directory.publish(PublishedState(next_offset=9, high_watermark=9, durable_offset=5, failed=True))
     assert "failed" in directory.problem().what
 
 

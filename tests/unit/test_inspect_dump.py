@@ -16,7 +16,7 @@ from pylog.inspect import (
     BatchEntry,
     CheckpointEntry,
     Problem,
-    ProducerEntry,
+    ProducerDump,
     RecordEntry,
     dump_segment,
 )
@@ -224,7 +224,7 @@ def test_a_transaction_index_and_a_snapshot_say_what_pylog_wrote() -> None:
     assert str(entry) == "version: 0 producerId: 5 firstOffset: 0 lastOffset: 1 lastStableOffset: 2"
     newest = snapshot_offsets(log.files, "log/t-0")[-1]
     ended, ongoing = dump_segment(log.files, f"log/t-0/{newest:020d}.snapshot")
-    assert isinstance(ended, ProducerEntry) and isinstance(ongoing, ProducerEntry)
+    assert isinstance(ended, ProducerDump) and isinstance(ongoing, ProducerDump)
     assert (ended.producer_id, ongoing.producer_id, ongoing.current_txn_first_offset) == (5, 6, 2)
     assert "currentTxnFirstOffset: OptionalLong.empty" in str(ended)
     assert "currentTxnFirstOffset: OptionalLong[2]" in str(ongoing)
@@ -232,7 +232,7 @@ def test_a_transaction_index_and_a_snapshot_say_what_pylog_wrote() -> None:
 
 
 def test_a_producer_of_which_only_a_marker_is_known() -> None:
-    entry = ProducerEntry(5, 0, -1, -1, 0, NOW, 3, -1)
+    entry = ProducerDump(5, 0, -1, -1, 0, NOW, 3, -1)
     assert str(entry).endswith(f"currentTxnFirstOffset: OptionalLong.empty lastTimestamp: {NOW}")
 
 

@@ -19,7 +19,7 @@ from pylog.logdirs.metadata_log import Catalogue
 from pylog.protocol.batch import encode
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import write_epochs, write_offsets, write_topic_id
-from pylog.storage.published import ENTRY_BYTES, Published, State
+from pylog.storage.published import ENTRY_BYTES, Published, PublishedState
 from pylog.storage.segment_checksum import NOBODY, NOT_YET, Mark, Seal, write_seal
 from pylog.testing import FaultFiles
 
@@ -71,7 +71,7 @@ class Directory:
         for suffix in (".index", ".timeindex"):
             self.put(name(5, suffix), b"")
 
-    def publish(self, state: State) -> None:
+    def publish(self, state: PublishedState) -> None:
         published = Published(self.files, "data/.pylog-published", writable=True)
         published.entry(TOPIC_ID, 0).publish(state)
         published.close()
@@ -140,10 +140,10 @@ def test_only_the_first_damage_ends_what_indexes_are_held_against(directory: Dir
 
 def test_a_torn_tail_below_what_was_acknowledged_is_a_loss(directory: Directory) -> None:
     directory.active(batch(5), batch(6)[:40])
-    directory.publish(State(next_offset=7, durable_offset=6))
+    directory.publish(PublishedState(next_offset=7, durable_offset=6))
     problem = directory.problem()
     assert problem.what.startswith("the last batch is cut off: 40 of") and "restore it" in problem.what_to_do
-    directory.publish(State(next_offset=6, durable_offset=6))
+    directory.publish(PublishedState(next_offset=6, durable_offset=6))
     assert directory.found() == []
 
 
@@ -221,8 +221,8 @@ def test_what_is_not_of_a_log_is_a_note(directory: Directory) -> None:
 
 
 def test_an_entry_of_what_was_published_that_is_damaged(directory: Directory) -> None:
-    directory.publish(State(next_offset=6, durable_offset=6))
-    directory.publish(State(next_offset=6, durable_offset=6))
+    directory.publish(PublishedState(next_offset=6, durable_offset=6))
+    directory.publish(PublishedState(next_offset=6, durable_offset=6))
     file = directory.files.open("data/.pylog-published")
     file.write(ENTRY_BYTES + 100, b"\xff" * (ENTRY_BYTES - 100))
     (problem,) = directory.found()
@@ -298,7 +298,7 @@ def test_an_owner_that_never_rests_cannot_hide_what_is_wrong(directory: Director
 
 
 def test_what_an_interrupted_compaction_has_left_is_for_the_next_open(directory: Directory) -> None:
-    state = State(2, 0, 6, 6, 6, 6, 6, 5, False, 0, 0)
+    state = PublishedState(2, 0, 6, 6, 6, 6, 6, 5, False, 0, 0)
     directory.publish(state)
     for suffix in (".log", ".timeindex"):
         directory.files.rename(name(0, suffix), name(0, suffix) + ".swap")

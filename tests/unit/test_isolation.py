@@ -5,7 +5,7 @@ import pytest
 from bugs.partition_log import NOW, marker
 from pylog.kernel import Record
 from pylog.protocol.batch import Batch, encode
-from pylog.protocol.isolation import Delivery, Isolation
+from pylog.protocol.isolation import Isolation, VisibleBatches
 
 
 def at(offset: int, batch: Batch) -> Batch:
@@ -28,7 +28,7 @@ def test_names_are_kafkas() -> None:
 
 
 def test_what_was_aborted_is_left_out_until_its_marker() -> None:
-    delivery = Delivery([(7, 2)])
+    delivery = VisibleBatches([(7, 2)])
     batches = [
         data(0, 7), data(1, 8), data(2, 7), data(3, 8), at(4, marker(8, commit=False)), data(5, 7),
         at(6, marker(7, commit=False)), data(7, 7),
@@ -37,5 +37,5 @@ def test_what_was_aborted_is_left_out_until_its_marker() -> None:
 
 
 def test_a_marker_that_commits_ends_no_abort() -> None:
-    delivery = Delivery([(7, 0)])
+    delivery = VisibleBatches([(7, 0)])
     assert [delivery.gives(batch) for batch in (data(0, 7), at(1, marker(7, commit=True)), data(2, 7))] == [False] * 3

@@ -11,7 +11,7 @@ from pylog.errors import CorruptBatch, StorageError
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.kernel import Record, pure, read_following
 from pylog.protocol.batch import encode
-from pylog.storage.file_ranges import Damage, Fault, Wanted
+from pylog.storage.file_ranges import DamagedRange, Fault, Wanted
 from pylog.storage.log_file import LogFile
 
 NOW = 1_700_000_000_000
@@ -23,7 +23,7 @@ def batch(offset: int, *, records: int = 1, size: int = 10, epoch: int = 0) -> b
     return bytes(made.data)
 
 
-def made(*parts: bytes, damages: tuple[Damage, ...] = ()) -> LogFile:
+def made(*parts: bytes, damages: tuple[DamagedRange, ...] = ()) -> LogFile:
     """A file of base offset 100."""
     log = LogFile(MemoryFiles(), PATH, 100, create=True, damages=damages)
     for part in parts:
@@ -100,7 +100,7 @@ def test_where_no_batch_follows_there_is_nothing_to_tell() -> None:
     first = batch(100, epoch=3)
     for rest in (b"", batch(100)[:20], bytes(100)):
         made(first, rest).check_following(len(first), 101, 3)
-    damage = Damage(len(first), len(first) + 10, 101, 102)
+    damage = DamagedRange(len(first), len(first) + 10, 101, 102)
     made(first, batch(100), damages=(damage,)).check_following(len(first), 101, 3)
 
 

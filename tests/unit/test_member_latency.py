@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from consumer_group_host import ConsumerHost
-from pylog.client.consumer.membership import Effect, Revoke, Send, State
+from pylog.client.consumer.membership import Effect, MembershipState, Revoke, Send
 from pylog.client.consumer.membership_consumer import ConsumerMembership
 from pylog.config import ConsumerConfig, NodeConfig
 from pylog.protocol.messages import ConsumerGroupHeartbeat
@@ -104,5 +104,5 @@ def test_changes_that_follow_each_other_settle(apart_ms: int) -> None:
         event()
     owned = [key for member in wire.members for key in member.machine.owned]
     assert len(owned) == len(set(owned)) == 10
-    assert [member.machine.state for member in wire.members] == [State.STABLE] * 2
+    assert [member.machine.state for member in wire.members] == [MembershipState.STABLE] * 2
     assert sum(member.sent for member in wire.members) < 50

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pylog.client.consumer.membership import Assign, Effect, Elect, Fail, Lose, Revoke, Send, State
+from pylog.client.consumer.membership import AssignPartitions, Effect, Elect, Fail, Lose, MembershipState, Revoke, Send
 from pylog.client.consumer.membership_classic import ClassicMembership
 from pylog.config import ConsumerConfig
 from pylog.errors import (
@@ -84,8 +84,8 @@ class Play:
 
     def stable(self, *assigned: TopicPartition) -> "Play":
         assert self.poll() == []
-        assert self.join(1, *assigned) == [Assign(list(assigned), sorted(assigned))]
-        assert self.machine.state is State.STABLE
+        assert self.join(1, *assigned) == [AssignPartitions(list(assigned), sorted(assigned))]
+        assert self.machine.state is MembershipState.STABLE
         assert self.poll() == []
         return self
 
@@ -100,7 +100,7 @@ def hear(play: Play, error: PylogError) -> list[Effect]:
 
 def test_a_member_joins_with_the_id_that_it_is_given() -> None:
     play = Play(session_timeout_ms=20_000, max_poll_interval_ms=70_000)
-    assert play.machine.state is State.UNJOINED and play.machine.needs_poll
+    assert play.machine.state is MembershipState.UNJOINED and play.machine.needs_poll
     assert play.poll() == []
     (join,) = play.sent
     assert (join.group_id, join.member_id, join.session_timeout_ms, join.rebalance_timeout_ms) == (
@@ -114,7 +114,7 @@ def test_a_member_joins_with_the_id_that_it_is_given() -> None:
     assert decode_subscription(join.protocols[0][1]).topics == ["t"]
     assert play.answer(JoinGroup, JoinedGroup(MemberIdRequired("say it"), member_id="m")) == []
     assert play.sent[0].member_id == "m"
-    assert play.join(3, T1, T2) == [Assign([T1, T2], [T1, T2])]
+    assert play.join(3, T1, T2) == [AssignPartitions([T1, T2], [T1, T2])]
     assert play.machine.identity == ConsumerGroupMetadata("g", 3, "m", None) == play.machine.committer()
 
 
@@ -123,7 +123,7 @@ def test_a_poll_in_the_middle_of_joining_changes_nothing() -> None:
     play.poll()
     assert play.poll() == [] and len(play.sent) == 1
     play.answer(JoinGroup, JoinedGroup(None, 1, "consumer", "range", "boss", False, "m"))
-    assert play.machine.state is State.SYNCING
+    assert play.machine.state is MembershipState.SYNCING
     assert play.poll() == [] and len(play.sent) == 1
     with pytest.raises(RebalanceInProgress, match="poll until that is done"):
         play.machine.committer()
@@ -202,13 +202,13 @@ def test_an_eager_member_gives_everything_back_before_it_joins_again() -> None:
     assert play.machine.committer().generation_id == 1, "it may commit what it gives back"
     assert play.poll() == [Revoke([T0, T1])]
     assert play.machine.committer().generation_id == 1
-    assert play.poll() == [] and play.machine.state is State.REVOKING
+    assert play.poll() == [] and play.machine.state is MembershipState.REVOKING
     play.sent.clear()
     assert play.note(play.machine.revoked([T0, T1])) == []
     (join,) = play.sent
     said = decode_subscription(join.protocols[0][1])
     assert (join.member_id, said.owned, said.generation) == ("m", [], 1)
-    assert play.join(2, T1, T2) == [Assign([T1, T2], [T1, T2])]
+    assert play.join(2, T1, T2) == [AssignPartitions([T1, T2], [T1, T2])]
 
 
 def test_a_sticky_member_says_what_it_had() -> None:
@@ -250,7 +250,7 @@ def test_a_cooperative_member_gives_back_only_what_goes_and_joins_once_more() ->
     assert decode_subscription(play.sent[0].protocols[0][1]).owned == [T0, T1]
     assert play.join(2, T1, T2) == [Revoke([T0])]
     assert play.machine.committer().generation_id == 2
-    assert play.note(play.machine.revoked([T0])) == [Assign([T1, T2], [T2])]
+    assert play.note(play.machine.revoked([T0])) == [AssignPartitions([T1, T2], [T2])]
     assert play.machine.owned == [T1, T2]
     assert play.poll() == []
     join = play.take(JoinGroup)
@@ -262,7 +262,7 @@ def test_a_cooperative_member_that_keeps_everything_is_stable_at_once() -> None:
     play = Play(COOPERATIVE).stable(T0)
     hear(play, RebalanceInProgress("come"))
     play.poll()
-    assert play.join(2, T0, T1) == [Assign([T0, T1], [T1])]
+    assert play.join(2, T0, T1) == [AssignPartitions([T0, T1], [T1])]
     assert not play.machine.needs_poll
 
 
@@ -285,9 +285,9 @@ def test_what_the_group_takes_while_something_is_given_back_is_lost(strategy: st
     play.machine.subscribe(frozenset({"t"}))
     assert len(play.poll()) == 1
     assert hear(play, UnknownMemberId("who?")) == []
-    assert play.machine.state is State.REVOKING
+    assert play.machine.state is MembershipState.REVOKING
     gone = [U0] if strategy == COOPERATIVE else [T0, U0]
-    assert play.machine.revoked(gone) == [] and play.machine.state is State.UNJOINED
+    assert play.machine.revoked(gone) == [] and play.machine.state is MembershipState.UNJOINED
     assert play.poll() == ([Lose([T0])] if strategy == COOPERATIVE else [])
     assert play.take(JoinGroup).member_id == ""
 
@@ -316,7 +316,7 @@ def test_joining_begins_anew_where_the_group_has_gone_on(kind: type, error: Pylo
         assert play.answer(SyncGroup, SyncedGroup(error)) == []
     else:
         assert play.answer(JoinGroup, JoinedGroup(error)) == []
-    assert play.machine.state is State.UNJOINED and play.poll() == []
+    assert play.machine.state is MembershipState.UNJOINED and play.poll() == []
     kept = kind is SyncGroup and not isinstance(error, UnknownMemberId)
     assert play.take(JoinGroup).member_id == ("m" if kept else "")
 
@@ -368,7 +368,7 @@ def test_a_coordinator_that_is_away_is_asked_again(error: PylogError) -> None:
     assert play.poll() == [] and play.sent == []
     play.now += 100
     play.poll()
-    assert play.join(1, T0) == [Assign([T0], [T0])]
+    assert play.join(1, T0) == [AssignPartitions([T0], [T0])]
 
 
 def test_nonsense_is_an_error() -> None:
@@ -472,7 +472,7 @@ def test_a_member_says_goodbye_and_a_static_one_does_not() -> None:
     play.sent.clear()
     assert play.note(play.machine.leave("bye")) == []
     assert play.take(LeaveGroup).members[0].reason == "bye"
-    assert play.machine.state is State.LEFT and not play.machine.needs_poll and play.machine.due_ms is None
+    assert play.machine.state is MembershipState.LEFT and not play.machine.needs_poll and play.machine.due_ms is None
     play.machine.rejoin()
     assert play.poll() == []
     play.take(JoinGroup)
@@ -489,11 +489,11 @@ def test_what_is_given_back_after_the_end_changes_nothing() -> None:
     assert play.machine.revoked([T0]) == [] and play.machine.owned == []
     play.machine.rejoin()
     play.machine.rejoin()
-    assert play.machine.state is State.UNJOINED
+    assert play.machine.state is MembershipState.UNJOINED
 
 
 def test_whoever_wants_nothing_any_more_does_not_join_again() -> None:
     play = Play().stable(T0)
     play.machine.subscribe(frozenset())
     assert play.poll() == [Revoke([T0])]
-    assert play.machine.revoked([T0]) == [] and play.machine.state is State.UNJOINED
+    assert play.machine.revoked([T0]) == [] and play.machine.state is MembershipState.UNJOINED

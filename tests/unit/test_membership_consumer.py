@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pylog.client.consumer.membership import Assign, Effect, Fail, Lose, Revoke, Send, State
+from pylog.client.consumer.membership import AssignPartitions, Effect, Fail, Lose, MembershipState, Revoke, Send
 from pylog.client.consumer.membership_consumer import ConsumerMembership
 from pylog.config import ConsumerConfig
 from pylog.errors import (
@@ -70,7 +70,7 @@ class Play:
         assert self.poll() == []
         self.answer(1, *assigned)
         keys = [TopicPartition("t", number) for number in assigned]
-        assert self.poll() == [Assign(keys, keys)]
+        assert self.poll() == [AssignPartitions(keys, keys)]
         assert self.poll() == []
         self.answer(1, *assigned)
         assert self.poll() == []
@@ -84,7 +84,7 @@ def test_a_member_says_everything_when_it_joins_and_when_it_has_what_it_was_give
     assert play.take() == ConsumerGroupHeartbeat(
         "g", ME, 0, None, None, 70_000, ["t"], None, "range", topic_partitions=[], max_wait_ms=3000
     )
-    assert play.machine.state is State.JOINING
+    assert play.machine.state is MembershipState.JOINING
     with pytest.raises(CommitFailed):
         play.machine.committer()
     play = Play().stable(0, 2)
@@ -111,8 +111,8 @@ def test_what_it_has_is_said_when_that_changes() -> None:
     play.answer(2, 1, 2)
     assert play.machine.needs_poll
     assert play.poll() == [Revoke([T0])]
-    assert play.poll() == [] and play.machine.state is State.REVOKING
-    assert play.note(play.machine.revoked([T0])) == [Assign([T1, T2], [T2])]
+    assert play.poll() == [] and play.machine.state is MembershipState.REVOKING
+    assert play.note(play.machine.revoked([T0])) == [AssignPartitions([T1, T2], [T2])]
     play.sent.clear()
     assert play.poll() == []
     message = play.take()
@@ -143,7 +143,9 @@ def test_topics_that_are_not_known_are_waited_for() -> None:
     play.names[U] = "u"
     assert play.poll() == [Revoke([T0])] and not play.machine.lacks_names
     del play.names[U]
-    assert play.note(play.machine.revoked([T0])) == [Assign([TopicPartition("u", 0)], [TopicPartition("u", 0)])]
+    assert play.note(play.machine.revoked([T0])) == [
+        AssignPartitions([TopicPartition("u", 0)], [TopicPartition("u", 0)])
+    ]
     play.sent.clear()
     play.poll()
     assert play.take().topic_partitions == [(U, [0])], "what it has, it says, whatever it knows of topics by now"
@@ -179,8 +181,8 @@ def test_a_member_that_is_fenced_while_it_gives_back_loses_the_rest() -> None:
     assert play.poll() == [Revoke([T0])]
     play.tick()
     play.fail(FencedMemberEpoch("old"))
-    assert play.machine.state is State.REVOKING
-    assert play.machine.revoked([T0]) == [] and play.machine.state is State.UNJOINED
+    assert play.machine.state is MembershipState.REVOKING
+    assert play.machine.revoked([T0]) == [] and play.machine.state is MembershipState.UNJOINED
     assert play.poll() == [Lose([T1])]
 
 
@@ -265,7 +267,7 @@ def test_what_an_overtaken_message_was_told_is_asked_for_again(answer: object, i
     play.machine.subscribe(frozenset({"t", "u"}))
     assert play.poll() == []
     assert play.machine.answered(overtaken, answer, play.now) == []
-    assert play.machine.identity.generation_id == 1 and play.machine.state is State.STABLE
+    assert play.machine.identity.generation_id == 1 and play.machine.state is MembershipState.STABLE
     play.answer(1, 0)
     assert play.poll() == []
     assert (play.take().topic_partitions is not None) == is_lost
@@ -313,7 +315,7 @@ def test_who_is_unknown_as_it_joins_tries_again_after_a_while() -> None:
     assert play.poll() == [] and play.sent == []
     play.now += 100
     play.poll()
-    assert (play.take().member_id, play.machine.state) == (ME, State.JOINING)
+    assert (play.take().member_id, play.machine.state) == (ME, MembershipState.JOINING)
 
 
 def test_nobody_that_does_not_poll_stays() -> None:
@@ -335,7 +337,7 @@ def test_leaving_and_coming_back() -> None:
     play.sent.clear()
     assert play.note(play.machine.leave("bye")) == []
     assert play.take().member_epoch == -1
-    assert play.machine.state is State.LEFT and play.machine.owned == [] and play.machine.due_ms is None
+    assert play.machine.state is MembershipState.LEFT and play.machine.owned == [] and play.machine.due_ms is None
     assert play.poll() == [] and play.sent == []
     play.machine.rejoin()
     play.machine.rejoin()
@@ -378,7 +380,7 @@ def test_a_topic_that_was_made_again_is_another_one() -> None:
     play.names = {U: "t"}
     play.machine.answered(message, ConsumerGroupHeartbeaten(None, ME, 2, 5000, [(U, [0])]), play.now)
     assert play.poll() == [Revoke([T0])]
-    assert play.note(play.machine.revoked([T0])) == [Assign([T0], [T0])]
+    assert play.note(play.machine.revoked([T0])) == [AssignPartitions([T0], [T0])]
     play.sent.clear()
     play.poll()
     assert play.take().topic_partitions == [(U, [0])]
@@ -391,6 +393,6 @@ def test_a_join_without_an_answer_is_repeated() -> None:
     play.now += 60_000
     assert play.poll() == []
     play.machine.answered(late, ConsumerGroupHeartbeaten(None, ME, 1, 5000, [(T, [0])]), play.now)
-    assert play.machine.state is State.JOINING, "it comes too late"
+    assert play.machine.state is MembershipState.JOINING, "it comes too late"
     play.answer(1, 0)
-    assert play.poll() == [Assign([T0], [T0])]
+    assert play.poll() == [AssignPartitions([T0], [T0])]

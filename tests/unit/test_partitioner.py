@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pylog.kernel import murmur2
 from pylog.protocol.partitioner import (
-    RoundRobin,
+    RoundRobinPartitioner,
     StickyPartitioner,
     murmur3_partition,
     partition_for,
@@ -61,7 +61,7 @@ def test_murmur3_has_its_own_vectors() -> None:
 
 
 def test_round_robin_takes_turns_in_each_topic() -> None:
-    choose = RoundRobin()
+    choose = RoundRobinPartitioner()
     assert [choose("t", b"same", None, 3) for _ in range(5)] == [0, 1, 2, 0, 1]
     assert [choose("other", None, None, 2) for _ in range(3)] == [0, 1, 0]
 

@@ -1,10 +1,10 @@
 """What waits for an offset or a deadline is given out once, and in time."""
 
-from pylog.broker.delayed_operations import Pending
+from pylog.broker.delayed_operations import DelayedOperations
 
 
 def test_an_offset_releases_what_waited_for_it_or_for_less() -> None:
-    pending: Pending[str] = Pending()
+    pending: DelayedOperations[str] = DelayedOperations()
     for name, offset in (("c", 30), ("a", 10), ("b", 20), ("b too", 20)):
         pending.add(name, [("p", offset)], 1000)
     assert pending.reached(("p", 9)) == [] and pending.reached(("other", 99)) == []
@@ -14,14 +14,14 @@ def test_an_offset_releases_what_waited_for_it_or_for_less() -> None:
 
 
 def test_what_waits_for_several_leaves_with_the_first() -> None:
-    pending: Pending[str] = Pending()
+    pending: DelayedOperations[str] = DelayedOperations()
     pending.add("x", [("p", 5), ("q", 7)], 1000)
     assert pending.reached(("q", 8)) == ["x"]
     assert pending.reached(("p", 5)) == [] and pending.expired(2000) == [] and len(pending) == 0
 
 
 def test_deadlines_come_in_their_order() -> None:
-    pending: Pending[str] = Pending()
+    pending: DelayedOperations[str] = DelayedOperations()
     for name, deadline in (("late", 30), ("early", 10), ("middle", 20)):
         pending.add(name, [("p", 1)], deadline)
     assert pending.next_deadline == 10
@@ -33,7 +33,7 @@ def test_deadlines_come_in_their_order() -> None:
 
 
 def test_draining_gives_everything_once() -> None:
-    pending: Pending[int] = Pending()
+    pending: DelayedOperations[int] = DelayedOperations()
     for number in range(5):
         pending.add(number, [("p", number)], 10)
     assert sorted(pending.drain()) == [0, 1, 2, 3, 4]
@@ -41,7 +41,7 @@ def test_draining_gives_everything_once() -> None:
 
 
 def test_the_same_item_may_wait_twice() -> None:
-    pending: Pending[str] = Pending()
+    pending: DelayedOperations[str] = DelayedOperations()
     pending.add("x", [("p", 1), ("p", 2)], 10)
     pending.add("x", [("p", 1)], 10)
     assert pending.reached(("p", 1)) == ["x", "x"]
@@ -50,7 +50,7 @@ def test_the_same_item_may_wait_twice() -> None:
 
 def test_what_has_left_is_not_kept() -> None:
     """A consumer of an idle partition waits for the same offset again and again."""
-    pending: Pending[int] = Pending()
+    pending: DelayedOperations[int] = DelayedOperations()
     for now in range(1000):
         pending.add(now, [("p", 5), ("q", 7)], now)
         assert pending.expired(now) == [now]

@@ -10,15 +10,15 @@ from crc32c import crc32c
 
 from pylog.errors import DiskFull, LogNotFound, ReadOnly, StorageError, UnsupportedFormat
 from pylog.files import DiskFiles, MemoryFiles
-from pylog.storage.published import ENTRY_BYTES, Published, State
+from pylog.storage.published import ENTRY_BYTES, Published, PublishedState
 from pylog.testing import FaultFiles
 
 PATH = "d/.pylog-published"
 CLICKS, ORDERS = uuid.UUID(int=7), uuid.UUID(int=8)
 
 
-def state(number: int) -> State:
-    return State(1, number, number + 1, number + 2, number + 3, 2**62 + number)
+def state(number: int) -> PublishedState:
+    return PublishedState(1, number, number + 1, number + 2, number + 3, 2**62 + number)
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def test_publish_and_read(files: MemoryFiles) -> None:
     again = Published(files, PATH, writable=True)
     entry = again.entry(CLICKS, 3)
     assert entry.read() == state(4)
-    entry.publish(State(generation=2, failed=True))
-    assert Published(files, PATH, writable=False).entry(CLICKS, 3).read() == State(generation=2, failed=True)
+    entry.publish(PublishedState(generation=2, failed=True))
+    assert Published(files, PATH, writable=False).entry(CLICKS, 3).read() == PublishedState(generation=2, failed=True)
     assert files.open(PATH).size() == 3 * ENTRY_BYTES
 
 

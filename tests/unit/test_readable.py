@@ -7,7 +7,7 @@ import pytest
 
 import pylog
 from bugs.partition_log import NOW, InterruptingFiles, Log
-from pylog.commitlog.partition_reader import ReadablePartition
+from pylog.commitlog.partition_reader import PartitionReader
 from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.partition import Checkpoint, Partition
@@ -49,7 +49,7 @@ def test_partitions_and_segments_say_what_they_are() -> None:
 
 
 def test_a_partition_without_files_is_empty_for_whoever_reads_it() -> None:
-    partition = ReadablePartition("log/t-0", "t", 0)
+    partition = PartitionReader("log/t-0", "t", 0)
     assert (partition.start_offset, partition.last_stable_offset, partition.high_watermark) == (0, 0, 0)
     assert (partition.segments, partition.size) == ([], 0)
     assert partition.read(0, 1, upto=0) is None and partition.read_stable(0, 1, upto=0) == (None, [])

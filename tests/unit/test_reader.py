@@ -10,8 +10,8 @@ import pytest
 
 import pylog
 from pylog import Record, errors
-from pylog.broker.read_only_broker import Reader
-from pylog.commitlog.read_only_partition import SharedPartition
+from pylog.broker.read_only_broker import ReadOnlyBroker
+from pylog.commitlog.read_only_partition import ReadOnlyPartition
 from pylog.files import DiskFiles
 from pylog.protocol.batch import split
 from pylog.protocol.messages import Fetch, FetchPart, Session
@@ -104,9 +104,9 @@ def test_a_partition_is_followed_as_long_as_it_gets_records_and_nothing_else(tmp
         owner.create_topic("t")
         fill(owner, 5)
         node = reader._node
-        assert isinstance(node, Reader)
+        assert isinstance(node, ReadOnlyBroker)
         known = node._find("t", 0)
-        assert isinstance(known, SharedPartition)
+        assert isinstance(known, ReadOnlyPartition)
         fill(owner, 2)
         assert known.follow() and known.next_offset == 7
         assert not known.follow(), "there is nothing new"
@@ -126,7 +126,7 @@ def test_who_follows_a_partition_hears_what_becomes_of_its_topic(tmp_path: Path,
         owner.create_topic("t")
         fill(owner, 5)
         node = reader._node
-        assert isinstance(node, Reader)
+        assert isinstance(node, ReadOnlyBroker)
         message = Fetch([FetchPart("t", 0, 5)], max_wait_ms=0)
         node._read(message)
         if "roll" in change:
@@ -159,7 +159,7 @@ def test_who_is_in_the_middle_of_a_topic_that_was_made_anew_comes_to_its_end(tmp
 def test_who_asks_for_nothing_gets_it_when_the_time_is_up(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
         owner.create_topic("t")
-        assert isinstance(reader._node, Reader)
+        assert isinstance(reader._node, ReadOnlyBroker)
         assert reader._node.handle(Fetch([], max_wait_ms=1), Session()).result(0).parts == []
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import pylog
 from pylog import Record, TopicPartition, errors
-from pylog.broker.log_cleaner import Cleaning
+from pylog.broker.log_cleaner import Cleaner
 from pylog.broker.scrubber import LOOK_EVERY_MS, Scrubber
 from pylog.cli import main
 from pylog.files import DiskFiles, File
@@ -522,7 +522,7 @@ def test_a_scrubbed_log_is_cleaned_at_the_same_time(log: pylog.Log) -> None:
     """It shares its segments with the cleaner, who reads on in a file that the scrubber is done with."""
     log.alter_config("t", {"cleanup.policy": "compact"})
     partition = log.broker.partition("t", 0)
-    cleaning = Cleaning(partition, checkpoint=None, now_ms=NOW, buffer_bytes=1 << 20)
+    cleaning = Cleaner(partition, checkpoint=None, now_ms=NOW, buffer_bytes=1 << 20)
     for _ in cleaning.steps():
         scrubber(log).scrub(everything=True)
     assert cleaning.cleaned is not None and not log.found_damage

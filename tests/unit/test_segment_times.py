@@ -10,7 +10,7 @@ from pylog.errors import CorruptBatch
 from pylog.kernel import Record
 from pylog.protocol.batch import encode
 from pylog.segment import Segment
-from pylog.storage.file_ranges import Damage
+from pylog.storage.file_ranges import DamagedRange
 from pylog.storage.segment_reader import TimestampAndOffset
 
 
@@ -56,7 +56,7 @@ def test_a_time_may_have_been_in_a_part_that_is_known_to_be_damaged() -> None:
     log = made((1,), (2,), (3,))
     segment = log.partition.segments[0][0]
     end = first_batch_end(segment)
-    segment.log.damages = (Damage(end, 2 * end, 1, 2),)
+    segment.log.damages = (DamagedRange(end, 2 * end, 1, 2),)
     assert segment.offset_for_time(NOW + 1, first=0, upto=3) == found(0, 1)
     assert segment.offset_for_time(NOW + 3, first=2, upto=3) == found(2, 3)
     for time, upto in ((3, 3), (9, 3), (9, 2)):

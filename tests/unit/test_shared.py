@@ -16,7 +16,7 @@ import pytest
 import pylog
 from producer_log import marker
 from pylog.broker.log_cleaner import clean
-from pylog.commitlog.read_only_partition import SharedPartition
+from pylog.commitlog.read_only_partition import ReadOnlyPartition
 from pylog.commitlog.recovery import Checkpoint
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch, DiskFull, OffsetOutOfRange
@@ -25,7 +25,7 @@ from pylog.kernel import Record
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
 from pylog.protocol.batch import Batch, Origin, encode, split
-from pylog.protocol.isolation import Delivery
+from pylog.protocol.isolation import VisibleBatches
 from pylog.runtime.signals import WHOLE
 from pylog.storage.published import Published
 
@@ -102,10 +102,10 @@ class Pair:
         entry = self.publishing.entry(TOPIC_ID, 0)
         return Partition(self.files, self.path, "t", 0, self.config, entry)
 
-    def new_reader(self) -> SharedPartition:
+    def new_reader(self) -> ReadOnlyPartition:
         files: Any = self.watched
         published = Published(files, self.published_at, writable=False)
-        return SharedPartition(files, self.path, "t", 0, self.config, find_entry=lambda: published.find(TOPIC_ID, 0))
+        return ReadOnlyPartition(files, self.path, "t", 0, self.config, find_entry=lambda: published.find(TOPIC_ID, 0))
 
     def write(self, batch: Batch, origin: Origin = Origin.CLIENT) -> None:
         self.owner.append(batch, epoch=0, now_ms=self.now, origin=origin)
@@ -158,7 +158,7 @@ class Pair:
 
 def values(partition: Any, offset: int, *, committed: bool = False) -> list[tuple[int, bytes]]:
     """Offsets and values of one read from `offset` on."""
-    if isinstance(partition, SharedPartition):
+    if isinstance(partition, ReadOnlyPartition):
         partition.refresh()
     aborted: Any = []
     if committed:
@@ -167,7 +167,7 @@ def values(partition: Any, offset: int, *, committed: bool = False) -> list[tupl
         found = partition.read(offset, 1 << 20, upto=partition.high_watermark)
     if found is None:
         return []
-    delivery = Delivery((txn.producer_id, txn.first_offset) for txn in aborted)
+    delivery = VisibleBatches((txn.producer_id, txn.first_offset) for txn in aborted)
     batches = list(split(found.data, check_crc=True))
     assert found.next_offset == batches[-1].next_offset
     given = [batch for batch in batches if delivery.gives(batch)]
@@ -180,7 +180,7 @@ def values(partition: Any, offset: int, *, committed: bool = False) -> list[tupl
 def everything(partition: Any, *, committed: bool = False) -> list[tuple[int, bytes]]:
     """All there is, read as a consumer does: the position goes on behind what was given."""
     found: list[tuple[int, bytes]] = []
-    if isinstance(partition, SharedPartition):
+    if isinstance(partition, ReadOnlyPartition):
         partition.refresh()
     position = partition.start_offset
     while piece := values(partition, position, committed=committed):
@@ -471,7 +471,7 @@ def test_a_partition_that_is_made_while_it_is_measured_shows_nothing_unpublished
     looks = iter([None, entry])
     pair.owner.append(encode([Record(b"0:0:", key=b"k")], now_ms=NOW), epoch=0, now_ms=NOW)
     files = DiskFiles(read_only=True)
-    reader = SharedPartition(files, pair.path, "t", 0, pair.config, find_entry=lambda: next(looks))
+    reader = ReadOnlyPartition(files, pair.path, "t", 0, pair.config, find_entry=lambda: next(looks))
     assert (reader.next_offset, reader.high_watermark) == (0, 0)
     pair.owner.advance_high_watermark(1)
     assert values(reader, 0) == [(0, b"0:0:")]
@@ -488,7 +488,7 @@ def test_whoever_reads_on_is_told_of_a_batch_that_says_it_is_elsewhere(place: Pa
 
     write(b"a")
     pair.reader.refresh()
-    partitions: list[Partition | SharedPartition] = [pair.owner, pair.reader]
+    partitions: list[Partition | ReadOnlyPartition] = [pair.owner, pair.reader]
     for partition in partitions:
         assert partition.read(0, 1 << 20, upto=1) is not None
     path, position = pair.owner.segments[0][0].path, pair.owner.segments[0][0].size

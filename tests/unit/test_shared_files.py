@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from bugs.partition_log import DIRECTORY, NOW, Log, ReadOnlyFiles
-from pylog.commitlog.read_only_partition import LIST_ATTEMPTS, SharedPartition
+from pylog.commitlog.read_only_partition import LIST_ATTEMPTS, ReadOnlyPartition
 from pylog.errors import LogNotFound
 from pylog.files import File, MemoryFiles
 from pylog.partition import Partition
@@ -18,13 +18,13 @@ from pylog.storage.segment_files import SUFFIXES, file_name
 TOPIC_ID = UUID(int=7)
 
 
-def attached(log: Log, files: ReadOnlyFiles | None = None) -> SharedPartition:
+def attached(log: Log, files: ReadOnlyFiles | None = None) -> ReadOnlyPartition:
     """A reader that finds nothing published."""
     seen = files if files is not None else ReadOnlyFiles(log.files)
-    return SharedPartition(seen, DIRECTORY, "t", 0, log.config, find_entry=lambda: None)  # type: ignore[arg-type]
+    return ReadOnlyPartition(seen, DIRECTORY, "t", 0, log.config, find_entry=lambda: None)  # type: ignore[arg-type]
 
 
-def values(partition: SharedPartition, start: int = 0) -> list[str]:
+def values(partition: ReadOnlyPartition, start: int = 0) -> list[str]:
     found, offset = [], start
     while (piece := partition.read(offset, 1, upto=partition.high_watermark)) is not None:
         for batch in split(piece.data, check_crc=True):
@@ -160,13 +160,13 @@ def test_a_folder_that_never_holds_still_is_an_error_in_the_end() -> None:
 # --- between two looks ------------------------------------------------------------------------------------------------
 
 
-def owned(log: Log) -> tuple[Partition, SharedPartition]:
+def owned(log: Log) -> tuple[Partition, ReadOnlyPartition]:
     """An owner that publishes, and a reader of what it does."""
     published = Published(log.files, "log/.pylog-published", writable=True)
     log.partition = Partition(log.files, DIRECTORY, "t", 0, log.config, published.entry(TOPIC_ID, 0))
     log.partition.create(TOPIC_ID, NOW)
     theirs = Published(ReadOnlyFiles(log.files), "log/.pylog-published", writable=False)  # type: ignore[arg-type]
-    reader = SharedPartition(
+    reader = ReadOnlyPartition(
         ReadOnlyFiles(log.files), DIRECTORY, "t", 0, log.config, find_entry=lambda: theirs.find(TOPIC_ID, 0)  # type: ignore[arg-type]
     )  # fmt: skip
     return log.partition, reader

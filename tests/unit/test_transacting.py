@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from pylog import errors
-from pylog.client.transaction_manager import State, Transacting, unusable
+from pylog.client.transaction_manager import TransactionManager, TransactionManagerState, unusable
 from pylog.errors import PylogError
 from pylog.protocol.messages import (
     EndTxn,
@@ -21,47 +21,51 @@ GROUP = ConsumerGroupMetadata("g", 3, "member", "instance")
 BUSY = errors.ConcurrentTransactions("wait")
 
 
-def made(state: State = State.READY) -> Transacting:
-    transacting = Transacting("etl", 5000)
-    if state is State.UNINITIALIZED:
+def made(state: TransactionManagerState = TransactionManagerState.READY) -> TransactionManager:
+    transacting = TransactionManager("etl", 5000)
+    if state is TransactionManagerState.UNINITIALIZED:
         return transacting
     assert not transacting.answered(ProducerIdGiven(None, 7, 0))
-    if state is not State.READY:
+    if state is not TransactionManagerState.READY:
         transacting.begin()
-    if state in (State.COMMITTING, State.ABORTING, State.ABORTABLE_ERROR):
+    if state in (
+        TransactionManagerState.COMMITTING,
+        TransactionManagerState.ABORTING,
+        TransactionManagerState.ABORTABLE_ERROR,
+    ):
         transacting.add()
-    if state is State.COMMITTING:
+    if state is TransactionManagerState.COMMITTING:
         transacting.commit()
-    elif state is State.ABORTING:
+    elif state is TransactionManagerState.ABORTING:
         transacting.abort()
-    elif state is State.ABORTABLE_ERROR:
+    elif state is TransactionManagerState.ABORTABLE_ERROR:
         transacting.batch_failed(errors.RecordTooLarge("no"))
-    elif state is State.FATAL_ERROR:
+    elif state is TransactionManagerState.FATAL_ERROR:
         transacting.fail(errors.ProducerFenced("gone"))
     assert transacting.state is state
     return transacting
 
 
 def test_it_begins_with_a_producer_id() -> None:
-    transacting = made(State.UNINITIALIZED)
+    transacting = made(TransactionManagerState.UNINITIALIZED)
     assert transacting.request() == InitProducerId("etl", 5000, -1, -1)
     assert transacting.answered(ProducerIdGiven(BUSY))
     assert transacting.request() == InitProducerId("etl", 5000, -1, -1)
     assert not transacting.answered(ProducerIdGiven(None, 7, 3))
-    assert (transacting.state, transacting.producer_id, transacting.epoch) == (State.READY, 7, 3)
+    assert (transacting.state, transacting.producer_id, transacting.epoch) == (TransactionManagerState.READY, 7, 3)
     assert transacting.request() is None
 
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_every_end_gives_the_epoch_of_the_next(committed: bool) -> None:
-    transacting = made(State.IN_TRANSACTION)
+    transacting = made(TransactionManagerState.IN_TRANSACTION)
     transacting.add()
     (transacting.commit if committed else transacting.abort)()
     for _ in range(2):
         assert transacting.request() == EndTxn("etl", 7, 0, committed)
         assert transacting.answered(TxnEnded(BUSY)), "asked twice it is done once"
     assert not transacting.answered(TxnEnded(None, 7, 1))
-    assert (transacting.state, transacting.epoch) == (State.READY, 1)
+    assert (transacting.state, transacting.epoch) == (TransactionManagerState.READY, 1)
     transacting.begin()
     transacting.add()
     transacting.commit()
@@ -69,48 +73,54 @@ def test_every_end_gives_the_epoch_of_the_next(committed: bool) -> None:
 
 
 def test_a_coordinator_of_version_1_keeps_the_epoch() -> None:
-    transacting = made(State.COMMITTING)
+    transacting = made(TransactionManagerState.COMMITTING)
     transacting.answered(TxnEnded(None))
-    assert (transacting.state, transacting.producer_id, transacting.epoch) == (State.READY, 7, 0)
+    assert (transacting.state, transacting.producer_id, transacting.epoch) == (TransactionManagerState.READY, 7, 0)
 
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_nothing_is_said_of_a_transaction_in_which_nothing_was_sent(committed: bool) -> None:
-    transacting = made(State.IN_TRANSACTION)
+    transacting = made(TransactionManagerState.IN_TRANSACTION)
     (transacting.commit if committed else transacting.abort)()
-    assert transacting.request() is None and transacting.state is State.READY
+    assert transacting.request() is None and transacting.state is TransactionManagerState.READY
 
 
-CALLS: dict[str, Callable[[Transacting], object]] = {
-    "begin": Transacting.begin,
-    "send": Transacting.add,
-    "commit": Transacting.commit,
-    "abort": Transacting.abort,
+CALLS: dict[str, Callable[[TransactionManager], object]] = {
+    "begin": TransactionManager.begin,
+    "send": TransactionManager.add,
+    "commit": TransactionManager.commit,
+    "abort": TransactionManager.abort,
     "offsets": lambda transacting: transacting.offsets([], GROUP),
 }
 ALLOWED = {
-    State.UNINITIALIZED: set(),
-    State.READY: {"begin"},
-    State.IN_TRANSACTION: {"send", "commit", "abort", "offsets"},
-    State.COMMITTING: {"commit"},
-    State.ABORTING: {"abort"},
-    State.ABORTABLE_ERROR: {"abort"},
-    State.FATAL_ERROR: set(),
+    TransactionManagerState.UNINITIALIZED: set(),
+    TransactionManagerState.READY: {"begin"},
+    TransactionManagerState.IN_TRANSACTION: {"send", "commit", "abort", "offsets"},
+    TransactionManagerState.COMMITTING: {"commit"},
+    TransactionManagerState.ABORTING: {"abort"},
+    TransactionManagerState.ABORTABLE_ERROR: {"abort"},
+    TransactionManagerState.FATAL_ERROR: set(),
 }
 REFUSALS = {
-    State.UNINITIALIZED: (errors.InvalidTxnState, "was not initialised"),
-    State.READY: (errors.InvalidTxnState, r"begin\(\) a transaction first"),
-    State.IN_TRANSACTION: (errors.InvalidTxnState, r"commit\(\) or abort\(\) it first"),
-    State.COMMITTING: (errors.InvalidTxnState, r"commit\(\) again to hear how it went"),
-    State.ABORTING: (errors.InvalidTxnState, r"abort\(\) again"),
-    State.ABORTABLE_ERROR: (errors.TransactionAbortable, r"RecordTooLarge: no\): abort\(\) it, and do it again"),
-    State.FATAL_ERROR: (errors.ProducerFenced, "another producer has taken up transactional id 'etl'"),
+    TransactionManagerState.UNINITIALIZED: (errors.InvalidTxnState, "was not initialised"),
+    TransactionManagerState.READY: (errors.InvalidTxnState, r"begin\(\) a transaction first"),
+    TransactionManagerState.IN_TRANSACTION: (errors.InvalidTxnState, r"commit\(\) or abort\(\) it first"),
+    TransactionManagerState.COMMITTING: (errors.InvalidTxnState, r"commit\(\) again to hear how it went"),
+    TransactionManagerState.ABORTING: (errors.InvalidTxnState, r"abort\(\) again"),
+    TransactionManagerState.ABORTABLE_ERROR: (
+        errors.TransactionAbortable,
+        r"RecordTooLarge: no\): abort\(\) it, and do it again",
+    ),
+    TransactionManagerState.FATAL_ERROR: (
+        errors.ProducerFenced,
+        "another producer has taken up transactional id 'etl'",
+    ),
 }
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("state", State)
-def test_which_call_is_allowed_and_what_to_do_where_it_is_not(state: State, call: str) -> None:
+@pytest.mark.parametrize("state", TransactionManagerState)
+def test_which_call_is_allowed_and_what_to_do_where_it_is_not(state: TransactionManagerState, call: str) -> None:
     transacting = made(state)
     if call in ALLOWED[state]:
         CALLS[call](transacting)
@@ -125,19 +135,19 @@ def test_which_call_is_allowed_and_what_to_do_where_it_is_not(state: State, call
 # --- errors of what was sent ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("state", [State.IN_TRANSACTION, State.COMMITTING])
-def test_a_failed_batch_leaves_only_to_abort(state: State) -> None:
+@pytest.mark.parametrize("state", [TransactionManagerState.IN_TRANSACTION, TransactionManagerState.COMMITTING])
+def test_a_failed_batch_leaves_only_to_abort(state: TransactionManagerState) -> None:
     transacting = made(state)
     transacting.batch_failed(errors.InvalidProducerEpoch("old"))
-    assert transacting.state is State.ABORTABLE_ERROR and transacting.request() is None
+    assert transacting.state is TransactionManagerState.ABORTABLE_ERROR and transacting.request() is None
     with pytest.raises(errors.TransactionAbortable):
         transacting.check()
 
 
 def test_a_batch_that_fails_while_it_is_aborted_changes_nothing() -> None:
-    transacting = made(State.ABORTING)
+    transacting = made(TransactionManagerState.ABORTING)
     transacting.batch_failed(errors.RecordTooLarge("no"))
-    assert transacting.state is State.ABORTING
+    assert transacting.state is TransactionManagerState.ABORTING
     transacting.check()
 
 
@@ -145,13 +155,16 @@ def test_a_batch_that_fails_while_it_is_aborted_changes_nothing() -> None:
     "error",
     [errors.ProducerFenced("x"), errors.TransactionalIdAuthorization("x"), errors.InvalidPidMapping("x")],
 )
-@pytest.mark.parametrize("state", [State.IN_TRANSACTION, State.ABORTING, State.ABORTABLE_ERROR])
-def test_some_errors_are_fatal_and_the_first_stays(state: State, error: PylogError) -> None:
+@pytest.mark.parametrize(
+    "state",
+    [TransactionManagerState.IN_TRANSACTION, TransactionManagerState.ABORTING, TransactionManagerState.ABORTABLE_ERROR],
+)
+def test_some_errors_are_fatal_and_the_first_stays(state: TransactionManagerState, error: PylogError) -> None:
     transacting = made(state)
     transacting.batch_failed(error)
     transacting.batch_failed(errors.RecordTooLarge("no"))
     transacting.fail(errors.UnknownServer("later"))
-    assert (transacting.state, transacting.error) == (State.FATAL_ERROR, error)
+    assert (transacting.state, transacting.error) == (TransactionManagerState.FATAL_ERROR, error)
     with pytest.raises(type(error)):
         transacting.check()
 
@@ -160,19 +173,29 @@ def test_some_errors_are_fatal_and_the_first_stays(state: State, error: PylogErr
 
 
 @pytest.mark.parametrize("error", [errors.NotCoordinator(""), errors.NetworkError(""), errors.RequestTimedOut("")])
-@pytest.mark.parametrize("state", [State.UNINITIALIZED, State.COMMITTING, State.ABORTING])
-def test_what_may_pass_is_asked_again(state: State, error: PylogError) -> None:
+@pytest.mark.parametrize(
+    "state",
+    [TransactionManagerState.UNINITIALIZED, TransactionManagerState.COMMITTING, TransactionManagerState.ABORTING],
+)
+def test_what_may_pass_is_asked_again(state: TransactionManagerState, error: PylogError) -> None:
     transacting = made(state)
     before = transacting.request()
-    assert transacting.answered(ProducerIdGiven(error) if state is State.UNINITIALIZED else TxnEnded(error))
+    assert transacting.answered(
+        ProducerIdGiven(error) if state is TransactionManagerState.UNINITIALIZED else TxnEnded(error)
+    )
     assert (transacting.state, transacting.request()) == (state, before)
 
 
 @pytest.mark.parametrize("error", [errors.ProducerFenced(""), errors.InvalidProducerEpoch("")])
-@pytest.mark.parametrize("state", [State.UNINITIALIZED, State.COMMITTING, State.ABORTING])
-def test_a_fenced_producer_is_told_so_for_good(state: State, error: PylogError) -> None:
+@pytest.mark.parametrize(
+    "state",
+    [TransactionManagerState.UNINITIALIZED, TransactionManagerState.COMMITTING, TransactionManagerState.ABORTING],
+)
+def test_a_fenced_producer_is_told_so_for_good(state: TransactionManagerState, error: PylogError) -> None:
     transacting = made(state)
-    assert not transacting.answered(ProducerIdGiven(error) if state is State.UNINITIALIZED else TxnEnded(error))
+    assert not transacting.answered(
+        ProducerIdGiven(error) if state is TransactionManagerState.UNINITIALIZED else TxnEnded(error)
+    )
     for _ in range(2):
         with pytest.raises(errors.ProducerFenced, match="transaction_timeout_ms=5000"):
             transacting.check()
@@ -180,7 +203,7 @@ def test_a_fenced_producer_is_told_so_for_good(state: State, error: PylogError) 
 
 
 def test_another_error_is_fatal_and_says_what_to_do() -> None:
-    transacting = made(State.UNINITIALIZED)
+    transacting = made(TransactionManagerState.UNINITIALIZED)
     transacting.answered(ProducerIdGiven(errors.InvalidTxnTimeout("too long")))
     with pytest.raises(errors.InvalidTxnTimeout, match=r"can send no more \(InvalidTxnTimeout: too long\): close it"):
         transacting.begin()
@@ -188,23 +211,23 @@ def test_another_error_is_fatal_and_says_what_to_do() -> None:
 
 
 def test_a_commit_that_may_be_aborted_is() -> None:
-    transacting = made(State.COMMITTING)
+    transacting = made(TransactionManagerState.COMMITTING)
     assert not transacting.answered(TxnEnded(errors.TransactionAbortable("do")))
     transacting.abort()
     assert transacting.request() == EndTxn("etl", 7, 0, False)
 
 
 @pytest.mark.parametrize("error", [errors.InvalidPidMapping(""), errors.UnknownProducerId("")])
-@pytest.mark.parametrize("state", [State.COMMITTING, State.ABORTING])
-def test_a_coordinator_that_has_another_id_gives_a_new_one(state: State, error: PylogError) -> None:
+@pytest.mark.parametrize("state", [TransactionManagerState.COMMITTING, TransactionManagerState.ABORTING])
+def test_a_coordinator_that_has_another_id_gives_a_new_one(state: TransactionManagerState, error: PylogError) -> None:
     transacting = made(state)
     assert not transacting.answered(TxnEnded(error))
-    if state is State.COMMITTING:
-        assert transacting.state is State.ABORTABLE_ERROR and transacting.request() is None
+    if state is TransactionManagerState.COMMITTING:
+        assert transacting.state is TransactionManagerState.ABORTABLE_ERROR and transacting.request() is None
         transacting.abort()
     assert transacting.request() == InitProducerId("etl", 5000, 7, 0)
     assert not transacting.answered(ProducerIdGiven(None, 8, 0))
-    assert (transacting.state, transacting.producer_id, transacting.error) == (State.READY, 8, None)
+    assert (transacting.state, transacting.producer_id, transacting.error) == (TransactionManagerState.READY, 8, None)
     transacting.begin()
     transacting.commit()
     assert transacting.request() is None
@@ -217,7 +240,7 @@ KEYS = [TopicPartition("t", number) for number in range(3)]
 
 
 def test_offsets_are_sent_until_all_are_taken() -> None:
-    transacting = made(State.IN_TRANSACTION)
+    transacting = made(TransactionManagerState.IN_TRANSACTION)
     message = transacting.offsets(PARTS, GROUP)
     assert (message.generation_id, message.member_id, message.group_instance_id) == (3, "member", "instance")
     again = transacting.offsets_answered(message, OffsetsCommitted({KEYS[0]: None, KEYS[1]: BUSY, KEYS[2]: BUSY}))
@@ -230,17 +253,17 @@ def test_offsets_are_sent_until_all_are_taken() -> None:
 @pytest.mark.parametrize(
     ("error", "state"),
     [
-        (errors.IllegalGeneration(""), State.ABORTABLE_ERROR),
-        (errors.FencedInstanceId(""), State.ABORTABLE_ERROR),
-        (errors.OffsetMetadataTooLarge(""), State.ABORTABLE_ERROR),
-        (errors.InvalidPidMapping(""), State.ABORTABLE_ERROR),
-        (errors.ProducerFenced(""), State.FATAL_ERROR),
-        (errors.InvalidProducerEpoch(""), State.FATAL_ERROR),
-        (errors.UnsupportedForMessageFormat(""), State.FATAL_ERROR),
+        (errors.IllegalGeneration(""), TransactionManagerState.ABORTABLE_ERROR),
+        (errors.FencedInstanceId(""), TransactionManagerState.ABORTABLE_ERROR),
+        (errors.OffsetMetadataTooLarge(""), TransactionManagerState.ABORTABLE_ERROR),
+        (errors.InvalidPidMapping(""), TransactionManagerState.ABORTABLE_ERROR),
+        (errors.ProducerFenced(""), TransactionManagerState.FATAL_ERROR),
+        (errors.InvalidProducerEpoch(""), TransactionManagerState.FATAL_ERROR),
+        (errors.UnsupportedForMessageFormat(""), TransactionManagerState.FATAL_ERROR),
     ],
 )
-def test_offsets_that_are_refused_refuse_the_transaction(error: PylogError, state: State) -> None:
-    transacting = made(State.IN_TRANSACTION)
+def test_offsets_that_are_refused_refuse_the_transaction(error: PylogError, state: TransactionManagerState) -> None:
+    transacting = made(TransactionManagerState.IN_TRANSACTION)
     message = transacting.offsets(PARTS, GROUP)
     answer = OffsetsCommitted({KEYS[0]: error, KEYS[1]: BUSY, KEYS[2]: errors.UnknownMemberId("")})
     assert transacting.offsets_answered(message, answer) is None
@@ -248,11 +271,11 @@ def test_offsets_that_are_refused_refuse_the_transaction(error: PylogError, stat
 
 
 def test_offsets_of_which_no_word_comes_were_not_taken() -> None:
-    transacting = made(State.IN_TRANSACTION)
+    transacting = made(TransactionManagerState.IN_TRANSACTION)
     transacting.offsets_answered(transacting.offsets(PARTS, GROUP), OffsetsCommitted({KEYS[0]: None}))
     with pytest.raises(errors.TransactionAbortable, match="no word of t-1"):
         transacting.check()
-    transacting = made(State.IN_TRANSACTION)
+    transacting = made(TransactionManagerState.IN_TRANSACTION)
     message = transacting.offsets(PARTS, GROUP)
     again = transacting.offsets_answered(message, OffsetsCommitted({}, errors.NotCoordinator("")))
     assert again == message

@@ -4,7 +4,7 @@ import pytest
 
 from pylog.coordinator.effects import Append, WriteMarkers
 from pylog.coordinator.transaction.coordinator import GIVEN_BY_HOST
-from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, NO_PRODUCER_ID, State
+from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, NO_PRODUCER_ID, TransactionState
 from pylog.errors import (
     ConcurrentTransactions,
     CoordinatorNotAvailable,
@@ -25,17 +25,17 @@ NOT_NOW = NotLeaderOrFollower("not now")
 outcomes = pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
 
 
-def complete(committed: bool) -> State:
-    return State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT
+def complete(committed: bool) -> TransactionState:
+    return TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT
 
 
 @outcomes
 def test_an_end_is_decided_in_the_log_then_marked_then_complete(committed: bool) -> None:
-    desk = Desk(known(State.ONGOING, **BOTH))
+    desk = Desk(known(TransactionState.ONGOING, **BOTH))
     append, markers = desk.machine.handle(EndTxn("x", 50, 4, committed), Session(), 1, desk.now)
     assert isinstance(append, Append) and isinstance(markers, WriteMarkers)
     assert desk.carry_out([append, markers]) == {1: TxnEnded(None, 50, 5)}
-    assert desk.state is (State.PREPARE_COMMIT if committed else State.PREPARE_ABORT)
+    assert desk.state is (TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT)
     assert (desk.x.producer_epoch, desk.x.partitions, desk.x.start_ms) == (5, (P0, P1), T0)
     assert desk.marked() == TxnMarkers(50, 5, committed, GIVEN_BY_HOST, (P0, P1), 2)
     assert (desk.state, desk.x.producer_epoch, desk.x.partitions) == (complete(committed), 5, ())
@@ -43,7 +43,7 @@ def test_an_end_is_decided_in_the_log_then_marked_then_complete(committed: bool)
 
 @outcomes
 def test_until_it_is_complete_everybody_waits(committed: bool) -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     desk.end(50, 4, committed=committed)
     for epoch in (4, 5):
         assert isinstance(desk.end(50, epoch, committed=committed).error, ConcurrentTransactions)
@@ -52,7 +52,7 @@ def test_until_it_is_complete_everybody_waits(committed: bool) -> None:
 
 @outcomes
 def test_a_repeated_end_is_the_same_end(committed: bool) -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     first = desk.end(50, 4, committed=committed)
     desk.marked()
     assert desk.end(50, 4, committed=committed) == first == TxnEnded(None, 50, 5)
@@ -62,40 +62,44 @@ def test_a_repeated_end_is_the_same_end(committed: bool) -> None:
 
 @outcomes
 def test_a_late_end_does_not_touch_the_next_transaction(committed: bool) -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     desk.end(50, 4, committed=True)
     desk.marked()
     assert desk.join(50, 5, P1) is None
     assert isinstance(desk.end(50, 4, committed=committed).error, ProducerFenced)
-    assert desk.state is State.ONGOING
+    assert desk.state is TransactionState.ONGOING
 
 
-@pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT])
-def test_an_abort_of_nothing_raises_the_epoch_in_one_batch(state: State) -> None:
+@pytest.mark.parametrize(
+    "state", [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
+)
+def test_an_abort_of_nothing_raises_the_epoch_in_one_batch(state: TransactionState) -> None:
     desk = Desk(known(state))
     desk.wall_ms += 3
     assert desk.end(50, 4, committed=False) == TxnEnded(None, 50, 5)
-    assert (desk.state, desk.x.producer_epoch, desk.x.start_ms) == (State.COMPLETE_ABORT, 5, T0 + 3)
+    assert (desk.state, desk.x.producer_epoch, desk.x.start_ms) == (TransactionState.COMPLETE_ABORT, 5, T0 + 3)
     assert [len(append.records) for append in desk.appends] == [2]
     assert not desk.markers
     assert desk.end(50, 4, committed=False) == TxnEnded(None, 50, 5)
 
 
-@pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT])
-def test_nothing_cannot_be_committed(state: State) -> None:
+@pytest.mark.parametrize(
+    "state", [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
+)
+def test_nothing_cannot_be_committed(state: TransactionState) -> None:
     assert isinstance(Desk(known(state)).end(50, 4, committed=True).error, InvalidTxnState)
 
 
 @outcomes
-@pytest.mark.parametrize("state", [State.EMPTY, State.ONGOING])
-def test_in_a_transaction_or_after_a_start_nothing_is_repeated(state: State, committed: bool) -> None:
+@pytest.mark.parametrize("state", [TransactionState.EMPTY, TransactionState.ONGOING])
+def test_in_a_transaction_or_after_a_start_nothing_is_repeated(state: TransactionState, committed: bool) -> None:
     desk = Desk(known(state))
     for epoch in (3, 5):
         assert isinstance(desk.end(50, epoch, committed=committed).error, ProducerFenced)
 
 
-@pytest.mark.parametrize("state", [State.COMPLETE_COMMIT, State.COMPLETE_ABORT])
-def test_an_end_of_long_ago_is_fenced(state: State) -> None:
+@pytest.mark.parametrize("state", [TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT])
+def test_an_end_of_long_ago_is_fenced(state: TransactionState) -> None:
     desk = Desk(known(state))
     for epoch in (2, 5):
         assert isinstance(desk.end(50, epoch, committed=True).error, ProducerFenced)
@@ -103,12 +107,12 @@ def test_an_end_of_long_ago_is_fenced(state: State) -> None:
 
 def test_others_are_refused() -> None:
     assert isinstance(Desk().end(50, 4, committed=True).error, InvalidPidMapping)
-    assert isinstance(Desk(known(State.ONGOING)).end(51, 4, committed=True).error, InvalidPidMapping)
+    assert isinstance(Desk(known(TransactionState.ONGOING)).end(51, 4, committed=True).error, InvalidPidMapping)
 
 
 @outcomes
 def test_the_last_epoch_ends_with_another_producer_id(committed: bool) -> None:
-    desk = Desk(known(State.ONGOING, EPOCH_LAST))
+    desk = Desk(known(TransactionState.ONGOING, EPOCH_LAST))
     assert desk.end(50, EPOCH_LAST, committed=committed) == TxnEnded(None, 1001, 0)
     assert (desk.x.producer_id, desk.x.producer_epoch, desk.x.next_producer_id) == (50, EPOCH_MAX, 1001)
     assert desk.marked()[:2] == (50, EPOCH_MAX)
@@ -120,17 +124,17 @@ def test_the_last_epoch_ends_with_another_producer_id(committed: bool) -> None:
 
 
 def test_without_producer_ids_the_last_epoch_cannot_end() -> None:
-    desk = Desk(known(State.ONGOING, EPOCH_LAST))
+    desk = Desk(known(TransactionState.ONGOING, EPOCH_LAST))
     desk.no_ids = KafkaStorage("the file of producer ids")
     assert isinstance(desk.end(50, EPOCH_LAST, committed=True).error, NotCoordinator)
-    assert desk.state is State.ONGOING
+    assert desk.state is TransactionState.ONGOING
 
 
 def test_an_end_that_could_not_be_written_did_not_happen() -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     desk.refuses = UNAVAILABLE
     assert isinstance(desk.end(50, 4, committed=True).error, CoordinatorNotAvailable)
-    assert desk.state is State.ONGOING and not desk.markers
+    assert desk.state is TransactionState.ONGOING and not desk.markers
     desk.refuses = None
     assert desk.end(50, 4, committed=False) == TxnEnded(None, 50, 5)
 
@@ -139,7 +143,7 @@ def test_an_end_that_could_not_be_written_did_not_happen() -> None:
 
 
 def test_partitions_without_a_marker_are_tried_again_later_and_later() -> None:
-    desk = Desk(known(State.ONGOING, **BOTH))
+    desk = Desk(known(TransactionState.ONGOING, **BOTH))
     desk.end(50, 4, committed=True)
     desk.marked({P1: NOT_NOW})
     waits, since = [], desk.tick_ms
@@ -152,28 +156,28 @@ def test_partitions_without_a_marker_are_tried_again_later_and_later() -> None:
             since = desk.tick_ms
             assert desk.marked({P1: NOT_NOW}).partitions == (P1,)
     assert waits == [100, 200, 400, 800, 1000, 1000]
-    assert desk.state is State.PREPARE_COMMIT
+    assert desk.state is TransactionState.PREPARE_COMMIT
     desk.tick(1000)
     desk.marked()
-    assert desk.state is State.COMPLETE_COMMIT
+    assert desk.state is TransactionState.COMPLETE_COMMIT
 
 
 def test_a_partition_that_is_gone_needs_no_marker() -> None:
-    desk = Desk(known(State.ONGOING, **BOTH))
+    desk = Desk(known(TransactionState.ONGOING, **BOTH))
     desk.end(50, 4, committed=False)
     desk.marked({P0: UnknownTopicOrPartition("deleted")})
-    assert desk.state is State.COMPLETE_ABORT
+    assert desk.state is TransactionState.COMPLETE_ABORT
 
 
 def test_a_partition_that_knows_a_later_epoch_needs_no_marker() -> None:
     # A power cut where nothing was synced left the log of the coordinator older than the partition.
-    desk = Desk(known(State.PREPARE_ABORT, **BOTH))
+    desk = Desk(known(TransactionState.PREPARE_ABORT, **BOTH))
     desk.marked({P0: InvalidProducerEpoch("epoch 4 ended when epoch 9 began")})
-    assert desk.state is State.COMPLETE_ABORT
+    assert desk.state is TransactionState.COMPLETE_ABORT
 
 
 def test_a_refused_marker_is_named_to_every_client_that_has_to_wait() -> None:
-    desk = Desk(known(State.PREPARE_COMMIT, **BOTH))
+    desk = Desk(known(TransactionState.PREPARE_COMMIT, **BOTH))
     desk.marked({P1: KafkaStorage("t-1 has failed: open the log again")})
     for answer in (desk.init(), desk.end(50, 4, committed=True)):
         assert isinstance(answer.error, ConcurrentTransactions)
@@ -181,41 +185,41 @@ def test_a_refused_marker_is_named_to_every_client_that_has_to_wait() -> None:
 
 
 def test_markers_that_were_reported_are_not_needed_again() -> None:
-    desk = Desk(known(State.ONGOING, **BOTH))
+    desk = Desk(known(TransactionState.ONGOING, **BOTH))
     desk.end(50, 4, committed=True)
     report = desk.machine.markers_written
     assert report("x", 5, {P0: None, P1: NOT_NOW}, desk.now) == []
     assert report("x", 5, {P0: NOT_NOW, P1: NOT_NOW}, desk.now) == []
     desk.carry_out(report("x", 5, {P1: None}, desk.now))
-    assert desk.state is State.COMPLETE_COMMIT
+    assert desk.state is TransactionState.COMPLETE_COMMIT
 
 
 def test_reports_of_other_transactions_say_nothing() -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     report = desk.machine.markers_written
     assert report("x", 4, {P0: None}, desk.now) == []
     desk.end(50, 4, committed=True)
     assert report("x", 4, {P0: None}, desk.now) == []
     assert report("y", 5, {P0: None}, desk.now) == []
-    assert desk.state is State.PREPARE_COMMIT
+    assert desk.state is TransactionState.PREPARE_COMMIT
 
 
 def test_a_transaction_is_completed_once() -> None:
-    desk = Desk(known(State.PREPARE_COMMIT))
+    desk = Desk(known(TransactionState.PREPARE_COMMIT))
     append = desk.machine.markers_written("x", 4, {P0: None}, desk.now)
     assert desk.machine.markers_written("x", 4, {P0: None}, desk.now) == []
     desk.carry_out(append)
-    assert desk.state is State.COMPLETE_COMMIT
+    assert desk.state is TransactionState.COMPLETE_COMMIT
 
 
 def test_a_completion_that_could_not_be_written_is_tried_again() -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     desk.end(50, 4, committed=True)
     desk.refuses = UNAVAILABLE
     desk.marked()
     desk.tick(100)
-    assert desk.state is State.PREPARE_COMMIT
+    assert desk.state is TransactionState.PREPARE_COMMIT
     desk.refuses = None
     desk.tick(200)
-    assert desk.state is State.COMPLETE_COMMIT
+    assert desk.state is TransactionState.COMPLETE_COMMIT
     assert not desk.markers

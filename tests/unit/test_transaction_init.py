@@ -2,7 +2,7 @@
 
 import pytest
 
-from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, State
+from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, TransactionState
 from pylog.errors import (
     ConcurrentTransactions,
     CoordinatorNotAvailable,
@@ -19,7 +19,12 @@ from transaction_desk import P0, T0, UNAVAILABLE, Desk, known
 def test_a_new_transactional_id_gets_a_producer_id_and_epoch_0() -> None:
     desk = Desk()
     assert desk.init() == ProducerIdGiven(None, 1001, 0)
-    assert (desk.state, desk.x.timeout_ms, desk.x.start_ms, desk.x.last_update_ms) == (State.EMPTY, 60_000, -1, T0)
+    assert (desk.state, desk.x.timeout_ms, desk.x.start_ms, desk.x.last_update_ms) == (
+        TransactionState.EMPTY,
+        60_000,
+        -1,
+        T0,
+    )
     assert desk.x.previous_producer_id == 1001
 
 
@@ -28,15 +33,17 @@ def test_a_new_transactional_id_takes_no_part_in_what_a_producer_expects() -> No
     assert Desk().init(77, 3) == ProducerIdGiven(None, 1001, 0)
 
 
-@pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT])
-def test_the_next_producer_gets_the_next_epoch_and_its_own_timeout(state: State) -> None:
+@pytest.mark.parametrize(
+    "state", [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
+)
+def test_the_next_producer_gets_the_next_epoch_and_its_own_timeout(state: TransactionState) -> None:
     desk = Desk(known(state))
     assert desk.init(timeout_ms=5) == ProducerIdGiven(None, 50, 5)
-    assert (desk.state, desk.x.timeout_ms, desk.x.start_ms, desk.x.client_version) == (State.EMPTY, 5, -1, 2)
+    assert (desk.state, desk.x.timeout_ms, desk.x.start_ms, desk.x.client_version) == (TransactionState.EMPTY, 5, -1, 2)
 
 
-@pytest.mark.parametrize("state", [State.PREPARE_COMMIT, State.PREPARE_ABORT])
-def test_what_is_decided_is_completed_first(state: State) -> None:
+@pytest.mark.parametrize("state", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
+def test_what_is_decided_is_completed_first(state: TransactionState) -> None:
     desk = Desk(known(state))
     assert isinstance(desk.init().error, ConcurrentTransactions)
     desk.marked()
@@ -44,9 +51,9 @@ def test_what_is_decided_is_completed_first(state: State) -> None:
 
 
 def test_an_open_transaction_is_aborted_first_and_its_producer_fenced() -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     assert isinstance(desk.init().error, ConcurrentTransactions)
-    assert (desk.state, desk.x.producer_epoch) == (State.PREPARE_ABORT, 5)
+    assert (desk.state, desk.x.producer_epoch) == (TransactionState.PREPARE_ABORT, 5)
     assert isinstance(desk.init().error, ConcurrentTransactions)
     assert not desk.marked().committed
     assert desk.init() == ProducerIdGiven(None, 50, 6)
@@ -55,43 +62,43 @@ def test_an_open_transaction_is_aborted_first_and_its_producer_fenced() -> None:
 
 @pytest.mark.parametrize("epoch", [3, 5])
 def test_an_elder_that_says_what_it_has_aborts_nothing(epoch: int) -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     assert isinstance(desk.init(50, epoch).error, ProducerFenced)
-    assert desk.state is State.ONGOING
+    assert desk.state is TransactionState.ONGOING
 
 
 def test_who_says_the_current_epoch_aborts_its_own_transaction() -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     assert isinstance(desk.init(50, 4).error, ConcurrentTransactions)
     desk.marked()
     assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
 
 
 def test_a_repetition_that_comes_late_does_not_abort_what_was_begun_since() -> None:
-    desk = Desk(known(State.EMPTY))
+    desk = Desk(known(TransactionState.EMPTY))
     desk.init(50, 4)
     desk.join(50, 5, P0)
     assert isinstance(desk.init(50, 4).error, ProducerFenced)
-    assert desk.state is State.ONGOING
+    assert desk.state is TransactionState.ONGOING
 
 
 def test_who_was_given_another_producer_id_waits_until_that_is_known() -> None:
-    desk = Desk(known(State.ONGOING, EPOCH_LAST))
+    desk = Desk(known(TransactionState.ONGOING, EPOCH_LAST))
     ended = desk.end(50, EPOCH_LAST, committed=True)
     assert isinstance(desk.init(ended.producer_id, ended.producer_epoch).error, ConcurrentTransactions)
     desk.marked()
     assert desk.init(ended.producer_id, ended.producer_epoch) == ProducerIdGiven(None, 1001, 1)
 
 
-@pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_ABORT])
-def test_used_up_epochs_give_another_producer_id(state: State) -> None:
+@pytest.mark.parametrize("state", [TransactionState.EMPTY, TransactionState.COMPLETE_ABORT])
+def test_used_up_epochs_give_another_producer_id(state: TransactionState) -> None:
     desk = Desk(known(state, EPOCH_LAST))
     assert desk.init() == ProducerIdGiven(None, 1001, 0)
     assert desk.x.previous_producer_id == 50
 
 
 def test_an_open_transaction_at_the_last_epoch_goes_on_with_another_producer_id() -> None:
-    desk = Desk(known(State.ONGOING, EPOCH_LAST))
+    desk = Desk(known(TransactionState.ONGOING, EPOCH_LAST))
     assert isinstance(desk.init().error, ConcurrentTransactions)
     assert (desk.x.producer_epoch, desk.x.next_producer_id) == (EPOCH_MAX, 1001)
     assert desk.marked().producer_epoch == EPOCH_MAX
@@ -100,7 +107,7 @@ def test_an_open_transaction_at_the_last_epoch_goes_on_with_another_producer_id(
 
 
 def test_who_has_the_current_epoch_gets_a_higher_one_and_may_ask_again() -> None:
-    desk = Desk(known(State.EMPTY))
+    desk = Desk(known(TransactionState.EMPTY))
     assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
     assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
     assert isinstance(desk.init(50, 3).error, ProducerFenced)
@@ -108,14 +115,14 @@ def test_who_has_the_current_epoch_gets_a_higher_one_and_may_ask_again() -> None
 
 
 def test_who_asks_again_after_another_started_is_fenced() -> None:
-    desk = Desk(known(State.EMPTY))
+    desk = Desk(known(TransactionState.EMPTY))
     desk.init(50, 4)
     desk.init()
     assert isinstance(desk.init(50, 4).error, ProducerFenced)
 
 
 def test_who_timed_out_may_go_on_with_the_epoch_that_the_abort_left() -> None:
-    desk = Desk(known(State.ONGOING, timeout_ms=1))
+    desk = Desk(known(TransactionState.ONGOING, timeout_ms=1))
     desk.tick(10_000)
     desk.marked()
     assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
@@ -123,25 +130,25 @@ def test_who_timed_out_may_go_on_with_the_epoch_that_the_abort_left() -> None:
 
 def test_a_new_coordinator_does_not_know_who_asked_last() -> None:
     """That is not in the log. Kafka fences such a producer, too."""
-    desk = Desk(known(State.EMPTY))
+    desk = Desk(known(TransactionState.EMPTY))
     desk.init(50, 4)
     assert isinstance(Desk(("x", desk.x)).init(50, 4).error, ProducerFenced)
 
 
 def test_another_producer_id_is_fenced() -> None:
-    desk = Desk(known(State.EMPTY))
+    desk = Desk(known(TransactionState.EMPTY))
     assert isinstance(desk.init(49, 4).error, ProducerFenced)
 
 
 def test_who_used_the_last_epoch_up_may_ask_again() -> None:
-    desk = Desk(known(State.EMPTY, EPOCH_LAST))
+    desk = Desk(known(TransactionState.EMPTY, EPOCH_LAST))
     assert desk.init(50, EPOCH_LAST) == ProducerIdGiven(None, 1001, 0)
     assert desk.init(50, EPOCH_LAST) == ProducerIdGiven(None, 1001, 0)
     assert isinstance(desk.init(50, EPOCH_LAST - 1).error, ProducerFenced)
 
 
 def test_at_the_last_epoch_only_who_has_it_gets_another_id() -> None:
-    desk = Desk(known(State.EMPTY, EPOCH_LAST))
+    desk = Desk(known(TransactionState.EMPTY, EPOCH_LAST))
     assert isinstance(desk.init(50, EPOCH_LAST - 1).error, ProducerFenced)
 
 
@@ -173,7 +180,7 @@ def test_without_producer_ids_there_is_nothing_to_give() -> None:
 
 
 def test_while_a_step_is_on_its_way_everybody_else_waits() -> None:
-    desk = Desk(known(State.EMPTY))
+    desk = Desk(known(TransactionState.EMPTY))
     message = InitProducerId("x")
     (append,) = desk.machine.handle(message, Session(), 1, desk.now)
     assert isinstance(desk.init().error, ConcurrentTransactions)
@@ -183,7 +190,7 @@ def test_while_a_step_is_on_its_way_everybody_else_waits() -> None:
 
 
 def test_what_could_not_be_written_did_not_happen() -> None:
-    desk = Desk(known(State.EMPTY))
+    desk = Desk(known(TransactionState.EMPTY))
     desk.refuses = UNAVAILABLE
     assert isinstance(desk.init().error, CoordinatorNotAvailable)
     assert desk.x.producer_epoch == 4

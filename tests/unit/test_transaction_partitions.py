@@ -2,7 +2,7 @@
 
 import pytest
 
-from pylog.coordinator.transaction.state import State
+from pylog.coordinator.transaction.state import TransactionState
 from pylog.errors import (
     ConcurrentTransactions,
     CoordinatorNotAvailable,
@@ -17,39 +17,44 @@ from pylog.errors import (
 )
 from transaction_desk import P0, P1, T0, UNAVAILABLE, Desk, known
 
-IDLE = [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT]
+IDLE = [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
 
 
 @pytest.mark.parametrize("state", IDLE)
-def test_the_first_partition_begins_a_transaction(state: State) -> None:
+def test_the_first_partition_begins_a_transaction(state: TransactionState) -> None:
     desk = Desk(known(state, client_version=0))
     desk.wall_ms += 5
     assert desk.join(50, 4, P0) is None
-    assert (desk.state, desk.x.partitions, desk.x.start_ms, desk.x.client_version) == (State.ONGOING, (P0,), T0 + 5, 2)
+    assert (desk.state, desk.x.partitions, desk.x.start_ms, desk.x.client_version) == (
+        TransactionState.ONGOING,
+        (P0,),
+        T0 + 5,
+        2,
+    )
 
 
 def test_more_partitions_join_and_the_transaction_keeps_its_start() -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     desk.wall_ms += 5
     assert desk.join(50, 4, P1, P0) is None
     assert (desk.x.partitions, desk.x.start_ms, desk.x.last_update_ms) == ((P0, P1), T0, T0 + 5)
 
 
 def test_who_joined_needs_no_record() -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     assert desk.join(50, 4, P0) is None
     assert not desk.appends
 
 
 def test_no_partitions_begin_nothing() -> None:
-    desk = Desk(known(State.EMPTY))
+    desk = Desk(known(TransactionState.EMPTY))
     assert desk.join(50, 4) is None
-    assert desk.state is State.EMPTY
+    assert desk.state is TransactionState.EMPTY
 
 
 @pytest.mark.parametrize("verify_only", [False, True])
 def test_others_are_refused(verify_only: bool) -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     assert Desk().join(50, 4, P0, verify_only=verify_only) is InvalidPidMapping
     assert desk.join(51, 4, P0, verify_only=verify_only) is InvalidPidMapping
     assert desk.join(50, 3, P0, verify_only=verify_only) is ProducerFenced
@@ -57,19 +62,19 @@ def test_others_are_refused(verify_only: bool) -> None:
 
 
 @pytest.mark.parametrize("verify_only", [False, True])
-@pytest.mark.parametrize("state", [State.PREPARE_COMMIT, State.PREPARE_ABORT])
-def test_nothing_joins_what_is_decided(state: State, verify_only: bool) -> None:
+@pytest.mark.parametrize("state", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
+def test_nothing_joins_what_is_decided(state: TransactionState, verify_only: bool) -> None:
     assert Desk(known(state)).join(50, 4, P0, verify_only=verify_only) is ConcurrentTransactions
 
 
 def test_verification_says_of_each_partition_whether_it_joined() -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     assert desk.join(50, 4, P0, P1, verify_only=True) == {P0: None, P1: TransactionAbortable}
     assert not desk.appends
 
 
 @pytest.mark.parametrize("state", IDLE)
-def test_in_no_transaction_nothing_has_joined(state: State) -> None:
+def test_in_no_transaction_nothing_has_joined(state: TransactionState) -> None:
     assert Desk(known(state)).join(50, 4, P0, verify_only=True) is TransactionAbortable
 
 
@@ -82,7 +87,7 @@ def test_in_no_transaction_nothing_has_joined(state: State) -> None:
     ],
 )
 def test_what_could_not_be_written_did_not_join(error: PylogError, told: type) -> None:
-    desk = Desk(known(State.EMPTY))
+    desk = Desk(known(TransactionState.EMPTY))
     desk.refuses = error
     assert desk.join(50, 4, P0, P1) is told
     desk.refuses = None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pylog.coordinator.effects import LogRecord
 from pylog.coordinator.transaction.records import key_of, read, record_of
-from pylog.coordinator.transaction.state import State, Transaction
+from pylog.coordinator.transaction.state import Transaction, TransactionState
 from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.record import TopicPartition
 
@@ -16,7 +16,7 @@ ONGOING = Transaction(
     producer_id=73,
     producer_epoch=13,
     timeout_ms=60_000,
-    state=State.ONGOING,
+    state=TransactionState.ONGOING,
     partitions=(TopicPartition("orders", 3),),
     last_update_ms=1_700_000_000_010,
     start_ms=1_700_000_000_000,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pylog.coordinator.transaction.state import State
+from pylog.coordinator.transaction.state import TransactionState
 from pylog.errors import InvalidRegularExpression, TransactionalIdNotFound
 from pylog.protocol.messages import (
     DescribedTransaction,
@@ -15,7 +15,11 @@ from pylog.protocol.messages import (
 from transaction_desk import P0, T0, Desk, known
 
 DESK = Desk(
-    *((state.title, known(state, producer_id=state + 10)[1]) for state in State if state <= State.COMPLETE_ABORT)
+    *(
+        (state.title, known(state, producer_id=state + 10)[1])
+        for state in TransactionState
+        if state <= TransactionState.COMPLETE_ABORT
+    )
 )
 DESK.wall_ms += 100
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pylog.coordinator.transaction import Sighting
-from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, State
+from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, TransactionState
 from pylog.errors import CoordinatorNotAvailable
 from transaction_desk import P0, P1, UNAVAILABLE, Desk, known
 
@@ -15,90 +15,90 @@ def settle(desk: Desk, epoch: int, *, producer_id: int = 50, **open_in: int) -> 
 
 
 def test_what_is_open_in_its_epoch_goes_on() -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     settle(desk, 4, p0=4)
-    assert (desk.state, desk.appends, desk.markers) == (State.ONGOING, [], [])
+    assert (desk.state, desk.appends, desk.markers) == (TransactionState.ONGOING, [], [])
     assert desk.end(50, 4, committed=True).error is None
 
 
 @pytest.mark.parametrize(
     ("state", "epoch", "open_in"),
     [
-        (State.ONGOING, 9, {"p0": 9}),  # the partition is newer
-        (State.ONGOING, 3, {"p0": 3}),  # it is older: its own marker is gone
-        (State.ONGOING, 4, {"p0": 4, "p1": 4}),  # it has not joined
-        (State.EMPTY, 4, {"p1": 4}),
-        (State.COMPLETE_COMMIT, 3, {"p0": 3}),
-        (State.COMPLETE_ABORT, 9, {"p1": 8}),
+        (TransactionState.ONGOING, 9, {"p0": 9}),  # the partition is newer
+        (TransactionState.ONGOING, 3, {"p0": 3}),  # it is older: its own marker is gone
+        (TransactionState.ONGOING, 4, {"p0": 4, "p1": 4}),  # it has not joined
+        (TransactionState.EMPTY, 4, {"p1": 4}),
+        (TransactionState.COMPLETE_COMMIT, 3, {"p0": 3}),
+        (TransactionState.COMPLETE_ABORT, 9, {"p1": 8}),
     ],
 )
 def test_what_the_log_does_not_know_is_aborted_beyond_all_epochs(
-    state: State, epoch: int, open_in: dict[str, int]
+    state: TransactionState, epoch: int, open_in: dict[str, int]
 ) -> None:
     desk = Desk(known(state))
     settle(desk, epoch, **open_in)
     markers = desk.marked()
     assert (markers.committed, markers.producer_epoch) == (False, max(epoch, 4) + 1)
     assert {"p0": P0, "p1": P1}[next(iter(open_in))] in markers.partitions
-    assert desk.state is State.COMPLETE_ABORT and not desk.markers
+    assert desk.state is TransactionState.COMPLETE_ABORT and not desk.markers
     assert desk.init().producer_epoch == max(epoch, 4) + 2
 
 
 def test_epochs_are_caught_up_with_where_nothing_is_open() -> None:
-    desk = Desk(known(State.COMPLETE_COMMIT))
+    desk = Desk(known(TransactionState.COMPLETE_COMMIT))
     settle(desk, 9)
-    assert (desk.state, desk.x.producer_epoch, desk.markers) == (State.COMPLETE_ABORT, 10, [])
+    assert (desk.state, desk.x.producer_epoch, desk.markers) == (TransactionState.COMPLETE_ABORT, 10, [])
 
 
 def test_epochs_that_are_used_up_give_another_producer_id() -> None:
-    desk = Desk(known(State.COMPLETE_COMMIT))
+    desk = Desk(known(TransactionState.COMPLETE_COMMIT))
     settle(desk, EPOCH_LAST, p0=EPOCH_LAST)
     assert desk.marked().producer_epoch == EPOCH_MAX
     assert (desk.x.producer_id, desk.x.producer_epoch) == (1001, 0)
 
 
 def test_what_is_decided_ends_as_it_was_decided_and_then_the_rest_is_aborted() -> None:
-    desk = Desk(known(State.PREPARE_COMMIT))
+    desk = Desk(known(TransactionState.PREPARE_COMMIT))
     settle(desk, 8, p1=8)
     assert desk.machine.claims() == {(50, P0), (50, P1)}
     assert desk.marked().committed
-    assert desk.state is State.COMPLETE_COMMIT
+    assert desk.state is TransactionState.COMPLETE_COMMIT
     assert desk.init().error is not None, "no transaction begins before the rest is over"
     desk.tick(0)
     markers = desk.marked()
     assert (markers.committed, markers.producer_epoch, markers.partitions) == (False, 9, (P1,))
-    assert desk.state is State.COMPLETE_ABORT and desk.init().producer_epoch == 10
+    assert desk.state is TransactionState.COMPLETE_ABORT and desk.init().producer_epoch == 10
 
 
 def test_what_could_not_be_written_is_tried_again() -> None:
-    desk = Desk(known(State.COMPLETE_COMMIT))
+    desk = Desk(known(TransactionState.COMPLETE_COMMIT))
     desk.refuses = UNAVAILABLE
     settle(desk, 8, p1=8)
-    assert desk.state is State.COMPLETE_COMMIT
+    assert desk.state is TransactionState.COMPLETE_COMMIT
     desk.refuses = None
     desk.tick(100)
     assert desk.marked().producer_epoch == 9
 
 
 def test_without_a_producer_id_it_is_tried_again() -> None:
-    desk = Desk(known(State.COMPLETE_COMMIT))
+    desk = Desk(known(TransactionState.COMPLETE_COMMIT))
     desk.no_ids = CoordinatorNotAvailable("no ids")
     settle(desk, EPOCH_LAST)
-    assert desk.state is State.COMPLETE_COMMIT
+    assert desk.state is TransactionState.COMPLETE_COMMIT
     desk.no_ids = None
     desk.tick(100)
     assert (desk.x.producer_id, desk.x.producer_epoch) == (1001, 0)
 
 
 def test_an_id_that_was_forgotten_meanwhile_has_nothing_to_end() -> None:
-    desk = Desk(known(State.PREPARE_COMMIT))
+    desk = Desk(known(TransactionState.PREPARE_COMMIT))
     settle(desk, 4)
     desk.marked()
     desk.tick(0)
-    assert desk.state is State.COMPLETE_COMMIT and desk.init().producer_epoch == 5
+    assert desk.state is TransactionState.COMPLETE_COMMIT and desk.init().producer_epoch == 5
 
 
 def test_producers_of_nobody_are_not_claimed() -> None:
-    desk = Desk(known(State.COMPLETE_COMMIT))
+    desk = Desk(known(TransactionState.COMPLETE_COMMIT))
     settle(desk, 4, producer_id=77, p0=4)
     assert (desk.machine.claims(), desk.machine.producer_ids(), desk.appends) == (set(), {50, -1}, [])

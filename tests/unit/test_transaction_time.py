@@ -2,7 +2,7 @@
 
 from pylog.coordinator.effects import Append, Stamp
 from pylog.coordinator.transaction import TransactionCoordinator
-from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, State, Transaction
+from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, Transaction, TransactionState
 from pylog.errors import InvalidPidMapping, InvalidTxnState, KafkaStorage, NotLeaderOrFollower, ProducerFenced
 from pylog.protocol.messages import EndTxn, Session
 from transaction_desk import CONFIG, P0, T0, UNAVAILABLE, Desk, known
@@ -13,42 +13,42 @@ FORGET_SCAN_MS = CONFIG.transaction_remove_expired_transaction_cleanup_interval_
 
 def some(count: int, **more: object) -> list[tuple[str, Transaction]]:
     """As many of one kind; each record has some kilobytes."""
-    return [(f"{number:05}" * 400, known(State.ONGOING, **more)[1]) for number in range(count)]
+    return [(f"{number:05}" * 400, known(TransactionState.ONGOING, **more)[1]) for number in range(count)]
 
 
 # --- taking over -----------------------------------------------------------------------------------------------------
 
 
 def test_what_is_decided_is_driven_to_its_end() -> None:
-    desk = Desk(known(State.PREPARE_COMMIT), ("y", known(State.PREPARE_ABORT)[1]))
+    desk = Desk(known(TransactionState.PREPARE_COMMIT), ("y", known(TransactionState.PREPARE_ABORT)[1]))
     first, second = desk.marked(), desk.marked()
     assert (first.committed, first.producer_epoch, second.committed) == (True, 4, False)
-    assert desk.state is State.COMPLETE_COMMIT
-    assert desk.machine.transactions["y"].state is State.COMPLETE_ABORT
+    assert desk.state is TransactionState.COMPLETE_COMMIT
+    assert desk.machine.transactions["y"].state is TransactionState.COMPLETE_ABORT
 
 
 def test_markers_have_the_version_of_who_decided() -> None:
     """A transaction of version 1 (a log that Kafka wrote for an older client) has markers of its own epoch."""
-    assert Desk(known(State.PREPARE_COMMIT, client_version=0)).marked().transaction_version == 0
+    assert Desk(known(TransactionState.PREPARE_COMMIT, client_version=0)).marked().transaction_version == 0
 
 
 def test_what_is_decided_without_partitions_is_completed_by_the_next_tick() -> None:
-    desk = Desk(known(State.PREPARE_ABORT, partitions=()))
+    desk = Desk(known(TransactionState.PREPARE_ABORT, partitions=()))
     assert desk.machine.due_ms == 0 and not desk.markers
     desk.tick(0)
-    assert desk.state is State.COMPLETE_ABORT
+    assert desk.state is TransactionState.COMPLETE_ABORT
 
 
 def test_an_open_transaction_without_partitions_ends_at_once() -> None:
-    desk = Desk(known(State.ONGOING, partitions=()))
+    desk = Desk(known(TransactionState.ONGOING, partitions=()))
     desk.end(50, 4, committed=True)
-    assert desk.state is State.COMPLETE_COMMIT and not desk.markers
+    assert desk.state is TransactionState.COMPLETE_COMMIT and not desk.markers
 
 
 def test_before_it_takes_over_nothing_is_due() -> None:
     machine = TransactionCoordinator(0, CONFIG, new_producer_id=lambda: 1)
     assert machine.due_ms is None
-    for record in Desk(known(State.ONGOING)).log:
+    for record in Desk(known(TransactionState.ONGOING)).log:
         machine.replay(record)
     assert machine.due_ms is None
     assert machine.append_failed(Append([], context=[]), UNAVAILABLE, Desk().now) == []
@@ -56,9 +56,9 @@ def test_before_it_takes_over_nothing_is_due() -> None:
 
 
 def test_there_are_no_transactions_in_its_own_log() -> None:
-    desk = Desk(known(State.EMPTY))
+    desk = Desk(known(TransactionState.EMPTY))
     desk.machine.replay_marker(Stamp(50, 4), committed=True)
-    assert desk.state is State.EMPTY
+    assert desk.state is TransactionState.EMPTY
 
 
 def test_nothing_is_due_where_nothing_is_known() -> None:
@@ -69,14 +69,14 @@ def test_nothing_is_due_where_nothing_is_known() -> None:
 
 
 def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
-    desk = Desk(known(State.ONGOING, timeout_ms=SCAN_MS))
+    desk = Desk(known(TransactionState.ONGOING, timeout_ms=SCAN_MS))
     desk.tick(0)
     desk.tick(SCAN_MS)
-    assert desk.state is State.ONGOING  # it has taken exactly as long as it may
+    assert desk.state is TransactionState.ONGOING  # it has taken exactly as long as it may
     desk.tick(SCAN_MS - 1)
-    assert desk.state is State.ONGOING  # nobody looked
+    assert desk.state is TransactionState.ONGOING  # nobody looked
     desk.tick(1)
-    assert (desk.state, desk.x.producer_epoch) == (State.PREPARE_ABORT, 5)
+    assert (desk.state, desk.x.producer_epoch) == (TransactionState.PREPARE_ABORT, 5)
     assert desk.join(50, 4, P0) is not None
     desk.marked()
     assert desk.join(50, 4, P0) is ProducerFenced
@@ -86,44 +86,44 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() 
 
 
 def test_the_time_out_counts_from_the_logged_start() -> None:
-    desk = Desk(known(State.ONGOING, start_ms=T0 - 60_001))
+    desk = Desk(known(TransactionState.ONGOING, start_ms=T0 - 60_001))
     desk.tick(0)
-    assert desk.state is State.PREPARE_ABORT
+    assert desk.state is TransactionState.PREPARE_ABORT
 
 
 def test_a_step_of_the_wall_clock_counts() -> None:
-    desk = Desk(known(State.ONGOING))
+    desk = Desk(known(TransactionState.ONGOING))
     desk.wall_ms += 60_001
     desk.tick(0)
-    assert desk.state is State.PREPARE_ABORT
+    assert desk.state is TransactionState.PREPARE_ABORT
 
 
 def test_a_wall_clock_that_was_set_back_keeps_no_transaction_open() -> None:
     """Who reads behind it would wait for as long: from the first look on the time that goes by counts, too."""
-    desk = Desk(known(State.ONGOING, start_ms=T0 + 3_600_000))
+    desk = Desk(known(TransactionState.ONGOING, start_ms=T0 + 3_600_000))
     desk.tick(0)
     desk.tick(60_000)
-    assert desk.state is State.ONGOING
+    assert desk.state is TransactionState.ONGOING
     desk.tick(SCAN_MS)
-    assert desk.state is State.PREPARE_ABORT
+    assert desk.state is TransactionState.PREPARE_ABORT
 
 
 def test_the_time_that_goes_by_counts_for_each_transaction_anew() -> None:
-    desk = Desk(known(State.ONGOING, start_ms=T0 + 3_600_000))
+    desk = Desk(known(TransactionState.ONGOING, start_ms=T0 + 3_600_000))
     desk.tick(0)
     desk.end(50, 4, committed=True)
     desk.marked()
     desk.join(50, 5, P0)
     desk.wall_ms -= 3_600_000
     desk.tick(60_000 + SCAN_MS)
-    assert desk.state is State.ONGOING
+    assert desk.state is TransactionState.ONGOING
 
 
 def test_a_time_out_at_the_last_epoch_takes_another_producer_id() -> None:
-    desk = Desk(known(State.ONGOING, EPOCH_LAST, timeout_ms=1))
+    desk = Desk(known(TransactionState.ONGOING, EPOCH_LAST, timeout_ms=1))
     desk.no_ids = KafkaStorage("no ids")
     desk.tick(2)
-    assert desk.state is State.ONGOING
+    assert desk.state is TransactionState.ONGOING
     desk.no_ids = None
     desk.tick(SCAN_MS)
     assert desk.marked().producer_epoch == EPOCH_MAX
@@ -132,28 +132,28 @@ def test_a_time_out_at_the_last_epoch_takes_another_producer_id() -> None:
 
 def test_a_transaction_with_the_highest_epoch_can_be_aborted() -> None:
     """Nobody is given that epoch, but another's log may have it."""
-    desk = Desk(known(State.ONGOING, EPOCH_MAX, timeout_ms=1))
+    desk = Desk(known(TransactionState.ONGOING, EPOCH_MAX, timeout_ms=1))
     desk.tick(2)
     assert (desk.x.producer_epoch, desk.x.next_producer_id) == (EPOCH_MAX, 1001)
 
 
 def test_a_transaction_that_ends_just_now_does_not_time_out() -> None:
-    desk = Desk(known(State.ONGOING, timeout_ms=1))
+    desk = Desk(known(TransactionState.ONGOING, timeout_ms=1))
     desk.wall_ms += 2
     ended = desk.machine.handle(EndTxn("x", 50, 4, True), Session(), 1, desk.now)
     assert desk.machine.tick(desk.now) == []
     desk.carry_out(ended)
-    assert desk.state is State.PREPARE_COMMIT
+    assert desk.state is TransactionState.PREPARE_COMMIT
 
 
 def test_an_abort_that_could_not_be_written_is_tried_by_the_next_scan() -> None:
-    desk = Desk(known(State.ONGOING, timeout_ms=1))
+    desk = Desk(known(TransactionState.ONGOING, timeout_ms=1))
     desk.refuses = UNAVAILABLE
     desk.tick(2)
-    assert desk.state is State.ONGOING
+    assert desk.state is TransactionState.ONGOING
     desk.refuses = None
     desk.tick(SCAN_MS)
-    assert desk.state is State.PREPARE_ABORT
+    assert desk.state is TransactionState.PREPARE_ABORT
 
 
 def test_many_time_outs_are_one_append_and_a_tick_takes_so_many() -> None:
@@ -162,7 +162,7 @@ def test_many_time_outs_are_one_append_and_a_tick_takes_so_many() -> None:
     assert len(desk.appends) == 1 and 100 < len(desk.appends[0].records) < 200
     assert len(desk.markers) == len(desk.appends[0].records)
     assert desk.machine.due_ms is not None and desk.machine.due_ms <= desk.tick_ms
-    while any(known.state is State.ONGOING for known in desk.machine.transactions.values()):
+    while any(known.state is TransactionState.ONGOING for known in desk.machine.transactions.values()):
         desk.tick(0)
     assert len(desk.appends) == 3
 
@@ -175,7 +175,7 @@ def test_what_is_left_of_many_waits_a_little_after_a_failure() -> None:
 
 
 def test_markers_that_are_tried_again_do_not_wait_for_the_log() -> None:
-    desk = Desk(known(State.PREPARE_ABORT), ("y", known(State.ONGOING, timeout_ms=1)[1]))
+    desk = Desk(known(TransactionState.PREPARE_ABORT), ("y", known(TransactionState.ONGOING, timeout_ms=1)[1]))
     desk.marked({P0: NotLeaderOrFollower("not now")})
     desk.refuses = UNAVAILABLE
     desk.tick(100)
@@ -187,7 +187,7 @@ def test_markers_that_are_tried_again_do_not_wait_for_the_log() -> None:
 
 def test_a_transactional_id_that_nobody_uses_is_forgotten() -> None:
     expires_ms = CONFIG.transactional_id_expiration_ms
-    states = [state for state in State if state <= State.COMPLETE_ABORT]
+    states = [state for state in TransactionState if state <= TransactionState.COMPLETE_ABORT]
     desk = Desk(*((state.name, known(state, timeout_ms=900_000, last_update_ms=T0)[1]) for state in states))
     desk.markers.clear()
     desk.tick_ms = FORGET_SCAN_MS - 1
@@ -200,17 +200,17 @@ def test_a_transactional_id_that_nobody_uses_is_forgotten() -> None:
 
 
 def test_who_comes_back_after_that_is_new() -> None:
-    desk = Desk(known(State.EMPTY))
+    desk = Desk(known(TransactionState.EMPTY))
     desk.tick(FORGET_SCAN_MS)
     assert desk.join(50, 4, P0) is InvalidPidMapping
     assert desk.init(50, 4).producer_id == 1001
 
 
 def test_what_could_not_be_forgotten_is_still_known() -> None:
-    desk = Desk(known(State.EMPTY))
+    desk = Desk(known(TransactionState.EMPTY))
     desk.refuses = UNAVAILABLE
     desk.tick(FORGET_SCAN_MS)
-    assert desk.state is State.EMPTY
+    assert desk.state is TransactionState.EMPTY
     desk.refuses = None
     desk.tick(FORGET_SCAN_MS)
     assert not desk.machine.transactions

@@ -11,7 +11,7 @@ import pytest
 
 import pylog
 from pylog import Producer, errors
-from pylog.client.producer.failures import FIRST, Failures, together
+from pylog.client.producer.failures import FIRST, UnseenFailures, together
 from pylog.runtime import closing
 
 LARGE = b"x" * 600
@@ -165,7 +165,7 @@ def test_what_fails_in_a_transaction_is_told_by_its_end_alone(log: pylog.Log) ->
 
 
 def test_of_many_errors_the_first_are_kept() -> None:
-    failures = Failures()
+    failures = UnseenFailures()
     many = [errors.PylogError(str(number)) for number in range(FIRST + 3)]
     for error in many:
         failures.add(error, 2)

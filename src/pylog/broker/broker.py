@@ -19,14 +19,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar
 
-from pylog.broker.coordinator_router import Coordinating
+from pylog.broker.coordinator_router import CoordinatorRouter
 from pylog.broker.describe import describe_log_dirs
-from pylog.broker.flush_scheduler import Flushing
-from pylog.broker.follower_fetcher import Fetcher
+from pylog.broker.flush_scheduler import FlushScheduler
+from pylog.broker.follower_fetcher import FollowerFetcher
 from pylog.broker.housekeeping import Housekeeping
-from pylog.broker.produce import Producing
-from pylog.broker.purgatory import Parking, is_enough
-from pylog.broker.replica_manager import Follow, Lead, Node
+from pylog.broker.produce import ProduceHandler
+from pylog.broker.purgatory import Purgatory, is_enough
+from pylog.broker.replica_manager import Follow, Lead, ReplicaManager
 from pylog.commitlog.recovery import Quarantined, Recovered
 from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import (
@@ -95,19 +95,19 @@ class Broker:
         self._clock = clock
         self._made_in = Broker.process
         self._closed = False
-        self._fetchers: dict[int, Fetcher] = {}
+        self._fetchers: dict[int, FollowerFetcher] = {}
         self._worker = Worker("pylog-broker", clock, self._due, self.work)
-        self.node = Node(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
+        self.node = ReplicaManager(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
         self.housekeeping = Housekeeping(self.node, config, clock)
-        self._flushing = Flushing(self.node, clock, flush, config.flush_interval_ms, self._worker.wake)
-        self._parking = Parking(self.node, clock, self._read, self._worker.wake)
+        self._flushing = FlushScheduler(self.node, clock, flush, config.flush_interval_ms, self._worker.wake)
+        self._parking = Purgatory(self.node, clock, self._read, self._worker.wake)
         # The two need each other: what is produced joins transactions, and what coordinators write is made safe.
-        self._producing = Producing(
+        self._producing = ProduceHandler(
             self.node, self._parking, clock, self._note_append,
             lambda *batch: self._coordinating.enroll(*batch),  # noqa: PLW0108 (it is made in the next line)
             flush=flush,
         )  # fmt: skip
-        self._coordinating = Coordinating(self.node, self._producing, config, clock, self._worker.wake_by)
+        self._coordinating = CoordinatorRouter(self.node, self._producing, config, clock, self._worker.wake_by)
         self._routes: dict[type, Callable[[Any], Future[Any]]] = {
             Produce: self._producing.produce,
             Fetch: self._fetch,
@@ -175,7 +175,7 @@ class Broker:
             return self._coordinating.handle(message, session) if route is None else route(message)
 
     def append(self, topic: str, partition: int, batch: Batch, now_ms: int) -> Appended | None:
-        """Append a batch of this process without a message, where that is one step: see `Producing.append`.
+        """Append a batch of this process without a message, where that is one step: see `ProduceHandler.append`.
 
         None where it is a Produce's business. Raises Closed, and what a failed write raises.
         """
@@ -200,7 +200,7 @@ class Broker:
             follower = self.node.follow(effect)
             fetcher = self._fetchers.get(effect.leader)
             if fetcher is None:
-                fetcher = Fetcher(
+                fetcher = FollowerFetcher(
                     effect.leader, self.node.id, self._transport, self._clock, self.config, self._followed
                 )
                 self._fetchers[effect.leader] = fetcher

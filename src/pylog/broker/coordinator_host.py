@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
-from pylog.broker.produce import Producing
-from pylog.commitlog.partition_reader import ReadablePartition
+from pylog.broker.produce import ProduceHandler
+from pylog.commitlog.partition_reader import PartitionReader
 from pylog.coordinator.effects import Answer, Append, Coordinator, Effect, LogRecord, Now, Stamp, WriteMarkers
 from pylog.errors import CorruptBatch, PylogError, UnsupportedFormat
 from pylog.partition import Appended
@@ -35,7 +35,7 @@ LAZY_MS = 1000
 """How long what nobody waits for may not be durable."""
 
 
-class Shard:
+class CoordinatorHost:
     """One coordinator and its partition. Thread-safe.
 
     `produce` makes appends safe, `write_markers` ends transactions in their partitions, `writer` lets the leader
@@ -43,8 +43,9 @@ class Shard:
     """
 
     def __init__(
-        self, leader: Leader, machine: Coordinator, clock: Clock, producing: Producing,
-        write_markers: Callable[["Shard", WriteMarkers, BaseException | None], None], writer: Callable[[int], Leader],
+        self, leader: Leader, machine: Coordinator, clock: Clock, producing: ProduceHandler,
+        write_markers: Callable[["CoordinatorHost", WriteMarkers, BaseException | None], None],
+        writer: Callable[[int], Leader],
     ) -> None:  # fmt: skip
         self.leader = leader
         self.machine = machine
@@ -200,7 +201,7 @@ def append_marker(leader: Leader, markers: TxnMarkers, clock: Clock) -> Appended
     )
 
 
-def replay_log(partition: ReadablePartition, machine: Coordinator, position: int, upto: int) -> int:
+def replay_log(partition: PartitionReader, machine: Coordinator, position: int, upto: int) -> int:
     """Let a machine have what its log says in [position, upto); gives where it stopped. Raises CorruptBatch."""
     while position < upto and (found := partition.read(position, READ_BYTES, upto=upto)) is not None:
         for batch in split(found.data, check_crc=True):
@@ -209,7 +210,7 @@ def replay_log(partition: ReadablePartition, machine: Coordinator, position: int
     return position
 
 
-def _replay_batch(batch: Batch, partition: ReadablePartition, machine: Coordinator, position: int) -> None:
+def _replay_batch(batch: Batch, partition: PartitionReader, machine: Coordinator, position: int) -> None:
     stamp = Stamp(batch.producer_id, batch.producer_epoch)
     if batch.is_control:
         marker = batch.marker()

@@ -13,12 +13,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pylog.broker.coordinator_host import Shard, append_marker
-from pylog.broker.coordinators import GROUPS, TRANSACTIONS, Shards
+from pylog.broker.coordinator_host import CoordinatorHost, append_marker
+from pylog.broker.coordinators import GROUPS, TRANSACTIONS, Coordinators
 from pylog.broker.describe import unknown_partition
 from pylog.broker.hanging_transactions import abort_of, is_older, settle
-from pylog.broker.produce import Producing
-from pylog.broker.replica_manager import Node
+from pylog.broker.produce import ProduceHandler
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import WriteMarkers
 from pylog.coordinator.group import GroupCoordinator
@@ -76,18 +76,19 @@ ANSWER_SECONDS_MAX = 60.0
 PROCESS = "process "
 
 
-class Coordinating:
+class CoordinatorRouter:
     """Answers what is said to coordinators, for one node. Thread-safe. `wake` is told when something is due."""
 
     def __init__(
-        self, node: Node, producing: Producing, config: NodeConfig, clock: Clock, wake: Callable[[int], None]
+        self, node: ReplicaManager, producing: ProduceHandler, config: NodeConfig, clock: Clock,
+        wake: Callable[[int], None],
     ) -> None:  # fmt: skip
         self._node = node
         self._producing = producing
         self._config = config
         self._clock = clock
         self._host = f"{PROCESS}{os.getpid()} {uuid.uuid4().hex[:8]}"
-        self._shards = Shards(
+        self._shards = Coordinators(
             node, producing, config, clock, is_lost=self._is_lost, write_markers=self._write_markers, wake=wake
         )
         self._routes: dict[type, Callable[[Any, Session], Future[Any]]] = {
@@ -160,7 +161,7 @@ class Coordinating:
         return host.startswith(PROCESS) and host != self._host
 
     def _handled(
-        self, shard: Shard, message: object, session: Session, guard: Verification | None = None
+        self, shard: CoordinatorHost, message: object, session: Session, guard: Verification | None = None
     ) -> Future[Any]:
         answer = shard.handle(message, session, guard)
         self._shards.note_due(shard)
@@ -276,7 +277,7 @@ class Coordinating:
             raise error
         return guard
 
-    def _write_markers(self, shard: Shard, effect: WriteMarkers, unsafe: BaseException | None) -> None:
+    def _write_markers(self, shard: CoordinatorHost, effect: WriteMarkers, unsafe: BaseException | None) -> None:
         """End a transaction in its partitions, unless what decides that is not safe (`unsafe` says why); its
         coordinator hears how it went.
         """

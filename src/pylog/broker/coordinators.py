@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
-from pylog.broker.coordinator_host import Shard
-from pylog.broker.produce import Producing
-from pylog.broker.replica_manager import Node
+from pylog.broker.coordinator_host import CoordinatorHost
+from pylog.broker.produce import ProduceHandler
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import Coordinator, TopicInfo, WriteMarkers
 from pylog.coordinator.group import GroupCoordinator
@@ -33,7 +33,7 @@ GROUPS = GROUPS_TOPIC
 TRANSACTIONS = TRANSACTIONS_TOPIC
 
 
-class Shards:
+class Coordinators:
     """The coordinators of one node. Thread-safe.
 
     `is_lost` says of the host of a group's member that it is gone; `write_markers` ends a transaction in its
@@ -41,8 +41,9 @@ class Shards:
     """
 
     def __init__(
-        self, node: Node, producing: Producing, config: NodeConfig, clock: Clock, *, is_lost: Callable[[str], bool],
-        write_markers: Callable[[Shard, WriteMarkers, BaseException | None], None], wake: Callable[[int], None],
+        self, node: ReplicaManager, producing: ProduceHandler, config: NodeConfig, clock: Clock, *,
+        is_lost: Callable[[str], bool], wake: Callable[[int], None],
+        write_markers: Callable[[CoordinatorHost, WriteMarkers, BaseException | None], None],
     ) -> None:  # fmt: skip
         self._node = node
         self._producing = producing
@@ -51,8 +52,8 @@ class Shards:
         self._is_lost = is_lost
         self._write_markers = write_markers
         self._wake = wake
-        self._topics = _Topics(node)
-        self._shards: dict[TopicPartition, Shard] = {}
+        self._topics = _CurrentTopics(node)
+        self._shards: dict[TopicPartition, CoordinatorHost] = {}
         # One that takes over may have markers to write at once, in this thread.
         self._loading = WholeLock(threading.RLock())
         self._producer_ids: Iterator[int] = iter(())
@@ -61,7 +62,7 @@ class Shards:
 
     # --- which there are ---------------------------------------------------------------------------------------------
 
-    def of(self, topic: str, name: str) -> Shard:
+    def of(self, topic: str, name: str) -> CoordinatorHost:
         """The coordinator of a group, or of a transactional id. Raises NotCoordinator, CorruptBatch."""
         return self.at(self.partition(topic, name))
 
@@ -80,7 +81,7 @@ class Shards:
         }[topic]
         return NewTopic(topic, partitions, {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)})
 
-    def at(self, key: TopicPartition) -> Shard:
+    def at(self, key: TopicPartition) -> CoordinatorHost:
         """The coordinator that lives by a partition. Raises NotCoordinator, CorruptBatch."""
         shard = self._shards.get(key)
         if shard is not None and self._node.held(*key) is shard.leader:
@@ -97,7 +98,7 @@ class Shards:
                 leader = self._node.leader(*key)
             except NotLeaderOrFollower as error:
                 raise NotCoordinator(str(error)) from error
-            shard = self._shards[key] = Shard(
+            shard = self._shards[key] = CoordinatorHost(
                 leader, self._machine(key), self._clock, self._producing, self._write_markers,
                 # A leader takes its epoch when it first writes; it is the coordinator's, too.
                 lambda epoch: self._node.writer(*key, epoch=epoch),
@@ -119,7 +120,7 @@ class Shards:
                 given = next(self._producer_ids)
             return given
 
-    def kept(self, topic: str) -> list[Shard]:
+    def kept(self, topic: str) -> list[CoordinatorHost]:
         """Every coordinator that has ever written anything here. Raises what `at` raises."""
         return [self.at(key) for key in self.written(topic)]
 
@@ -150,7 +151,7 @@ class Shards:
             return self._clock.tick_ms()
         return min((shard.due_ms for shard in list(self._shards.values()) if shard.due_ms is not None), default=None)
 
-    def note_due(self, shard: Shard) -> None:
+    def note_due(self, shard: CoordinatorHost) -> None:
         """A coordinator may have something to do earlier than was known."""
         due = shard.due_ms
         if due is not None:
@@ -170,10 +171,10 @@ class Shards:
                 shard.tick()
 
 
-class _Topics:
+class _CurrentTopics:
     """The topics of a node's catalogue, as coordinators see them."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ReplicaManager) -> None:
         self._node = node
         self._seen: MetadataImage | None = None
         self._named: dict[str, TopicInfo] = {}

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Pending(Generic[T]):
+class DelayedOperations(Generic[T]):
     """Items waiting under keys, each for an offset of its key, all with a deadline. An item may wait under several
     keys.
 

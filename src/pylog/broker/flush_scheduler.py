@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from pylog.broker.replica_manager import Node
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import NotLeaderOrFollower, PylogError
 from pylog.partition import Partition
 from pylog.record import TopicPartition
@@ -21,10 +21,12 @@ NEVER_MS = 2**63 - 1
 """The `flush.ms` of a topic that does not ask for syncs."""
 
 
-class Flushing:
+class FlushScheduler:
     """The background syncs of one node. `wake` is called when there is a new time at which `work` has to be called."""
 
-    def __init__(self, node: Node, clock: Clock, flush: str, interval_ms: int, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, node: ReplicaManager, clock: Clock, flush: str, interval_ms: int, wake: Callable[[], None]
+    ) -> None:
         self._node = node
         self._clock = clock
         self._flush = flush

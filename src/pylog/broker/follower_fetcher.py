@@ -22,7 +22,7 @@ logger = logging.getLogger("pylog")
 ANSWER_SECONDS_MAX = 30.0
 
 
-class Fetcher:
+class FollowerFetcher:
     """Fetches from `leader` for as long as it follows anything. `changed` is called, before the next Fetch, for each
     partition whose log got longer or shorter: there the node makes durable what it is about to acknowledge.
     """

@@ -37,7 +37,7 @@ from pylog.runtime.signals import WHOLE, opened, whole
 logger = logging.getLogger("pylog")
 
 
-class Commit(Future[Produced]):
+class PendingAppend(Future[Produced]):
     """The answer to a Produce of one part: whoever waits for it has it appended and made durable."""
 
     __slots__ = (
@@ -54,7 +54,13 @@ class Commit(Future[Produced]):
     )
 
     def __init__(
-        self, gate: "Gate", asked: ProducePart, *, needs_all: bool, timeout_ms: int, transactional_id: str | None = None
+        self,
+        gate: "GroupCommit",
+        asked: ProducePart,
+        *,
+        needs_all: bool,
+        timeout_ms: int,
+        transactional_id: str | None = None,
     ) -> None:
         super().__init__()
         self._gate = gate
@@ -111,14 +117,15 @@ class Commit(Future[Produced]):
                 raise TimeoutError(f"no answer within {timeout} seconds")
 
 
-class Gate:
+class GroupCommit:
     """Where the appends to one partition wait. `settle` appends a group, makes it durable and visible, `answer`
     completes one of it; `call` lets a thread call `lead`. For those who share a sync, `ordinarily` appends what
     is not plain, and `show` makes visible what is durable.
     """
 
     def __init__(
-        self, settle: Callable[[list[Commit]], None], answer: Callable[[Commit], None], call: Callable[["Gate"], None],
+        self, settle: Callable[[list[PendingAppend]], None], answer: Callable[[PendingAppend], None],
+        call: Callable[["GroupCommit"], None],
         ordinarily: Callable[[Leader, Batch], Appended | None], show: Callable[[Leader], None],
     ) -> None:  # fmt: skip
         self._settle = settle
@@ -126,12 +133,12 @@ class Gate:
         self._call = call
         self._called = False
         self._leading = threading.Lock()
-        self._joined: deque[Commit] = deque()
+        self._joined: deque[PendingAppend] = deque()
         self._sharing = GroupAppends(self._leading, WHOLE, ordinarily, show)
         self._expected = 1
         self._sync_seconds = 0.0
 
-    def join(self, commit: Commit) -> None:
+    def join(self, commit: PendingAppend) -> None:
         """Let `commit` be of the next group."""
         self._joined.append(commit)
 
@@ -140,7 +147,7 @@ class Gate:
         """Make durable and answer what has joined, unless somebody is at it."""
         if not self._leading.acquire(blocking=False):
             return
-        group: list[Commit] = []
+        group: list[PendingAppend] = []
         try:
             self._gather()
             group = [self._joined.popleft() for _ in range(len(self._joined))]
@@ -215,11 +222,11 @@ class CommitThread:
     """Leads where nobody waits. It starts at the first call, and holds nothing whose loss matters."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[Gate | None] = SimpleQueue()
+        self._calls: SimpleQueue[GroupCommit | None] = SimpleQueue()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def call(self, gate: Gate) -> None:
+    def call(self, gate: GroupCommit) -> None:
         """Let the thread lead at `gate`."""
         self._calls.put(gate)
         if self._thread is None:

@@ -16,9 +16,9 @@ their coordinators may live elsewhere, too.
 import logging
 from collections.abc import Callable, Iterator, Mapping
 
-from pylog.broker.coordinator_host import Shard
-from pylog.broker.coordinators import TRANSACTIONS, Shards
-from pylog.broker.replica_manager import Node
+from pylog.broker.coordinator_host import CoordinatorHost
+from pylog.broker.coordinators import TRANSACTIONS, Coordinators
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.coordinator.transaction import Sighting, TransactionCoordinator
 from pylog.errors import PylogError
 from pylog.protocol.messages import TxnMarkers
@@ -36,7 +36,7 @@ EPOCH_RAISED = 2
 WriteMarkers = Callable[[TxnMarkers], Future[Mapping[TopicPartition, PylogError | None]]]
 
 
-def settle(node: Node, shards: Shards, write_markers: WriteMarkers) -> None:
+def settle(node: ReplicaManager, shards: Coordinators, write_markers: WriteMarkers) -> None:
     """End what hangs, at an open after an unclean stop, or of folders from elsewhere.
 
     Raises DiskFull, DurabilityUnknown where known producer ids could not be reserved. What else keeps a transaction
@@ -58,7 +58,7 @@ def settle(node: Node, shards: Shards, write_markers: WriteMarkers) -> None:
                 _abort(key, producer_id, entry, write_markers)
 
 
-def sightings(node: Node) -> dict[int, Sighting]:
+def sightings(node: ReplicaManager) -> dict[int, Sighting]:
     """What the partitions that this node alone has know of producers, by producer id."""
     seen: dict[int, Sighting] = {}
     for key, producer_id, entry in _producers(node):
@@ -85,7 +85,7 @@ def is_older(entry: ProducerEntry, markers: TxnMarkers) -> bool:
     return is_open and markers.transaction_version >= EPOCH_RAISED and entry.epoch < markers.producer_epoch - 1
 
 
-def _producers(node: Node) -> Iterator[tuple[TopicPartition, int, ProducerEntry]]:
+def _producers(node: ReplicaManager) -> Iterator[tuple[TopicPartition, int, ProducerEntry]]:
     for partition in node.kept():
         key = TopicPartition(partition.topic, partition.number)
         role = node.held(*key)
@@ -94,7 +94,7 @@ def _producers(node: Node) -> Iterator[tuple[TopicPartition, int, ProducerEntry]
                 yield key, producer_id, entry
 
 
-def _coordinators(shards: Shards) -> tuple[list[tuple[Shard, TransactionCoordinator]], bool]:
+def _coordinators(shards: Coordinators) -> tuple[list[tuple[CoordinatorHost, TransactionCoordinator]], bool]:
     """The coordinators that have ever written, and whether these are all: what one knows that cannot be read must not
     be taken for what none knows.
     """
@@ -111,7 +111,7 @@ def _coordinators(shards: Shards) -> tuple[list[tuple[Shard, TransactionCoordina
     return found, are_all
 
 
-def _hear(shard: Shard, machine: TransactionCoordinator, seen: Mapping[int, Sighting]) -> None:
+def _hear(shard: CoordinatorHost, machine: TransactionCoordinator, seen: Mapping[int, Sighting]) -> None:
     beyond = max((seen[one].coordinator_epoch for one in machine.producer_ids() if one in seen), default=-1)
     try:
         if beyond >= 0:

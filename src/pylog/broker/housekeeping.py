@@ -20,8 +20,8 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from pylog.broker.log_cleaner import Cleaned, Cleaning, Progress, Throttle, dirt
-from pylog.broker.replica_manager import Node
+from pylog.broker.log_cleaner import Cleaned, Cleaner, Progress, Throttle, dirt
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.scrubber import Scrubber
 from pylog.config import NodeConfig
 from pylog.errors import DiskFull, PylogError
@@ -58,7 +58,7 @@ class CleaningState:
 class Housekeeping:
     """The background work of one node. Thread-safe."""
 
-    def __init__(self, node: Node, config: NodeConfig, clock: Clock) -> None:
+    def __init__(self, node: ReplicaManager, config: NodeConfig, clock: Clock) -> None:
         self.node = node
         self.cleanings: dict[TopicPartition, CleaningState] = {}
         self._config = config
@@ -227,7 +227,7 @@ class Housekeeping:
         with self._cleaning:
             known = self.cleanings.get(key, CleaningState())
             try:
-                cleaning = Cleaning(
+                cleaning = Cleaner(
                     partition, checkpoint=self.node.home(key).cleaner_offset(key), now_ms=self._clock.wall_ms(),
                     buffer_bytes=self._config.log_cleaner_dedupe_buffer_size,
                 )  # fmt: skip

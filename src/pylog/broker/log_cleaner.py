@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from pylog.commitlog.compaction.offset_map import KeyMap
 from pylog.commitlog.compaction.plan import Cleanable, SegmentFacts, cleanable, groups, overdue_ms
-from pylog.commitlog.compaction.rewrite import Tally, note_keys, rewrite
+from pylog.commitlog.compaction.rewrite import CleanerStats, note_keys, rewrite
 from pylog.commitlog.compaction.rules import LastBatch, Rules
 from pylog.commitlog.compaction.transactions import Transactions
 from pylog.config import TopicConfig
@@ -77,7 +77,7 @@ class Throttle:
         return int(self._free_ms - tick_ms)
 
 
-class Cleaning:
+class Cleaner:
     """One cleaning of a partition. `progress` may be read from any thread.
 
     `checkpoint` is where the last one ended; None when there was none. `now_ms` is the wall clock, from which delete
@@ -141,7 +141,7 @@ class Cleaning:
             segment_bytes=config.segment_bytes, segment_index_bytes=config.segment_index_bytes,
         )  # fmt: skip
         self.progress = replace(self.progress, groups_total=len(planned))
-        tally = Tally()
+        tally = CleanerStats()
         for number, members in enumerate(planned, 1):
             group = self._waiting[: len(members)]
             new = yield from rewrite(group, rules, self._aborted, tally)
@@ -188,9 +188,9 @@ class Cleaning:
 def clean(partition: Partition, *, checkpoint: int | None, now_ms: int, buffer_bytes: int) -> Cleaned | None:
     """Clean a partition in one go. None where there is nothing to do, or the log changed meanwhile.
 
-    Raises as `Cleaning` and its `steps` do.
+    Raises as `Cleaner` and its `steps` do.
     """
-    cleaning = Cleaning(partition, checkpoint=checkpoint, now_ms=now_ms, buffer_bytes=buffer_bytes)
+    cleaning = Cleaner(partition, checkpoint=checkpoint, now_ms=now_ms, buffer_bytes=buffer_bytes)
     for _ in cleaning.steps():
         pass
     return cleaning.cleaned

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
-from pylog.broker.group_commit import Commit, CommitThread, Gate
-from pylog.broker.purgatory import Parking
-from pylog.broker.replica_manager import Node
+from pylog.broker.group_commit import CommitThread, GroupCommit, PendingAppend
+from pylog.broker.purgatory import Purgatory
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import (
     DurabilityUnknown,
     InvalidTopic,
@@ -42,7 +42,7 @@ ROOM_POLL_MS = 50
 Enroll = Callable[[Leader, Batch, str | None], Verification | None]
 
 
-class Producing:
+class ProduceHandler:
     """Answers Produce for one node. Thread-safe.
 
     `note_append` is told of each partition that was appended to; `enroll` lets a partition join a transaction before
@@ -50,7 +50,7 @@ class Producing:
     """
 
     def __init__(
-        self, node: Node, parking: Parking, clock: Clock, note_append: Callable[[Partition], None],
+        self, node: ReplicaManager, parking: Purgatory, clock: Clock, note_append: Callable[[Partition], None],
         enroll: Enroll, *, flush: str,
     ) -> None:  # fmt: skip
         self._node = node
@@ -59,10 +59,10 @@ class Producing:
         self._note_append = note_append
         self._flush = flush
         self._enroll = enroll
-        self._gates: WeakKeyDictionary[Partition, Gate] = WeakKeyDictionary()
+        self._gates: WeakKeyDictionary[Partition, GroupCommit] = WeakKeyDictionary()
         self._making_gate = WholeLock()
         self._commits = CommitThread()
-        self._call = Gate.take_call if isinstance(clock, SteppedClock) else self._commits.call
+        self._call = GroupCommit.take_call if isinstance(clock, SteppedClock) else self._commits.call
         self._room = threading.Condition()
         self._room_until = TICK_MAX
         self._closed = False
@@ -98,7 +98,7 @@ class Producing:
         self._note_append(partition)
         appended = None
         try:
-            appended = partition.append_plain(batch, leader.epoch, now_ms, visible=True)
+            appended = partition.fast_append(batch, leader.epoch, now_ms, visible=True)
             return appended
         finally:
             self._parking.release(partition, None if appended is None else batch)
@@ -261,7 +261,7 @@ class Producing:
 
     # --- group commit ----------------------------------------------------------------------------------------------
 
-    def _gate_of(self, part: ProducePart) -> Gate | None:
+    def _gate_of(self, part: ProducePart) -> GroupCommit | None:
         """Where appends to a partition wait for each other; None where each of them goes by itself: with followers,
         who wait for the bytes, or where it may have to wait until there is room.
         """
@@ -276,13 +276,13 @@ class Producing:
         gate = self._gates.get(leader.partition)
         if gate is None:
             with self._making_gate:
-                gate = Gate(self._settle, self._answer, self._call, self._append_ordinarily, self._show)
+                gate = GroupCommit(self._settle, self._answer, self._call, self._append_ordinarily, self._show)
                 gate = self._gates.setdefault(leader.partition, gate)
         return gate
 
-    def _commit(self, gate: Gate, message: Produce) -> Commit:
+    def _commit(self, gate: GroupCommit, message: Produce) -> PendingAppend:
         needs_all = message.acks == ACKS_ALL
-        commit = Commit(
+        commit = PendingAppend(
             gate, message.parts[0], needs_all=needs_all, timeout_ms=message.timeout_ms,
             transactional_id=message.transactional_id,
         )  # fmt: skip
@@ -291,7 +291,7 @@ class Producing:
             gate.call_thread()
         return commit
 
-    def _settle(self, group: list[Commit]) -> None:
+    def _settle(self, group: list[PendingAppend]) -> None:
         appended: dict[Leader, list[ProducedPart]] = {}
         for commit in group:
             if commit.part is None and commit.broken is None:
@@ -319,7 +319,7 @@ class Producing:
         else:
             self._parking.release(leader.partition)
 
-    def _append_late(self, commit: Commit) -> None:
+    def _append_late(self, commit: PendingAppend) -> None:
         asked = commit.asked
         if commit.begun:
             error = DurabilityUnknown(
@@ -335,7 +335,7 @@ class Producing:
             # Of this one alone: others are in the group.
             commit.broken = error
 
-    def _answer(self, commit: Commit) -> None:
+    def _answer(self, commit: PendingAppend) -> None:
         part, leader = commit.part, commit.leader
         if part is None:
             assert commit.broken is not None, "an append was answered before it was done"

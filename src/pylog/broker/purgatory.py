@@ -11,8 +11,8 @@ Whoever moves an offset releases; the node's worker expires. Answers are complet
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pylog.broker.delayed_operations import Pending
-from pylog.broker.replica_manager import Node
+from pylog.broker.delayed_operations import DelayedOperations
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import NotLeaderOrFollower, RequestTimedOut
 from pylog.partition import Partition
 from pylog.protocol.batch import Batch
@@ -27,7 +27,7 @@ OFFSET_MAX = 2**63 - 1
 
 
 @dataclass(slots=True)
-class _ParkedProduce:
+class _DelayedProduce:
     answer: Future[Produced]
     produced: Produced
     leaders: list[Leader | None]
@@ -36,27 +36,29 @@ class _ParkedProduce:
 
 
 @dataclass(slots=True)
-class _ParkedFetch:
+class _DelayedFetch:
     answer: Future[Fetched]
     message: Fetch
     deadline_ms: int
 
 
-_Parked = _ParkedFetch | tuple[_ParkedProduce, int]
+_Parked = _DelayedFetch | tuple[_DelayedProduce, int]
 
 
-class Parking:
+class Purgatory:
     """The answers of one node that wait. Thread-safe.
 
     `read` answers a Fetch with what there is now; `wake` is called when `next_deadline` may have become earlier.
     """
 
-    def __init__(self, node: Node, clock: Clock, read: Callable[[Fetch], Fetched], wake: Callable[[], None]) -> None:
+    def __init__(
+        self, node: ReplicaManager, clock: Clock, read: Callable[[Fetch], Fetched], wake: Callable[[], None]
+    ) -> None:
         self._node = node
         self._clock = clock
         self._read = read
         self._wake = wake
-        self._pending: Pending[_Parked] = Pending()
+        self._pending: DelayedOperations[_Parked] = DelayedOperations()
         self._lock = WholeLock()
         self._latest_ms = OFFSET_MAX
         self._closed = False
@@ -71,7 +73,7 @@ class Parking:
         self, produced: Produced, leaders: list[Leader | None], waiting: set[int], deadline_ms: int
     ) -> Future[Produced]:
         """Answer when the parts `waiting` are below their high watermarks, or when the time is up."""
-        parked = _ParkedProduce(Future(), produced, leaders, waiting)
+        parked = _DelayedProduce(Future(), produced, leaders, waiting)
         for index in sorted(waiting):
             part, leader = produced.parts[index], leaders[index]
             assert leader is not None, "only what was appended waits"
@@ -90,11 +92,11 @@ class Parking:
 
     def fetch(self, message: Fetch, fetched: Fetched, deadline_ms: int) -> Future[Fetched]:
         """Answer when there is more than in `fetched`, and enough; or when the time is up, with what there is."""
-        parked = _ParkedFetch(Future(), message, deadline_ms)
+        parked = _DelayedFetch(Future(), message, deadline_ms)
         self._park_fetch(parked, fetched)
         return parked.answer
 
-    def _park_fetch(self, parked: _ParkedFetch, fetched: Fetched) -> None:
+    def _park_fetch(self, parked: _DelayedFetch, fetched: Fetched) -> None:
         """Let a fetch wait for the next record it may see: below the high watermark or the last stable offset, or at
         the end for a follower.
         """
@@ -116,7 +118,7 @@ class Parking:
                 self.release(role.partition)
         self._wake()
 
-    def _resume_fetch(self, parked: _ParkedFetch) -> None:
+    def _resume_fetch(self, parked: _DelayedFetch) -> None:
         fetched = self._read(parked.message)
         if is_enough(parked.message, fetched) or self._closed or self._clock.tick_ms() >= parked.deadline_ms:
             parked.answer.set_result(fetched)
@@ -146,7 +148,7 @@ class Parking:
             )
 
     def _resume(self, item: _Parked) -> None:
-        if isinstance(item, _ParkedFetch):
+        if isinstance(item, _DelayedFetch):
             self._resume_fetch(item)
         else:
             self._settle(*item)
@@ -157,7 +159,7 @@ class Parking:
         Where his last record is of an older epoch the log may have been cut below it, and where the role is another one
         by now, the batch is of a topic that was deleted, or of a log that lies elsewhere: that has to be looked at.
         """
-        if not isinstance(item, _ParkedFetch):
+        if not isinstance(item, _DelayedFetch):
             return False
         message, asked = item.message, item.message.parts[0]
         role = self._node.held(asked.topic, asked.partition)
@@ -176,7 +178,7 @@ class Parking:
         item.answer.set_result(Fetched([part]))
         return True
 
-    def _settle(self, parked: _ParkedProduce, index: int) -> None:
+    def _settle(self, parked: _DelayedProduce, index: int) -> None:
         part = parked.produced.parts[index]
         if part.error is None and self._node.held(part.topic, part.partition) is not parked.leaders[index]:
             # The offset was reached, but perhaps with another leader's records.
@@ -198,7 +200,7 @@ class Parking:
 
     def _expire(self, items: list[_Parked]) -> None:
         for item in items:
-            if isinstance(item, _ParkedFetch):
+            if isinstance(item, _DelayedFetch):
                 self._resume_fetch(item)
                 continue
             parked, index = item

@@ -19,9 +19,9 @@ from select import POLLIN, poll
 from typing import Any
 
 from pylog.broker.describe import describe_log_dirs, describe_topics, unknown_partition
-from pylog.broker.read_only_coordinators import Observing
-from pylog.commitlog.partition_reader import ReadablePartition
-from pylog.commitlog.read_only_partition import SharedPartition
+from pylog.broker.read_only_coordinators import ReadOnlyCoordinators
+from pylog.commitlog.partition_reader import PartitionReader
+from pylog.commitlog.read_only_partition import ReadOnlyPartition
 from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import (
     Closed,
@@ -66,7 +66,7 @@ from pylog.runtime.signals import WholeLock, opened, whole
 from pylog.storage.checkpoint import read_offsets, read_topic_id
 from pylog.storage.checkpoints import START_OFFSETS
 from pylog.storage.partition_dirs import folder_name
-from pylog.storage.published import Entry, Published
+from pylog.storage.published import Published, PublishedEntry
 
 POLL_MS_MIN = 1
 POLL_MS_MAX = 20
@@ -74,7 +74,7 @@ NOTHING = -1
 SNAPSHOT_ATTEMPTS = 10
 
 
-class Reader:
+class ReadOnlyBroker:
     """Answers messages about log directories without owning them. It waits in its caller's thread.
 
     Raises: LogNotFound (no such directory), UnsupportedFormat (a newer version has written it). A directory that is
@@ -96,13 +96,13 @@ class Reader:
         self._clock = clock
         self._closed = False
         self._lock = WholeLock(threading.RLock())
-        self._partitions: dict[tuple[str, int], SharedPartition] = {}
-        self._former: list[SharedPartition] = []  # of topics that were made anew
+        self._partitions: dict[tuple[str, int], ReadOnlyPartition] = {}
+        self._former: list[ReadOnlyPartition] = []  # of topics that were made anew
         self._published: dict[str, Published] = {}
         self._locks: dict[str, File] = {}  # of owners: which directories these are
         self._watches: list[Watch] = []  # nobody waits at these; to close one takes the kernel milliseconds
         self.image = MetadataImage()
-        self._log: SharedPartition | None = None
+        self._log: ReadOnlyPartition | None = None
         self._replayed = NOTHING
         self._routes: dict[type, Callable[[Any], Any]] = {
             Fetch: self._fetch,
@@ -110,7 +110,7 @@ class Reader:
             Metadata: self._metadata,
         }
         self._routes[DescribeLogDirs] = lambda _: describe_log_dirs(files, self._paths, {})
-        observing = Observing(self._find, lambda: self.image, config, clock)
+        observing = ReadOnlyCoordinators(self._find, lambda: self.image, config, clock)
         self._routes |= {kind: partial(self._observe, answer) for kind, answer in observing.routes.items()}
         self._refresh_image()
         self._check_in_place()
@@ -144,7 +144,7 @@ class Reader:
         holders = (path for path in self._paths if self._files.stat(join(path, folder_name(*key))) is not None)
         return next(holders, self._paths[0])
 
-    def _entry(self, home: str, key: TopicPartition, topic: TopicImage) -> Entry | None:
+    def _entry(self, home: str, key: TopicPartition, topic: TopicImage) -> PublishedEntry | None:
         if home not in self._published:
             path = join(home, PUBLISHED)
             if self._files.stat(path) is None or closed_by_kafka(self._files, home):
@@ -177,7 +177,7 @@ class Reader:
                 if self._files.stat(directory) is None:
                     self.image = image_of_folders(self._files, self._paths)
                     return
-                self._log = SharedPartition(
+                self._log = ReadOnlyPartition(
                     self._files, directory, *key, TopicConfig(), find_entry=lambda: self._entry(home, key, topic),
                     topic_id=METADATA_TOPIC_ID,
                 )  # fmt: skip
@@ -185,7 +185,7 @@ class Reader:
             self._log.refresh()
             self._follow(self._log)
 
-    def _follow(self, log: SharedPartition) -> None:
+    def _follow(self, log: ReadOnlyPartition) -> None:
         """Bring the image to the end of the metadata log, from the newest snapshot on where what came next is gone."""
         attempts = SNAPSHOT_ATTEMPTS
         while self._replayed < log.high_watermark:
@@ -208,7 +208,7 @@ class Reader:
         home = self._home(TopicPartition(topic, number))
         return read_cleanings(self._files, home).get(folder_name(topic, number))
 
-    def partition(self, topic: str, number: int) -> ReadablePartition:
+    def partition(self, topic: str, number: int) -> PartitionReader:
         """The partition as it is published now. Raises UnknownTopicOrPartition, NotLeaderOrFollower (it is on its way
         to another directory), Closed.
         """
@@ -217,7 +217,7 @@ class Reader:
         self._check_in_place()
         return self._find(topic, number)
 
-    def _find(self, topic: str, number: int) -> ReadablePartition:
+    def _find(self, topic: str, number: int) -> PartitionReader:
         key = TopicPartition(topic, number)
         with self._lock:
             if self._log is not None or topic not in self.image.topics:
@@ -233,19 +233,19 @@ class Reader:
             known.refresh()
             return known
 
-    def _has_moved(self, known: SharedPartition) -> bool:
+    def _has_moved(self, known: ReadOnlyPartition) -> bool:
         return len(self._paths) > 1 and self._files.stat(known.directory) is None
 
-    def _open(self, key: TopicPartition, image: TopicImage) -> ReadablePartition:
+    def _open(self, key: TopicPartition, image: TopicImage) -> PartitionReader:
         home = self._home(key)
         directory = join(home, folder_name(*key))
         if self._files.stat(directory) is None:
             self._check_unwritten(key, image)
             # Created, but never written to or read by its owner: there is nothing yet, and nothing to remember.
-            return ReadablePartition(directory, *key)
+            return PartitionReader(directory, *key)
         if not self._is_its_own(directory, image):
-            return ReadablePartition(directory, *key)
-        made = SharedPartition(
+            return PartitionReader(directory, *key)
+        made = ReadOnlyPartition(
             self._files, directory, *key, self.topic_config(image.config),
             find_entry=lambda: self._entry(home, key, image), find_start=lambda: self._start_offset(home, key),
             topic_id=image.id, is_sealed=not closed_by_kafka(self._files, home),

@@ -10,7 +10,7 @@ from typing import Any
 
 from pylog.broker.coordinator_host import replay_log
 from pylog.broker.coordinators import GROUPS, TRANSACTIONS
-from pylog.commitlog.partition_reader import ReadablePartition
+from pylog.commitlog.partition_reader import PartitionReader
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import Answer, Append, Coordinator, Now, TopicInfo
 from pylog.coordinator.group import GroupCoordinator
@@ -33,14 +33,14 @@ from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 
 
-class Observing:
+class ReadOnlyCoordinators:
     """Answers for the coordinators of a log that is only read. Its caller holds a lock around it.
 
     `find` gives a partition as it is published now, `image` the topics of now.
     """
 
     def __init__(
-        self, find: Callable[[str, int], ReadablePartition], image: Callable[[], MetadataImage], config: NodeConfig,
+        self, find: Callable[[str, int], PartitionReader], image: Callable[[], MetadataImage], config: NodeConfig,
         clock: Clock,
     ) -> None:  # fmt: skip
         self._find = find

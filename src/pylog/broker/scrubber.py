@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress
 
 from pylog.broker.log_cleaner import Throttle
-from pylog.broker.replica_manager import Node
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.config import NodeConfig
 from pylog.errors import LogNotFound, PylogError
 from pylog.logdirs.damage import Findings, look
@@ -37,7 +37,7 @@ class _StoppedError(PylogError):
 class Scrubber:
     """Reads the sealed segments of one node's partitions. Thread-safe."""
 
-    def __init__(self, node: Node, config: NodeConfig, clock: Clock) -> None:
+    def __init__(self, node: ReplicaManager, config: NodeConfig, clock: Clock) -> None:
         self._node = node
         self._clock = clock
         self._interval_ms = config.scrub_interval_ms

@@ -12,7 +12,7 @@ import pylog
 from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, natural, partitions_of, topic_partition
 from pylog.cli.opening import owned
 from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say
-from pylog.client.admin import GroupDescription, OffsetChange, PartitionLag
+from pylog.client.admin import GroupDescription, OffsetMove, PartitionLag
 from pylog.client.admin.groups import STATES
 from pylog.errors import PylogError
 from pylog.log import Log
@@ -213,7 +213,7 @@ def seek(args: argparse.Namespace) -> int:
     return 0
 
 
-def _seek(log: Log, args: argparse.Namespace, *, dry_run: bool) -> dict[TopicPartition, OffsetChange]:
+def _seek(log: Log, args: argparse.Namespace, *, dry_run: bool) -> dict[TopicPartition, OffsetMove]:
     return log.admin.reset_offsets(
         args.name, args.to, offset=args.to_offset, shift=args.shift,
         time_ms=args.to_time.at(SystemClock()) if args.to_time is not None else None,

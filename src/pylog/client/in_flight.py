@@ -28,7 +28,7 @@ A transport answers everything in the end, if only with RequestTimedOut, and wha
 from collections.abc import Callable
 from typing import Any
 
-from pylog.client.in_flight_batch import NOBODY, SEQUENCE_MASK, ProducerEpoch, Shipment, Verdict
+from pylog.client.in_flight_batch import NOBODY, SEQUENCE_MASK, BatchOutcome, InFlightBatch, ProducerEpoch
 from pylog.errors import (
     DuplicateSequence,
     LeaderNotAvailable,
@@ -56,7 +56,7 @@ class _Lane:
     __slots__ = ("acked", "gap", "in_flight", "next", "producer", "unanswered")
 
     def __init__(self) -> None:
-        self.unanswered: list[Shipment] = []
+        self.unanswered: list[InFlightBatch] = []
         self.in_flight = 0
         """Also those that failed before their answer came."""
         self.begin(NOBODY)
@@ -68,17 +68,17 @@ class _Lane:
         self.gap: int | None = None
         """Where the last batch ended that left one."""
 
-    def number(self, shipment: Shipment) -> None:
+    def number(self, shipment: InFlightBatch) -> None:
         if shipment.count:
             shipment.producer, shipment.position = self.producer, self.next
             self.next += shipment.count
 
-    def leave_gap(self, shipment: Shipment) -> None:
+    def leave_gap(self, shipment: InFlightBatch) -> None:
         if shipment.position >= 0:
             self.gap = max(self.gap or 0, shipment.position + shipment.count)
 
 
-class Dispatch:
+class InFlight:
     """The lanes of one producer. Not thread-safe. `transactional`: who tells the producer id is a coordinator."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Dispatch:
         self._busy: dict[TopicPartition, _Lane] = {}
         self.has_failed = False
         """Whether `failed` has something to give."""
-        self._failed: list[Shipment] = []
+        self._failed: list[InFlightBatch] = []
         self._expiry_ms: int | None = None
         self._asked = False
         self._ask_attempts = 0
@@ -145,7 +145,7 @@ class Dispatch:
         most = self._in_flight_max if lane.acked or not self.idempotent else 1
         return not stale and lane.gap is None and lane.in_flight == len(lane.unanswered) < most
 
-    def take(self, shipment: Shipment) -> None:
+    def take(self, shipment: InFlightBatch) -> None:
         """A batch leaves its queue: it is in flight now."""
         lane = self._lanes.get(shipment.key)
         if lane is None:
@@ -158,7 +158,7 @@ class Dispatch:
             self._expiry_ms = shipment.deadline_ms
         self._send(lane, shipment)
 
-    def next_again(self, key: TopicPartition, tick_ms: int, *, peek: bool = False) -> Shipment | None:
+    def next_again(self, key: TopicPartition, tick_ms: int, *, peek: bool = False) -> InFlightBatch | None:
         """The batch that is to be sent again now, which is in flight then (not if `peek`); None: there is none."""
         lane = self._busy.get(key)
         if lane is None or lane.in_flight or not lane.unanswered or (self.idempotent and self.producer is None):
@@ -171,12 +171,12 @@ class Dispatch:
         return shipment
 
     @staticmethod
-    def _send(lane: _Lane, shipment: Shipment) -> None:
+    def _send(lane: _Lane, shipment: InFlightBatch) -> None:
         shipment.in_flight = True
         shipment.was_first = lane.unanswered[0] is shipment
         lane.in_flight += 1
 
-    def number(self, shipment: Shipment, close: Callable[[Shipment], int]) -> None:
+    def number(self, shipment: InFlightBatch, close: Callable[[InFlightBatch], int]) -> None:
         """Number a batch, and those before it; `close` lets no more records into one, and counts them.
 
         Raises the error of a batch that has failed before it was closed.
@@ -196,26 +196,26 @@ class Dispatch:
     # --- answers ---------------------------------------------------------------------------------------------------
 
     def answered(
-        self, shipment: Shipment, error: BaseException | None, tick_ms: int, *, final: bool = False
-    ) -> Verdict:  # fmt: skip
+        self, shipment: InFlightBatch, error: BaseException | None, tick_ms: int, *, final: bool = False
+    ) -> BatchOutcome:  # fmt: skip
         """What an answer means; `final`: whatever error it is, sending it again would not help."""
         lane = self._lanes[shipment.key]
         if error is None and shipment.error is None and lane.gap is None:
             # Nearly all are: nothing is left to be judged.
             self._delivered(lane, shipment)
-            return Verdict.DELIVERED
+            return BatchOutcome.DELIVERED
         verdict = self._judge(shipment, error, tick_ms, final=final)
-        if verdict is Verdict.SPLIT:
+        if verdict is BatchOutcome.SPLIT:
             return verdict
         shipment.in_flight = False
         lane.in_flight -= 1
         if error is None and shipment.position >= 0:
             lane.acked = max(lane.acked, shipment.position + shipment.count)
-        if verdict is Verdict.DELIVERED:
+        if verdict is BatchOutcome.DELIVERED:
             lane.unanswered.remove(shipment)
-        elif verdict is Verdict.FAILED and error is not None:
+        elif verdict is BatchOutcome.FAILED and error is not None:
             self._drop(lane, shipment, error)
-        elif verdict is Verdict.AGAIN:
+        elif verdict is BatchOutcome.AGAIN:
             shipment.attempts += 1
             shipment.not_before_ms = tick_ms + self.backoff_ms(shipment.attempts)
         self._resolve(lane)
@@ -223,7 +223,7 @@ class Dispatch:
             self._busy.pop(shipment.key, None)
         return verdict
 
-    def _delivered(self, lane: _Lane, shipment: Shipment) -> None:
+    def _delivered(self, lane: _Lane, shipment: InFlightBatch) -> None:
         shipment.in_flight = False
         lane.in_flight -= 1
         lane.unanswered.remove(shipment)
@@ -233,35 +233,37 @@ class Dispatch:
         if not lane.unanswered and not lane.in_flight:
             del self._busy[shipment.key]
 
-    def failed(self) -> list[Shipment]:
+    def failed(self) -> list[InFlightBatch]:
         """What has failed since this was asked last, each with its error: it is nobody's any more."""
         failed, self._failed, self.has_failed = self._failed, [], False
         return failed
 
-    def _judge(self, shipment: Shipment, error: BaseException | None, tick_ms: int, *, final: bool) -> Verdict:
+    def _judge(
+        self, shipment: InFlightBatch, error: BaseException | None, tick_ms: int, *, final: bool
+    ) -> BatchOutcome:
         if shipment.error is not None:
-            return Verdict.LATE
+            return BatchOutcome.LATE
         if error is None or isinstance(error, DuplicateSequence):
-            return Verdict.DELIVERED
+            return BatchOutcome.DELIVERED
         shipment.untold = not final and not isinstance(error, NOT_THERE)
         shipment.doubtful |= shipment.untold
         if isinstance(error, RecordTooLarge) and shipment.count > 1:
-            return Verdict.SPLIT
+            return BatchOutcome.SPLIT
         if final or shipment.attempts >= self._retries or tick_ms >= shipment.deadline_ms:
-            return Verdict.FAILED
+            return BatchOutcome.FAILED
         if self.idempotent and isinstance(error, OutOfOrderSequence | UnknownProducerId):
             return self._judge_order(shipment)
-        return Verdict.AGAIN if may_pass(error) else Verdict.FAILED
+        return BatchOutcome.AGAIN if may_pass(error) else BatchOutcome.FAILED
 
-    def _judge_order(self, shipment: Shipment) -> Verdict:
+    def _judge_order(self, shipment: InFlightBatch) -> BatchOutcome:
         if shipment.was_first:
             if self._transactional:
-                return Verdict.FAILED
+                return BatchOutcome.FAILED
             # All before it were taken or have failed, and the node is waiting for something else.
             self._lanes[shipment.key].leave_gap(shipment)
-        return Verdict.AGAIN
+        return BatchOutcome.AGAIN
 
-    def split(self, shipment: Shipment, first: int, loads: tuple[Any, Any]) -> None:
+    def split(self, shipment: InFlightBatch, first: int, loads: tuple[Any, Any]) -> None:
         """Two take the place and the numbers of one that was too large, the first of them with `first` records; not
         where it has failed meanwhile.
         """
@@ -274,8 +276,8 @@ class Dispatch:
         self._resolve(lane)
 
     @staticmethod
-    def _parts(shipment: Shipment, first: int, loads: tuple[Any, Any]) -> list[Shipment]:
-        parts = [Shipment(shipment.key, load, shipment.deadline_ms) for load in loads]
+    def _parts(shipment: InFlightBatch, first: int, loads: tuple[Any, Any]) -> list[InFlightBatch]:
+        parts = [InFlightBatch(shipment.key, load, shipment.deadline_ms) for load in loads]
         for part, count, before in zip(parts, (first, shipment.count - first), (0, first), strict=True):
             part.count = count
             part.producer = shipment.producer
@@ -283,7 +285,7 @@ class Dispatch:
             part.position = shipment.position + before if shipment.position >= 0 else -1
         return parts
 
-    def _drop(self, lane: _Lane, shipment: Shipment, error: BaseException) -> None:
+    def _drop(self, lane: _Lane, shipment: InFlightBatch, error: BaseException) -> None:
         shipment.error = error
         self._failed.append(shipment)
         self.has_failed = True

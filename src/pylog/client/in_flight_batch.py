@@ -18,7 +18,7 @@ class ProducerEpoch(NamedTuple):
 NOBODY = ProducerEpoch(-1, -1)
 
 
-class Verdict(enum.Enum):
+class BatchOutcome(enum.Enum):
     """What an answer means for its batch."""
 
     DELIVERED = "delivered"
@@ -30,7 +30,7 @@ class Verdict(enum.Enum):
     """It had failed before: nobody waits for this."""
 
 
-class Shipment:
+class InFlightBatch:
     """A batch, or a part of one that was too large, from when it leaves its queue. `load` is the producer's own."""
 
     # Defaults of the class: most batches never need another value, and one is made for each of them.

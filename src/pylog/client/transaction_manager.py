@@ -45,7 +45,7 @@ FENCED = (ProducerFenced, InvalidProducerEpoch)
 NOT_KNOWN = (InvalidPidMapping, UnknownProducerId)
 
 
-class State(enum.Enum):
+class TransactionManagerState(enum.Enum):
     """As in Kafka's TransactionManager."""
 
     UNINITIALIZED = "uninitialized"
@@ -57,12 +57,12 @@ class State(enum.Enum):
     FATAL_ERROR = "fatal error"
 
 
-class Transacting:
+class TransactionManager:
     """The transactions of one producer, one after the other. Not thread-safe."""
 
     def __init__(self, transactional_id: str, timeout_ms: int) -> None:
         self.transactional_id = transactional_id
-        self.state = State.UNINITIALIZED
+        self.state = TransactionManagerState.UNINITIALIZED
         self.error: BaseException | None = None
         """What led to the error states."""
         self.producer_id = self.epoch = -1
@@ -76,31 +76,31 @@ class Transacting:
 
     def begin(self) -> None:
         """Begin a transaction. Raises InvalidTxnState, and the fatal error."""
-        self._check(State.READY, "begin a transaction")
-        self.state = State.IN_TRANSACTION
+        self._check(TransactionManagerState.READY, "begin a transaction")
+        self.state = TransactionManagerState.IN_TRANSACTION
 
     def add(self) -> None:
         """Something is about to be sent in the transaction. Raises InvalidTxnState, TransactionAbortable."""
-        self._check(State.IN_TRANSACTION, "send")
+        self._check(TransactionManagerState.IN_TRANSACTION, "send")
         self._has_begun = True
 
     def commit(self) -> None:
         """End the transaction well. Raises InvalidTxnState, TransactionAbortable, and the fatal error."""
-        if self.state is not State.COMMITTING:
-            self._check(State.IN_TRANSACTION, "commit")
-            self.state = State.COMMITTING
+        if self.state is not TransactionManagerState.COMMITTING:
+            self._check(TransactionManagerState.IN_TRANSACTION, "commit")
+            self.state = TransactionManagerState.COMMITTING
 
     def abort(self) -> None:
         """End the transaction as if it had not been. Raises InvalidTxnState, and the fatal error."""
-        if self.state not in (State.ABORTING, State.ABORTABLE_ERROR):
-            self._check(State.IN_TRANSACTION, "abort")
-        self.state = State.ABORTING
+        if self.state not in (TransactionManagerState.ABORTING, TransactionManagerState.ABORTABLE_ERROR):
+            self._check(TransactionManagerState.IN_TRANSACTION, "abort")
+        self.state = TransactionManagerState.ABORTING
 
     def batch_failed(self, error: BaseException) -> None:
         """Records of the transaction could not be delivered."""
         if isinstance(error, ProducerFenced | TransactionalIdAuthorization | InvalidPidMapping):
             self.fail(error)
-        elif self.state in (State.IN_TRANSACTION, State.COMMITTING):
+        elif self.state in (TransactionManagerState.IN_TRANSACTION, TransactionManagerState.COMMITTING):
             self._to_abortable(error)
 
     def offsets(self, parts: Sequence[OffsetCommitPart], group: ConsumerGroupMetadata) -> TxnOffsetCommit:
@@ -113,25 +113,27 @@ class Transacting:
 
     def check(self) -> None:
         """Raise the error that the transaction, or the producer, has come to."""
-        if self.state is State.FATAL_ERROR:
+        if self.state is TransactionManagerState.FATAL_ERROR:
             raise self._fatal()
-        if self.state is State.ABORTABLE_ERROR:
+        if self.state is TransactionManagerState.ABORTABLE_ERROR:
             raise self._abortable()
 
     def fail(self, error: BaseException) -> None:
         """Nothing is possible any more."""
-        if self.state is not State.FATAL_ERROR:
-            self.state, self.error = State.FATAL_ERROR, error
+        if self.state is not TransactionManagerState.FATAL_ERROR:
+            self.state, self.error = TransactionManagerState.FATAL_ERROR, error
 
     # --- the coordinator -------------------------------------------------------------------------------------------
 
     def request(self) -> InitProducerId | EndTxn | None:
         """What to send next; None: nothing before another call."""
-        if self.state is State.UNINITIALIZED or (self.state is State.ABORTING and self._is_unknown):
+        if self.state is TransactionManagerState.UNINITIALIZED or (
+            self.state is TransactionManagerState.ABORTING and self._is_unknown
+        ):
             return InitProducerId(self.transactional_id, self._timeout_ms, self.producer_id, self.epoch)
-        if self.state in (State.COMMITTING, State.ABORTING):
+        if self.state in (TransactionManagerState.COMMITTING, TransactionManagerState.ABORTING):
             if self._has_begun:
-                is_commit = self.state is State.COMMITTING
+                is_commit = self.state is TransactionManagerState.COMMITTING
                 return EndTxn(self.transactional_id, self.producer_id, self.epoch, is_commit)
             self._end()
         return None
@@ -171,7 +173,7 @@ class Transacting:
                 self._lose_id(error)
             else:
                 self._to_abortable(error)
-        if not left or self.state is not State.IN_TRANSACTION:
+        if not left or self.state is not TransactionManagerState.IN_TRANSACTION:
             return None
         return TxnOffsetCommit(
             message.transactional_id, message.group_id, message.producer_id, message.producer_epoch, left,
@@ -181,27 +183,27 @@ class Transacting:
     # --- states ----------------------------------------------------------------------------------------------------
 
     def _end(self) -> None:
-        self.state, self.error = State.READY, None
+        self.state, self.error = TransactionManagerState.READY, None
         self._has_begun = self._is_unknown = False
 
     def _lose_id(self, error: PylogError) -> None:
         self._is_unknown = True
-        if self.state is not State.ABORTING:
+        if self.state is not TransactionManagerState.ABORTING:
             self._to_abortable(error)
 
     def _to_abortable(self, error: BaseException) -> None:
-        if self.state not in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
-            self.state, self.error = State.ABORTABLE_ERROR, error
+        if self.state not in (TransactionManagerState.ABORTABLE_ERROR, TransactionManagerState.FATAL_ERROR):
+            self.state, self.error = TransactionManagerState.ABORTABLE_ERROR, error
 
-    def _check(self, state: State, what: str) -> None:
+    def _check(self, state: TransactionManagerState, what: str) -> None:
         self.check()
         if self.state is state:
             return
         hint = {
-            State.READY: "begin() a transaction first",
-            State.IN_TRANSACTION: "a transaction is open: commit() or abort() it first",
-            State.COMMITTING: "its commit was not answered: commit() again to hear how it went",
-            State.ABORTING: "its abort was not answered: abort() again",
+            TransactionManagerState.READY: "begin() a transaction first",
+            TransactionManagerState.IN_TRANSACTION: "a transaction is open: commit() or abort() it first",
+            TransactionManagerState.COMMITTING: "its commit was not answered: commit() again to hear how it went",
+            TransactionManagerState.ABORTING: "its abort was not answered: abort() again",
         }.get(self.state, "this producer was not initialised")
         raise InvalidTxnState(f"transactional id {self.transactional_id!r}: cannot {what} now; {hint}")
 

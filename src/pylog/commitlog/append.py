@@ -25,13 +25,13 @@ from pylog.errors import (
     RecordBatchTooLarge,
 )
 from pylog.files import Files
-from pylog.kernel import Appended, BatchSpan, PlainAppends, Spans
+from pylog.kernel import Appended, BatchSpan, FastAppends, Spans
 from pylog.protocol.batch import Batch, Buffer, Origin, marker_at
 from pylog.segment import Segment
 from pylog.storage.checkpoints import Checkpoints
 from pylog.storage.leader_epochs import LeaderEpochs
 from pylog.storage.producer_state import Plan, Producers, Verification
-from pylog.storage.published import Entry, Fields
+from pylog.storage.published import Fields, PublishedEntry
 from pylog.storage.segment_checksum import NO_TOPIC, Identity
 from pylog.storage.validator import admission, follower_spans, gives_append_time, leader_batch, sent_batches
 
@@ -39,12 +39,12 @@ BOUND_PARTS = 8
 """Into how many segments a bounded queue is cut at least."""
 
 
-class AppendingPartition(WrittenPartition, PlainAppends):
+class AppendingPartition(WrittenPartition, FastAppends):
     """What a partition is to whoever appends."""
 
     def __init__(
-        self, files: Files, directory: str, topic: str, number: int, config: TopicConfig, entry: Entry | None = None,
-        *, checkpoints: Checkpoints | None = None, topic_id: UUID = NO_TOPIC,
+        self, files: Files, directory: str, topic: str, number: int, config: TopicConfig,
+        entry: PublishedEntry | None = None, *, checkpoints: Checkpoints | None = None, topic_id: UUID = NO_TOPIC,
         producer_id_expiration_ms: int = 86_400_000, verify_transactions: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(files, directory, topic, number, entry)
@@ -127,7 +127,7 @@ class AppendingPartition(WrittenPartition, PlainAppends):
         DiskFull (nothing written, try again when there is room); DurabilityUnknown (the write failed and the partition
         is latched); PartitionFailed (it had failed before).
         """
-        plain = self.append_plain(batch, epoch, now_ms)
+        plain = self.fast_append(batch, epoch, now_ms)
         if plain is not None:  # pragma: no cover - the pure kernel is measured
             return plain
         is_stamped = False
@@ -400,7 +400,7 @@ class AppendingPartition(WrittenPartition, PlainAppends):
 
         Gives whether it moved.
         """
-        moved = self.advance_plain(offset)
+        moved = self.fast_advance(offset)
         if moved is not None:  # pragma: no cover - the pure kernel is measured
             return moved
         with self._lock:

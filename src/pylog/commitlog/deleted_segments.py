@@ -17,7 +17,7 @@ RETRY_MS = 60_000
 """How long what could not be removed waits."""
 
 
-class Trash:
+class DeletedSegments:
     """What waits to be removed, in the order it came. One thread adds, under the partition's lock; any may purge."""
 
     def __init__(self, files: Files) -> None:

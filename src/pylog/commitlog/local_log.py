@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import islice
 
-from pylog.commitlog.deleted_segments import Trash
+from pylog.commitlog.deleted_segments import DeletedSegments
 from pylog.commitlog.segments import Segments
 from pylog.config import TopicConfig
 from pylog.errors import DiskFull
@@ -23,7 +23,7 @@ from pylog.files import File, Files, join, replaced
 from pylog.segment import Segment
 from pylog.storage.checkpoint import read_damages, write_damages
 from pylog.storage.durability import Durability
-from pylog.storage.file_ranges import Damage
+from pylog.storage.file_ranges import DamagedRange
 from pylog.storage.log_file import LogFile
 from pylog.storage.producer_state import Producers, Snapshots
 from pylog.storage.segment_checksum import NOBODY, Identity
@@ -47,13 +47,13 @@ class LocalLog:
         self.segments = Segments(self._segment)
         self.active: Segment  # the last of them, once there is one: appending does not search for it
         self.snapshots = Snapshots(files, directory)
-        self.trash = Trash(files)
+        self.trash = DeletedSegments(files)
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
         self._written_damages: dict[int, list[tuple[int, int, int, int]]] = {}
         self.mended: set[int] = set()
 
     def _segment(self, base_offset: int) -> Segment:
-        damages = tuple(Damage(*part) for part in self._damages.get(base_offset, ()))
+        damages = tuple(DamagedRange(*part) for part in self._damages.get(base_offset, ()))
         return Segment(
             self.files, self.directory, base_offset, self.config, active=False, damages=damages, identity=self.identity
         )
@@ -82,7 +82,7 @@ class LocalLog:
             return []
         log = LogFile(self.files, path, base_offset)
         try:
-            return [part for part in parts if part[1] <= log.size() and not log.has_batch(Damage(*part))]
+            return [part for part in parts if part[1] <= log.size() and not log.has_batch(DamagedRange(*part))]
         finally:
             log.close()
 
@@ -124,10 +124,10 @@ class LocalLog:
             self._written_damages = damages
         self._damages = damages
 
-    def damages(self) -> list[tuple[str, Damage]]:
+    def damages(self) -> list[tuple[str, DamagedRange]]:
         """What cannot be read any more, as it was put down: the parts of the `.log` files."""
         return [
-            (join(self.directory, file_name(base, LOG)), Damage(*part))
+            (join(self.directory, file_name(base, LOG)), DamagedRange(*part))
             for base, parts in self._damages.items() for part in parts
         ]  # fmt: skip
 

@@ -19,7 +19,7 @@ from pylog.storage.transaction_index import AbortedTxn
 T = TypeVar("T")
 
 
-class ReadablePartition:
+class PartitionReader:
     """Segments in order and the offsets that bound them. Reads take no lock."""
 
     def __init__(self, directory: str, topic: str, number: int) -> None:
@@ -198,7 +198,7 @@ class ReadablePartition:
             self._check_followed(segment, end)
         if upto == self.next_offset and self.start_offset < self.data_end:
             # Where the last record is gone, so may be the one that was looked for.
-            ReadablePartition.read(self, self.data_end - 1, 1, upto=upto)
+            PartitionReader.read(self, self.data_end - 1, 1, upto=upto)
         return None
 
     def check(self) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from pylog.commitlog.partition_reader import ReadablePartition
+from pylog.commitlog.partition_reader import PartitionReader
 from pylog.errors import (
     Closed,
     DiskFull,
@@ -30,18 +30,18 @@ from pylog.errors import (
 from pylog.files import Files
 from pylog.runtime.signals import WholeLock
 from pylog.storage.durability import Durability
-from pylog.storage.published import Entry, Fields, State
+from pylog.storage.published import Fields, PublishedEntry, PublishedState
 
 logger = logging.getLogger("pylog")
 
 
-class WrittenPartition(ReadablePartition):
+class WrittenPartition(PartitionReader):
     """A partition with its lock, its latch and its place among the published ones (`entry`, if it has one)."""
 
     closed_whole = False
     """Whether it was closed, and everything in it was durable then: what makes a log clean."""
 
-    def __init__(self, files: Files, directory: str, topic: str, number: int, entry: Entry | None) -> None:
+    def __init__(self, files: Files, directory: str, topic: str, number: int, entry: PublishedEntry | None) -> None:
         super().__init__(directory, topic, number)
         self._entry = entry
         self._generation = 0
@@ -87,9 +87,9 @@ class WrittenPartition(ReadablePartition):
             self._show()
             self._entry.sync()
 
-    def state(self) -> State:
+    def state(self) -> PublishedState:
         """The offsets of this moment, as they are published."""
-        return State(*self._state())
+        return PublishedState(*self._state())
 
     @abstractmethod
     def _state(self) -> Fields:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TypeVar
 from uuid import UUID
 
-from pylog.commitlog.partition_reader import ReadablePartition
+from pylog.commitlog.partition_reader import PartitionReader
 from pylog.commitlog.producer_replay import producers_at
 from pylog.commitlog.segments import Segments, logs_among
 from pylog.config import TopicConfig
@@ -23,9 +23,9 @@ from pylog.files import Files
 from pylog.runtime.signals import WholeLock
 from pylog.segment import Segment
 from pylog.storage.checkpoint import read_damages
-from pylog.storage.file_ranges import Damage, Slice
+from pylog.storage.file_ranges import DamagedRange, Slice
 from pylog.storage.producer_state import Snapshots, snapshot_offsets
-from pylog.storage.published import Entry, State
+from pylog.storage.published import PublishedEntry, PublishedState
 from pylog.storage.segment_checksum import NO_TOPIC, Identity
 from pylog.storage.segment_files import LOG, SWAP
 from pylog.storage.transaction_index import AbortedTxn
@@ -36,7 +36,7 @@ MEASURED: tuple[int, tuple[str, ...]] = (-1, ())
 T = TypeVar("T")
 
 
-class _SharedSegment(Segment):
+class _ReadOnlySegment(Segment):
     """A segment as it lies there now: its owner may be renaming its files, or may have died at that.
 
     The files of a replacement have the suffix `.swap` until the log, and then its indexes, get their names; a power cut
@@ -54,7 +54,7 @@ class _SharedSegment(Segment):
         return self.files.stat(path) is not None
 
 
-class SharedPartition(ReadablePartition):
+class ReadOnlyPartition(PartitionReader):
     """A partition whose files another process may be writing. `refresh` looks at what is published now.
 
     `is_sealed`: its seals mean something. Not where another program has had it since they were written.
@@ -62,7 +62,7 @@ class SharedPartition(ReadablePartition):
 
     def __init__(
         self, files: Files, directory: str, topic: str, number: int, config: TopicConfig, *,
-        find_entry: Callable[[], Entry | None], find_start: Callable[[], int] = lambda: 0,
+        find_entry: Callable[[], PublishedEntry | None], find_start: Callable[[], int] = lambda: 0,
         topic_id: UUID = NO_TOPIC, is_sealed: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(directory, topic, number)
@@ -74,10 +74,10 @@ class SharedPartition(ReadablePartition):
         self._stable_offset = 0
         self._find_entry = find_entry
         self._find_start = find_start
-        self._entry: Entry | None = None
+        self._entry: PublishedEntry | None = None
         # The generation, and the names of the files where it is odd.
         self._moment: tuple[int, tuple[str, ...]] | None = None
-        self._state: State | None = None
+        self._state: PublishedState | None = None
         self._lock = WholeLock()
         self.refresh()
 
@@ -107,7 +107,7 @@ class SharedPartition(ReadablePartition):
             if state is not None and (state is not self._state or state.generation % 2 == 1):
                 self._take_over(state)
 
-    def _take_over(self, state: State) -> None:
+    def _take_over(self, state: PublishedState) -> None:
         changing = state.generation % 2 == 1
         moment = state.generation, tuple(self._files.list_dir(self.directory)) if changing else ()
         if moment != self._moment:
@@ -125,7 +125,7 @@ class SharedPartition(ReadablePartition):
         self._moment = moment
         self._state = state
 
-    def _find_published(self) -> State | None:
+    def _find_published(self) -> PublishedState | None:
         # An owner may have come since the last look.
         self._entry = self._find_entry()
         return self._entry.read() if self._entry is not None else None
@@ -136,8 +136,8 @@ class SharedPartition(ReadablePartition):
         return self._stable_offset
 
     def _segment(self, base_offset: int) -> Segment:
-        damages = tuple(Damage(*part) for part in self._damages.get(base_offset, ()))
-        segment = _SharedSegment(
+        damages = tuple(DamagedRange(*part) for part in self._damages.get(base_offset, ()))
+        segment = _ReadOnlySegment(
             self._files, self.directory, base_offset, self._config, active=True, damages=damages,
             identity=Identity(self.topic_id, self.number),
         )  # fmt: skip
@@ -217,7 +217,7 @@ class SharedPartition(ReadablePartition):
                 return found
 
     def read(self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False) -> Slice | None:
-        """See `ReadablePartition.read`. Always in memory: what is read later could be anything by then."""
+        """See `PartitionReader.read`. Always in memory: what is read later could be anything by then."""
         read = super().read
 
         def look() -> Slice | None:
@@ -229,12 +229,12 @@ class SharedPartition(ReadablePartition):
     def read_stable(
         self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False
     ) -> tuple[Slice | None, list[AbortedTxn]]:
-        """See `ReadablePartition.read_stable`; in memory, as what `read` gives."""
+        """See `PartitionReader.read_stable`; in memory, as what `read` gives."""
         read = super().read_stable
         return self._steadily(lambda: read(offset, max_bytes, upto=min(upto, self.last_stable_offset)))
 
     def aborted(self, start: int, upto: int) -> list[AbortedTxn]:
-        """See `ReadablePartition.aborted`. Raises CorruptBatch where the index is not what its owner has published."""
+        """See `PartitionReader.aborted`. Raises CorruptBatch where the index is not what its owner has published."""
         segment, state = self._segments.active, self._state
         if state is None or segment.base_offset != state.last_base:
             return super().aborted(start, upto)
@@ -254,7 +254,7 @@ class SharedPartition(ReadablePartition):
             )  # fmt: skip
 
     def check(self) -> None:
-        """See `ReadablePartition.check`."""
+        """See `PartitionReader.check`."""
         self._steadily(super().check)
 
     def _largest_timestamp(self, segment: Segment) -> int:

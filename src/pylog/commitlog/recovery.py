@@ -23,7 +23,7 @@ from pylog.errors import StorageError, UnsupportedFormat
 from pylog.files import Files, join
 from pylog.record import TopicPartition
 from pylog.segment import Segment
-from pylog.storage.file_ranges import Damage, Fault, Window
+from pylog.storage.file_ranges import DamagedRange, Fault, Window
 from pylog.storage.leader_epochs import LeaderEpochs
 from pylog.storage.producer_state import Producers
 from pylog.storage.segment_list import Listing, compared, listed, read_listing
@@ -221,7 +221,7 @@ class Recovery:
             if (path, damage.position, damage.offset) not in new:
                 self._note(path, damage, "found damaged by an earlier opening")
 
-    def _note(self, path: str, damage: Damage, reason: str) -> None:
+    def _note(self, path: str, damage: DamagedRange, reason: str) -> None:
         lost = damage.end - damage.position
         self.quarantined.append(
             Quarantined(*self.key, path, damage.position, lost, damage.offset, damage.next_offset, reason)
@@ -315,11 +315,11 @@ class Recovery:
     def _quarantine(self, segment: Segment, fault: Fault, end: int) -> None:
         """Keep a damaged part as it is, and step over it from now on."""
         position, following = segment.log.resume_after(fault) or (segment.size, end)
-        damage = Damage(fault.position, position, fault.offset, following)
+        damage = DamagedRange(fault.position, position, fault.offset, following)
         segment.log.damages = tuple(sorted((*segment.log.damages, damage)))
         self._report(fault.path, damage, fault.reason)
 
-    def _report(self, path: str, damage: Damage, reason: str) -> None:
+    def _report(self, path: str, damage: DamagedRange, reason: str) -> None:
         self._note(path, damage, reason)
         logger.error(
             "%s-%d: offsets %d to %d were durable and are damaged (%s, position %d, %d bytes: %s); nothing was cut, "
@@ -344,7 +344,7 @@ class Recovery:
             for span in window.spans:
                 if span.last_offset >= self.promised:
                     position = window.position + span.position
-                    damage = Damage(position, segment.size, following, self.promised)
+                    damage = DamagedRange(position, segment.size, following, self.promised)
                     segment.log.damages = (*segment.log.damages, damage)
                     self._report(segment.path, damage, f"a batch header says offset {span.base_offset}")
                     return
@@ -355,7 +355,7 @@ class Recovery:
         self._lose(self.segments.active, offset, self.promised)
 
     def _lose(self, segment: Segment, offset: int, end: int) -> None:
-        damage = Damage(segment.size, segment.size, offset, end)
+        damage = DamagedRange(segment.size, segment.size, offset, end)
         segment.log.damages = (*segment.log.damages, damage)
         self._report(segment.path, damage, "the file was cut or replaced")
 

@@ -84,7 +84,7 @@ class TopicInfo(NamedTuple):
     partitions: int
 
 
-class Topics(Protocol):
+class TopicsView(Protocol):
     """The topics there are now."""
 
     def named(self) -> Mapping[str, TopicInfo]:

@@ -33,7 +33,7 @@ from pylog.inspect.values import (
     DumpLine,
     OffsetEntry,
     Problem,
-    ProducerEntry,
+    ProducerDump,
     SealEntry,
     TimeEntry,
 )
@@ -260,7 +260,7 @@ def aborted_entries(data: bytes) -> list[AbortedEntry]:
     return [AbortedEntry(*fields) for fields in _ABORTED_ENTRY.iter_unpack(whole)]
 
 
-def producer_entries(data: bytes) -> list[ProducerEntry]:
+def producer_entries(data: bytes) -> list[ProducerDump]:
     """The entries of a producer snapshot.
 
     Raises: CorruptBatch (too short, CRC, count), UnsupportedFormat (version).
@@ -275,4 +275,4 @@ def producer_entries(data: bytes) -> list[ProducerEntry]:
     body = data[_SNAPSHOT_HEAD.size :]
     if len(body) != count * _PRODUCER_ENTRY.size:
         raise CorruptBatch(f"a producer snapshot of {count} entries has {len(body)} bytes of them")
-    return [ProducerEntry(*fields) for fields in _PRODUCER_ENTRY.iter_unpack(body)]
+    return [ProducerDump(*fields) for fields in _PRODUCER_ENTRY.iter_unpack(body)]

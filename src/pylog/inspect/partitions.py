@@ -21,7 +21,7 @@ from pylog.record import TopicPartition
 from pylog.storage.checkpoint import DAMAGES, read_epochs, read_topic_id
 from pylog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
 from pylog.storage.producer_state import SNAPSHOT_BYTES_MAX
-from pylog.storage.published import Published, State
+from pylog.storage.published import Published, PublishedState
 from pylog.storage.segment_checksum import NO_TOPIC, Identity
 from pylog.storage.segment_files import SWAP
 from pylog.storage.segment_list import LISTING
@@ -74,7 +74,7 @@ class Promises:
     offsets: dict[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
     published: Published | None = None
 
-    def state(self, topic_id: UUID | None, partition: int) -> State | None:
+    def state(self, topic_id: UUID | None, partition: int) -> PublishedState | None:
         """What the owner said last. Raises: StorageError (the file is damaged)."""
         if self.published is None or topic_id is None:
             return None
@@ -298,7 +298,7 @@ def _kept(
     folder: str,
     partition: TopicPartition,
     promises: Promises,
-    state: State | None,
+    state: PublishedState | None,
     end: int,
     is_whole: bool,
 ) -> Iterator[Problem]:

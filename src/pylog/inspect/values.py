@@ -24,7 +24,7 @@ __all__ = [
     "DumpLine",
     "OffsetEntry",
     "Problem",
-    "ProducerEntry",
+    "ProducerDump",
     "RecordEntry",
     "TimeEntry",
     "Totals",
@@ -162,7 +162,7 @@ class AbortedEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerEntry:
+class ProducerDump:
     """One entry of a producer snapshot: what a log knew of one producer."""
 
     producer_id: int
@@ -276,6 +276,6 @@ class Totals:
 
 
 DumpLine = (
-    BatchEntry | RecordEntry | OffsetEntry | TimeEntry | AbortedEntry | ProducerEntry | SealEntry | CheckpointEntry
+    BatchEntry | RecordEntry | OffsetEntry | TimeEntry | AbortedEntry | ProducerDump | SealEntry | CheckpointEntry
     | Problem
 )  # fmt: skip

@@ -12,8 +12,10 @@ it is not the compiled one ("" where it is). Static types are those of the pure 
     header, stream     a batch and its header, batches one after the other
     header_walk        from header to header, to where wanted batches begin and end
     tail               the end of a segment, where a batch is written and noted
-    open_file, slot    a file on a disk, and what a partition publishes
-    plain, group       an append that needs no decision, in one step; those of many threads that share a sync
+    open_file          a file on a disk
+    publish_slots      what a partition publishes
+    fast_append        an append that needs no decision, in one step
+    group_append       appends of many threads that share a sync
     filter, keys       compaction: which records there are and which stay; hashes of keys
 
 Functions take whole buffers and have no policy. Bytes from outside are bounded before they are read.
@@ -55,12 +57,12 @@ from pylog.kernel.pure import (
     Appended,
     BatchHeader,
     ConsumerRecord,
+    FastAppends,
     GroupAppends,
     HeaderWalk,
     KeyTable,
     OpenBatch,
     OpenFile,
-    PlainAppends,
     Record,
     RecordMetadata,
     RecordSpans,
@@ -121,6 +123,7 @@ __all__ = [
     "BatchScope",
     "BatchSpan",
     "ConsumerRecord",
+    "FastAppends",
     "GroupAppends",
     "Header",
     "HeaderWalk",
@@ -128,7 +131,6 @@ __all__ = [
     "KeyTable",
     "OpenBatch",
     "OpenFile",
-    "PlainAppends",
     "Record",
     "RecordMetadata",
     "RecordSpans",

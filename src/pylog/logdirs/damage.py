@@ -16,7 +16,7 @@ from pylog.kernel import BatchSpan, walk
 from pylog.partition import Partition
 from pylog.record import TopicPartition
 from pylog.segment import Segment
-from pylog.storage.file_ranges import Damage, Fault, Window
+from pylog.storage.file_ranges import DamagedRange, Fault, Window
 from pylog.storage.log_file import WINDOW_BYTES, LogFile
 from pylog.storage.segment_checksum import NOT_YET, Mark
 
@@ -113,7 +113,7 @@ def _searched(
     search = _Search(segment, end, epoch, on_read, is_active=is_active)
     found = search.run()
     if not is_active and end > partition.start_offset and (missing := segment.lacks_follower(end)) is not None:
-        found[Damage(segment.size, segment.size, missing, end)] = "the segment that followed is missing"
+        found[DamagedRange(segment.size, segment.size, missing, end)] = "the segment that followed is missing"
     damages = tuple(
         Quarantined(*key, segment.path, part.position, part.end - part.position, part.offset, part.next_offset, why)
         for part, why in sorted(found.items())
@@ -135,7 +135,7 @@ def _has_good_indexes(segment: Segment) -> bool:
     return all(index.sanity() is None for index in (segment.offsets, segment.times, segment.aborted))
 
 
-def _is_told(damage: Damage, others: Iterable[Damage]) -> bool:
+def _is_told(damage: DamagedRange, others: Iterable[DamagedRange]) -> bool:
     """Whether a damage of no bytes says nothing that another does not say."""
     return damage.end == damage.position and any(
         other.end > other.position and other.offset <= damage.offset and damage.next_offset <= other.next_offset
@@ -178,14 +178,16 @@ class _Search:
         if not any(damage.end == damage.position for damage in segment.log.damages):
             self._log.sealed_bytes = segment.log.sealed_bytes
 
-    def run(self) -> dict[Damage, str]:
+    def run(self) -> dict[DamagedRange, str]:
         """The damaged parts with their reasons."""
         log = self._log
         try:
             found = {damage: self._reason(damage) for damage in log.damages}
             while (fault := self._first_fault()) is not None:
                 position, following = log.resume_after(fault) or (log.size(), self._end)
-                damage = Damage(fault.position, position, fault.offset, max(fault.offset, min(following, self._end)))
+                damage = DamagedRange(
+                    fault.position, position, fault.offset, max(fault.offset, min(following, self._end))
+                )
                 found[damage] = fault.reason
                 log.damages = tuple(sorted((*log.damages, damage)))
                 if damage.end == damage.position:
@@ -201,7 +203,7 @@ class _Search:
             self.log_mark = Mark(size + read, crc32c(memoryview(window.data)[:read], crc))
             self._on_read(read)
 
-    def _reason(self, damage: Damage) -> str:
+    def _reason(self, damage: DamagedRange) -> str:
         """Why an earlier opening has quarantined a part: the list of damages does not say."""
         if damage.end == damage.position:
             return "the file was cut or replaced"

@@ -33,7 +33,7 @@ from pylog.storage.checkpoints import (
     Checkpoints,
 )
 from pylog.storage.partition_dirs import NUMBER, folder_name, partition_folders
-from pylog.storage.published import Entry, Published
+from pylog.storage.published import Published, PublishedEntry
 from pylog.storage.segment_checksum import forget_seals
 
 LOCK = ".lock"
@@ -149,7 +149,7 @@ class LogDirectory:
         if not self._lock.is_in_place():
             raise replaced(join(self.path, LOCK))
 
-    def entry(self, topic_id: uuid.UUID, partition: int) -> Entry:
+    def entry(self, topic_id: uuid.UUID, partition: int) -> PublishedEntry:
         """The place where a partition's offsets are published. Raises DirectoryReplaced."""
         self.check_in_place()
         return self._published.entry(topic_id, partition)
@@ -180,7 +180,7 @@ class LogDirectory:
         """Whether every partition that this process has opened here was closed whole."""
         return all(self._whole.values())
 
-    def checkpoint(self, topic: str, partition: int, entry: Entry) -> Checkpoint:
+    def checkpoint(self, topic: str, partition: int, entry: PublishedEntry) -> Checkpoint:
         """What is remembered of a partition from the last time it was open.
 
         A start is never below the largest that is known: it is durable in two places before it is answered, and both

@@ -30,7 +30,7 @@ from pylog.record import TopicPartition
 from pylog.segment import Segment
 from pylog.storage.checkpoint import read_damages, write_damages
 from pylog.storage.durability import sync_new
-from pylog.storage.file_ranges import Damage
+from pylog.storage.file_ranges import DamagedRange
 from pylog.storage.log_file import LogFile
 from pylog.storage.producer_state import Snapshots, snapshot_offsets
 from pylog.storage.segment_files import CLEANED, SUFFIXES, file_name
@@ -84,8 +84,8 @@ def repair(partition: Partition, findings: Findings, folder: str, now_ms: int) -
         partition.replace_segments([old], new, now_ms, until=following)
 
 
-def _part(one: Quarantined) -> Damage:
-    return Damage(one.position, one.position + one.bytes_lost, one.offset, one.next_offset)
+def _part(one: Quarantined) -> DamagedRange:
+    return DamagedRange(one.position, one.position + one.bytes_lost, one.offset, one.next_offset)
 
 
 def _sealed(partition: Partition, path: str, now_ms: int) -> tuple[Segment, Segment] | None:
@@ -99,7 +99,7 @@ def _sealed(partition: Partition, path: str, now_ms: int) -> tuple[Segment, Segm
     return None
 
 
-def _keep(segment: Segment, damages: Sequence[Damage], folder: str) -> None:
+def _keep(segment: Segment, damages: Sequence[DamagedRange], folder: str) -> None:
     """Copy the files of a segment, durably, and say beside them what is dropped of them."""
     files, base = segment.files, segment.base_offset
     files.make_dir(folder)
@@ -125,7 +125,7 @@ def _aborted(partition: Partition, segment: Segment) -> list[AbortedTxn]:
     return aborted_in(snapshots, segments, segment, f"{partition.topic}-{partition.number}")
 
 
-def _rewritten(segment: Segment, end: int, damages: Iterable[Damage], aborted: Iterable[AbortedTxn]) -> Segment:
+def _rewritten(segment: Segment, end: int, damages: Iterable[DamagedRange], aborted: Iterable[AbortedTxn]) -> Segment:
     """The batches of a segment without its damaged parts, as `.cleaned`, synced.
 
     Aborted transactions whose markers are dropped stay aborted. Nothing is left behind where it raises.

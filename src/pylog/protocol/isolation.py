@@ -27,7 +27,7 @@ class Isolation(enum.Enum):
         return cls[level.upper()]
 
 
-class Delivery:
+class VisibleBatches:
     """Tells the batches of one fetch that a reader is given from those that it steps over, when asked in their order.
 
     Control batches are never given, and none of a transaction in `aborted`: (producer id, first offset) pairs, each

@@ -56,7 +56,7 @@ def murmur3_partition(key: bytes, partitions: int) -> int:
     return murmur3(key, signed=False) % partitions
 
 
-class RoundRobin:
+class RoundRobinPartitioner:
     """Each record of a topic goes to the next partition, whatever its key (Kafka: RoundRobinPartitioner)."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
     Partition.sync      for all who promise: group commits, followers, the metadata log, background syncs
     Partition.close     all that is left, before a segment is sealed and a directory called clean
     LocalLog            `roll` (what is sealed is durable before anything follows it), `truncate`, `restart`
-    kernel              `PlainAppends.is_synced`: a group commit that owes no more than the active segment's batches;
+    kernel              `FastAppends.is_synced`: a group commit that owes no more than the active segment's batches;
                         what is refused it is told to the partition, which latches
 
 Each of them comes to `Durability.sync`, but for the last one, its twin for one file. Nothing else calls `File.sync` for

@@ -31,7 +31,7 @@ class Fault(NamedTuple):
     reason: str
 
 
-class Damage(NamedTuple):
+class DamagedRange(NamedTuple):
     """A part of a file that cannot be read, and the offsets that were in it; both half-open."""
 
     position: int

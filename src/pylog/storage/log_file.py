@@ -24,7 +24,7 @@ from pylog.kernel import (
     Spans,
     walk,
 )
-from pylog.storage.file_ranges import Damage, Fault, Slice, Wanted, Window
+from pylog.storage.file_ranges import DamagedRange, Fault, Slice, Wanted, Window
 from pylog.storage.file_region import FileExtent
 
 WINDOW_BYTES = 1 << 20
@@ -59,7 +59,7 @@ class LogFile:
     """The batches of one segment. One writer; reading takes no lock. The file is opened at its first use."""
 
     def __init__(
-        self, files: Files, path: str, base_offset: int, *, create: bool = False, damages: tuple[Damage, ...] = ()
+        self, files: Files, path: str, base_offset: int, *, create: bool = False, damages: tuple[DamagedRange, ...] = ()
     ) -> None:
         self.files = files
         self.path = path
@@ -199,7 +199,7 @@ class LogFile:
         base, _, _, last_delta = PREFIX.unpack(head)
         return int(base) if base + last_delta == last_offset else None
 
-    def damaged(self, damage: Damage) -> CorruptBatch:
+    def damaged(self, damage: DamagedRange) -> CorruptBatch:
         """The error for reading what lies in a damaged part."""
         return CorruptBatch(
             f"offsets {damage.offset} to {damage.next_offset - 1} are damaged ({damage.end - damage.position} bytes) "
@@ -358,7 +358,7 @@ class LogFile:
             position += max(len(data) - 16, 1)
         return None
 
-    def has_batch(self, damage: Damage) -> bool:
+    def has_batch(self, damage: DamagedRange) -> bool:
         """Whether a whole batch with a right CRC, and with offsets that were lost, begins where a part was damaged: it
         was put back, or what is wrong with it is said by its neighbours alone.
         """

@@ -52,7 +52,7 @@ _SLOTS_AT = 32
 _READ_ATTEMPTS = 100
 
 
-class State(NamedTuple):
+class PublishedState(NamedTuple):
     """What is published of a partition, its offsets half-open; in the order of the slot."""
 
     generation: int = 0
@@ -76,10 +76,10 @@ class State(NamedTuple):
 
 
 Fields = tuple[int, int, int, int, int, int, int, int, bool, int, int]
-"""Those of a `State`, for each append: a tuple is made in a third of the time."""
+"""Those of a `PublishedState`, for each append: a tuple is made in a third of the time."""
 
 
-class Entry(Slots):
+class PublishedEntry(Slots):
     """The place of one partition in the file. One publisher at a time; any number of readers."""
 
     __slots__ = ("_data", "_position", "_published", "_seen", "_state", "key")
@@ -91,7 +91,7 @@ class Entry(Slots):
         self._position = position
         self._seen = -1
         self._data = b""  # the slots that were read last, and the state in them
-        self._state: State | None = None
+        self._state: PublishedState | None = None
 
     def publish(self, state: Fields) -> None:
         """Let readers see `state`. Raises: ReadOnly (not the owner), DiskFull, StorageError."""
@@ -112,7 +112,7 @@ class Entry(Slots):
         """Raise DirectoryReplaced where the log directory is not the one any more that was opened."""
         self._published.check_in_place()
 
-    def read(self) -> State | None:
+    def read(self) -> PublishedState | None:
         """The latest state; None when nothing was published yet. Raises: StorageError (both slots are damaged),
         DirectoryReplaced (they are older than what was read before).
         """
@@ -129,7 +129,7 @@ class Entry(Slots):
             # Never back to the slot before: the newer one is just being read again while it is written.
             if (numbers is not None and sequence >= self._seen) or not any(data):
                 self._seen = max(self._seen, sequence)
-                self._data, self._state = data, None if numbers is None else State._make(numbers)
+                self._data, self._state = data, None if numbers is None else PublishedState._make(numbers)
                 return self._state
             if not self._published.holds(self.key, self._position):
                 # The topic was deleted.
@@ -170,7 +170,7 @@ class Published:
         self._read_reuses()
         self._scan()
 
-    def entry(self, topic_id: UUID, partition: int) -> Entry:
+    def entry(self, topic_id: UUID, partition: int) -> PublishedEntry:
         """The entry of a partition. An owner adds it if it is new; a reader's reads None until the owner has."""
         key = _KEY.pack(topic_id.bytes, partition)
         position = self.locate(key)
@@ -184,7 +184,7 @@ class Published:
                 self.file.write(_REUSES_AT, self._reuses)
             else:
                 self._scanned += ENTRY_BYTES
-        return Entry(self, key, position)
+        return PublishedEntry(self, key, position)
 
     def free(self, topic_ids: Container[UUID]) -> None:
         """Let new partitions have the places of topics that are none of these. For an owner that has just come."""
@@ -192,11 +192,11 @@ class Published:
         kept = set(self._positions.values())
         self._free = [at for at in range(ENTRY_BYTES, self._scanned, ENTRY_BYTES) if at not in kept][::-1]
 
-    def find(self, topic_id: UUID, partition: int) -> Entry | None:
+    def find(self, topic_id: UUID, partition: int) -> PublishedEntry | None:
         """The entry of a partition if its owner has ever added one."""
         key = _KEY.pack(topic_id.bytes, partition)
         position = self.locate(key)
-        return Entry(self, key, position) if position >= 0 else None
+        return PublishedEntry(self, key, position) if position >= 0 else None
 
     def locate(self, key: bytes) -> int:
         """Where the entry with this key is, -1 if it is not there (yet)."""

@@ -14,7 +14,7 @@ from pylog.errors import CorruptBatch, DiskFull
 from pylog.files import File, Files, join
 from pylog.index import OffsetIndex, TimeIndex, Vouch
 from pylog.storage.durability import sync_new
-from pylog.storage.file_ranges import Damage
+from pylog.storage.file_ranges import DamagedRange
 from pylog.storage.log_file import LogFile, first
 from pylog.storage.segment_checksum import SEAL, Identity, Mark, Seal, SealFile
 from pylog.storage.transaction_index import TransactionIndex
@@ -53,7 +53,7 @@ class SegmentFiles:
 
     def __init__(
         self, files: Files, directory: str, base_offset: int, config: TopicConfig, *, active: bool, create: bool,
-        suffix: str, damages: tuple[Damage, ...], identity: Identity,
+        suffix: str, damages: tuple[DamagedRange, ...], identity: Identity,
     ) -> None:  # fmt: skip
         self.files = files
         self.directory = directory

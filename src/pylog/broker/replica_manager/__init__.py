@@ -10,19 +10,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 
 from pylog.broker.replica_manager.roles import Follow, Lead
-from pylog.broker.replica_manager.topic_changes import Topics
+from pylog.broker.replica_manager.topic_changes import TopicChanges
 from pylog.commitlog.deleted_segments import RETRY_MS
 from pylog.errors import DirectoryReplaced, DiskFull, DurabilityUnknown, LogNotFound, PylogError, StorageError
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
 from pylog.record import TopicPartition
 
-__all__ = ["Follow", "Lead", "Node"]
+__all__ = ["Follow", "Lead", "ReplicaManager"]
 
 logger = logging.getLogger("pylog")
 
 
-class Node(Topics):
+class ReplicaManager(TopicChanges):
     """The state of one node over its log directories. Thread-safe."""
 
     _is_closed = False

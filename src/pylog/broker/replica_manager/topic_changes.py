@@ -29,7 +29,7 @@ PRODUCER_IDS = 1000
 """How many producer ids a node takes at once (Kafka: ProducerIdsBlock)."""
 
 
-class Topics(Roles):
+class TopicChanges(Roles):
     """Changes of the catalogue, and of what lies in the log directories because of them."""
 
     def create_topic(self, new: NewTopic) -> None:

@@ -5,14 +5,14 @@ groups         groups, their members, committed offsets
 transactions   transactions, producers, what hangs
 """
 
-from pylog.client.admin.groups import GroupAdmin, GroupDescription, MemberDescription, OffsetChange, PartitionLag
+from pylog.client.admin.groups import GroupAdmin, GroupDescription, MemberDescription, OffsetMove, PartitionLag
 from pylog.client.admin.topics import TopicAdmin
 from pylog.client.admin.transactions import HangingTransaction, TransactionAdmin
 from pylog.client.cluster import Cluster
 from pylog.runtime.closing import Lease
 from pylog.transport import Transport
 
-__all__ = ["Admin", "GroupDescription", "HangingTransaction", "MemberDescription", "OffsetChange", "PartitionLag"]
+__all__ = ["Admin", "GroupDescription", "HangingTransaction", "MemberDescription", "OffsetMove", "PartitionLag"]
 
 
 class Admin(TopicAdmin, GroupAdmin, TransactionAdmin):

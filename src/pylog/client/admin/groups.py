@@ -79,7 +79,7 @@ class PartitionLag(NamedTuple):
     """Who has the partition now."""
 
 
-class OffsetChange(NamedTuple):
+class OffsetMove(NamedTuple):
     """What a group had committed in a partition (None: nothing), and has now, or would have."""
 
     before: int | None
@@ -182,7 +182,7 @@ class GroupAdmin:
         self, group_id: str, to: Literal["earliest", "latest"] | None = None, *, offset: int | None = None,
         time_ms: int | None = None, shift: int | None = None,
         partitions: Sequence[TopicPartition] | None = None, dry_run: bool = False,
-    ) -> dict[TopicPartition, OffsetChange]:  # fmt: skip
+    ) -> dict[TopicPartition, OffsetMove]:  # fmt: skip
         """Let a group go on elsewhere: at an end, at an offset, at the first record that is not older than a time, or
         so many records further on (or back). In `partitions`, or in all that it has committed.
 
@@ -211,7 +211,7 @@ class GroupAdmin:
                 if before is None:
                     raise ValueError(f"{group_id!r} has committed nothing in {key.topic}-{key.partition} to shift from")
                 wanted = before + (shift or 0)
-            changes[key] = OffsetChange(before, min(max(wanted, earliest[key]), latest[key]))
+            changes[key] = OffsetMove(before, min(max(wanted, earliest[key]), latest[key]))
         if not dry_run and changes:
             self.alter_offsets(group_id, {key: change.after for key, change in changes.items()})
         return changes

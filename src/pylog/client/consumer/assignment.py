@@ -13,12 +13,12 @@ from typing import Any
 from uuid import UUID
 
 from pylog.client.cluster import Cluster, checked_name
-from pylog.client.consumer.fetcher import Fetching
+from pylog.client.consumer.fetcher import Fetcher
 from pylog.client.consumer.group_member import GroupMember
-from pylog.client.consumer.offsets import Offsets
-from pylog.client.consumer.pending_requests import Call, Calls
-from pylog.client.consumer.single_thread import Alone, alone
-from pylog.client.consumer.subscription import LISTENER_METHODS, PartitionState, Subscription
+from pylog.client.consumer.offsets import OffsetFetcher
+from pylog.client.consumer.pending_requests import PendingRequest, PendingRequests
+from pylog.client.consumer.single_thread import SingleThread, alone
+from pylog.client.consumer.subscription import LISTENER_METHODS, PartitionState, SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.protocol.messages import Metadata
@@ -32,7 +32,7 @@ CLOSE_MS = 30_000
 _numbers = itertools.count(1)  # a member id begins with its client's
 
 
-class Choosing(Alone):
+class ConsumerAssignment(SingleThread):
     """What is read, of a consumer."""
 
     def __init__(self, transport: Transport, node: int, config: ConsumerConfig, clock: Clock) -> None:
@@ -40,15 +40,15 @@ class Choosing(Alone):
         self.config = config
         self._clock = clock
         self._cluster = Cluster(transport, node, config.client_id or f"consumer-{next(_numbers)}")
-        self._calls = Calls(self._cluster, clock)
-        self._subscription = Subscription()
+        self._calls = PendingRequests(self._cluster, clock)
+        self._subscription = SubscriptionState()
         shared = (self._calls, self._cluster, self._subscription, config, clock)
-        self._fetching = Fetching(*shared)
-        self._offsets = Offsets(*shared)
+        self._fetching = Fetcher(*shared)
+        self._offsets = OffsetFetcher(*shared)
         self._group = None if config.group_id is None else GroupMember(*shared)
         # Nothing was asked yet: what is lacking need not wait.
         self._looked_ms = clock.tick_ms() - config.retry_backoff_ms
-        self._looking: Call | None = None
+        self._looking: PendingRequest | None = None
         self._polled: list[ConsumerRecord] = []  # by a loop over this consumer
         self._unseen = iter(self._polled)  # of these, what the loop has not come to
 
@@ -222,7 +222,7 @@ class Choosing(Alone):
             rests.append(max(1, self._looked_ms + self.config.retry_backoff_ms - now_ms))
         return rests
 
-    def _looked(self, call: Call, answer: Any) -> None:
+    def _looked(self, call: PendingRequest, answer: Any) -> None:
         self._looking = None
         if isinstance(answer, PylogError):
             return

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from pylog.client.cluster import Cluster
-from pylog.client.consumer.pending_requests import Call, Calls
-from pylog.client.consumer.subscription import Subscription
+from pylog.client.consumer.pending_requests import PendingRequest, PendingRequests
+from pylog.client.consumer.subscription import SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.errors import (
     COORDINATOR_AWAY,
@@ -34,7 +34,7 @@ ToCommit = Mapping[TopicPartition, OffsetAndMetadata]
 Committed = Callable[[PylogError | None], object]
 
 
-class Commits:
+class OffsetCommitter:
     """The commits of one consumer.
 
     `who` says as whom it commits, or raises CommitFailed or RebalanceInProgress; `refused` hears of an answer that says
@@ -43,9 +43,9 @@ class Commits:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: PendingRequests,
         cluster: Cluster,
-        subscription: Subscription,
+        subscription: SubscriptionState,
         config: ConsumerConfig,
         clock: Clock,
         *,
@@ -75,7 +75,7 @@ class Commits:
         wanted = states if partitions is None else set(partitions)
         return {key: at for key, at in self.positions().items() if key in wanted and at.offset != states[key].committed}
 
-    def send(self, offsets: ToCommit, then: Committed) -> Call:
+    def send(self, offsets: ToCommit, then: Committed) -> PendingRequest:
         """Commit; `then` hears how that went when the answer is delivered. Raises CommitFailed, RebalanceInProgress."""
         who = self._who()
         parts = [OffsetCommitPart(*key, at.offset, at.leader_epoch, at.metadata) for key, at in offsets.items()]
@@ -88,7 +88,7 @@ class Commits:
         offsets: dict[TopicPartition, OffsetAndMetadata],
         who: ConsumerGroupMetadata,
         then: Committed,
-        call: Call,
+        call: PendingRequest,
         answer: Any,
     ) -> None:
         errors: Mapping[TopicPartition, PylogError | None] = {}

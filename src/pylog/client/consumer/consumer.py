@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from pylog.client.consumer.assignment import CLOSE_MS
-from pylog.client.consumer.commit import Commits
+from pylog.client.consumer.commit import OffsetCommitter
 from pylog.client.consumer.group_member import GroupMember
 from pylog.client.consumer.positions import Positions
 from pylog.client.consumer.single_thread import alone, one_at_a_time
@@ -139,7 +139,7 @@ class Consumer(Positions):
         return self._group
 
     @property
-    def _commits(self) -> Commits:
+    def _commits(self) -> OffsetCommitter:
         return self._need_group().commits
 
     def _to_commit(

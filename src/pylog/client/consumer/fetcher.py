@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from pylog.client.cluster import Cluster
-from pylog.client.consumer.leader_lookup import Leaders
-from pylog.client.consumer.pending_requests import Call, Calls
-from pylog.client.consumer.subscription import PartitionState, Subscription
+from pylog.client.consumer.leader_lookup import LeaderLookup
+from pylog.client.consumer.pending_requests import PendingRequest, PendingRequests
+from pylog.client.consumer.subscription import PartitionState, SubscriptionState
 from pylog.config import RECORD_BYTES_MAX, ConsumerConfig
 from pylog.errors import (
     ConcurrentUse,
@@ -26,7 +26,7 @@ from pylog.errors import (
 )
 from pylog.kernel import HEADER, HEADER_BYTES, LOG_OVERHEAD, take_records
 from pylog.protocol.batch import Batch, split
-from pylog.protocol.isolation import Delivery, Isolation
+from pylog.protocol.isolation import Isolation, VisibleBatches
 from pylog.protocol.messages import Fetch, Fetched, FetchedPart, FetchPart
 from pylog.record import ConsumerRecord, DeserializedRecord, TopicPartition
 from pylog.runtime.clock import Clock
@@ -109,7 +109,7 @@ class FetchedRecords:
     def _go_by_batches(self) -> None:
         """Look at what lies ahead batch by batch."""
         self._batches = split(self._part.data[self._at :], check_crc=self._check_crc)
-        self._delivery = Delivery(self._part.aborted)
+        self._delivery = VisibleBatches(self._part.aborted)
 
     def _take_batch(self) -> bool:
         """Go past the next batch, or past some of its records where they are large; False where there is none.
@@ -193,14 +193,19 @@ class FetchedRecords:
         return end
 
 
-class Fetching:
+class Fetcher:
     """The fetches of one consumer."""
 
     def __init__(
-        self, calls: Calls, cluster: Cluster, subscription: Subscription, config: ConsumerConfig, clock: Clock
+        self,
+        calls: PendingRequests,
+        cluster: Cluster,
+        subscription: SubscriptionState,
+        config: ConsumerConfig,
+        clock: Clock,
     ) -> None:
         self._calls = calls
-        self._leaders = Leaders(cluster, subscription, config, clock)
+        self._leaders = LeaderLookup(cluster, subscription, config, clock)
         self._subscription = subscription
         self._config = config
         self._isolation = Isolation.named(config.isolation_level)
@@ -244,7 +249,7 @@ class Fetching:
         )  # fmt: skip
 
     def _answered(
-        self, states: dict[TopicPartition, PartitionState], reset: int | None, call: Call, answer: Any
+        self, states: dict[TopicPartition, PartitionState], reset: int | None, call: PendingRequest, answer: Any
     ) -> None:
         current = {}
         for key, state in states.items():

@@ -14,24 +14,24 @@ from typing import Any
 from uuid import UUID
 
 from pylog.client.cluster import Cluster
-from pylog.client.consumer.commit import Commits
+from pylog.client.consumer.commit import OffsetCommitter
 from pylog.client.consumer.membership import (
     NO_GENERATION,
-    Assign,
+    AssignPartitions,
     Effect,
     Elect,
     Fail,
     Lose,
     Membership,
+    MembershipState,
     Partitions,
     Revoke,
     Send,
-    State,
 )
 from pylog.client.consumer.membership_classic import ClassicMembership
 from pylog.client.consumer.membership_consumer import ConsumerMembership
-from pylog.client.consumer.pending_requests import Call, Calls
-from pylog.client.consumer.subscription import Subscription
+from pylog.client.consumer.pending_requests import PendingRequest, PendingRequests
+from pylog.client.consumer.subscription import SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.errors import PylogError
 from pylog.protocol.messages import NO_ID, ConsumerGroupHeartbeat, Heartbeat, LeaveGroup, Metadata
@@ -59,7 +59,12 @@ class GroupMember:
     """The membership of one consumer."""
 
     def __init__(
-        self, calls: Calls, cluster: Cluster, subscription: Subscription, config: ConsumerConfig, clock: Clock
+        self,
+        calls: PendingRequests,
+        cluster: Cluster,
+        subscription: SubscriptionState,
+        config: ConsumerConfig,
+        clock: Clock,
     ) -> None:
         assert config.group_id is not None, "a member is a member of a group"
         self._calls = calls
@@ -80,7 +85,9 @@ class GroupMember:
         self._revocation: _Revocation | None = None
         self._watched: dict[str, int] = {}
         self._worker = Worker("pylog-heartbeat", clock, self._due, self._tick)
-        self.commits = Commits(calls, cluster, subscription, config, clock, who=self._committer, refused=self._refused)
+        self.commits = OffsetCommitter(
+            calls, cluster, subscription, config, clock, who=self._committer, refused=self._refused
+        )
         self.is_calling = False
         """Whether the listener is being called."""
 
@@ -163,7 +170,7 @@ class GroupMember:
                 self._call("on_partitions_lost", effect.partitions)
             finally:
                 self._subscription.remove(effect.partitions)
-        elif isinstance(effect, Assign):
+        elif isinstance(effect, AssignPartitions):
             self._subscription.assign([(key, self._topic_id(key.topic)) for key in effect.partitions])
             self._worker.wake()
             self._call("on_partitions_assigned", effect.added)
@@ -175,7 +182,7 @@ class GroupMember:
         wanted = sorted({topic for member in effect.members for topic in member.topics})
         self._calls.send(self._cluster.node, Metadata(wanted), partial(self._informed, effect, wanted))
 
-    def _informed(self, effect: Elect, wanted: list[str], call: Call, answer: Any) -> None:
+    def _informed(self, effect: Elect, wanted: list[str], call: PendingRequest, answer: Any) -> None:
         machine = self._machine
         assert isinstance(machine, ClassicMembership), "only classic groups have leaders"
         if effect is not machine.election:
@@ -247,7 +254,7 @@ class GroupMember:
             # A rebalance takes as long as the slowest member.
             self._calls.send(self._node, message, partial(self._answered, message), self._config.max_poll_interval_ms)
 
-    def _answered(self, message: Any, call: Call, answer: Any) -> None:
+    def _answered(self, message: Any, call: PendingRequest, answer: Any) -> None:
         with self._lock:
             self._todo.extend(self._machine.answered(message, answer, self._clock.tick_ms()))
             self._note_identity()
@@ -309,7 +316,7 @@ class GroupMember:
     def go(self, reason: str, timeout_ms: int) -> None:
         """Tell the group that this member goes; nothing else. From any thread."""
         with self._lock:
-            effects = [] if self._machine.state is State.LEFT else self._machine.leave(reason)
+            effects = [] if self._machine.state is MembershipState.LEFT else self._machine.leave(reason)
         for effect in effects:
             assert isinstance(effect, Send), "leaving is a message"
             # Where that does not get there, the session ends by itself.

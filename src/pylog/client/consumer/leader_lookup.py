@@ -7,7 +7,7 @@ or all of a topic, is told at once that it is gone, and so waits for the answer.
 from collections.abc import Iterable
 
 from pylog.client.cluster import Cluster
-from pylog.client.consumer.subscription import Subscription
+from pylog.client.consumer.subscription import SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.errors import (
     COORDINATOR_AWAY,
@@ -41,10 +41,10 @@ QUIET = (
 """What says that the answer is elsewhere, or will be: asked again, after a while."""
 
 
-class Leaders:
+class LeaderLookup:
     """The leaders of one consumer's partitions."""
 
-    def __init__(self, cluster: Cluster, subscription: Subscription, config: ConsumerConfig, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, subscription: SubscriptionState, config: ConsumerConfig, clock: Clock) -> None:
         self._cluster = cluster
         self._subscription = subscription
         self._config = config

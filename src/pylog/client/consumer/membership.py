@@ -17,7 +17,7 @@ from typing import Any
 
 from pylog.config import ConsumerConfig
 from pylog.errors import CommitFailed, FencedInstanceId, PylogError
-from pylog.protocol.assignor import Assignor, Member
+from pylog.protocol.assignor import Assignor, SubscribedMember
 from pylog.protocol.messages import ConsumerGroupHeartbeat, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from pylog.record import ConsumerGroupMetadata, TopicPartition
 
@@ -27,7 +27,7 @@ ANSWER_MS_SPARE = 30_000
 Partitions = list[TopicPartition]
 
 
-class State(enum.Enum):
+class MembershipState(enum.Enum):
     """Where a member stands."""
 
     UNJOINED = "unjoined"
@@ -51,7 +51,7 @@ class Elect:
     """This member leads: say with `elected` who gets what."""
 
     assignor: Assignor
-    members: list[Member]
+    members: list[SubscribedMember]
     is_settled: bool = False
     """The group keeps its assignment: there is nothing to assign."""
 
@@ -71,7 +71,7 @@ class Lose:
 
 
 @dataclass(slots=True)
-class Assign:
+class AssignPartitions:
     """From now on the member has exactly `partitions`, of which `added` are new."""
 
     partitions: Partitions
@@ -85,7 +85,7 @@ class Fail:
     error: PylogError
 
 
-Effect = Send | Elect | Revoke | Lose | Assign | Fail
+Effect = Send | Elect | Revoke | Lose | AssignPartitions | Fail
 
 
 class Membership(ABC):
@@ -98,7 +98,7 @@ class Membership(ABC):
         assert config.group_id is not None, "a member is a member of a group"
         self._config = config
         self._group_id = config.group_id
-        self.state = State.UNJOINED
+        self.state = MembershipState.UNJOINED
         self.topics: frozenset[str] = frozenset()
         self.generation = NO_GENERATION
         self.member_id = member_id
@@ -163,11 +163,11 @@ class Membership(ABC):
         """What was to be revoked is given back."""
         gone = set(partitions)
         self.owned = [key for key in self.owned if key not in gone]
-        if self.state is not State.REVOKING:
+        if self.state is not MembershipState.REVOKING:
             return []
         if self.generation == NO_GENERATION:
             # Meanwhile the group has gone on: the rest is lost, and the next poll says so.
-            self.state = State.UNJOINED
+            self.state = MembershipState.UNJOINED
             return []
         return self._go_on()
 
@@ -182,7 +182,7 @@ class Membership(ABC):
     def leave(self, reason: str) -> list[Effect]:
         """Go, with nothing in hand. A static member may be back before its session ends."""
         effects = self._go(reason)
-        self.state = State.LEFT
+        self.state = MembershipState.LEFT
         self.owned = []
         return effects
 
@@ -191,8 +191,8 @@ class Membership(ABC):
 
     def rejoin(self) -> None:
         """Take part again after `leave`."""
-        if self.state is State.LEFT:
-            self.state = State.UNJOINED
+        if self.state is MembershipState.LEFT:
+            self.state = MembershipState.UNJOINED
 
     @abstractmethod
     def answered(self, message: object, answer: Any, now_ms: int) -> list[Effect]:

@@ -16,15 +16,15 @@ from typing import Any
 from pylog.client.consumer.membership import (
     ANSWER_MS_SPARE,
     NO_GENERATION,
-    Assign,
+    AssignPartitions,
     Effect,
     Elect,
     Fail,
     Membership,
+    MembershipState,
     Partitions,
     Revoke,
     Send,
-    State,
 )
 from pylog.config import ConsumerConfig
 from pylog.errors import (
@@ -42,7 +42,7 @@ from pylog.protocol.assignor import (
     ASSIGNORS,
     Assignment,
     Assignor,
-    Member,
+    SubscribedMember,
     Subscription,
     decode_assignment,
     decode_subscription,
@@ -87,25 +87,25 @@ class ClassicMembership(Membership):
 
     @property
     def needs_poll(self) -> bool:
-        if self.state is State.STABLE:
+        if self.state is MembershipState.STABLE:
             return self._must_join or self.topics != self._joined_topics
-        return self.state is State.UNJOINED and bool(self.topics or self.owned)
+        return self.state is MembershipState.UNJOINED and bool(self.topics or self.owned)
 
     def committer(self) -> ConsumerGroupMetadata:
-        if self.fatal is None and self.state in (State.JOINING, State.SYNCING):
+        if self.fatal is None and self.state in (MembershipState.JOINING, MembershipState.SYNCING):
             raise RebalanceInProgress(f"group {self._group_id!r} is rebalancing: poll until that is done, then commit")
         return super().committer()
 
     @property
     def due_ms(self) -> int | None:
-        if not self.member_id or self.state is State.LEFT or self.fatal is not None:
+        if not self.member_id or self.state is MembershipState.LEFT or self.fatal is not None:
             return None
         patience = self._polled_ms + self._config.max_poll_interval_ms
         return min(self._beat_ms, patience) if self._is_beating else patience
 
     @property
     def _is_beating(self) -> bool:
-        return self.state in (State.STABLE, State.REVOKING) and self.generation != NO_GENERATION
+        return self.state in (MembershipState.STABLE, MembershipState.REVOKING) and self.generation != NO_GENERATION
 
     # --- events ------------------------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class ClassicMembership(Membership):
         going = [key for key in self.owned if not self.is_cooperative or key.topic not in self.topics]
         if not going:
             return self._join()
-        self.state = State.REVOKING
+        self.state = MembershipState.REVOKING
         self._following = None
         return [Revoke(going)]
 
@@ -169,7 +169,7 @@ class ClassicMembership(Membership):
 
     def elected(self, election: Elect, assignment: Assignment) -> list[Effect]:
         """What an election has come to; the last one counts."""
-        if self.state is not State.SYNCING or self._awaited is not None or election is not self.election:
+        if self.state is not MembershipState.SYNCING or self._awaited is not None or election is not self.election:
             return []
         return self._sync([(member_id, encode_assignment(keys)) for member_id, keys in assignment.items()])
 
@@ -177,9 +177,9 @@ class ClassicMembership(Membership):
 
     def _join(self) -> list[Effect]:
         if not self.topics:
-            self.state = State.UNJOINED
+            self.state = MembershipState.UNJOINED
             return []
-        self.state = State.JOINING
+        self.state = MembershipState.JOINING
         self._must_join = False
         self._beating = None
         self._joined_topics = self.topics
@@ -207,7 +207,7 @@ class ClassicMembership(Membership):
         self.member_id = answer.member_id
         self.generation = answer.generation_id
         self._protocol = name
-        self.state = State.SYNCING
+        self.state = MembershipState.SYNCING
         self.is_leader = answer.leader == answer.member_id
         if not self.is_leader:
             return self._sync([])
@@ -238,28 +238,28 @@ class ClassicMembership(Membership):
         self._beat_ms = now_ms
         if any(key.topic not in self._joined_topics for key in assigned):
             # Of a subscription that this member has not any more: the next round knows better.
-            self.state = State.STABLE
+            self.state = MembershipState.STABLE
             self._must_join = True
             return []
         self._given, self._given_in = assigned, self.generation
         going = sorted(set(self.owned) - set(assigned))
         if not going:
             return self._settle(assigned)
-        self.state = State.REVOKING
+        self.state = MembershipState.REVOKING
         self._following = assigned
         return [Revoke(going)]
 
     def _settle(self, assigned: Partitions) -> list[Effect]:
         added = sorted(set(assigned) - set(self.owned))
         self.owned = assigned
-        self.state = State.STABLE
-        return [Assign(assigned, added)]
+        self.state = MembershipState.STABLE
+        return [AssignPartitions(assigned, added)]
 
     # --- errors ------------------------------------------------------------------------------------------------------
 
     def _rejected(self, error: PylogError, answer: Any, now_ms: int) -> list[Effect]:
         """JoinGroup or SyncGroup was answered with an error."""
-        self.state = State.UNJOINED
+        self.state = MembershipState.UNJOINED
         if isinstance(error, MemberIdRequired) and isinstance(answer, JoinedGroup):
             self.member_id = answer.member_id
             return self._join()
@@ -274,7 +274,7 @@ class ClassicMembership(Membership):
 
     def _failed(self, error: PylogError, now_ms: int) -> list[Effect]:
         """What nobody but the user can help against; it is tried again by the next poll."""
-        self.state = State.UNJOINED
+        self.state = MembershipState.UNJOINED
         self._must_join = True
         self._retry_ms = now_ms + self._config.retry_backoff_ms
         return [Fail(error)]
@@ -301,8 +301,8 @@ class ClassicMembership(Membership):
         self.is_leader = False
         self._must_join = True
         self._awaited = self._beating = None
-        if self.state in (State.STABLE, State.JOINING, State.SYNCING):
-            self.state = State.UNJOINED
+        if self.state in (MembershipState.STABLE, MembershipState.JOINING, MembershipState.SYNCING):
+            self.state = MembershipState.UNJOINED
 
     def _go(self, reason: str) -> list[Effect]:
         # A static member says nothing: its session goes on.
@@ -313,7 +313,9 @@ class ClassicMembership(Membership):
         return [Send(LeaveGroup(self._group_id, [LeavingMember(member_id, None, reason)]))]
 
 
-def _member(member_id: str, group_instance_id: str | None, metadata: bytes) -> Member:
+def _member(member_id: str, group_instance_id: str | None, metadata: bytes) -> SubscribedMember:
     """Raises CorruptBatch."""
     said = decode_subscription(metadata)
-    return Member(member_id, group_instance_id, said.topics, said.owned, said.generation, said.user_data, said.rack_id)
+    return SubscribedMember(
+        member_id, group_instance_id, said.topics, said.owned, said.generation, said.user_data, said.rack_id
+    )

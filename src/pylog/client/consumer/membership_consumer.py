@@ -19,13 +19,13 @@ from typing import Any
 from pylog.client.consumer.membership import (
     ANSWER_MS_SPARE,
     NO_GENERATION,
-    Assign,
+    AssignPartitions,
     Effect,
     Fail,
     Membership,
+    MembershipState,
     Revoke,
     Send,
-    State,
 )
 from pylog.config import ConsumerConfig
 from pylog.errors import (
@@ -86,11 +86,11 @@ class ConsumerMembership(Membership):
 
     @property
     def needs_poll(self) -> bool:
-        return self._failure is not None or self._target is not None or self.state is State.UNJOINED
+        return self._failure is not None or self._target is not None or self.state is MembershipState.UNJOINED
 
     @property
     def _is_in(self) -> bool:
-        return self.generation != NO_GENERATION and self.state is not State.LEFT and self.fatal is None
+        return self.generation != NO_GENERATION and self.state is not MembershipState.LEFT and self.fatal is None
 
     @property
     def due_ms(self) -> int | None:
@@ -108,11 +108,11 @@ class ConsumerMembership(Membership):
         failure, self._failure = self._failure, None
         if failure is not None:
             return [Fail(failure)]
-        if self.state is State.UNJOINED:
+        if self.state is MembershipState.UNJOINED:
             return [*self._lose(), *self._join(now_ms)]
-        if self.state is State.JOINING and now_ms >= self._given_up_ms:
+        if self.state is MembershipState.JOINING and now_ms >= self._given_up_ms:
             return self._say_all(now_ms)
-        if self.state is State.STABLE:
+        if self.state is MembershipState.STABLE:
             effects = self._reconcile()
             if effects:
                 return effects
@@ -155,8 +155,8 @@ class ConsumerMembership(Membership):
         self._interval_ms = answer.heartbeat_interval_ms
         # What is under way next waits for news. A coordinator that keeps nothing back is not to be pressed.
         self._beat_ms = now_ms if is_news else max(now_ms, self._beat_ms + self._interval_ms)
-        if self.state is State.JOINING:
-            self.state = State.STABLE
+        if self.state is MembershipState.JOINING:
+            self.state = MembershipState.STABLE
         if answer.assignment is not None:
             self._was_replaced |= self._target is not None
             self._target = answer.assignment
@@ -168,7 +168,7 @@ class ConsumerMembership(Membership):
         if not self.topics or now_ms < self._beat_ms:
             return []
         former, self._former_id = self._former_id, None
-        self.state = State.JOINING
+        self.state = MembershipState.JOINING
         return [*([] if former is None else [self._leaving(former)]), *self._say_all(now_ms)]
 
     def _may_say_all(self, now_ms: int) -> bool:
@@ -177,7 +177,7 @@ class ConsumerMembership(Membership):
         return not is_under_way and now_ms >= self._retry_ms
 
     def _say_all(self, now_ms: int) -> list[Effect]:
-        joins = self.state is State.JOINING
+        joins = self.state is MembershipState.JOINING
         self._said_topics = self.topics
         self._has_news = self._was_replaced = False
         # A target that it was told and has not followed yet counts no more: the coordinator hears that it has it not.
@@ -227,7 +227,7 @@ class ConsumerMembership(Membership):
         going = sorted(key for key, topic_id in held.items() if assigned.get(key) != topic_id)
         if not going:
             return self._settle(assigned)
-        self.state = State.REVOKING
+        self.state = MembershipState.REVOKING
         self._following = assigned
         return [Revoke(going)]
 
@@ -237,16 +237,16 @@ class ConsumerMembership(Membership):
     def _settle(self, assigned: dict[TopicPartition, uuid.UUID]) -> list[Effect]:
         added = sorted(assigned.keys() - set(self.owned))
         self.owned, self._ids = sorted(assigned), assigned
-        self.state = State.STABLE
+        self.state = MembershipState.STABLE
         self._has_news = True
-        return [Assign(self.owned, added)]
+        return [AssignPartitions(self.owned, added)]
 
     # --- errors and ends ---------------------------------------------------------------------------------------------
 
     def _heard(self, error: PylogError, now_ms: int, *, of_commit: bool = False) -> None:
-        has_turned = isinstance(error, GroupIdNotFound) and self.state is not State.JOINING
+        has_turned = isinstance(error, GroupIdNotFound) and self.state is not MembershipState.JOINING
         if isinstance(error, _BEGIN_ANEW) or has_turned:  # the group is a classic one now, until it is joined again
-            if self.state is State.JOINING:
+            if self.state is MembershipState.JOINING:
                 self._beat_ms = now_ms + self._config.retry_backoff_ms
                 if isinstance(error, FencedMemberEpoch):
                     # The coordinator still knows it from before, and would until that session ends. Under another id
@@ -259,20 +259,20 @@ class ConsumerMembership(Membership):
             self.fatal = self._replaced(error)
         elif not of_commit:
             self._retry_ms = self._beat_ms = now_ms + self._config.retry_backoff_ms
-            if self.state is State.JOINING:
-                self.state = State.UNJOINED
+            if self.state is MembershipState.JOINING:
+                self.state = MembershipState.UNJOINED
             if not isinstance(error, COORDINATOR_AWAY):
                 self._failure = error
 
     def _forget(self) -> None:
         self.generation = NO_GENERATION
         self._target = self._beating = None
-        if self.state in (State.STABLE, State.JOINING):
-            self.state = State.UNJOINED
+        if self.state in (MembershipState.STABLE, MembershipState.JOINING):
+            self.state = MembershipState.UNJOINED
 
     def _go(self, reason: str) -> list[Effect]:
         # There is no room for a reason in what it says.
-        was_in = self._is_in or self.state is State.JOINING
+        was_in = self._is_in or self.state is MembershipState.JOINING
         self._forget()
         return [self._leaving(self.member_id)] if was_in else []
 

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from pylog.client.cluster import Cluster
-from pylog.client.consumer.leader_lookup import Leaders
-from pylog.client.consumer.pending_requests import Call, Calls
-from pylog.client.consumer.subscription import PartitionState, Subscription
+from pylog.client.consumer.leader_lookup import LeaderLookup
+from pylog.client.consumer.pending_requests import PendingRequest, PendingRequests
+from pylog.client.consumer.subscription import PartitionState, SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.config.clients import duration_ms
 from pylog.errors import (
@@ -42,18 +42,23 @@ from pylog.runtime.clock import Clock
 States = dict[TopicPartition, PartitionState]
 
 
-class Offsets:
+class OffsetFetcher:
     """The offsets that one consumer asks for."""
 
     def __init__(
-        self, calls: Calls, cluster: Cluster, subscription: Subscription, config: ConsumerConfig, clock: Clock
+        self,
+        calls: PendingRequests,
+        cluster: Cluster,
+        subscription: SubscriptionState,
+        config: ConsumerConfig,
+        clock: Clock,
     ) -> None:
         self._calls = calls
         self._cluster = cluster
         self._subscription = subscription
         self._config = config
         self._clock = clock
-        self._leaders = Leaders(cluster, subscription, config, clock)
+        self._leaders = LeaderLookup(cluster, subscription, config, clock)
         self._isolation = Isolation.named(config.isolation_level)
 
     @property
@@ -101,19 +106,19 @@ class Offsets:
         self._mark(states, self._calls.send(node, message, partial(self._fetched, states)))
 
     @staticmethod
-    def _mark(states: States, call: Call) -> None:
+    def _mark(states: States, call: PendingRequest) -> None:
         for state in states.values():
             state.asked = call
 
     @staticmethod
-    def _still(states: States, call: Call) -> States:
+    def _still(states: States, call: PendingRequest) -> States:
         """Those that wait for just this answer, and wait no more."""
         current = {key: state for key, state in states.items() if state.asked is call}
         for state in current.values():
             state.asked = None
         return current
 
-    def _fetched(self, states: States, call: Call, answer: Any) -> None:
+    def _fetched(self, states: States, call: PendingRequest, answer: Any) -> None:
         current = self._still(states, call)
         error = answer if isinstance(answer, PylogError) else answer.error
         if error is not None:
@@ -134,7 +139,7 @@ class Offsets:
                 state.move(part.offset)
                 state.committed, state.leader_epoch = part.offset, part.leader_epoch
 
-    def _listed(self, states: States, resets: dict[TopicPartition, int], call: Call, answer: Any) -> None:
+    def _listed(self, states: States, resets: dict[TopicPartition, int], call: PendingRequest, answer: Any) -> None:
         current = self._still(states, call)
         if isinstance(answer, PylogError):
             for key in current:

@@ -21,11 +21,11 @@ from pylog.runtime.signals import opened
 ANSWER_MS_SPARE = 30_000
 """How much longer than it was asked to a node may take."""
 
-Then = Callable[["Call", Any], object]
+Then = Callable[["PendingRequest", Any], object]
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class PendingRequest:
     """A message under way."""
 
     future: Future[Any]
@@ -41,20 +41,20 @@ class Call:
             return error
 
 
-class Calls:
+class PendingRequests:
     """What one client has under way."""
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._under_way: list[Call] = []
+        self._under_way: list[PendingRequest] = []
         # Unlike an Event it may be rung from a signal handler, whatever the thread under it is at.
         self._bell: SimpleQueue[None] = SimpleQueue()
 
-    def send(self, node: int, message: Message, then: Then, wait_ms: int = 0) -> Call:
+    def send(self, node: int, message: Message, then: Then, wait_ms: int = 0) -> PendingRequest:
         """Send; `deliver` calls `then` with the call and its answer. `wait_ms`: how long the node may keep it back."""
         future = self._cluster.send(node, message)
-        call = Call(future, self._clock.tick_ms() + wait_ms + ANSWER_MS_SPARE, then)
+        call = PendingRequest(future, self._clock.tick_ms() + wait_ms + ANSWER_MS_SPARE, then)
         self._under_way.append(call)
         if not future.done():
             future.add_done_callback(self.ring)
@@ -75,7 +75,7 @@ class Calls:
             call.then(call, call.answer if is_answered else RequestTimedOut("a node has not answered in time"))
         return came
 
-    def forget(self, call: Call) -> None:
+    def forget(self, call: PendingRequest) -> None:
         """Nobody is interested in this answer any more."""
         if call in self._under_way:
             self._under_way.remove(call)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from pylog.client.consumer.assignment import Choosing
+from pylog.client.consumer.assignment import ConsumerAssignment
 from pylog.client.consumer.single_thread import alone
 from pylog.client.consumer.skip import Unreadable, past
 from pylog.errors import RequestTimedOut
@@ -10,7 +10,7 @@ from pylog.protocol.messages import EARLIEST, LATEST
 from pylog.record import OffsetAndTimestamp, TopicPartition
 
 
-class Positions(Choosing):
+class Positions(ConsumerAssignment):
     """The positions of a consumer."""
 
     @alone

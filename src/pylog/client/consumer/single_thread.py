@@ -12,7 +12,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Alone:
+class SingleThread:
     """What only one thread may be in, until it is closed."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Alone:
             raise Closed("this consumer is closed")
 
 
-S = TypeVar("S", bound=Alone)
+S = TypeVar("S", bound=SingleThread)
 
 
 def one_at_a_time(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
-from pylog.client.consumer.pending_requests import Call
+from pylog.client.consumer.pending_requests import PendingRequest
 from pylog.errors import PylogError
 from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.record import TopicPartition
@@ -45,7 +45,7 @@ class RebalanceListener:
 LISTENER_METHODS = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
 
 
-class Source(Protocol):
+class FetchedSource(Protocol):
     """What was fetched of a partition and not given out yet."""
 
     next_offset: int
@@ -71,10 +71,10 @@ class PartitionState:
     paused: bool = False
     leaving: bool = False
     """It is about to be revoked: no more records of it are given."""
-    fetched: Source | None = None
+    fetched: FetchedSource | None = None
     error: PylogError | None = None
     """What the next poll raises of it."""
-    asked: Call | None = None
+    asked: PendingRequest | None = None
     retry_ms: int = 0
     """The tick before which nothing is asked again, after an error."""
 
@@ -95,7 +95,7 @@ class PartitionState:
         return self.fetched is None and self.error is None and self.asked is None
 
 
-class Subscription:
+class SubscriptionState:
     """The topics, the partitions and their states."""
 
     def __init__(self) -> None:

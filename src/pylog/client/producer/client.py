@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pylog.client.producer.failures import log_failures
-from pylog.client.producer.transactions import Transactional
+from pylog.client.producer.transactions import TransactionalSender
 from pylog.client.record_append import Part, Route
-from pylog.client.transaction_manager import State
+from pylog.client.transaction_manager import TransactionManagerState
 from pylog.config import ProducerConfig
 from pylog.errors import (
     BufferExhausted,
@@ -26,7 +26,7 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.kernel import check_fields, checked_headers, record_size_bound
-from pylog.protocol.partitioner import RoundRobin, murmur3_partition, partition_for_key
+from pylog.protocol.partitioner import RoundRobinPartitioner, murmur3_partition, partition_for_key
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock, condition
 from pylog.runtime.future import Future
@@ -34,7 +34,7 @@ from pylog.runtime.signals import FIRM, WholeLock, wait_at, whole
 from pylog.transport import Transport
 
 
-class ProducerClient(Transactional):
+class ProducerClient(TransactionalSender):
     """A producer but for its handle. Thread-safe."""
 
     def __init__(self, transport: Transport, node: int, config: ProducerConfig, clock: Clock) -> None:
@@ -43,7 +43,7 @@ class ProducerClient(Transactional):
         if by_key is not None and named_one == "murmur3":
             by_key = murmur3_partition
         self._by_key = by_key
-        self._choose = RoundRobin() if named_one == "round_robin" else config.partitioner
+        self._choose = RoundRobinPartitioner() if named_one == "round_robin" else config.partitioner
         if named_one is not None and named_one != "round_robin":
             self._choose = None
         self._serializes = config.key_serializer is not None or config.value_serializer is not None
@@ -82,7 +82,7 @@ class ProducerClient(Transactional):
         try:
             return self._send_bytes(topic, value, key, partition, timestamp_ms, headers)
         except PylogError as error:
-            if self._transacting is not None and self._transacting.state is State.IN_TRANSACTION:
+            if self._transacting is not None and self._transacting.state is TransactionManagerState.IN_TRANSACTION:
                 # Committed without it, the transaction would be another one than was meant (KafkaProducer.doSend).
                 self._fail_transaction(error)
             raise

@@ -12,7 +12,7 @@ FIRST = 5
 """So many errors are kept; of others only that they were."""
 
 
-class Failures:
+class UnseenFailures:
     """How many records have failed and were not looked at, and the first errors of these. Thread-safe.
 
     A delivery that fails tells `looked` of each of its records that is looked at first, by `result` or `exception`, or

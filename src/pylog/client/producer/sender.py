@@ -17,11 +17,11 @@ from typing import Any
 
 from pylog.client.accumulator import Accumulator
 from pylog.client.cluster import Cluster
-from pylog.client.in_flight import Dispatch, overdue
-from pylog.client.in_flight_batch import ProducerEpoch, Shipment, Verdict
-from pylog.client.producer.failures import Failures
+from pylog.client.in_flight import InFlight, overdue
+from pylog.client.in_flight_batch import BatchOutcome, InFlightBatch, ProducerEpoch
+from pylog.client.producer.failures import UnseenFailures
 from pylog.client.record_append import Part, ProducerBatch
-from pylog.client.transaction_manager import Transacting
+from pylog.client.transaction_manager import TransactionManager
 from pylog.config import ProducerConfig
 from pylog.errors import BatchRefused, InvalidRecord, PylogError, RefusedWithBatch, UnknownTopicOrPartition
 from pylog.protocol.batch import Batch, encode, seal
@@ -89,7 +89,7 @@ def by_record(answer: Part, count: int) -> list[Part]:
     return parts
 
 
-class Shipping:
+class BatchSender:
     """The half of a producer that begins where a record is in a batch."""
 
     def __init__(self, transport: Transport, node: int, config: ProducerConfig, clock: Clock, *, direct: bool) -> None:
@@ -108,8 +108,8 @@ class Shipping:
         )
         self.record_bytes_max = min(config.max_request_size, config.buffer_memory)
         name = config.transactional_id
-        self._transacting = Transacting(name, config.transaction_timeout_ms) if name is not None else None
-        self._dispatch = Dispatch(
+        self._transacting = TransactionManager(name, config.transaction_timeout_ms) if name is not None else None
+        self._dispatch = InFlight(
             idempotent=config.enable_idempotence,
             transactional=self._transacting is not None,
             in_flight_max=config.max_in_flight_requests_per_connection,
@@ -126,7 +126,7 @@ class Shipping:
         self._fatal: BaseException | None = None
         self._is_over = False
         """Whether it was closed, and the close has come to its end."""
-        self.failures = Failures()
+        self.failures = UnseenFailures()
 
     # --- leaving ---------------------------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class Shipping:
                 return self._dispatch.next_again(key, self._clock.tick_ms(), peek=True) is not None
         return self._accumulator.ready(key) if may_take else 0
 
-    def _take(self, key: TopicPartition) -> Shipment | None:
+    def _take(self, key: TopicPartition) -> InFlightBatch | None:
         with self._lock:
             may_take = self._dispatch.may_take(key)
             if may_take is None:
@@ -184,9 +184,9 @@ class Shipping:
             self._dispatch.take(shipment)
             return shipment
 
-    def _shipment(self, batch: ProducerBatch) -> Shipment:
+    def _shipment(self, batch: ProducerBatch) -> InFlightBatch:
         deadline = self._accumulator.created_ms(batch) + self.config.delivery_timeout_ms
-        return Shipment(batch.key, Load(batch), deadline)
+        return InFlightBatch(batch.key, Load(batch), deadline)
 
     def _ship_all(self) -> None:
         with self._lock:
@@ -194,7 +194,7 @@ class Shipping:
         for key in keys:
             self._ship(key, patient=False)
 
-    def _send(self, shipment: Shipment) -> None:
+    def _send(self, shipment: InFlightBatch) -> None:
         key, load = shipment.key, shipment.load
         try:
             topic_id = self._cluster.topic(key.topic).id
@@ -215,7 +215,7 @@ class Shipping:
         if not answer.done():
             self._worker.wake_by(shipment.deadline_ms)
 
-    def _sealed(self, shipment: Shipment) -> Batch | Callable[[], Batch]:
+    def _sealed(self, shipment: InFlightBatch) -> Batch | Callable[[], Batch]:
         """The bytes; a batch that is open is closed when it leaves, by whoever carries it."""
         sealed: Batch | None = shipment.load.sealed
         if sealed is None:
@@ -226,7 +226,7 @@ class Shipping:
             sealed.stamp_producer(*numbers)
         return sealed
 
-    def _seal(self, shipment: Shipment) -> Batch:
+    def _seal(self, shipment: InFlightBatch) -> Batch:
         load: Load = shipment.load
         with self._lock:
             self._dispatch.number(shipment, self._close)
@@ -238,19 +238,19 @@ class Shipping:
             )  # fmt: skip
         return load.sealed
 
-    def _close(self, shipment: Shipment) -> int:
+    def _close(self, shipment: InFlightBatch) -> int:
         batch: ProducerBatch = shipment.load.batch
         self._accumulator.close(batch)
         return batch.count
 
     # --- coming back -----------------------------------------------------------------------------------------------
 
-    def _answered(self, shipment: Shipment, answer: Future[Produced]) -> None:
+    def _answered(self, shipment: InFlightBatch, answer: Future[Produced]) -> None:
         error = answer.exception()
         part = answer.result().parts[0] if error is None else None
         self._conclude(shipment, error if part is None else part.error, part)
 
-    def _conclude(self, shipment: Shipment, error: BaseException | None, part: ProducedPart | None) -> None:
+    def _conclude(self, shipment: InFlightBatch, error: BaseException | None, part: ProducedPart | None) -> None:
         """An answer has come, or what kept a batch from leaving."""
         key, batch = shipment.key, shipment.load.batch
         if isinstance(error, PylogError):
@@ -263,24 +263,24 @@ class Shipping:
                 # What refused it may not have looked at it.
                 self._accumulator.close(batch)
             verdict = self._dispatch.answered(shipment, error, now, final=final)
-        if verdict is Verdict.DELIVERED:
+        if verdict is BatchOutcome.DELIVERED:
             if part is None or error is not None:
                 self._tell(shipment, Part(shipment.load.first))
             else:
                 self._tell(shipment, Part(shipment.load.first, part.base_offset, part.log_append_time))
-        elif verdict is Verdict.SPLIT:
+        elif verdict is BatchOutcome.SPLIT:
             self._split(shipment)
-        elif verdict is Verdict.AGAIN:
+        elif verdict is BatchOutcome.AGAIN:
             batch.delivery.carrier = None
         if self._dispatch.has_failed:
             self._tell_failed()
         if self._shippers.get(key) != threading.get_ident():
             self._ship(key, patient=False)
-        if verdict is Verdict.AGAIN or self._dispatch.may_take(key) is None:
+        if verdict is BatchOutcome.AGAIN or self._dispatch.may_take(key) is None:
             # What comes next may have to wait still, when the one before it is there.
             self._worker.wake()
 
-    def _split(self, shipment: Shipment) -> None:
+    def _split(self, shipment: InFlightBatch) -> None:
         """Make two of a batch that is too large for its topic."""
         load: Load = shipment.load
         assert load.sealed is not None, "a node has seen it"
@@ -299,7 +299,7 @@ class Shipping:
         with self._lock:
             self._dispatch.split(shipment, half, (loads[0], loads[1]))
 
-    def _tell_failed(self, also: Sequence[Shipment] = ()) -> None:
+    def _tell_failed(self, also: Sequence[InFlightBatch] = ()) -> None:
         """Answer the futures of what has failed; a transaction it belonged to has failed, and all that waits for it."""
         with self._lock:
             lost = [*self._dispatch.failed(), *also]
@@ -310,7 +310,7 @@ class Shipping:
         for shipment in lost:
             self._tell(shipment, Part(shipment.load.first, error=shipment.error))
 
-    def _give_up(self, error: BaseException, *, in_flight: bool = False) -> list[Shipment]:
+    def _give_up(self, error: BaseException, *, in_flight: bool = False) -> list[InFlightBatch]:
         """With the lock held: take back what was not sent, and what is `in_flight`, if so wanted: it fails."""
         self._accumulator.hide()
         queued = [self._shipment(batch) for batch in self._accumulator.drop()]
@@ -319,7 +319,7 @@ class Shipping:
         self._dispatch.give_up(error, in_flight=in_flight)
         return self._dispatch.failed() + queued
 
-    def _tell(self, shipment: Shipment, answer: Part) -> None:
+    def _tell(self, shipment: InFlightBatch, answer: Part) -> None:
         """Answer the futures of a shipment; those of a batch in parts when it is the last of them."""
         batch, parts = shipment.load.batch, shipment.load.parts
         answers = [answer] if answer.error is None else by_record(answer, shipment.count)
@@ -377,7 +377,7 @@ class Shipping:
     def _identified(self, answer: Future[ProducerIdGiven]) -> None:
         error = answer.exception()
         given = answer.result() if error is None else None
-        lost: list[Shipment] = []
+        lost: list[InFlightBatch] = []
         with self._lock:
             if given is not None and given.error is None:
                 self._dispatch.identify(ProducerEpoch(given.producer_id, given.producer_epoch))

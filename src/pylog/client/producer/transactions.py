@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pylog.client.in_flight_batch import ProducerEpoch
-from pylog.client.producer.sender import Shipping, logger
-from pylog.client.transaction_manager import State, Transacting, named, unusable
+from pylog.client.producer.sender import BatchSender, logger
+from pylog.client.transaction_manager import TransactionManager, TransactionManagerState, named, unusable
 from pylog.config import ProducerConfig
 from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
 from pylog.protocol.messages import OffsetCommitPart, OffsetsCommitted, ProducerIdGiven, TxnEnded, TxnOffsetCommit
@@ -22,7 +22,7 @@ from pylog.runtime.signals import wait_at, whole
 from pylog.transport import Transport
 
 
-class Transactional(Shipping):
+class TransactionalSender(BatchSender):
     """A producer's transactions, and what they need of the rest of it."""
 
     def __init__(self, transport: Transport, node: int, config: ProducerConfig, clock: Clock, *, direct: bool) -> None:
@@ -78,9 +78,12 @@ class Transactional(Shipping):
     def is_undone(self) -> bool:
         """Whether a transaction is open whose end was not begun."""
         transacting = self._transacting
-        return transacting is not None and transacting.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
+        return transacting is not None and transacting.state in (
+            TransactionManagerState.IN_TRANSACTION,
+            TransactionManagerState.ABORTABLE_ERROR,
+        )
 
-    def _send_offsets(self, transacting: Transacting, message: TxnOffsetCommit | None, deadline: int) -> None:
+    def _send_offsets(self, transacting: TransactionManager, message: TxnOffsetCommit | None, deadline: int) -> None:
         attempts = 0
         while message is not None:
             answer = self._ask("group", message.group_id, message, deadline, "have offsets taken")
@@ -93,7 +96,7 @@ class Transactional(Shipping):
                 attempts += 1
                 self._pause(attempts, deadline, "have offsets taken", next(filter(None, answer.errors.values())))
 
-    def _transactions(self, call: str) -> Transacting:
+    def _transactions(self, call: str) -> TransactionManager:
         if self._transacting is None:
             raise InvalidTxnState(f"{call} needs transactions: make the producer with transactional_id=...")
         return self._transacting
@@ -110,7 +113,7 @@ class Transactional(Shipping):
             self._end_begun(transacting, deadline, is_commit=is_commit)
 
     @whole
-    def _end_begun(self, transacting: Transacting, deadline: int, *, is_commit: bool) -> None:
+    def _end_begun(self, transacting: TransactionManager, deadline: int, *, is_commit: bool) -> None:
         with self._lock:
             # Nothing joins an open batch from here on.
             self._accumulator.hide()
@@ -127,7 +130,7 @@ class Transactional(Shipping):
             transacting.check()
         self._converse(transacting, deadline, "end the transaction")
 
-    def _converse(self, transacting: Transacting, deadline: int, what: str) -> None:
+    def _converse(self, transacting: TransactionManager, deadline: int, what: str) -> None:
         """Say to the coordinator what there is to say, until it has answered."""
         attempts = 0
         while True:
@@ -138,7 +141,11 @@ class Transactional(Shipping):
                     return
             answer = self._ask("transaction", transacting.transactional_id, message, deadline, what)
             if isinstance(answer, PylogError):
-                answer = TxnEnded(answer) if transacting.state is not State.UNINITIALIZED else ProducerIdGiven(answer)
+                answer = (
+                    TxnEnded(answer)
+                    if transacting.state is not TransactionManagerState.UNINITIALIZED
+                    else ProducerIdGiven(answer)
+                )
             with self._lock:
                 again = transacting.answered(answer)
                 transacting.check()

@@ -27,7 +27,7 @@ from pylog.storage.transaction_index import AbortedTxn
 
 
 @dataclass(slots=True)
-class Tally:
+class CleanerStats:
     """What went through the second pass."""
 
     bytes_read: int = 0
@@ -71,7 +71,7 @@ def rewrite(
     group: Sequence[tuple[Segment, int]],
     rules: Rules,
     aborted: Callable[[int, int], Iterable[AbortedTxn]],
-    tally: Tally,
+    tally: CleanerStats,
 ) -> Generator[int, None, Segment]:
     """Write what `rules` keep of neighbouring segments into one of the first one's base offset; gives it, synced.
 
@@ -102,7 +102,7 @@ def rewrite(
     return cleaned
 
 
-def _copy(segment: Segment, cleaned: Segment, rules: Rules, tally: Tally) -> Iterator[int]:
+def _copy(segment: Segment, cleaned: Segment, rules: Rules, tally: CleanerStats) -> Iterator[int]:
     for batches, size in _windows(segment, 0):
         kept = []
         for batch, at in batches:

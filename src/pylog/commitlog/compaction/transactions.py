@@ -15,7 +15,7 @@ from pylog.protocol.batch import Batch
 from pylog.storage.transaction_index import AbortedTxn
 
 
-class Verdict(NamedTuple):
+class MarkerVerdict(NamedTuple):
     """What a control batch is to the pass that met it."""
 
     is_spent: bool
@@ -58,7 +58,7 @@ class Transactions:
         ongoing.had_data = True
         return True
 
-    def end(self, batch: Batch) -> Verdict:
+    def end(self, batch: Batch) -> MarkerVerdict:
         """Note a control batch. One that ends no transaction is never spent; one without a record is.
 
         Raises CorruptBatch for a marker that cannot be.
@@ -66,15 +66,15 @@ class Transactions:
         self._begin(batch.last_offset)
         marker = batch.marker()
         if marker is None:
-            return Verdict(not batch.count, None)
+            return MarkerVerdict(not batch.count, None)
         if marker.is_abort:
             ongoing = self._aborted.pop(batch.producer_id, None)
             if ongoing is not None and ongoing.had_data:
-                return Verdict(False, ongoing.entry)
-            return Verdict(True, None)
+                return MarkerVerdict(False, ongoing.entry)
+            return MarkerVerdict(True, None)
         had_data = batch.producer_id in self._committed
         self._committed.discard(batch.producer_id)
-        return Verdict(not had_data, None)
+        return MarkerVerdict(not had_data, None)
 
     def _begin(self, offset: int) -> None:
         while self._coming and self._coming[0][0] <= offset:

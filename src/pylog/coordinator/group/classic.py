@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from pylog.coordinator.effects import LogRecord, TopicInfo
-from pylog.coordinator.group.classic_rebalance import Rebalancing, State
-from pylog.coordinator.group.effects_builder import Outbox
+from pylog.coordinator.group.classic_rebalance import ClassicGroupState, Rebalancing
+from pylog.coordinator.group.effects_builder import EffectsBuilder
 from pylog.coordinator.group.records import Committed, group_record
 from pylog.errors import (
     CorruptBatch,
@@ -30,12 +30,12 @@ CLASSIC = "Classic"
 class ClassicGroup(Rebalancing):
     """A group of the classic protocol; satisfies `kind.Group`."""
 
-    def take_over(self, out: Outbox, is_lost: Callable[[str], bool], topics: Mapping[str, TopicInfo]) -> None:
+    def take_over(self, out: EffectsBuilder, is_lost: Callable[[str], bool], topics: Mapping[str, TopicInfo]) -> None:
         """Begin where the log ends, and rebalance where it leaves partitions to nobody: it ended before the members
         could share what somebody had that went, in a group that was of the consumer protocol then.
         """
         self.load(out, is_lost)
-        if self.state is State.STABLE and self._leaves_out(topics):
+        if self.state is ClassicGroupState.STABLE and self._leaves_out(topics):
             self.prepare(out)
 
     def _leaves_out(self, topics: Mapping[str, TopicInfo]) -> bool:
@@ -46,7 +46,7 @@ class ClassicGroup(Rebalancing):
         read = {topic: topics[topic].partitions for topic in self.subscribed or () if topic in topics}
         return not given.issuperset(partitions_of(read))
 
-    def dissolve(self, out: Outbox, error: PylogError) -> None:
+    def dissolve(self, out: EffectsBuilder, error: PylogError) -> None:
         """It is none after all: whoever waits is told."""
         self.close()
         for member in self.roster.members.values():
@@ -55,7 +55,7 @@ class ClassicGroup(Rebalancing):
     @property
     def is_empty(self) -> bool:
         """Whether it has no members."""
-        return self.state is State.EMPTY
+        return self.state is ClassicGroupState.EMPTY
 
     def check_commit(self, message: OffsetCommit | TxnOffsetCommit) -> None:
         """Members commit in their generation; without one, offsets of an empty group may be committed by anybody.
@@ -73,7 +73,7 @@ class ClassicGroup(Rebalancing):
             self.check_generation(generation)
         elif not in_transaction:
             raise UnknownMemberId(f"group {self.group_id!r} has members: only these commit its offsets")
-        if not in_transaction and self.state is State.COMPLETING:
+        if not in_transaction and self.state is ClassicGroupState.COMPLETING:
             raise RebalanceInProgress(f"group {self.group_id!r} is rebalancing: commit when you have an assignment")
 
     def check_generation(self, generation: int) -> None:
@@ -83,7 +83,7 @@ class ClassicGroup(Rebalancing):
                 f"group {self.group_id!r} is in generation {self.generation}, not {generation}: join it again"
             )
 
-    def commits(self, message: OffsetCommit, out: Outbox) -> None:
+    def commits(self, message: OffsetCommit, out: EffectsBuilder) -> None:
         """A commit keeps a session alive (Kafka: OffsetMetadataManager.commitOffset)."""
         member = self.roster.members.get(message.member_id)
         if member is not None and not member.is_new:
@@ -110,7 +110,7 @@ class ClassicGroup(Rebalancing):
         if self.is_empty:
             return committed.commit_ms if self.state_ms is None else self.state_ms
         knows = self.uses_consumer_protocol and self.subscribed is not None
-        return committed.commit_ms if knows and self.state is State.STABLE else None
+        return committed.commit_ms if knows and self.state is ClassicGroupState.STABLE else None
 
     def tombstones(self) -> list[LogRecord]:
         """What deletes it."""
@@ -122,7 +122,7 @@ class ClassicGroup(Rebalancing):
 
     def described(self) -> DescribedGroup:
         """The group with its members; what they said to the assignor is shown while it is Stable."""
-        is_stable = self.state is State.STABLE
+        is_stable = self.state is ClassicGroupState.STABLE
         members = [
             DescribedMember(
                 member.member_id,

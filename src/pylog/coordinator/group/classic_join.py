@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from pylog.coordinator.effects import Answer
 from pylog.coordinator.group.classic import ClassicGroup
-from pylog.coordinator.group.classic_rebalance import NEW_MEMBER_JOIN_MS, State
-from pylog.coordinator.group.effects_builder import Outbox, not_stored
-from pylog.coordinator.group.members import Member
+from pylog.coordinator.group.classic_rebalance import NEW_MEMBER_JOIN_MS, ClassicGroupState
+from pylog.coordinator.group.effects_builder import EffectsBuilder, not_stored
+from pylog.coordinator.group.members import ClassicGroupMember
 from pylog.errors import (
     CorruptBatch,
     GroupMaxSizeReached,
@@ -43,7 +43,12 @@ NewMemberId = Callable[[str], str]
 
 
 def join(
-    group: ClassicGroup, message: JoinGroup, session: Session, ticket: int, out: Outbox, new_member_id: NewMemberId
+    group: ClassicGroup,
+    message: JoinGroup,
+    session: Session,
+    ticket: int,
+    out: EffectsBuilder,
+    new_member_id: NewMemberId,
 ) -> None:
     """Take a member into the next generation. Raises the ProtocolError that refuses it."""
     member_id = message.member_id
@@ -70,16 +75,16 @@ def join(
 def _has_room(group: ClassicGroup, member_id: str) -> bool:
     most = group.config.group_max_size
     member = group.roster.members.get(member_id)
-    if group.state is State.EMPTY:
+    if group.state is ClassicGroupState.EMPTY:
         return True
-    if group.state is State.PREPARING:
+    if group.state is ClassicGroupState.PREPARING:
         return (member is not None and member.join is not None) or len(group.roster.joined()) < most
     return member is not None or len(group.roster) < most
 
 
 def _check_protocols(group: ClassicGroup, message: JoinGroup) -> None:
     names = [name for name, _ in message.protocols]
-    if group.state is State.EMPTY:
+    if group.state is ClassicGroupState.EMPTY:
         if message.protocol_type and names:
             return
     elif message.protocol_type == group.protocol_type and group.roster.supports_any(names):
@@ -90,8 +95,8 @@ def _check_protocols(group: ClassicGroup, message: JoinGroup) -> None:
     )
 
 
-def _member(message: JoinGroup, session: Session, member_id: str) -> Member:
-    return Member(
+def _member(message: JoinGroup, session: Session, member_id: str) -> ClassicGroupMember:
+    return ClassicGroupMember(
         member_id,
         message.group_instance_id,
         session.client_id,
@@ -103,18 +108,18 @@ def _member(message: JoinGroup, session: Session, member_id: str) -> Member:
     )
 
 
-def _add(group: ClassicGroup, member: Member, protocol_type: str, ticket: int, out: Outbox) -> None:
+def _add(group: ClassicGroup, member: ClassicGroupMember, protocol_type: str, ticket: int, out: EffectsBuilder) -> None:
     group.admit(member, protocol_type)
     member.join = ticket
     group.await_session(member.member_id, NEW_MEMBER_JOIN_MS, out)
     group.rebalance(out)
 
 
-def _join_again(group: ClassicGroup, message: JoinGroup, ticket: int, out: Outbox) -> None:
+def _join_again(group: ClassicGroup, message: JoinGroup, ticket: int, out: EffectsBuilder) -> None:
     member = group.roster.check(message.member_id, message.group_instance_id)
     is_same = member.protocols == list(message.protocols)
-    leads_stable = group.state is State.STABLE and group.roster.leader == member.member_id
-    if group.state is not State.PREPARING and is_same and not leads_stable:
+    leads_stable = group.state is ClassicGroupState.STABLE and group.roster.leader == member.member_id
+    if group.state is not ClassicGroupState.PREPARING and is_same and not leads_stable:
         # It missed the answer, or asks whether there is something new.
         out.answer(ticket, group.joined(member))
         return
@@ -122,7 +127,9 @@ def _join_again(group: ClassicGroup, message: JoinGroup, ticket: int, out: Outbo
     group.rebalance(out)
 
 
-def _update(group: ClassicGroup, member: Member, message: JoinGroup, ticket: int, out: Outbox) -> None:
+def _update(
+    group: ClassicGroup, member: ClassicGroupMember, message: JoinGroup, ticket: int, out: EffectsBuilder
+) -> None:
     if member.join is not None:
         out.answer(member.join, JoinedGroup(RebalanceInProgress("the member has joined again"), member_id=""))
     group.roster.change_protocols(member, list(message.protocols))
@@ -132,7 +139,7 @@ def _update(group: ClassicGroup, member: Member, message: JoinGroup, ticket: int
 
 
 def _join_static(
-    group: ClassicGroup, message: JoinGroup, session: Session, ticket: int, out: Outbox, member_id: str
+    group: ClassicGroup, message: JoinGroup, session: Session, ticket: int, out: EffectsBuilder, member_id: str
 ) -> None:
     assert message.group_instance_id is not None
     old_id = group.roster.static(message.group_instance_id)
@@ -143,18 +150,18 @@ def _join_static(
     old = group.roster.members[old_id]
     member.assignment, member.is_new = old.assignment, False
     group.replace_static(old, member, out)
-    is_stable = group.state is State.STABLE and group.roster.choose_protocol() == group.protocol
+    is_stable = group.state is ClassicGroupState.STABLE and group.roster.choose_protocol() == group.protocol
     if is_stable and not _was_to_join_again(group, old):
         _keep_assignment(group, old, member, ticket, out)
         return
     member.join = ticket
-    if group.state is State.PREPARING:
+    if group.state is ClassicGroupState.PREPARING:
         group.complete_if_joined(out)
     else:
         group.prepare(out)
 
 
-def _was_to_join_again(group: ClassicGroup, member: Member) -> bool:
+def _was_to_join_again(group: ClassicGroup, member: ClassicGroupMember) -> bool:
     """Whether a member had more than it was given, so that it had to give something back, and then to join again: who
     takes its place knows nothing of that. (Kafka does not ask; there it would be nobody's until the next rebalance.)
     """
@@ -168,13 +175,15 @@ def _was_to_join_again(group: ClassicGroup, member: Member) -> bool:
     return not set(had) <= set(given)
 
 
-def _keep_assignment(group: ClassicGroup, old: Member, member: Member, ticket: int, out: Outbox) -> None:
+def _keep_assignment(
+    group: ClassicGroup, old: ClassicGroupMember, member: ClassicGroupMember, ticket: int, out: EffectsBuilder
+) -> None:
     """A static member is back: nothing changes but its id, and that is logged (KIP-345, KIP-814)."""
     leads = group.roster.leader == member.member_id
     answer = group.joined(member)
     answer.skip_assignment = leads
 
-    def failed(error: PylogError, out: Outbox) -> None:
+    def failed(error: PylogError, out: EffectsBuilder) -> None:
         group.replace_static(member, old, out)
         out.answer(ticket, JoinedGroup(not_stored(error), group.generation))
 
@@ -185,17 +194,17 @@ def _keep_assignment(group: ClassicGroup, old: Member, member: Member, ticket: i
 # --- sync, heartbeat, leave ------------------------------------------------------------------------------------------
 
 
-def sync(group: ClassicGroup, message: SyncGroup, ticket: int, out: Outbox) -> None:
+def sync(group: ClassicGroup, message: SyncGroup, ticket: int, out: EffectsBuilder) -> None:
     """Give a member its assignment, when there is one. Raises the ProtocolError that refuses it."""
     member = group.roster.check(message.member_id, message.group_instance_id)
     group.check_generation(message.generation_id)
     for said, real in ((message.protocol_type, group.protocol_type), (message.protocol_name, group.protocol)):
         if said is not None and real is not None and said != real:
             raise InconsistentGroupProtocol(f"group {group.group_id!r} has {real!r}, not {said!r}: join it again")
-    if group.state is State.PREPARING:
+    if group.state is ClassicGroupState.PREPARING:
         raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing: join again")
     group.synced(member.member_id)
-    if group.state is State.STABLE:
+    if group.state is ClassicGroupState.STABLE:
         answer = SyncedGroup(None, group.protocol_type, group.protocol, member.assignment)
         out.answer_when_safe(ticket, answer, lambda error: SyncedGroup(not_stored(error)))
         return
@@ -206,7 +215,7 @@ def sync(group: ClassicGroup, message: SyncGroup, ticket: int, out: Outbox) -> N
         group.assign(dict(message.assignments), out)
 
 
-def heartbeat(group: ClassicGroup, message: Heartbeat, ticket: int, out: Outbox) -> None:
+def heartbeat(group: ClassicGroup, message: Heartbeat, ticket: int, out: EffectsBuilder) -> None:
     """Tell a member whether it has to join again. Raises the ProtocolError that says so.
 
     An answer that is kept back comes before half the session is over, so that the member can be heard of again.
@@ -214,7 +223,7 @@ def heartbeat(group: ClassicGroup, message: Heartbeat, ticket: int, out: Outbox)
     member = group.roster.check(message.member_id, message.group_instance_id)
     group.check_generation(message.generation_id)
     group.refresh(member, out)
-    if group.state is State.PREPARING:
+    if group.state is ClassicGroupState.PREPARING:
         raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing: join again")
     wait = min(message.max_wait_ms, member.session_timeout_ms // 2)
     if wait > 0:
@@ -223,7 +232,7 @@ def heartbeat(group: ClassicGroup, message: Heartbeat, ticket: int, out: Outbox)
         out.answer(ticket, Heartbeaten())
 
 
-def leave(group: ClassicGroup, message: LeaveGroup, ticket: int, out: Outbox) -> None:
+def leave(group: ClassicGroup, message: LeaveGroup, ticket: int, out: EffectsBuilder) -> None:
     """Let members go; each has an error of its own."""
     errors: list[PylogError | None] = []
     for leaving in message.members:
@@ -237,7 +246,7 @@ def leave(group: ClassicGroup, message: LeaveGroup, ticket: int, out: Outbox) ->
         group.members_left(out)
 
 
-def _leave(group: ClassicGroup, leaving: LeavingMember, out: Outbox) -> None:
+def _leave(group: ClassicGroup, leaving: LeavingMember, out: EffectsBuilder) -> None:
     member_id = leaving.member_id
     if member_id in group.roster.pending:
         group.forget_pending(member_id)

@@ -21,10 +21,10 @@ from pylog.coordinator.group.consumer_heartbeat import (
     release_classic,
     remove,
 )
-from pylog.coordinator.group.consumer_records import ClassicMember, MemberState, Slot, Subscription
-from pylog.coordinator.group.effects_builder import Outbox, not_stored
+from pylog.coordinator.group.consumer_records import ClassicMember, MemberState, MemberSubscription, Slot
+from pylog.coordinator.group.effects_builder import EffectsBuilder, not_stored
 from pylog.coordinator.group.migration import embedded_assignment, turn_classic, turns_classic
-from pylog.coordinator.group.update import Step
+from pylog.coordinator.group.update import GroupUpdate
 from pylog.errors import (
     CorruptBatch,
     FencedInstanceId,
@@ -36,8 +36,7 @@ from pylog.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from pylog.protocol.assignor import Subscription as Said
-from pylog.protocol.assignor import decode_subscription
+from pylog.protocol.assignor import Subscription, decode_subscription
 from pylog.protocol.messages import (
     ConsumerGroupHeartbeaten,
     Heartbeat,
@@ -56,7 +55,12 @@ from pylog.protocol.messages import (
 
 
 def join(
-    group: ConsumerGroup, message: JoinGroup, session: Session, ticket: int, out: Outbox, new_member_id: NewMemberId
+    group: ConsumerGroup,
+    message: JoinGroup,
+    session: Session,
+    ticket: int,
+    out: EffectsBuilder,
+    new_member_id: NewMemberId,
 ) -> None:
     """Take a member in, or let it go on. Raises the ProtocolError that refuses it."""
     instance_id = message.group_instance_id
@@ -75,19 +79,19 @@ def join(
         group.current(member_id, instance_id)
     subscription = _subscription(message, session, said)
     if holder is None or holder == member_id:
-        _go_on(group, Step(group, out.now), member_id, subscription, said, ticket, out)
+        _go_on(group, GroupUpdate(group, out.now), member_id, subscription, said, ticket, out)
         return
     fenced = FencedInstanceId(f"{member_id!r} has the instance id {instance_id!r} now")
     group.release(holder, ConsumerGroupHeartbeaten(fenced, holder), out)
     if group.subscriptions[holder].classic is None and turns_classic(group, [holder], coming=1):
         _replace_last(group, holder, member_id, subscription, ticket, out)
         return
-    step = Step(group, out.now)
+    step = GroupUpdate(group, out.now)
     step.replace(holder, member_id)
     _go_on(group, step, member_id, subscription, said, ticket, out)
 
 
-def _said(group: ConsumerGroup, message: JoinGroup) -> Said:
+def _said(group: ConsumerGroup, message: JoinGroup) -> Subscription:
     """Raises InconsistentGroupProtocol for members that cannot be in this group."""
     if group.config.group_consumer_migration_policy == "disabled":
         raise InconsistentGroupProtocol(
@@ -108,8 +112,8 @@ def _said(group: ConsumerGroup, message: JoinGroup) -> Said:
         raise InconsistentGroupProtocol(f"what the member reads and owns cannot be read: {error}") from None
 
 
-def _subscription(message: JoinGroup, session: Session, said: Said) -> Subscription:
-    return Subscription(
+def _subscription(message: JoinGroup, session: Session, said: Subscription) -> MemberSubscription:
+    return MemberSubscription(
         message.group_instance_id,
         said.rack_id,
         session.client_id,
@@ -124,12 +128,12 @@ def _subscription(message: JoinGroup, session: Session, said: Said) -> Subscript
 
 def _go_on(
     group: ConsumerGroup,
-    step: Step,
+    step: GroupUpdate,
     member_id: str,
-    subscription: Subscription,
-    said: Said,
+    subscription: MemberSubscription,
+    said: Subscription,
     ticket: int,
-    out: Outbox,
+    out: EffectsBuilder,
 ) -> None:
     """Let a member go on towards its target, and say how far it is."""
     assert subscription.classic is not None
@@ -145,13 +149,18 @@ def _go_on(
     carry_out(group, step, [Answer(ticket, joined)], out)
 
 
-def _owned(group: ConsumerGroup, said: Said) -> frozenset[Slot]:
+def _owned(group: ConsumerGroup, said: Subscription) -> frozenset[Slot]:
     topics = group.topics.named()
     return frozenset((topics[topic].id, partition) for topic, partition in said.owned if topic in topics)
 
 
 def _replace_last(
-    group: ConsumerGroup, old_id: str, member_id: str, subscription: Subscription, ticket: int, out: Outbox
+    group: ConsumerGroup,
+    old_id: str,
+    member_id: str,
+    subscription: MemberSubscription,
+    ticket: int,
+    out: EffectsBuilder,
 ) -> None:
     """The last member of the consumer protocol is back by the classic one: so is the group."""
     members = {id_: found for id_, found in group.subscriptions.items() if id_ != old_id} | {member_id: subscription}
@@ -164,7 +173,7 @@ def _replace_last(
 # --- sync, heartbeat, leave ------------------------------------------------------------------------------------------
 
 
-def sync(group: ConsumerGroup, message: SyncGroup, ticket: int, out: Outbox) -> None:
+def sync(group: ConsumerGroup, message: SyncGroup, ticket: int, out: EffectsBuilder) -> None:
     """Tell a member what it has. Raises the ProtocolError that refuses it."""
     member_id = message.member_id
     current, said = group.classic(member_id, message.group_instance_id)
@@ -184,7 +193,7 @@ def sync(group: ConsumerGroup, message: SyncGroup, ticket: int, out: Outbox) -> 
     out.answer_when_safe(ticket, answer, lambda error: SyncedGroup(not_stored(error)))
 
 
-def heartbeat(group: ConsumerGroup, message: Heartbeat, ticket: int, out: Outbox) -> None:
+def heartbeat(group: ConsumerGroup, message: Heartbeat, ticket: int, out: EffectsBuilder) -> None:
     """Tell a member when it has to join again. Raises the ProtocolError that says so."""
     member_id = message.member_id
     _, said = group.classic(member_id, message.group_instance_id)
@@ -199,7 +208,7 @@ def heartbeat(group: ConsumerGroup, message: Heartbeat, ticket: int, out: Outbox
         out.answer(ticket, Heartbeaten())
 
 
-def leave(group: ConsumerGroup, message: LeaveGroup, ticket: int, out: Outbox) -> None:
+def leave(group: ConsumerGroup, message: LeaveGroup, ticket: int, out: EffectsBuilder) -> None:
     """Let members go; each has an error of its own."""
     errors: list[PylogError | None] = []
     gone: list[str] = []
@@ -227,7 +236,7 @@ def _leaving(group: ConsumerGroup, leaving: LeavingMember) -> str:
     return member_id
 
 
-def take_over(group: ConsumerGroup, out: Outbox) -> None:
+def take_over(group: ConsumerGroup, out: EffectsBuilder) -> None:
     """The group was a classic one until now: what its members are to do in time they are to do for this one."""
     for member_id in group.subscriptions:
         group.cancel(*((what, member_id) for what in ("join", "sync", "revocation", "held")))

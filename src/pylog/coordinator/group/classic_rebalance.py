@@ -18,10 +18,10 @@ from collections.abc import Callable, Hashable
 
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import Answer
-from pylog.coordinator.group.effects_builder import Outbox, not_stored
-from pylog.coordinator.group.members import Member, Roster, restored
+from pylog.coordinator.group.effects_builder import EffectsBuilder, not_stored
+from pylog.coordinator.group.members import ClassicGroupMember, Roster, restored
 from pylog.coordinator.group.records import StoredGroup, group_record, subscribed_topics
-from pylog.coordinator.group.timers import Action, Deadlines
+from pylog.coordinator.group.timers import Action, GroupTimers
 from pylog.errors import CorruptBatch, FencedInstanceId, PylogError, RebalanceInProgress, UnknownMemberId
 from pylog.protocol.messages import Heartbeaten, JoinedGroup, SyncedGroup
 
@@ -33,7 +33,7 @@ STORE_AGAIN_MS = 1000
 INT_MAX = 0x7FFF_FFFF  # a generation is an i32
 
 
-class State(enum.StrEnum):
+class ClassicGroupState(enum.StrEnum):
     """Where a group stands, by the name that users see."""
 
     EMPTY = "Empty"
@@ -46,11 +46,11 @@ class State(enum.StrEnum):
 class Rebalancing:
     """What a classic group does. What members say comes in by `classic_join`, which this is the ground of."""
 
-    def __init__(self, group_id: str, config: NodeConfig, deadlines: Deadlines) -> None:
+    def __init__(self, group_id: str, config: NodeConfig, deadlines: GroupTimers) -> None:
         self.group_id = group_id
         self.config = config
         self.stored: StoredGroup | None = None
-        self.state = State.EMPTY
+        self.state = ClassicGroupState.EMPTY
         self.generation = 0
         self.roster = Roster()
         self.protocol_type: str | None = None
@@ -74,13 +74,13 @@ class Rebalancing:
         if len({member.member_id for member in stored.members}) < len(stored.members) or len(set(static)) < len(static):
             raise CorruptBatch(f"group {self.group_id!r} has a member twice in __consumer_offsets")
         self.stored = stored
-        if self.state is State.COMPLETING and stored.members and stored.generation == self.generation:
+        if self.state is ClassicGroupState.COMPLETING and stored.members and stored.generation == self.generation:
             for member in stored.members:
                 found = self.roster.members[member.member_id]
                 found.assignment, found.sync = member.assignment, None
-            self.state = State.STABLE
+            self.state = ClassicGroupState.STABLE
 
-    def load(self, out: Outbox, is_lost: Callable[[str], bool]) -> None:
+    def load(self, out: EffectsBuilder, is_lost: Callable[[str], bool]) -> None:
         """Begin where the log ends. Dynamic members whose process is lost are dropped at once: they will not be back.
 
         Static ones may be: they come back with their instance id, and until then keep what they have for a session.
@@ -95,7 +95,7 @@ class Rebalancing:
             self.roster.add(restored(member, stored.protocol))
         if stored.leader in self.roster.members:
             self.roster.leader = stored.leader
-        self.state = State.STABLE if stored.members else State.EMPTY
+        self.state = ClassicGroupState.STABLE if stored.members else ClassicGroupState.EMPTY
         self._learn_subscription()
         for found in list(self.roster.members.values()):
             if found.group_instance_id is None and is_lost(found.client_host):
@@ -107,7 +107,7 @@ class Rebalancing:
 
     def close(self) -> None:
         """The group is gone: its deadlines find it dead."""
-        self.state = State.DEAD
+        self.state = ClassicGroupState.DEAD
 
     def _records(self, assignments: dict[str, bytes]) -> StoredGroup:
         members = self.roster.members.values()
@@ -122,29 +122,29 @@ class Rebalancing:
 
     def store(
         self,
-        out: Outbox,
+        out: EffectsBuilder,
         assignments: dict[str, bytes],
         answers: list[Answer],
-        undo: Callable[[PylogError, Outbox], None],
+        undo: Callable[[PylogError, EffectsBuilder], None],
     ) -> None:
         """Log the group with these assignments."""
         out.write([group_record(self.group_id, self._records(assignments))], answers, undo)
 
-    def _store_empty(self, out: Outbox) -> None:
-        if self.state is State.EMPTY:
+    def _store_empty(self, out: EffectsBuilder) -> None:
+        if self.state is ClassicGroupState.EMPTY:
             self.store(out, {}, [], self._empty_failed)
 
-    def _empty_failed(self, error: PylogError, out: Outbox) -> None:
+    def _empty_failed(self, error: PylogError, out: EffectsBuilder) -> None:
         self._due("store", STORE_AGAIN_MS, self._store_empty, out)
 
     # --- deadlines ---------------------------------------------------------------------------------------------------
 
-    def _due(self, what: Hashable, after_ms: int, action: Action, out: Outbox) -> None:
+    def _due(self, what: Hashable, after_ms: int, action: Action, out: EffectsBuilder) -> None:
         self._deadlines.set((self.group_id, what), out.now.tick + after_ms, self._while_alive(action))
 
     def _while_alive(self, action: Action) -> Action:
-        def act(out: Outbox) -> None:
-            if self.state is not State.DEAD:
+        def act(out: EffectsBuilder) -> None:
+            if self.state is not ClassicGroupState.DEAD:
                 action(out)
 
         return act
@@ -153,15 +153,15 @@ class Rebalancing:
         for one in what:
             self._deadlines.cancel((self.group_id, one))
 
-    def await_session(self, member_id: str, timeout_ms: int, out: Outbox) -> None:
+    def await_session(self, member_id: str, timeout_ms: int, out: EffectsBuilder) -> None:
         """Expect to hear of a member, or of one that is to come, within this time."""
         self._due(("session", member_id), timeout_ms, lambda out: self._session_over(member_id, out), out)
 
-    def refresh(self, member: Member, out: Outbox) -> None:
+    def refresh(self, member: ClassicGroupMember, out: EffectsBuilder) -> None:
         """A member was heard of."""
         self.await_session(member.member_id, member.session_timeout_ms, out)
 
-    def _session_over(self, member_id: str, out: Outbox) -> None:
+    def _session_over(self, member_id: str, out: EffectsBuilder) -> None:
         member = self.roster.members.get(member_id)
         if member_id in self.roster.pending:
             self.forget_pending(member_id)
@@ -177,27 +177,27 @@ class Rebalancing:
 
     # --- members -----------------------------------------------------------------------------------------------------
 
-    def admit(self, member: Member, protocol_type: str) -> None:
+    def admit(self, member: ClassicGroupMember, protocol_type: str) -> None:
         """Somebody is a member from now on; the first one says what kind of a group it is."""
         if not self.roster.members:
             self.protocol_type = protocol_type
         self.roster.add(member)
 
-    def turn_away(self, member_id: str, error: PylogError, out: Outbox) -> None:
+    def turn_away(self, member_id: str, error: PylogError, out: EffectsBuilder) -> None:
         """There is no room for somebody, who may have been a member before there were too many."""
         self.forget_pending(member_id)
         if member_id in self.roster.members:
             self.drop(self.roster.members[member_id], out, error)
         self.complete_if_joined(out)
 
-    def drop(self, member: Member, out: Outbox, error: PylogError) -> None:
+    def drop(self, member: ClassicGroupMember, out: EffectsBuilder, error: PylogError) -> None:
         """A member goes; what it waits for is answered with the error."""
         self.refuse(member, out, error)
         self.roster.remove(member.member_id)
         self._unsynced.discard(member.member_id)
         self._cancel(("session", member.member_id), ("held", member.member_id))
 
-    def refuse(self, member: Member, out: Outbox, error: PylogError) -> None:
+    def refuse(self, member: ClassicGroupMember, out: EffectsBuilder, error: PylogError) -> None:
         """All that a member waits for is answered with the error."""
         if member.join is not None:
             out.answer(member.join, JoinedGroup(error, member_id=member.member_id))
@@ -206,26 +206,26 @@ class Rebalancing:
         member.join = member.sync = None
         self.release(member, out, error)
 
-    def release(self, member: Member, out: Outbox, error: PylogError | None) -> None:
+    def release(self, member: ClassicGroupMember, out: EffectsBuilder, error: PylogError | None) -> None:
         """Answer the heartbeat that is kept back."""
         if member.heartbeat is not None:
             out.answer(member.heartbeat, Heartbeaten(error))
             member.heartbeat = None
 
-    def hold(self, member: Member, ticket: int, wait_ms: int, out: Outbox) -> None:
+    def hold(self, member: ClassicGroupMember, ticket: int, wait_ms: int, out: EffectsBuilder) -> None:
         """Keep a heartbeat's answer back while there is nothing to say; the one before it is given."""
         self.release(member, out, None)
         member.heartbeat = ticket
         self._due(("held", member.member_id), wait_ms, lambda out: self.release(member, out, None), out)
 
-    def members_left(self, out: Outbox) -> None:
+    def members_left(self, out: EffectsBuilder) -> None:
         """Some have gone: the others share anew."""
-        if self.state in (State.STABLE, State.COMPLETING):
+        if self.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING):
             self.prepare(out)
         else:
             self.complete_if_joined(out)
 
-    def replace_static(self, old: Member, new: Member, out: Outbox) -> None:
+    def replace_static(self, old: ClassicGroupMember, new: ClassicGroupMember, out: EffectsBuilder) -> None:
         """A static member came back under a new id; who still uses the old one is told."""
         self.refuse(old, out, FencedInstanceId(f"{new.member_id!r} has the instance id {new.group_instance_id!r} now"))
         self._cancel(("session", old.member_id), ("held", old.member_id))
@@ -235,28 +235,28 @@ class Rebalancing:
 
     # --- rebalance ---------------------------------------------------------------------------------------------------
 
-    def _enter(self, state: State, out: Outbox) -> None:
+    def _enter(self, state: ClassicGroupState, out: EffectsBuilder) -> None:
         self.state = state
         self.state_ms = out.now.wall
 
-    def rebalance(self, out: Outbox) -> None:
+    def rebalance(self, out: EffectsBuilder) -> None:
         """Something has changed: begin a rebalance, or see whether the one that is on can go on."""
-        if self.state is State.PREPARING:
+        if self.state is ClassicGroupState.PREPARING:
             if self._is_initial:
                 self._more_came = True
             self.complete_if_joined(out)
         else:
             self.prepare(out)
 
-    def prepare(self, out: Outbox) -> None:
+    def prepare(self, out: EffectsBuilder) -> None:
         """Ask all members to join again."""
         error = RebalanceInProgress(f"group {self.group_id!r} is rebalancing: join again")
-        if self.state is State.COMPLETING:
+        if self.state is ClassicGroupState.COMPLETING:
             self._reset(out, error)
         self._end_sync_phase()
-        self._is_initial = self.state is State.EMPTY
+        self._is_initial = self.state is ClassicGroupState.EMPTY
         self._more_came = False
-        self._enter(State.PREPARING, out)
+        self._enter(ClassicGroupState.PREPARING, out)
         for member in self.roster.members.values():
             self.release(member, out, error)
         if self._is_initial:
@@ -267,10 +267,10 @@ class Rebalancing:
         else:
             self._due("join", self.roster.rebalance_timeout_ms, self.complete_join, out)
 
-    def _wait_for_more(self, delay_ms: int, left_ms: int, out: Outbox) -> None:
+    def _wait_for_more(self, delay_ms: int, left_ms: int, out: EffectsBuilder) -> None:
         """An empty group gives more members the time to come, and again as long as some do."""
 
-        def over(out: Outbox) -> None:
+        def over(out: EffectsBuilder) -> None:
             if self._more_came and left_ms:
                 self._more_came = False
                 again = min(self.config.group_initial_rebalance_delay_ms, left_ms)
@@ -283,12 +283,12 @@ class Rebalancing:
         else:
             over(out)
 
-    def complete_if_joined(self, out: Outbox) -> None:
+    def complete_if_joined(self, out: EffectsBuilder) -> None:
         """Go on where all have joined."""
-        if self.state is State.PREPARING and not self._is_initial and self.roster.all_joined:
+        if self.state is ClassicGroupState.PREPARING and not self._is_initial and self.roster.all_joined:
             self.complete_join(out)
 
-    def complete_join(self, out: Outbox) -> None:
+    def complete_join(self, out: EffectsBuilder) -> None:
         """Who has joined makes the next generation; dynamic members that have not are out."""
         self._cancel("join")
         for member in list(self.roster.members.values()):
@@ -303,13 +303,13 @@ class Rebalancing:
         self.protocol = self.roster.choose_protocol() if self.roster.members else None
         self._learn_subscription()
         if self.roster.members:
-            self._enter(State.COMPLETING, out)
+            self._enter(ClassicGroupState.COMPLETING, out)
             self._tell_joined(out)
         else:
-            self._enter(State.EMPTY, out)
+            self._enter(ClassicGroupState.EMPTY, out)
             self._store_empty(out)
 
-    def _tell_joined(self, out: Outbox) -> None:
+    def _tell_joined(self, out: EffectsBuilder) -> None:
         for member in self.roster.members.values():
             if member.join is not None:
                 out.answer(member.join, self.joined(member))
@@ -319,7 +319,7 @@ class Rebalancing:
             self._unsynced.add(member.member_id)
         self._due("sync", self.roster.rebalance_timeout_ms, self._sync_over, out)
 
-    def joined(self, member: Member) -> JoinedGroup:
+    def joined(self, member: ClassicGroupMember) -> JoinedGroup:
         """The answer to a member that is in the generation at hand."""
         return JoinedGroup(
             None,
@@ -361,7 +361,7 @@ class Rebalancing:
         self._unsynced.clear()
         self._cancel("sync")
 
-    def _sync_over(self, out: Outbox) -> None:
+    def _sync_over(self, out: EffectsBuilder) -> None:
         """Members that never asked for their assignment are out."""
         if not self._unsynced:
             return  # a static one that had not is another by now
@@ -370,7 +370,7 @@ class Rebalancing:
             self.drop(member, out, UnknownMemberId(f"{member_id!r} did not sync in time: join again"))
         self.prepare(out)
 
-    def assign(self, assignments: dict[str, bytes], out: Outbox) -> None:
+    def assign(self, assignments: dict[str, bytes], out: EffectsBuilder) -> None:
         """Log the leader's assignment, and tell the members that wait when it is safe."""
         answers = []
         for member in self.roster.members.values():
@@ -379,13 +379,13 @@ class Rebalancing:
                 answers.append(Answer(member.sync, SyncedGroup(None, self.protocol_type, self.protocol, assigned)))
                 self.refresh(member, out)
 
-        def failed(error: PylogError, out: Outbox) -> None:
+        def failed(error: PylogError, out: EffectsBuilder) -> None:
             self._reset(out, not_stored(error))
             self.prepare(out)
 
         self.store(out, assignments, answers, failed)
 
-    def _reset(self, out: Outbox, error: PylogError) -> None:
+    def _reset(self, out: EffectsBuilder, error: PylogError) -> None:
         for member in self.roster.members.values():
             member.assignment = b""
             if member.sync is not None:

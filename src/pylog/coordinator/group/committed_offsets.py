@@ -24,7 +24,7 @@ class _Placed(NamedTuple):
 _Partitions = dict[TopicPartition, _Placed]
 
 
-class Offsets:
+class CommittedOffsets:
     """What was committed, by group and partition."""
 
     def __init__(self) -> None:

@@ -9,7 +9,8 @@
     Reconciling  some members have yet to get there
     Stable       all have what they are to have
 
-Members of the classic protocol may be in it, too (`Subscription.classic`): they join again where others are just told.
+Members of the classic protocol may be in it, too (`MemberSubscription.classic`): they join again where others are just
+told.
 
 All of this is in the log, and changes by `replay` alone. Heartbeats that are kept back, deadlines and which list of
 topics was seen last are not, and are gone with the process. What a heartbeat leads to is found by `consumer_heartbeat`.
@@ -22,7 +23,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, MutableMapp
 from typing import Any
 
 from pylog.config import NodeConfig
-from pylog.coordinator.effects import LogRecord, Topics
+from pylog.coordinator.effects import LogRecord, TopicsView
 from pylog.coordinator.group.consumer_records import (
     CURRENT,
     EPOCH,
@@ -36,18 +37,18 @@ from pylog.coordinator.group.consumer_records import (
     Current,
     GroupEpoch,
     MemberState,
-    Resolved,
+    MemberSubscription,
+    ResolvedRegex,
     Slot,
-    Subscription,
     TargetEpoch,
     by_topic_id,
     consumer_record,
 )
-from pylog.coordinator.group.effects_builder import Outbox, not_stored
+from pylog.coordinator.group.effects_builder import EffectsBuilder, not_stored
 from pylog.coordinator.group.group_protocol import Group
 from pylog.coordinator.group.records import Committed
 from pylog.coordinator.group.target_assignment import TopicInfos, preferred_assignor
-from pylog.coordinator.group.timers import Deadlines
+from pylog.coordinator.group.timers import GroupTimers
 from pylog.errors import FencedInstanceId, IllegalGeneration, StaleMemberEpoch, UnknownMemberId
 from pylog.protocol.messages import (
     ConsumerGroupHeartbeaten,
@@ -65,7 +66,7 @@ PROTOCOL_TYPE = "consumer"
 NO_TARGET = TargetEpoch(-1)
 NEW_MEMBER = Current()
 
-Action = Callable[["ConsumerGroup", Outbox], None]
+Action = Callable[["ConsumerGroup", EffectsBuilder], None]
 
 
 class ConsumerGroup:
@@ -75,8 +76,8 @@ class ConsumerGroup:
         self,
         group_id: str,
         config: NodeConfig,
-        topics: Topics,
-        deadlines: Deadlines,
+        topics: TopicsView,
+        deadlines: GroupTimers,
         groups: MutableMapping[str, Group],
     ) -> None:
         self.group_id = group_id
@@ -84,10 +85,10 @@ class ConsumerGroup:
         self.topics = topics
         self.epoch = GroupEpoch(0)
         self.target_epoch = NO_TARGET
-        self.subscriptions: dict[str, Subscription] = {}
+        self.subscriptions: dict[str, MemberSubscription] = {}
         self.targets: dict[str, frozenset[Slot]] = {}
         self.currents: dict[str, Current] = {}
-        self.resolved: dict[str, Resolved] = {}
+        self.resolved: dict[str, ResolvedRegex] = {}
         self.has_partition_metadata = False
         self.owners: dict[Slot, str] = {}
         self.static: dict[str, str] = {}
@@ -157,10 +158,10 @@ class ConsumerGroup:
 
     # --- deadlines and waiting ---------------------------------------------------------------------------------------
 
-    def due(self, what: Hashable, after_ms: int, action: Action, out: Outbox) -> None:
+    def due(self, what: Hashable, after_ms: int, action: Action, out: EffectsBuilder) -> None:
         """Do this later to the group that has this id then, if that is one of the consumer protocol."""
 
-        def act(out: Outbox) -> None:
+        def act(out: EffectsBuilder) -> None:
             group = self._groups.get(self.group_id)
             if isinstance(group, ConsumerGroup):
                 action(group, out)
@@ -180,7 +181,7 @@ class ConsumerGroup:
         for one in what:
             self.deadlines.cancel(self._key(one))
 
-    def release(self, member_id: str, answer: ConsumerGroupHeartbeaten, out: Outbox) -> None:
+    def release(self, member_id: str, answer: ConsumerGroupHeartbeaten, out: EffectsBuilder) -> None:
         """Answer a heartbeat that is kept back, if there is one."""
         ticket = self.held.pop(member_id, None)
         if ticket is not None:
@@ -194,7 +195,9 @@ class ConsumerGroup:
         """Whether it has no members."""
         return not self.subscriptions
 
-    def topics_of(self, subscription: Subscription, resolved: Mapping[str, Resolved] | None = None) -> list[str]:
+    def topics_of(
+        self, subscription: MemberSubscription, resolved: Mapping[str, ResolvedRegex] | None = None
+    ) -> list[str]:
         """What a member reads: the topics that it names, and those that match."""
         known = self.resolved if resolved is None else resolved
         matched = known.get(subscription.regex) if subscription.regex is not None else None
@@ -270,7 +273,7 @@ class ConsumerGroup:
                     raise IllegalGeneration(f"{text}join the group again")
                 raise StaleMemberEpoch(f"{text}commit again after a heartbeat")
 
-    def commits(self, message: OffsetCommit, out: Outbox) -> None:
+    def commits(self, message: OffsetCommit, out: EffectsBuilder) -> None:
         """A commit is no heartbeat in this protocol."""
 
     def check_fetch(self, message: OffsetFetch) -> None:
@@ -310,7 +313,7 @@ class ConsumerGroup:
             members=[self._described(*found) for found in self.subscriptions.items()],
         )
 
-    def _described(self, member_id: str, subscription: Subscription) -> DescribedMember:
+    def _described(self, member_id: str, subscription: MemberSubscription) -> DescribedMember:
         current = self.currents.get(member_id, NEW_MEMBER)
         return DescribedMember(
             member_id,

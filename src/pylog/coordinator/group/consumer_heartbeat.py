@@ -15,10 +15,10 @@ from pylog.coordinator.effects import Answer, LogRecord
 from pylog.coordinator.group.checks import NOT_SAID
 from pylog.coordinator.group.classic_rebalance import STORE_AGAIN_MS
 from pylog.coordinator.group.consumer_group import NEW_MEMBER, ConsumerGroup
-from pylog.coordinator.group.consumer_records import Current, MemberState, Slot, Subscription, by_topic_id
-from pylog.coordinator.group.effects_builder import Failed, Outbox, refuse
+from pylog.coordinator.group.consumer_records import Current, MemberState, MemberSubscription, Slot, by_topic_id
+from pylog.coordinator.group.effects_builder import EffectsBuilder, Failed, refuse
 from pylog.coordinator.group.migration import downgrade, turns_classic
-from pylog.coordinator.group.update import Step
+from pylog.coordinator.group.update import GroupUpdate
 from pylog.errors import (
     FencedMemberEpoch,
     GroupMaxSizeReached,
@@ -51,7 +51,7 @@ def heartbeat(
     message: ConsumerGroupHeartbeat,
     session: Session,
     ticket: int,
-    out: Outbox,
+    out: EffectsBuilder,
     new_member_id: Callable[[str], str],
     records: Iterable[LogRecord] = (),
 ) -> None:
@@ -61,7 +61,7 @@ def heartbeat(
         return
     member_id = message.member_id or new_member_id(session.client_id)
     owned = _slots(message.topic_partitions)
-    step = Step(group, out.now, records)
+    step = GroupUpdate(group, out.now, records)
     before = _admit(group, step, message, member_id, owned)
     changed = step.subscribe(member_id, _subscription(step.subscriptions.get(member_id), message, session))
     step.refresh(changed=changed)
@@ -102,11 +102,13 @@ def _answer(
     return ConsumerGroupHeartbeaten(None, member_id, current.epoch, interval, assignment)
 
 
-def _subscription(before: Subscription | None, message: ConsumerGroupHeartbeat, session: Session) -> Subscription:
+def _subscription(
+    before: MemberSubscription | None, message: ConsumerGroupHeartbeat, session: Session
+) -> MemberSubscription:
     """What a member says now, and has said before where it says nothing now. An empty regex takes the one before."""
-    known = before or Subscription()
+    known = before or MemberSubscription()
     names, regex, timeout = message.subscribed_topic_names, message.subscribed_topic_regex, message.rebalance_timeout_ms
-    return Subscription(
+    return MemberSubscription(
         known.instance_id if message.instance_id is None else message.instance_id,
         known.rack_id if message.rack_id is None else message.rack_id,
         session.client_id,
@@ -120,7 +122,7 @@ def _subscription(before: Subscription | None, message: ConsumerGroupHeartbeat, 
 
 def _admit(
     group: ConsumerGroup,
-    step: Step,
+    step: GroupUpdate,
     message: ConsumerGroupHeartbeat,
     member_id: str,
     owned: frozenset[Slot] | None,
@@ -168,13 +170,13 @@ def _check_epoch(member_id: str, current: Current, epoch: int, owned: frozenset[
 
 
 def carry_out(
-    group: ConsumerGroup, step: Step, answers: list[Answer], out: Outbox, failed: Failed | None = None
+    group: ConsumerGroup, step: GroupUpdate, answers: list[Answer], out: EffectsBuilder, failed: Failed | None = None
 ) -> None:
     """Log the step, if there is something to log, and answer when that is safe, and all that the answers tell of."""
     if not step.records and not answers:
         return
 
-    def undo(error: PylogError, out: Outbox) -> None:
+    def undo(error: PylogError, out: EffectsBuilder) -> None:
         refuse(answers, error, out)
         if failed is not None:
             failed(error, out)
@@ -184,13 +186,13 @@ def carry_out(
         group.due("wake", 0, wake, out)
 
 
-def wake(group: ConsumerGroup, out: Outbox) -> None:
+def wake(group: ConsumerGroup, out: EffectsBuilder) -> None:
     """Tell members whose heartbeats are kept back what they are to have, where that is something else.
 
     Of those that are in another epoch now and nothing else all hear together, when no more has happened for a moment:
     otherwise each that joins would have everybody say something.
     """
-    step = Step(group, out.now)
+    step = GroupUpdate(group, out.now)
     step.refresh(changed=False)
     step.assign()
     answers = []
@@ -207,8 +209,8 @@ def wake(group: ConsumerGroup, out: Outbox) -> None:
     carry_out(group, step, answers, out)
 
 
-def _tell_epochs(group: ConsumerGroup, out: Outbox) -> None:
-    step = Step(group, out.now)
+def _tell_epochs(group: ConsumerGroup, out: EffectsBuilder) -> None:
+    step = GroupUpdate(group, out.now)
     answers = []
     for member_id in list(group.held):
         found = step.reconcile(member_id)
@@ -217,16 +219,16 @@ def _tell_epochs(group: ConsumerGroup, out: Outbox) -> None:
     carry_out(group, step, answers, out)
 
 
-def _hold_over(group: ConsumerGroup, member_id: str, out: Outbox) -> None:
+def _hold_over(group: ConsumerGroup, member_id: str, out: EffectsBuilder) -> None:
     """An answer that was kept back has to be given."""
-    step = Step(group, out.now)
+    step = GroupUpdate(group, out.now)
     step.refresh(changed=False)
     step.assign()
     current = step.reconcile(member_id)
     carry_out(group, step, [_held_answer(group, member_id, current, out)], out)
 
 
-def _held_answer(group: ConsumerGroup, member_id: str, current: Current, out: Outbox) -> Answer:
+def _held_answer(group: ConsumerGroup, member_id: str, current: Current, out: EffectsBuilder) -> Answer:
     """What a member is told whose heartbeat was kept back until now."""
     before = group.currents[member_id]
     if current is not before:
@@ -239,7 +241,7 @@ def _held_answer(group: ConsumerGroup, member_id: str, current: Current, out: Ou
 # --- members of the classic protocol that wait -----------------------------------------------------------------------
 
 
-def check_classic(group: ConsumerGroup, message: Heartbeat, out: Outbox) -> None:
+def check_classic(group: ConsumerGroup, message: Heartbeat, out: EffectsBuilder) -> None:
     """Raises what a member of the classic protocol is to hear: that it has to join again, or is no member any more."""
     member_id = message.member_id
     current, _ = group.classic(member_id, message.group_instance_id)
@@ -250,7 +252,7 @@ def check_classic(group: ConsumerGroup, message: Heartbeat, out: Outbox) -> None
         raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing: join again")
 
 
-def _tell_classic(group: ConsumerGroup, member_id: str, out: Outbox) -> None:
+def _tell_classic(group: ConsumerGroup, member_id: str, out: EffectsBuilder) -> None:
     """Answer a heartbeat that is kept back, if there is something to say by now."""
     try:
         check_classic(group, group.waiting[member_id][1], out)
@@ -258,7 +260,7 @@ def _tell_classic(group: ConsumerGroup, member_id: str, out: Outbox) -> None:
         release_classic(group, member_id, out, error)
 
 
-def release_classic(group: ConsumerGroup, member_id: str, out: Outbox, error: PylogError | None = None) -> None:
+def release_classic(group: ConsumerGroup, member_id: str, out: EffectsBuilder, error: PylogError | None = None) -> None:
     """Answer a heartbeat of such a member that is kept back, if there is one."""
     if member_id in group.waiting:
         ticket, _ = group.waiting.pop(member_id)
@@ -266,7 +268,7 @@ def release_classic(group: ConsumerGroup, member_id: str, out: Outbox, error: Py
         out.answer(ticket, Heartbeaten(error))
 
 
-def await_join(group: ConsumerGroup, member_id: str, out: Outbox) -> None:
+def await_join(group: ConsumerGroup, member_id: str, out: EffectsBuilder) -> None:
     """Expect a member that was told so to join again in time, counted from the first time that it was told."""
     if not group.is_due(("join", member_id)):
         timeout_ms = max(group.subscriptions[member_id].rebalance_timeout_ms, 0)
@@ -276,15 +278,17 @@ def await_join(group: ConsumerGroup, member_id: str, out: Outbox) -> None:
 # --- time ------------------------------------------------------------------------------------------------------------
 
 
-def expect(group: ConsumerGroup, member_id: str, out: Outbox, within_ms: int, what: str = "session") -> None:
+def expect(group: ConsumerGroup, member_id: str, out: EffectsBuilder, within_ms: int, what: str = "session") -> None:
     """Expect to hear of a member in time, or that it does what it is to do: otherwise it is out."""
     group.due((what, member_id), within_ms, lambda group, out: _time_over(group, member_id, out), out)
 
 
-def _expect_revocation(group: ConsumerGroup, member_id: str, current: Current, timeout_ms: int, out: Outbox) -> None:
+def _expect_revocation(
+    group: ConsumerGroup, member_id: str, current: Current, timeout_ms: int, out: EffectsBuilder
+) -> None:
     """Expect a member to give up in time what it has to."""
 
-    def over(group: ConsumerGroup, out: Outbox) -> None:
+    def over(group: ConsumerGroup, out: EffectsBuilder) -> None:
         found = group.currents.get(member_id, NEW_MEMBER)
         if found.state is MemberState.UNREVOKED and found.epoch == current.epoch:
             fence(group, [member_id], out)
@@ -295,18 +299,18 @@ def _expect_revocation(group: ConsumerGroup, member_id: str, current: Current, t
         group.cancel(("revocation", member_id))
 
 
-def _time_over(group: ConsumerGroup, member_id: str, out: Outbox) -> None:
+def _time_over(group: ConsumerGroup, member_id: str, out: EffectsBuilder) -> None:
     if member_id in group.subscriptions:
         fence(group, [member_id], out)
 
 
-def fence(group: ConsumerGroup, member_ids: list[str], out: Outbox) -> None:
+def fence(group: ConsumerGroup, member_ids: list[str], out: EffectsBuilder) -> None:
     """Members are out; where that cannot be logged it is tried again."""
     for member_id in member_ids:
         gone = UnknownMemberId(f"{member_id!r} was not heard of in time, or did not give up its partitions: join again")
         group.release(member_id, ConsumerGroupHeartbeaten(gone, member_id), out)
 
-    def failed(error: PylogError, out: Outbox) -> None:
+    def failed(error: PylogError, out: EffectsBuilder) -> None:
         for member_id in member_ids:
             expect(group, member_id, out, STORE_AGAIN_MS)
 
@@ -314,27 +318,31 @@ def fence(group: ConsumerGroup, member_ids: list[str], out: Outbox) -> None:
 
 
 def remove(
-    group: ConsumerGroup, member_ids: Collection[str], answers: list[Answer], out: Outbox, failed: Failed | None = None
+    group: ConsumerGroup,
+    member_ids: Collection[str],
+    answers: list[Answer],
+    out: EffectsBuilder,
+    failed: Failed | None = None,
 ) -> None:
     """Members are out, and free is what they had; where all others are of the classic protocol, so is the group."""
     if turns_classic(group, member_ids):
         downgrade(group, member_ids, answers, out, failed)
         return
-    step = Step(group, out.now)
+    step = GroupUpdate(group, out.now)
     for member_id in member_ids:
         step.remove(member_id)
     step.refresh(changed=True)
     carry_out(group, step, answers, out, failed)
 
 
-def load(group: ConsumerGroup, out: Outbox, is_lost: Callable[[str], bool]) -> None:
+def load(group: ConsumerGroup, out: EffectsBuilder, is_lost: Callable[[str], bool]) -> None:
     """Begin where the log ends. Dynamic members whose process is lost are out at once: they will not be back.
 
     Static ones may be. As if they had left to come back they keep what they have for a session, and let go of their
     instance ids: nobody is there who could still use them.
     """
     lost = []
-    step = Step(group, out.now)
+    step = GroupUpdate(group, out.now)
     for member_id, subscription in group.subscriptions.items():
         expect(group, member_id, out, group.session_timeout_ms(member_id))
         current = group.currents.get(member_id, NEW_MEMBER)
@@ -357,7 +365,7 @@ def _away(current: Current) -> Current:
     return current._replace(epoch=LEAVE_STATIC_EPOCH, revoking={})
 
 
-def _leave(group: ConsumerGroup, message: ConsumerGroupHeartbeat, ticket: int, out: Outbox) -> None:
+def _leave(group: ConsumerGroup, message: ConsumerGroupHeartbeat, ticket: int, out: EffectsBuilder) -> None:
     """A member goes; a static one may say that it will be back, and keeps what it has for a session."""
     member_id = message.member_id
     current = group.current(member_id, message.instance_id)
@@ -367,6 +375,6 @@ def _leave(group: ConsumerGroup, message: ConsumerGroupHeartbeat, ticket: int, o
     if message.member_epoch != LEAVE_STATIC_EPOCH:
         remove(group, [member_id], answers, out)
         return
-    step = Step(group, out.now)
+    step = GroupUpdate(group, out.now)
     step.give(member_id, _away(current))
     carry_out(group, step, answers, out)

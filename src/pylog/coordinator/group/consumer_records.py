@@ -64,7 +64,7 @@ class ClassicMember(NamedTuple):
         return self.protocols[0] if self.protocols else ("", b"")
 
 
-class Subscription(NamedTuple):
+class MemberSubscription(NamedTuple):
     """What a member says of itself."""
 
     instance_id: str | None = None
@@ -97,7 +97,7 @@ class Current(NamedTuple):
     revoking: Slots = {}  # noqa: RUF012
 
 
-class Resolved(NamedTuple):
+class ResolvedRegex(NamedTuple):
     """The topics that match a regular expression, sorted."""
 
     topics: tuple[str, ...]
@@ -105,7 +105,7 @@ class Resolved(NamedTuple):
     wall_ms: int = 0
 
 
-Value = GroupEpoch | Subscription | TargetEpoch | frozenset[Slot] | Current | Resolved | None
+Value = GroupEpoch | MemberSubscription | TargetEpoch | frozenset[Slot] | Current | ResolvedRegex | None
 
 
 class ConsumerChange(NamedTuple):
@@ -146,7 +146,7 @@ def _body(value: Value) -> dict[str, Any]:
             return {"epoch": value.epoch, "metadataHash": value.topics_hash}
         case TargetEpoch():
             return {"assignmentEpoch": value.epoch, "assignmentTimestamp": value.wall_ms}
-        case Resolved():
+        case ResolvedRegex():
             return {"topics": value.topics, "version": value.version, "timestamp": value.wall_ms}
         case Current():
             return {
@@ -156,7 +156,7 @@ def _body(value: Value) -> dict[str, Any]:
                 "assignedPartitions": _structs(value.assigned, value.assigned),
                 "partitionsPendingRevocation": _structs(value.revoking, value.revoking),
             }
-        case Subscription():
+        case MemberSubscription():
             return {
                 "instanceId": value.instance_id,
                 "rackId": value.rack_id,
@@ -223,8 +223,8 @@ def _classic(value: dict[str, Any] | None) -> ClassicMember | None:
     return ClassicMember(value["sessionTimeoutMs"], protocols)
 
 
-def _subscription(value: dict[str, Any]) -> Subscription:
-    return Subscription(
+def _subscription(value: dict[str, Any]) -> MemberSubscription:
+    return MemberSubscription(
         value["instanceId"],
         value["rackId"],
         value["clientId"],
@@ -269,5 +269,5 @@ _READ: dict[int, Callable[[dict[str, Any]], Value]] = {
         _slots([{**struct, "assignmentEpochs": None} for struct in value["topicPartitions"]])
     ),
     CURRENT: _current,
-    REGEX: lambda value: Resolved(tuple(value["topics"]), value["version"], value["timestamp"]),
+    REGEX: lambda value: ResolvedRegex(tuple(value["topics"]), value["version"], value["timestamp"]),
 }

@@ -12,17 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 from pylog.config import NodeConfig
-from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp, Topics
+from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp, TopicsView
 from pylog.coordinator.group import checks, classic_join, classic_members, consumer_heartbeat, migration
 from pylog.coordinator.group.classic import ClassicGroup
-from pylog.coordinator.group.committed_offsets import Offsets
+from pylog.coordinator.group.committed_offsets import CommittedOffsets
 from pylog.coordinator.group.consumer_group import ConsumerGroup
 from pylog.coordinator.group.consumer_records import EPOCH, ConsumerChange, decode_consumer
-from pylog.coordinator.group.effects_builder import Outbox, not_stored, undone
+from pylog.coordinator.group.effects_builder import EffectsBuilder, not_stored, undone
 from pylog.coordinator.group.group_protocol import Group
 from pylog.coordinator.group.offset_commit import Committing
 from pylog.coordinator.group.records import CONSUMER_TYPES, GroupChange, StoredGroup, decode, group_record, record_type
-from pylog.coordinator.group.timers import Deadlines
+from pylog.coordinator.group.timers import GroupTimers
 from pylog.errors import (
     GroupIdNotFound,
     GroupNotEmpty,
@@ -79,7 +79,7 @@ class GroupCoordinator:
         self,
         partition: int,
         config: NodeConfig,
-        topics: Topics,
+        topics: TopicsView,
         *,
         is_lost: Callable[[str], bool],
         new_member_id: Callable[[str], str] = _client_and_uuid,
@@ -89,10 +89,10 @@ class GroupCoordinator:
         self._is_lost = is_lost
         self._new_member_id = new_member_id
         self._groups: dict[str, Group] = {}
-        self._offsets = Offsets()
+        self._offsets = CommittedOffsets()
         self._committing = Committing(self._offsets, self._groups, config, topics)
         self._topics = topics
-        self._deadlines = Deadlines()
+        self._deadlines = GroupTimers()
         self._to_clean: deque[str] = deque()
 
     # --- the log -----------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class GroupCoordinator:
 
     def take_over(self, now: Now) -> list[Effect]:
         """Begin where the log ends: members have a session's time to be heard of, lost ones have none."""
-        out = Outbox(now)
+        out = EffectsBuilder(now)
         for group in self._groups.values():
             if isinstance(group, ClassicGroup):
                 group.take_over(out, self._is_lost, self._topics.named())
@@ -169,7 +169,7 @@ class GroupCoordinator:
 
     def tick(self, now: Now) -> list[Effect]:
         """Do what is due, up to the first thing that has to be logged; the rest stays due."""
-        out = Outbox(now)
+        out = EffectsBuilder(now)
         while not out.has_records:
             action = self._deadlines.pop(now.tick)
             if action is None:
@@ -179,23 +179,23 @@ class GroupCoordinator:
 
     def topic_deleted(self, name: str, topic_id: uuid.UUID, now: Now) -> list[Effect]:
         """A topic is gone, and what was committed for it goes, too (Kafka: onPartitionsDeleted)."""
-        out = Outbox(now)
+        out = EffectsBuilder(now)
         self._committing.topic_deleted(name, topic_id)
         self._forget_deleted(out)
         return out.effects()
 
-    def _forget_deleted(self, out: Outbox) -> None:
+    def _forget_deleted(self, out: EffectsBuilder) -> None:
         records = self._committing.forgotten()
         if records:
             out.write(records[:TOMBSTONES_AT_ONCE])
             # After the first lot there may be more, and where that could not be logged there is as much as before.
             self._deadlines.set("topics", out.now.tick + FORGET_AGAIN_MS, self._forget_deleted)
 
-    def _look_again(self, out: Outbox) -> None:
+    def _look_again(self, out: EffectsBuilder) -> None:
         due = out.now.tick + self._config.offsets_retention_check_interval_ms
         self._deadlines.set("offsets", due, self._look_for_expired)
 
-    def _look_for_expired(self, out: Outbox) -> None:
+    def _look_for_expired(self, out: EffectsBuilder) -> None:
         if not self._to_clean:
             self._to_clean.extend(self._groups)
         records: list[LogRecord] = []
@@ -214,14 +214,14 @@ class GroupCoordinator:
 
     def handle(self, message: Any, session: Session, ticket: int, now: Now) -> list[Effect]:
         """Answer a message about a group of this partition, or about all of them."""
-        out = Outbox(now)
+        out = EffectsBuilder(now)
         try:
             self._dispatch(message, session, ticket, out)
         except ProtocolError as error:
             out.answer(ticket, _refusal(message, error))
         return out.effects()
 
-    def _dispatch(self, message: Any, session: Session, ticket: int, out: Outbox) -> None:
+    def _dispatch(self, message: Any, session: Session, ticket: int, out: EffectsBuilder) -> None:
         match message:
             case JoinGroup():
                 self._join(message, session, ticket, out)
@@ -248,7 +248,7 @@ class GroupCoordinator:
             case _:
                 raise TypeError(f"a group coordinator has no answer to {type(message).__name__}")
 
-    def _join(self, message: JoinGroup, session: Session, ticket: int, out: Outbox) -> None:
+    def _join(self, message: JoinGroup, session: Session, ticket: int, out: EffectsBuilder) -> None:
         _check_group_id(message.group_id)
         config = self._config
         checks.check_join(message, session, config.group_min_session_timeout_ms, config.group_max_session_timeout_ms)
@@ -266,7 +266,7 @@ class GroupCoordinator:
             empty = StoredGroup("", 0, None, None, out.now.wall)
             before = [] if found is None else found.tombstones()
 
-            def failed(error: PylogError, out: Outbox) -> None:
+            def failed(error: PylogError, out: EffectsBuilder) -> None:
                 # What is logged is another group, which the members have to find here again.
                 if found is not None:
                     self._groups[message.group_id] = found
@@ -274,7 +274,9 @@ class GroupCoordinator:
 
             out.write([*before, group_record(message.group_id, empty)], (), failed)
 
-    def _consumer_heartbeat(self, message: ConsumerGroupHeartbeat, session: Session, ticket: int, out: Outbox) -> None:
+    def _consumer_heartbeat(
+        self, message: ConsumerGroupHeartbeat, session: Session, ticket: int, out: EffectsBuilder
+    ) -> None:
         """Whoever joins a classic group makes it one of the consumer protocol, if that may be."""
         checks.check_heartbeat(message, session)
         found = self._groups.get(message.group_id)
@@ -293,7 +295,7 @@ class GroupCoordinator:
         migration.tell_upgraded(found, out)
         classic_members.take_over(group, out)
 
-    def _hear_classic(self, message: SyncGroup | Heartbeat | LeaveGroup, ticket: int, out: Outbox) -> None:
+    def _hear_classic(self, message: SyncGroup | Heartbeat | LeaveGroup, ticket: int, out: EffectsBuilder) -> None:
         """A member of the classic protocol says something, in a group of either."""
         _check_group_id(message.group_id)
         match self._groups.get(message.group_id), message:
@@ -330,7 +332,7 @@ class GroupCoordinator:
             return DescribedGroup(group_id, GroupIdNotFound(f"there is no group {group_id!r}"), state="Dead")
         return group.described()
 
-    def _delete(self, message: DeleteGroups, ticket: int, out: Outbox) -> None:
+    def _delete(self, message: DeleteGroups, ticket: int, out: EffectsBuilder) -> None:
         errors: list[PylogError | None] = []
         records: dict[str, list[LogRecord]] = {}
         for group_id in message.group_ids:
@@ -346,7 +348,7 @@ class GroupCoordinator:
             out.answer(ticket, GroupsDeleted(errors))
             return
 
-        def failed(error: PylogError, out: Outbox) -> None:
+        def failed(error: PylogError, out: EffectsBuilder) -> None:
             out.answer(ticket, GroupsDeleted([known or not_stored(error) for known in errors]))
 
         every = [record for of_group in records.values() for record in of_group]

@@ -11,11 +11,11 @@ from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, St
 from pylog.errors import CoordinatorNotAvailable, NotCoordinator, PylogError, UnknownServer, for_code
 from pylog.protocol.messages import ConsumerGroupHeartbeaten, JoinedGroup, LeftGroup
 
-Failed = Callable[[PylogError, "Outbox"], None]
+Failed = Callable[[PylogError, "EffectsBuilder"], None]
 """What to do when records were not logged: given why, and where to put what follows from it."""
 
 
-class Outbox:
+class EffectsBuilder:
     """The effects of an event that came at `now`."""
 
     __slots__ = ("_answers", "_append", "now")
@@ -37,7 +37,7 @@ class Outbox:
     def answer_when_safe(self, ticket: int, message: Any, refused: Callable[[PylogError], Any]) -> None:
         """Answer when all that the message tells of is safe; with `refused` where that fails."""
 
-        def failed(error: PylogError, out: "Outbox") -> None:
+        def failed(error: PylogError, out: "EffectsBuilder") -> None:
             out.answer(ticket, refused(error))
 
         self.write((), [Answer(ticket, message)], failed)
@@ -68,7 +68,7 @@ class Outbox:
 
 def undone(append: Append, error: PylogError, now: Now) -> list[Effect]:
     """What follows from an `Append` of ours that was refused."""
-    out = Outbox(now)
+    out = EffectsBuilder(now)
     for undo in append.context:
         undo(error, out)
     return out.effects()
@@ -90,7 +90,7 @@ def not_stored(error: PylogError) -> PylogError:
     return UnknownServer(text) if code in _TOO_LARGE else for_code(code)(text)
 
 
-def refuse(answers: list[Answer], error: PylogError, out: Outbox) -> None:
+def refuse(answers: list[Answer], error: PylogError, out: EffectsBuilder) -> None:
     """Say that what was asked could not be logged."""
     for answer in answers:
         out.answer(answer.ticket, _refused(answer.message, not_stored(error)))

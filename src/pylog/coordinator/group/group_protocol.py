@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from pylog.coordinator.effects import LogRecord
-from pylog.coordinator.group.effects_builder import Outbox
+from pylog.coordinator.group.effects_builder import EffectsBuilder
 from pylog.coordinator.group.records import Committed
 from pylog.protocol.messages import DescribedGroup, ListedGroup, OffsetCommit, OffsetFetch, TxnOffsetCommit
 
@@ -20,7 +20,7 @@ class Group(Protocol):
     def check_commit(self, message: OffsetCommit | TxnOffsetCommit) -> None:
         """Raises the ProtocolError with which this commit is refused."""
 
-    def commits(self, message: OffsetCommit, out: Outbox) -> None:
+    def commits(self, message: OffsetCommit, out: EffectsBuilder) -> None:
         """A member commits, so it lives."""
 
     def check_fetch(self, message: OffsetFetch) -> None:

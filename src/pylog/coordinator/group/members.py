@@ -14,7 +14,7 @@ from pylog.protocol.messages import JoinedMember
 
 
 @dataclass(slots=True)
-class Member:
+class ClassicGroupMember:
     """One member, and the tickets of what it waits for."""
 
     member_id: str
@@ -54,9 +54,9 @@ class Member:
         )
 
 
-def restored(member: StoredMember, protocol: str | None) -> Member:
+def restored(member: StoredMember, protocol: str | None) -> ClassicGroupMember:
     """A member out of the log; of its protocols the log has the one that was chosen."""
-    return Member(
+    return ClassicGroupMember(
         member.member_id,
         member.group_instance_id,
         member.client_id,
@@ -72,7 +72,7 @@ class Roster:
     """The members by id, in the order in which they came."""
 
     def __init__(self) -> None:
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.pending: set[str] = set()
         """Ids that were given and not come with yet (KIP-394)."""
         self.leader: str | None = None
@@ -82,7 +82,7 @@ class Roster:
     def __len__(self) -> int:
         return len(self.members)
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicGroupMember) -> None:
         """Take a member in; the first one leads."""
         self.members[member.member_id] = member
         self.pending.discard(member.member_id)
@@ -101,7 +101,7 @@ class Roster:
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
 
-    def replace(self, old_id: str, new: Member) -> None:
+    def replace(self, old_id: str, new: ClassicGroupMember) -> None:
         """A static member came back under another id: it leads where it did."""
         led = self.leader == old_id
         self.remove(old_id)
@@ -109,7 +109,7 @@ class Roster:
         if led:
             self.leader = new.member_id
 
-    def change_protocols(self, member: Member, protocols: list[tuple[str, bytes]]) -> None:
+    def change_protocols(self, member: ClassicGroupMember, protocols: list[tuple[str, bytes]]) -> None:
         """A member says anew what it speaks."""
         self._supporters.subtract(set(member.names))
         member.protocols = protocols
@@ -119,7 +119,7 @@ class Roster:
         """The member that has this instance id."""
         return self._static.get(group_instance_id)
 
-    def check(self, member_id: str, group_instance_id: str | None) -> Member:
+    def check(self, member_id: str, group_instance_id: str | None) -> ClassicGroupMember:
         """The member of this id. Raises UnknownMemberId, FencedInstanceId (Kafka: ClassicGroup.validateMember)."""
         if group_instance_id is not None:
             holder = self._static.get(group_instance_id)
@@ -134,7 +134,7 @@ class Roster:
             raise UnknownMemberId(f"{member_id!r} is no member of this group, or not any more: join it again")
         return member
 
-    def joined(self) -> list[Member]:
+    def joined(self) -> list[ClassicGroupMember]:
         """The members that wait for the next generation."""
         return [member for member in self.members.values() if member.join is not None]
 

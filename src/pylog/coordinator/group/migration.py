@@ -30,18 +30,17 @@ from pylog.coordinator.group.consumer_records import (
     Current,
     GroupEpoch,
     MemberState,
+    MemberSubscription,
     Slot,
-    Subscription,
     TargetEpoch,
     consumer_record,
 )
-from pylog.coordinator.group.effects_builder import Failed, Outbox, not_stored, refuse
-from pylog.coordinator.group.members import Member, Roster
+from pylog.coordinator.group.effects_builder import EffectsBuilder, Failed, not_stored, refuse
+from pylog.coordinator.group.members import ClassicGroupMember, Roster
 from pylog.coordinator.group.records import StoredGroup, StoredMember, group_record
 from pylog.coordinator.group.target_assignment import topics_hash
 from pylog.errors import CorruptBatch, GroupIdNotFound, PylogError, RebalanceInProgress, UnknownMemberId
-from pylog.protocol.assignor import Subscription as Said
-from pylog.protocol.assignor import decode_assignment, decode_subscription, encode_assignment
+from pylog.protocol.assignor import Subscription, decode_assignment, decode_subscription, encode_assignment
 from pylog.protocol.messages import Heartbeat, Heartbeaten, JoinedGroup, SyncedGroup
 from pylog.record import TopicPartition
 
@@ -85,11 +84,11 @@ def _stays(group: ClassicGroup, why: str) -> GroupIdNotFound:
     return GroupIdNotFound(text)
 
 
-def _members(group: ClassicGroup) -> list[Member]:
+def _members(group: ClassicGroup) -> list[ClassicGroupMember]:
     return list(group.roster.members.values())
 
 
-def _given(member: Member) -> list[TopicPartition]:
+def _given(member: ClassicGroupMember) -> list[TopicPartition]:
     partitions, user_data = decode_assignment(member.assignment)
     if user_data:
         raise CorruptBatch("its assignor has given it more than partitions, and that would be lost")
@@ -99,7 +98,7 @@ def _given(member: Member) -> list[TopicPartition]:
 def _changes(
     group: ClassicGroup,
     into: ConsumerGroup,
-    said: Mapping[str, Said],
+    said: Mapping[str, Subscription],
     given: Mapping[str, Iterable[TopicPartition]],
     now: Now,
 ) -> list[ConsumerChange]:
@@ -128,8 +127,8 @@ def _changes(
     ]
 
 
-def _subscription(member: Member, said: Said) -> Subscription:
-    return Subscription(
+def _subscription(member: ClassicGroupMember, said: Subscription) -> MemberSubscription:
+    return MemberSubscription(
         member.group_instance_id,
         said.rack_id,
         member.client_id,
@@ -152,7 +151,7 @@ def upgrade_records(group: ClassicGroup, changes: Iterable[ConsumerChange]) -> l
     return [*group.tombstones(), *(consumer_record(*change) for change in changes)]
 
 
-def tell_upgraded(group: ClassicGroup, out: Outbox) -> None:
+def tell_upgraded(group: ClassicGroup, out: EffectsBuilder) -> None:
     """Have members join again that wait for something of the classic group, when that is none any more."""
     error = RebalanceInProgress(f"group {group.group_id!r} is rebalancing: join again")
     answers = []
@@ -183,7 +182,7 @@ def turns_classic(group: ConsumerGroup, leaving: Collection[str], coming: int = 
 
 
 def downgrade(
-    group: ConsumerGroup, leaving: Collection[str], answers: list[Answer], out: Outbox, failed: Failed | None
+    group: ConsumerGroup, leaving: Collection[str], answers: list[Answer], out: EffectsBuilder, failed: Failed | None
 ) -> None:
     """Make it a classic group without those that leave, whose other members join again."""
     left = {member_id: found for member_id, found in group.subscriptions.items() if member_id not in leaving}
@@ -192,10 +191,10 @@ def downgrade(
 
 def turn_classic(
     group: ConsumerGroup,
-    members: Mapping[str, Subscription],
+    members: Mapping[str, MemberSubscription],
     currents: Mapping[str, Current],
     answers: list[Answer],
-    out: Outbox,
+    out: EffectsBuilder,
     failed: Failed | None = None,
 ) -> ClassicGroup:
     """The classic group of these members. It has the group's id from now on, and is to rebalance now."""
@@ -204,7 +203,7 @@ def turn_classic(
     classic.replay(stored)
     classic.load(out, lambda host: False)
 
-    def undo(error: PylogError, out: Outbox) -> None:
+    def undo(error: PylogError, out: EffectsBuilder) -> None:
         classic.dissolve(out, not_stored(error))
         group.give_way(group)
         refuse(answers, error, out)
@@ -226,13 +225,13 @@ def _told(group: ConsumerGroup, waiting: tuple[int, Heartbeat], members: Contain
 
 
 def _stored(
-    group: ConsumerGroup, members: Mapping[str, Subscription], currents: Mapping[str, Current], now: Now
+    group: ConsumerGroup, members: Mapping[str, MemberSubscription], currents: Mapping[str, Current], now: Now
 ) -> StoredGroup:
     roster = Roster()
     for member_id, found in members.items():
         assert found.classic is not None, "a member of the consumer protocol is in no classic group"
         roster.add(
-            Member(
+            ClassicGroupMember(
                 member_id,
                 found.instance_id,
                 found.client_id,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from uuid import UUID
 
 from pylog.config import NodeConfig
-from pylog.coordinator.effects import Answer, LogRecord, Now, Stamp, Topics
-from pylog.coordinator.group.committed_offsets import Offsets
-from pylog.coordinator.group.effects_builder import Outbox, not_stored
+from pylog.coordinator.effects import Answer, LogRecord, Now, Stamp, TopicsView
+from pylog.coordinator.group.committed_offsets import CommittedOffsets
+from pylog.coordinator.group.effects_builder import EffectsBuilder, not_stored
 from pylog.coordinator.group.group_protocol import Group
 from pylog.coordinator.group.records import NO_TOPIC_ID, Committed, offset_record
 from pylog.errors import (
@@ -43,7 +43,9 @@ Errors = dict[TopicPartition, PylogError | None]
 class Committing:
     """The requests about the offsets of the groups in `groups`."""
 
-    def __init__(self, offsets: Offsets, groups: Mapping[str, Group], config: NodeConfig, topics: Topics) -> None:
+    def __init__(
+        self, offsets: CommittedOffsets, groups: Mapping[str, Group], config: NodeConfig, topics: TopicsView
+    ) -> None:
         self._offsets = offsets
         self._groups = groups
         self._config = config
@@ -52,7 +54,7 @@ class Committing:
 
     # --- commit ------------------------------------------------------------------------------------------------------
 
-    def commit(self, message: OffsetCommit, ticket: int, out: Outbox) -> None:
+    def commit(self, message: OffsetCommit, ticket: int, out: EffectsBuilder) -> None:
         """Log offsets. A group that does not exist comes to be by them, where no member commits."""
         try:
             group = self._checked(message)
@@ -68,7 +70,7 @@ class Committing:
 
         self._write(message, ticket, out, topic_id, None)
 
-    def commit_in_transaction(self, message: TxnOffsetCommit, ticket: int, out: Outbox) -> None:
+    def commit_in_transaction(self, message: TxnOffsetCommit, ticket: int, out: EffectsBuilder) -> None:
         """Log offsets that count when the transaction's marker says so."""
         try:
             self._checked(message)
@@ -92,7 +94,7 @@ class Committing:
         self,
         message: OffsetCommit | TxnOffsetCommit,
         ticket: int,
-        out: Outbox,
+        out: EffectsBuilder,
         topic_id: Callable[[str], UUID],
         stamp: Stamp | None,
     ) -> None:
@@ -109,7 +111,7 @@ class Committing:
             out.answer(ticket, OffsetsCommitted(errors))
             return
 
-        def failed(error: PylogError, out: Outbox) -> None:
+        def failed(error: PylogError, out: EffectsBuilder) -> None:
             why = error if stamp is not None and isinstance(error, ProtocolError) else not_stored(error)
             out.answer(ticket, OffsetsCommitted({at: known or why for at, known in errors.items()}))
 
@@ -131,7 +133,7 @@ class Committing:
 
     # --- fetch -------------------------------------------------------------------------------------------------------
 
-    def fetch(self, message: OffsetFetch, ticket: int, out: Outbox) -> None:
+    def fetch(self, message: OffsetFetch, ticket: int, out: EffectsBuilder) -> None:
         """What was committed; -1 where nothing was, or the group is not known."""
         group = self._groups.get(message.group_id)
         partitions = message.partitions
@@ -165,7 +167,7 @@ class Committing:
 
     # --- delete and expire -------------------------------------------------------------------------------------------
 
-    def delete(self, message: OffsetDelete, ticket: int, out: Outbox) -> None:
+    def delete(self, message: OffsetDelete, ticket: int, out: EffectsBuilder) -> None:
         """Delete offsets of topics that no member reads; those of open transactions, too."""
         group = self._groups.get(message.group_id)
         try:
@@ -187,7 +189,7 @@ class Committing:
             out.answer(ticket, OffsetsCommitted(errors))
             return
 
-        def failed(error: PylogError, out: Outbox) -> None:
+        def failed(error: PylogError, out: EffectsBuilder) -> None:
             out.answer(ticket, OffsetsCommitted({at: errors[at] or not_stored(error) for at in errors}))
 
         out.write(tombstones(message.group_id, gone), [Answer(ticket, OffsetsCommitted(errors))], failed)

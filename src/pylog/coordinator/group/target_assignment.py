@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from pylog.coordinator.effects import TopicInfo
-from pylog.coordinator.group.consumer_records import Slot, Subscription
+from pylog.coordinator.group.consumer_records import MemberSubscription, Slot
 from pylog.errors import InvalidRegularExpression
-from pylog.protocol.assignor import SERVER_ASSIGNORS, Member
+from pylog.protocol.assignor import SERVER_ASSIGNORS, SubscribedMember
 from pylog.record import TopicPartition
 
 DEFAULT_ASSIGNOR = "uniform"
@@ -58,7 +58,7 @@ def topics_hash(names: Iterable[str], topics: TopicInfos) -> int:
     return int.from_bytes(hasher.digest(), "big", signed=True) if there else 0
 
 
-def preferred_assignor(subscriptions: Iterable[Subscription]) -> str:
+def preferred_assignor(subscriptions: Iterable[MemberSubscription]) -> str:
     """The assignor that most members ask for; the default where none does, or where votes tie."""
     votes = dict.fromkeys(SERVER_ASSIGNORS, 0)
     for subscription in subscriptions:
@@ -68,7 +68,7 @@ def preferred_assignor(subscriptions: Iterable[Subscription]) -> str:
 
 
 def make_target(
-    subscriptions: Mapping[str, Subscription],
+    subscriptions: Mapping[str, MemberSubscription],
     reads: Mapping[str, Iterable[str]],
     before: Mapping[str, Iterable[Slot]],
     topics: TopicInfos,
@@ -76,7 +76,7 @@ def make_target(
     """What each member is to have. `reads` has the topics of each member, `before` what it was to have."""
     names = {info.id: name for name, info in topics.items()}
     members = [
-        Member(
+        SubscribedMember(
             member_id,
             subscription.instance_id,
             [topic for topic in reads[member_id] if topic in topics],

@@ -9,9 +9,9 @@ import heapq
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from pylog.coordinator.group.effects_builder import Outbox
+from pylog.coordinator.group.effects_builder import EffectsBuilder
 
-Action = Callable[[Outbox], None]
+Action = Callable[[EffectsBuilder], None]
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class _Deadline:
     action: Action
 
 
-class Deadlines:
+class GroupTimers:
     """Deadlines in ms of the tick clock."""
 
     def __init__(self) -> None:

@@ -24,9 +24,9 @@ from pylog.coordinator.group.consumer_records import (
     TARGET_EPOCH,
     Current,
     GroupEpoch,
-    Resolved,
+    MemberSubscription,
+    ResolvedRegex,
     Slot,
-    Subscription,
     TargetEpoch,
     Value,
     consumer_record,
@@ -37,12 +37,12 @@ from pylog.coordinator.group.target_assignment import make_target, matching, top
 T = TypeVar("T")
 
 
-class Step:
+class GroupUpdate:
     """The change that is being made; it starts with `records`."""
 
     def __init__(self, group: ConsumerGroup, now: Now, records: Iterable[LogRecord] = ()) -> None:
         self.records = list(records)
-        self.subscriptions: Mapping[str, Subscription] = group.subscriptions
+        self.subscriptions: Mapping[str, MemberSubscription] = group.subscriptions
         self.targets: Mapping[str, frozenset[Slot]] = group.targets
         self.currents: Mapping[str, Current] = group.currents
         self._group = group
@@ -50,14 +50,14 @@ class Step:
         self._topics = group.topics.named()
         self._epoch = group.epoch
         self._target_epoch = group.target_epoch
-        self._resolved: Mapping[str, Resolved] = group.resolved
+        self._resolved: Mapping[str, ResolvedRegex] = group.resolved
 
     def _write(self, kind: int, name: str, value: Value) -> None:
         self.records.append(consumer_record(kind, self._group.group_id, name, value))
 
     # --- members -----------------------------------------------------------------------------------------------------
 
-    def subscribe(self, member_id: str, subscription: Subscription) -> bool:
+    def subscribe(self, member_id: str, subscription: MemberSubscription) -> bool:
         """A member says this of itself; gives whether it reads something else from now on."""
         before = self.subscriptions.get(member_id)
         if subscription == before:
@@ -112,19 +112,19 @@ class Step:
     def _resolve(self) -> None:
         """Look anew which topics match. Where others do, others are read, and the hash of them is another one."""
         used = sorted({found.regex for found in self.subscriptions.values() if found.regex is not None})
-        resolved: dict[str, Resolved] = {}
+        resolved: dict[str, ResolvedRegex] = {}
         for regex in used:
             topics = matching(regex, self._topics)
             known = self._resolved.get(regex)
             if known is None or known.topics != topics:
-                known = Resolved(topics, 0, self._now.wall)
+                known = ResolvedRegex(topics, 0, self._now.wall)
                 self._write(REGEX, regex, known)
             resolved[regex] = known
         for regex in self._resolved.keys() - resolved.keys():
             self._write(REGEX, regex, None)
         self._resolved = resolved
 
-    def _topics_of(self, subscription: Subscription) -> list[str]:
+    def _topics_of(self, subscription: MemberSubscription) -> list[str]:
         return self._group.topics_of(subscription, self._resolved)
 
     def assign(self) -> None:

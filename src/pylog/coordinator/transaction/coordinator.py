@@ -39,8 +39,8 @@ from pylog.coordinator.effects import (
 from pylog.coordinator.transaction import report, rules
 from pylog.coordinator.transaction.changes import Change, Ending, ended, refusal, unavailable
 from pylog.coordinator.transaction.records import key_of, read, record_of
-from pylog.coordinator.transaction.rules import Sighting, Step
-from pylog.coordinator.transaction.state import NO_EPOCH, NO_PRODUCER_ID, State, Transaction
+from pylog.coordinator.transaction.rules import Sighting, TransactionUpdate
+from pylog.coordinator.transaction.state import NO_EPOCH, NO_PRODUCER_ID, Transaction, TransactionState
 from pylog.errors import (
     ConcurrentTransactions,
     InvalidProducerEpoch,
@@ -196,16 +196,16 @@ class TransactionCoordinator:
             result = self._initialised(name, message, now)
         except PylogError as error:  # there is no producer id to give
             result = unavailable(error)
-        if not isinstance(result, Step):
+        if not isinstance(result, TransactionUpdate):
             return [Answer(ticket, ProducerIdGiven(self._explained(name, result)))]
         last = result.states[-1]
-        if last.state is State.EMPTY:
+        if last.state is TransactionState.EMPTY:
             answer = ProducerIdGiven(None, last.producer_id, last.producer_epoch)
         else:
             answer = ProducerIdGiven(rules.in_progress(name))  # it is aborted first: the producer asks again
         return self._carry_out([self._change(name, result)], [Answer(ticket, answer)])
 
-    def _initialised(self, name: str, message: InitProducerId, now: Now) -> Step | PylogError:
+    def _initialised(self, name: str, message: InitProducerId, now: Now) -> TransactionUpdate | PylogError:
         wrong = rules.valid_init(message, self._config.transaction_max_timeout_ms)
         if wrong is not None or name in self._changes or name in self._sightings:
             return wrong or rules.in_progress(name)
@@ -217,7 +217,9 @@ class TransactionCoordinator:
             key_of(name)
         except ValueError as error:
             return InvalidRequest(f"the transactional id cannot be written down: {error}")
-        return Step((Transaction.new(self._new_producer_id(), message.transaction_timeout_ms, now.wall),), NO_EPOCH)
+        return TransactionUpdate(
+            (Transaction.new(self._new_producer_id(), message.transaction_timeout_ms, now.wall),), NO_EPOCH
+        )
 
     def _add_partitions(self, message: AddPartitionsToTxn, ticket: int, now: Now) -> list[Effect]:
         name = message.transactional_id
@@ -226,7 +228,7 @@ class TransactionCoordinator:
             return [Answer(ticket, PartitionsAdded({**rules.verify(known, message)}))]
         busy = name in self._changes
         result = rules.in_progress(name) if busy else rules.add_partitions(known, message, now.wall)
-        if isinstance(result, Step):
+        if isinstance(result, TransactionUpdate):
             answer = PartitionsAdded(dict.fromkeys(message.partitions))
             return self._carry_out([self._change(name, result)], [Answer(ticket, answer)])
         answer = PartitionsAdded(dict.fromkeys(message.partitions, self._explained(name, result)))
@@ -235,7 +237,7 @@ class TransactionCoordinator:
     def _end(self, message: EndTxn, ticket: int, now: Now) -> list[Effect]:
         name = message.transactional_id
         known = self._logged.get(name)
-        result: Step | PylogError | None
+        result: TransactionUpdate | PylogError | None
         try:
             if name in self._changes:
                 result = rules.in_progress(name)
@@ -243,7 +245,7 @@ class TransactionCoordinator:
                 result = rules.end(known, message, self._new_producer_id, now.wall)
         except PylogError as error:  # there is no producer id to go on with
             result = unavailable(error)
-        if isinstance(result, Step):
+        if isinstance(result, TransactionUpdate):
             known = result.states[0].completed(now.wall)
             return self._carry_out([self._change(name, result)], [Answer(ticket, ended(known))])
         if known is not None and result is None:  # it was this request that ended it
@@ -259,7 +261,7 @@ class TransactionCoordinator:
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
-    def _change(self, name: str, step: Step) -> Change:
+    def _change(self, name: str, step: TransactionUpdate) -> Change:
         last = step.states[-1]
         records = tuple(record_of(name, state) for state in step.states)
         return Change(name, records, last if last.state.is_prepared else None, step.last_epoch)
@@ -278,7 +280,7 @@ class TransactionCoordinator:
         markers = TxnMarkers(
             decided.producer_id,
             decided.producer_epoch,
-            decided.state is State.PREPARE_COMMIT,
+            decided.state is TransactionState.PREPARE_COMMIT,
             GIVEN_BY_HOST,
             decided.partitions if left is None else tuple(sorted(left)),
             decided.client_version,
@@ -307,7 +309,7 @@ class TransactionCoordinator:
 
     def _completion(self, name: str, now: Now) -> Change:
         self._retries.pop(name, None)
-        return self._change(name, Step((self._logged[name].completed(now.wall),)))
+        return self._change(name, TransactionUpdate((self._logged[name].completed(now.wall),)))
 
     def _retry(self, name: str, now: Now) -> None:
         ending = self._endings[name]
@@ -386,7 +388,7 @@ class TransactionCoordinator:
         before, self._seen = self._seen, {}
         late = []
         for name, known in self._logged.items():
-            if known.state is not State.ONGOING:
+            if known.state is not TransactionState.ONGOING:
                 continue
             key = (name, known.producer_epoch, known.start_ms)
             since = self._seen[key] = before.get(key, now.tick)

@@ -13,7 +13,7 @@ Source: Kafka's TransactionLog.
 from typing import Any
 
 from pylog.coordinator.effects import LogRecord
-from pylog.coordinator.transaction.state import EPOCH_MAX, State, Transaction
+from pylog.coordinator.transaction.state import EPOCH_MAX, Transaction, TransactionState
 from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.protocol.schema import message
 from pylog.record import TopicPartition
@@ -44,7 +44,7 @@ def record_of(transactional_id: str, transaction: Transaction | None) -> LogReco
         "producerEpoch": transaction.producer_epoch,
         "transactionTimeoutMs": transaction.timeout_ms,
         "transactionStatus": transaction.state,
-        "transactionPartitions": None if transaction.state is State.EMPTY else listed,
+        "transactionPartitions": None if transaction.state is TransactionState.EMPTY else listed,
         "transactionLastUpdateTimestampMs": transaction.last_update_ms,
         "transactionStartTimestampMs": transaction.start_ms,
         "previousProducerId": transaction.previous_producer_id,
@@ -83,7 +83,11 @@ def _whole(decoded: tuple[dict[str, Any], int], data: bytes, what: str) -> dict[
 
 def _transaction(transactional_id: str, value: dict[str, Any]) -> Transaction:
     status, producer_id, epoch = value["transactionStatus"], value["producerId"], value["producerEpoch"]
-    if not State.EMPTY <= status <= State.COMPLETE_ABORT or producer_id < 0 or not 0 <= epoch <= EPOCH_MAX:
+    if (
+        not TransactionState.EMPTY <= status <= TransactionState.COMPLETE_ABORT
+        or producer_id < 0
+        or not 0 <= epoch <= EPOCH_MAX
+    ):
         raise CorruptBatch(
             f"the transaction {transactional_id!r} cannot have state {status}, producer id {producer_id}, epoch {epoch}"
         )
@@ -92,7 +96,7 @@ def _transaction(transactional_id: str, value: dict[str, Any]) -> Transaction:
         producer_id=producer_id,
         producer_epoch=epoch,
         timeout_ms=value["transactionTimeoutMs"],
-        state=State(status),
+        state=TransactionState(status),
         partitions=tuple(TopicPartition(part["topic"], number) for part in topics for number in part["partitionIds"]),
         last_update_ms=value["transactionLastUpdateTimestampMs"],
         start_ms=value["transactionStartTimestampMs"],

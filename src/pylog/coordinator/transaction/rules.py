@@ -1,4 +1,4 @@
-"""What a request makes of a transaction: a `Step`, nothing (it is so already), or the error that refuses it.
+"""What a request makes of a transaction: a `TransactionUpdate`, nothing (it is so already), or the error against it.
 
 Nothing here changes anything. Sources: Kafka's TransactionCoordinator; KIP-98 (fencing), KIP-360 (a producer that asks
 for a higher epoch says which one it has), KIP-890 (every end raises the epoch, by which a repeated EndTxn is known).
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pylog.coordinator.effects import NewProducerId
-from pylog.coordinator.transaction.state import EPOCH_LAST, NO_EPOCH, NO_PRODUCER_ID, State, Transaction
+from pylog.coordinator.transaction.state import EPOCH_LAST, NO_EPOCH, NO_PRODUCER_ID, Transaction, TransactionState
 from pylog.errors import (
     ConcurrentTransactions,
     InvalidPidMapping,
@@ -25,7 +25,7 @@ from pylog.record import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TransactionUpdate:
     """What is to be logged, in one batch; the last of the states is the one that counts."""
 
     states: tuple[Transaction, ...]
@@ -60,7 +60,7 @@ def valid_init(message: InitProducerId, timeout_max_ms: int) -> ProtocolError | 
 
 def init(
     known: Transaction, message: InitProducerId, last_epoch: int, new_producer_id: NewProducerId, wall_ms: int
-) -> Step | ProtocolError:
+) -> TransactionUpdate | ProtocolError:
     """A producer starts, or starts again: it gets a higher epoch, and the elders have none that is valid any more.
 
     Where a transaction is open, it is aborted first; the producer has to ask again. Who says which epoch it has aborts
@@ -73,13 +73,13 @@ def init(
     if known.state.is_prepared:
         return in_progress(name)
     if expects and not current:
-        if known.state is State.ONGOING or epoch != last_epoch or not _may_be(known, message):
+        if known.state is TransactionState.ONGOING or epoch != last_epoch or not _may_be(known, message):
             return _fenced(name, epoch, known)
-        return Step((known.initialised(known.producer_id, known.producer_epoch, timeout_ms, wall_ms),))
-    if known.state is State.ONGOING:
+        return TransactionUpdate((known.initialised(known.producer_id, known.producer_epoch, timeout_ms, wall_ms),))
+    if known.state is TransactionState.ONGOING:
         return fence(known, new_producer_id, wall_ms)
     given = (new_producer_id(), 0) if known.is_exhausted else (known.producer_id, known.producer_epoch + 1)
-    return Step((known.initialised(*given, timeout_ms, wall_ms),), epoch)
+    return TransactionUpdate((known.initialised(*given, timeout_ms, wall_ms),), epoch)
 
 
 def _may_be(known: Transaction, message: InitProducerId) -> bool:
@@ -88,18 +88,20 @@ def _may_be(known: Transaction, message: InitProducerId) -> bool:
     return message.producer_id == known.producer_id or replaced
 
 
-def fence(known: Transaction, new_producer_id: NewProducerId, wall_ms: int) -> Step:
+def fence(known: Transaction, new_producer_id: NewProducerId, wall_ms: int) -> TransactionUpdate:
     """Abort an open transaction whose producer did not ask for it: what that does later has too low an epoch."""
     return _decide(known, False, new_producer_id, wall_ms)
 
 
-def overtaken(known: Transaction, seen: Sighting, new_producer_id: NewProducerId, wall_ms: int) -> Step | None:
+def overtaken(
+    known: Transaction, seen: Sighting, new_producer_id: NewProducerId, wall_ms: int
+) -> TransactionUpdate | None:
     """Abort what its partitions have of a producer and this log has not, or has as over: after a power cut where
     nothing was synced, partitions may be newer than the log of their coordinator, or older.
 
     The next epoch is beyond all that they have seen. None: they agree. Not for a transaction that is decided.
     """
-    open_now = set(known.partitions) if known.state is State.ONGOING else set()
+    open_now = set(known.partitions) if known.state is TransactionState.ONGOING else set()
     strange = tuple(
         sorted(key for key, epoch in seen.open_in.items() if key not in open_now or epoch != known.producer_epoch)
     )
@@ -109,22 +111,24 @@ def overtaken(known: Transaction, seen: Sighting, new_producer_id: NewProducerId
     return _decide(newest.joined(strange, wall_ms) if strange else newest, False, new_producer_id, wall_ms)
 
 
-def _decide(known: Transaction, committed: bool, new_producer_id: NewProducerId, wall_ms: int) -> Step:
+def _decide(known: Transaction, committed: bool, new_producer_id: NewProducerId, wall_ms: int) -> TransactionUpdate:
     next_id = new_producer_id() if known.is_exhausted else NO_PRODUCER_ID
     prepared = known.prepared(committed=committed, next_producer_id=next_id, wall_ms=wall_ms)
     # Without partitions there are no markers to wait for: it is complete in the same batch.
     states = (prepared,) if prepared.partitions else (prepared, prepared.completed(wall_ms))
-    return Step(states, known.producer_epoch)
+    return TransactionUpdate(states, known.producer_epoch)
 
 
-def add_partitions(known: Transaction | None, message: AddPartitionsToTxn, wall_ms: int) -> Step | ProtocolError | None:
+def add_partitions(
+    known: Transaction | None, message: AddPartitionsToTxn, wall_ms: int
+) -> TransactionUpdate | ProtocolError | None:
     """Partitions join; None: they are all in it."""
     refused = _of_producer(known, message)
     if refused is not None or known is None:
         return refused
-    if known.state is State.ONGOING and set(message.partitions) <= set(known.partitions):
+    if known.state is TransactionState.ONGOING and set(message.partitions) <= set(known.partitions):
         return None
-    return Step((known.joined(tuple(message.partitions), wall_ms),)) if message.partitions else None
+    return TransactionUpdate((known.joined(tuple(message.partitions), wall_ms),)) if message.partitions else None
 
 
 def verify(known: Transaction | None, message: AddPartitionsToTxn) -> dict[TopicPartition, ProtocolError | None]:
@@ -148,7 +152,7 @@ def _of_producer(known: Transaction | None, message: AddPartitionsToTxn) -> Prot
 
 def end(
     known: Transaction | None, message: EndTxn, new_producer_id: NewProducerId, wall_ms: int
-) -> Step | ProtocolError | None:
+) -> TransactionUpdate | ProtocolError | None:
     """The transaction ends; None: it did so before, in this way, for the same request. Raises as `new_producer_id`."""
     name, epoch = message.transactional_id, message.producer_epoch
     if known is None or known.state.is_prepared:
@@ -156,13 +160,17 @@ def end(
     rotated = _rotated(known, message)
     if known.producer_id != message.producer_id and not rotated:
         return _other_id(name, message.producer_id, known)
-    ended = known.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+    ended = known.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
     again = ended and (rotated or known.producer_epoch == epoch + 1)
     if not again and known.producer_epoch != epoch:
         return _fenced(name, epoch, known)
     if again:
-        return None if message.committed == (known.state is State.COMPLETE_COMMIT) else _ends_otherwise(message, known)
-    if known.state is not State.ONGOING and message.committed:
+        return (
+            None
+            if message.committed == (known.state is TransactionState.COMPLETE_COMMIT)
+            else _ends_otherwise(message, known)
+        )
+    if known.state is not TransactionState.ONGOING and message.committed:
         return _ends_otherwise(message, known)
     return _decide(known, message.committed, new_producer_id, wall_ms)
 
@@ -196,7 +204,7 @@ def _fenced(name: str | None, epoch: int, known: Transaction) -> ProtocolError:
 
 def _ends_otherwise(message: EndTxn, known: Transaction) -> ProtocolError:
     asked = "committed" if message.committed else "aborted"
-    if message.committed and known.state in (State.PREPARE_ABORT, State.COMPLETE_ABORT):
+    if message.committed and known.state in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT):
         return InvalidTxnState(
             f"{message.transactional_id}: the transaction cannot be committed: it was aborted, as it took longer than "
             f"transaction.timeout.ms={known.timeout_ms}, or as somebody has asked for that"

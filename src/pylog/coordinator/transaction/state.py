@@ -29,7 +29,7 @@ EPOCH_LAST = EPOCH_MAX - 1
 CLIENT_VERSION = 2
 
 
-class State(IntEnum):
+class TransactionState(IntEnum):
     """The numbers are those of the log. The last two are Kafka's too, but never in a log."""
 
     EMPTY = 0
@@ -49,12 +49,12 @@ class State(IntEnum):
     @property
     def is_prepared(self) -> bool:
         """Whether it is decided how the transaction ends, and its markers are being written."""
-        return self in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+        return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def is_open(self) -> bool:
         """Whether partitions may lack a marker."""
-        return self is State.ONGOING or self.is_prepared
+        return self is TransactionState.ONGOING or self.is_prepared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Transaction:
     producer_id: int
     producer_epoch: int
     timeout_ms: int
-    state: State
+    state: TransactionState
     partitions: tuple[TopicPartition, ...] = ()
     """Those that get a marker."""
     last_update_ms: int
@@ -84,7 +84,7 @@ class Transaction:
             producer_id=producer_id,
             producer_epoch=0,
             timeout_ms=timeout_ms,
-            state=State.EMPTY,
+            state=TransactionState.EMPTY,
             last_update_ms=wall_ms,
             previous_producer_id=producer_id,
         )
@@ -101,7 +101,7 @@ class Transaction:
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             timeout_ms=timeout_ms,
-            state=State.EMPTY,
+            state=TransactionState.EMPTY,
             partitions=(),
             last_update_ms=wall_ms,
             start_ms=NO_TIME,
@@ -112,10 +112,10 @@ class Transaction:
         """With these partitions, too; this begins a transaction where none is open."""
         return replace(
             self,
-            state=State.ONGOING,
+            state=TransactionState.ONGOING,
             partitions=tuple(dict.fromkeys(self.partitions + partitions)),
             last_update_ms=wall_ms,
-            start_ms=self.start_ms if self.state is State.ONGOING else wall_ms,
+            start_ms=self.start_ms if self.state is TransactionState.ONGOING else wall_ms,
             previous_producer_id=self.producer_id,
             client_version=CLIENT_VERSION,
         )
@@ -125,9 +125,9 @@ class Transaction:
         return replace(
             self,
             producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX),
-            state=State.PREPARE_COMMIT if committed else State.PREPARE_ABORT,
+            state=TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT,
             last_update_ms=wall_ms,
-            start_ms=self.start_ms if self.state is State.ONGOING else wall_ms,
+            start_ms=self.start_ms if self.state is TransactionState.ONGOING else wall_ms,
             previous_producer_id=self.producer_id,
             next_producer_id=next_producer_id,
             client_version=CLIENT_VERSION,
@@ -140,7 +140,9 @@ class Transaction:
             self,
             producer_id=self.next_producer_id if rotates else self.producer_id,
             producer_epoch=0 if rotates else self.producer_epoch,
-            state=State.COMPLETE_COMMIT if self.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT,
+            state=TransactionState.COMPLETE_COMMIT
+            if self.state is TransactionState.PREPARE_COMMIT
+            else TransactionState.COMPLETE_ABORT,
             partitions=(),
             last_update_ms=wall_ms,
             previous_producer_id=self.producer_id,

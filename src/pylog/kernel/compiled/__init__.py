@@ -7,15 +7,15 @@ that all the rest does not need pyarrow.
 from pylog.kernel.compiled.check import StreamCheck
 from pylog.kernel.compiled.decode import decode_records, take_records
 from pylog.kernel.compiled.encode import OpenBatch, encode_records, record_size_bound
+from pylog.kernel.compiled.fast_append import FastAppends
 from pylog.kernel.compiled.filter import RecordSpans, keep_records, scan_records
-from pylog.kernel.compiled.group import GroupAppends
+from pylog.kernel.compiled.group_append import GroupAppends
 from pylog.kernel.compiled.header import BatchHeader
 from pylog.kernel.compiled.header_walk import HeaderWalk, read_following
 from pylog.kernel.compiled.keys import KeyTable, murmur2
 from pylog.kernel.compiled.open_file import OpenFile
-from pylog.kernel.compiled.plain import PlainAppends
+from pylog.kernel.compiled.publish_slots import Slots
 from pylog.kernel.compiled.records import ConsumerRecord, Record, RecordMetadata
-from pylog.kernel.compiled.slot import Slots
 from pylog.kernel.compiled.stream import Spans, walk
 from pylog.kernel.compiled.tail import Admission, Appended, Tail
 
@@ -27,12 +27,12 @@ __all__ = [
     "Appended",
     "BatchHeader",
     "ConsumerRecord",
+    "FastAppends",
     "GroupAppends",
     "HeaderWalk",
     "KeyTable",
     "OpenBatch",
     "OpenFile",
-    "PlainAppends",
     "Record",
     "RecordMetadata",
     "RecordSpans",

@@ -3,15 +3,15 @@
 from pylog.kernel.pure.check import StreamCheck
 from pylog.kernel.pure.decode import decode_records, take_records
 from pylog.kernel.pure.encode import OpenBatch, encode_records, record_size_bound
+from pylog.kernel.pure.fast_append import FastAppends
 from pylog.kernel.pure.filter import RecordSpans, keep_records, scan_records
-from pylog.kernel.pure.group import GroupAppends
+from pylog.kernel.pure.group_append import GroupAppends
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.header_walk import HeaderWalk, read_following
 from pylog.kernel.pure.keys import KeyTable, murmur2
 from pylog.kernel.pure.open_file import OpenFile
-from pylog.kernel.pure.plain import PlainAppends
+from pylog.kernel.pure.publish_slots import Slots
 from pylog.kernel.pure.records import ConsumerRecord, Record, RecordMetadata
-from pylog.kernel.pure.slot import Slots
 from pylog.kernel.pure.stream import Spans, walk
 from pylog.kernel.pure.tail import Admission, Appended, Tail
 
@@ -23,12 +23,12 @@ __all__ = [
     "Appended",
     "BatchHeader",
     "ConsumerRecord",
+    "FastAppends",
     "GroupAppends",
     "HeaderWalk",
     "KeyTable",
     "OpenBatch",
     "OpenFile",
-    "PlainAppends",
     "Record",
     "RecordMetadata",
     "RecordSpans",

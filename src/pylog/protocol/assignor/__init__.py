@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from pylog.errors import InvalidConfig
-from pylog.protocol.assignor.member import Assignment, Assignor, Member, partitions_of
-from pylog.protocol.assignor.simple import Range, RoundRobin
+from pylog.protocol.assignor.member import Assignment, Assignor, SubscribedMember, partitions_of
+from pylog.protocol.assignor.simple import Range, RoundRobinAssignor
 from pylog.protocol.assignor.sticky import CooperativeSticky, Sticky, assign_uniform
 from pylog.protocol.assignor.subscription import (
     Subscription,
@@ -36,7 +36,7 @@ __all__ = [
     "SERVER_ASSIGNORS",
     "Assignment",
     "Assignor",
-    "Member",
+    "SubscribedMember",
     "Subscription",
     "assignor_named",
     "decode_assignment",
@@ -46,11 +46,11 @@ __all__ = [
     "partitions_of",
 ]
 
-_ALL: tuple[Assignor, ...] = (Range(), RoundRobin(), Sticky(), CooperativeSticky())
+_ALL: tuple[Assignor, ...] = (Range(), RoundRobinAssignor(), Sticky(), CooperativeSticky())
 ASSIGNORS = MappingProxyType({assignor.name: assignor for assignor in _ALL})
 """By name, as the members of a group agree on one."""
 
-SERVER_ASSIGNORS: MappingProxyType[str, Callable[[Mapping[str, int], Sequence[Member]], Assignment]]
+SERVER_ASSIGNORS: MappingProxyType[str, Callable[[Mapping[str, int], Sequence[SubscribedMember]], Assignment]]
 SERVER_ASSIGNORS = MappingProxyType({"uniform": assign_uniform, "range": Range().assign})
 """Those of a coordinator, which assigns itself in groups of the consumer protocol (KIP-848)."""
 

@@ -12,7 +12,7 @@ Assignment = dict[str, list[TopicPartition]]
 """The partitions of each member, by member id; an empty list for one that has none."""
 
 
-class Member(NamedTuple):
+class SubscribedMember(NamedTuple):
     """A member as its subscription shows it."""
 
     member_id: str
@@ -37,7 +37,7 @@ class Assignor(Protocol):
     def protocols(self) -> tuple[str, ...]:
         """Best first. "eager": members give everything back before they join; "cooperative": they keep it."""
 
-    def assign(self, topics: Mapping[str, int], members: Sequence[Member]) -> Assignment:
+    def assign(self, topics: Mapping[str, int], members: Sequence[SubscribedMember]) -> Assignment:
         """The partitions of every member; `topics` says how many partitions each topic has."""
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
@@ -70,7 +70,7 @@ def _spread(text: str) -> int:
     return found ^ found >> 16
 
 
-def subscribed(topics: Mapping[str, int], members: Sequence[Member]) -> dict[str, int]:
+def subscribed(topics: Mapping[str, int], members: Sequence[SubscribedMember]) -> dict[str, int]:
     """The topics that somebody subscribes to and that have partitions, in order."""
     wanted = {topic for member in members for topic in member.topics}
     return {topic: topics[topic] for topic in sorted(wanted) if topics.get(topic, 0) > 0}

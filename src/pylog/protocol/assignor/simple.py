@@ -7,7 +7,7 @@ back with another member id gets what it had.
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from pylog.protocol.assignor.member import Assignment, Member, java_order, partitions_of, subscribed
+from pylog.protocol.assignor.member import Assignment, SubscribedMember, java_order, partitions_of, subscribed
 from pylog.record import TopicPartition
 
 
@@ -28,7 +28,7 @@ class Range(_Eager):
 
     name = "range"
 
-    def assign(self, topics: Mapping[str, int], members: Sequence[Member]) -> Assignment:
+    def assign(self, topics: Mapping[str, int], members: Sequence[SubscribedMember]) -> Assignment:
         assignment: Assignment = {member.member_id: [] for member in members}
         for topic, subscribers in _subscribers(members).items():
             share, more = divmod(topics.get(topic, 0), len(subscribers))
@@ -40,12 +40,12 @@ class Range(_Eager):
         return assignment
 
 
-class RoundRobin(_Eager):
+class RoundRobinAssignor(_Eager):
     """All partitions of all topics in turn; a member that does not subscribe to a topic is passed over."""
 
     name = "roundrobin"
 
-    def assign(self, topics: Mapping[str, int], members: Sequence[Member]) -> Assignment:
+    def assign(self, topics: Mapping[str, int], members: Sequence[SubscribedMember]) -> Assignment:
         assignment: Assignment = {member.member_id: [] for member in members}
         ordered = sorted(members, key=_order)
         places: dict[str, list[int]] = {}
@@ -61,14 +61,14 @@ class RoundRobin(_Eager):
         return assignment
 
 
-def _order(member: Member) -> tuple[bool, bytes]:
+def _order(member: SubscribedMember) -> tuple[bool, bytes]:
     instance = member.group_instance_id
     return instance is None, java_order(member.member_id if instance is None else instance)
 
 
-def _subscribers(members: Sequence[Member]) -> dict[str, list[Member]]:
+def _subscribers(members: Sequence[SubscribedMember]) -> dict[str, list[SubscribedMember]]:
     """The members of each topic, both in order."""
-    found: dict[str, list[Member]] = {}
+    found: dict[str, list[SubscribedMember]] = {}
     for member in sorted(members, key=_order):
         for topic in set(member.topics):
             found.setdefault(topic, []).append(member)

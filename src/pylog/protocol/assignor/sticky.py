@@ -18,7 +18,14 @@ from pylog.errors import CorruptBatch
 from pylog.protocol.assignor.constrained import assign_constrained
 from pylog.protocol.assignor.evening import even_out
 from pylog.protocol.assignor.general import assign_general
-from pylog.protocol.assignor.member import NO_GENERATION, Assignment, Member, java_map_order, java_order, subscribed
+from pylog.protocol.assignor.member import (
+    NO_GENERATION,
+    Assignment,
+    SubscribedMember,
+    java_map_order,
+    java_order,
+    subscribed,
+)
 from pylog.protocol.assignor.subscription import by_topic, partitions_in
 from pylog.protocol.schema import message
 from pylog.record import TopicPartition
@@ -84,7 +91,7 @@ def _earlier(said: Mapping[str, Said]) -> dict[TopicPartition, str]:
 
 
 def _assign(
-    topics: Mapping[str, int], members: Sequence[Member], says: Callable[[Member], Said]
+    topics: Mapping[str, int], members: Sequence[SubscribedMember], says: Callable[[SubscribedMember], Said]
 ) -> tuple[Assignment, dict[TopicPartition, str] | None]:
     """The assignment, and what changes hands by it: {partition: who gets it}; None: find out."""
     by_id = {member.member_id: member for member in sorted(members, key=lambda member: java_order(member.member_id))}
@@ -102,7 +109,7 @@ class Sticky:
     name = "sticky"
     protocols = ("eager",)
 
-    def assign(self, topics: Mapping[str, int], members: Sequence[Member]) -> Assignment:
+    def assign(self, topics: Mapping[str, int], members: Sequence[SubscribedMember]) -> Assignment:
         return _assign(topics, members, _said_in_user_data)[0]
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
@@ -124,7 +131,7 @@ class CooperativeSticky:
     name = "cooperative-sticky"
     protocols = ("cooperative", "eager")
 
-    def assign(self, topics: Mapping[str, int], members: Sequence[Member]) -> Assignment:
+    def assign(self, topics: Mapping[str, int], members: Sequence[SubscribedMember]) -> Assignment:
         assignment, moving = _assign(topics, members, _said_in_subscription)
         if moving is None:
             moving = _moving(members, assignment)
@@ -136,7 +143,7 @@ class CooperativeSticky:
         return _GENERATION.pack(generation)
 
 
-def assign_uniform(topics: Mapping[str, int], members: Sequence[Member]) -> Assignment:
+def assign_uniform(topics: Mapping[str, int], members: Sequence[SubscribedMember]) -> Assignment:
     """What Kafka's coordinator calls uniform: as sticky, from what the members were to have before (UniformAssignor).
 
     `owned` is that. Which of several even assignments it is Kafka leaves open: its own depends on the order of maps.
@@ -149,7 +156,7 @@ def assign_uniform(topics: Mapping[str, int], members: Sequence[Member]) -> Assi
     return assignment
 
 
-def _moving(members: Sequence[Member], assignment: Assignment) -> dict[TopicPartition, str]:
+def _moving(members: Sequence[SubscribedMember], assignment: Assignment) -> dict[TopicPartition, str]:
     """What somebody is given that somebody else has to give up."""
     added: dict[TopicPartition, str] = {}
     revoked: set[TopicPartition] = set()
@@ -160,7 +167,7 @@ def _moving(members: Sequence[Member], assignment: Assignment) -> dict[TopicPart
     return {partition: member_id for partition, member_id in added.items() if partition in revoked}
 
 
-def _said_in_user_data(member: Member) -> Said:
+def _said_in_user_data(member: SubscribedMember) -> Said:
     data = member.user_data or b""
     for partitions, generation in ((data[:-4], data[-4:]), (data, b"")):
         try:
@@ -172,7 +179,7 @@ def _said_in_user_data(member: Member) -> Said:
     return Said()
 
 
-def _said_in_subscription(member: Member) -> Said:
+def _said_in_subscription(member: SubscribedMember) -> Said:
     """Subscriptions before version 2 have no generation: it is in the user data, if anywhere."""
     generation = member.generation
     return Said(member.owned, generation if generation >= 0 else _generation(member.user_data or b""))

@@ -19,7 +19,7 @@ from pylog.protocol.schema.runtime import SCOPE, TAGS
 from pylog.protocol.schema.table import BYTES, FIXED, SIZES, Field, smallest
 
 
-class Source(ABC):
+class FunctionSource(ABC):
     """The lines of a function in the making."""
 
     def __init__(self, version: int, flexible: bool) -> None:
@@ -71,7 +71,7 @@ class Source(ABC):
         return made
 
 
-class DecodeSource(Source):
+class DecodeSource(FunctionSource):
     """Emits `decode`. Its variables: `data`, `p` the position, `end`."""
 
     def flush(self) -> None:
@@ -207,7 +207,7 @@ class DecodeSource(Source):
         return unknown
 
 
-class EncodeSource(Source):
+class EncodeSource(FunctionSource):
     """Emits `encode`. `write` is the variable that takes the pieces: another one inside a tagged field."""
 
     def __init__(self, version: int, flexible: bool) -> None:

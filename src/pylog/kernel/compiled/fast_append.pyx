@@ -2,7 +2,7 @@
 """Where an append needs no decision: from a batch to its bytes in the file, and to what others may see, in one step.
 
 The numbers of a partition are fields here, those of its active segment are `Tail`'s, of its file `OpenFile`'s, and what
-it publishes goes through `Slots`. All of it is looked at under the partition's lock: what is not plain is not begun. The
+it publishes goes through `Slots`. All of it is looked at under the partition's lock: what is not plain is not begun.
 ordinary way, in `pylog.commitlog.append`, says what this has to be equal to.
 
 What is shown at once is written without any Python code, from the first byte to the last one that is published: no
@@ -13,7 +13,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from pylog.kernel.compiled.header cimport BatchHeader
 from pylog.kernel.compiled.open_file cimport OpenFile
-from pylog.kernel.compiled.slot cimport NUMBERS, Slots
+from pylog.kernel.compiled.publish_slots cimport NUMBERS, Slots
 from pylog.kernel.compiled.stream cimport LAST_OFFSET
 from pylog.kernel.compiled.tail cimport Admission, Appended, Tail, appended
 
@@ -23,10 +23,10 @@ cdef int64_t INT32_MAX = 0x7fffffff
 cdef Py_ssize_t LACKING_MOST = UNWRITTEN_MAX
 
 
-cdef class PlainAppends:
+cdef class FastAppends:
     """A partition that takes plain batches in one step. The fields are those that its Python half goes by."""
 
-    def append_plain(self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, bint visible=False):
+    def fast_append(self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, bint visible=False):
         """Append a batch of this process as the leader of `epoch`, and let everybody see it if it is to be `visible`,
         where nothing has to be decided, opened, or done besides. None where something has: then nothing was done.
 
@@ -200,7 +200,7 @@ cdef class PlainAppends:
             and (not tail.wants_entry() or has_room_for_entry(tail, batch, last_offset, file.size()))
         )
 
-    def advance_plain(self, int64_t offset):
+    def fast_advance(self, int64_t offset):
         """Let everybody see what is below `offset`; gives whether that is more than before. None where something has to
         be done besides: then nothing was done.
         """

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The twin of `pure.slot`."""
+"""The twin of `pure.publish_slots`."""
 
 import struct
 

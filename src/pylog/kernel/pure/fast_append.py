@@ -1,13 +1,13 @@
-"""Where an append needs no decision, for the compiled kernel: see `compiled.plain`."""
+"""Where an append needs no decision, for the compiled kernel: see `compiled.fast_append`."""
 
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.tail import Appended
 
 
-class PlainAppends:
+class FastAppends:
     """A partition that takes plain batches in one step. In Python that step would be the ordinary way, so none is."""
 
-    def append_plain(self, batch: BatchHeader, epoch: int, now_ms: int, visible: bool = False) -> Appended | None:
+    def fast_append(self, batch: BatchHeader, epoch: int, now_ms: int, visible: bool = False) -> Appended | None:
         """Append a batch of this process as the leader of `epoch`, and let everybody see it if it is to be `visible`,
         where nothing has to be decided, opened, or done besides. None where something has: then nothing was done.
 
@@ -15,7 +15,7 @@ class PlainAppends:
         """
         return None
 
-    def advance_plain(self, offset: int) -> bool | None:
+    def fast_advance(self, offset: int) -> bool | None:
         """Let everybody see what is below `offset`; gives whether that is more than before. None where something has to
         be done besides: then nothing was done.
         """

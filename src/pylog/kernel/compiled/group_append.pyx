@@ -11,16 +11,16 @@ from libc.stdint cimport int32_t, int64_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from pylog.kernel.compiled.header cimport BatchHeader
-from pylog.kernel.compiled.plain cimport PlainAppends, end_of
+from pylog.kernel.compiled.fast_append cimport FastAppends, end_of
 
-cdef extern from "bell.h" nogil:
-    ctypedef struct bell:
+cdef extern from "futex.h" nogil:
+    ctypedef struct futex:
         pass
-    void bell_make(bell *of)
-    void bell_end(bell *of)
-    void bell_wait(bell *of, long ns)
-    void bell_call(bell *of)
-    void bell_done(bell *of)
+    void futex_make(futex *of)
+    void futex_end(futex *of)
+    void futex_wait(futex *of, long ns)
+    void futex_call(futex *of)
+    void futex_done(futex *of)
 
 cdef extern from "<sched.h>" nogil:
     int sched_yield()
@@ -41,14 +41,14 @@ cdef class Group:
     cdef Py_ssize_t joined  # seen without the interpreter's lock
     cdef bint is_begun
     cdef bint is_done
-    cdef bell bell
+    cdef futex futex
 
     def __cinit__(self):
         self.batches, self.answers = [], []
-        bell_make(&self.bell)
+        futex_make(&self.futex)
 
     def __dealloc__(self):
-        bell_end(&self.bell)
+        futex_end(&self.futex)
 
     cdef object answer(self, Py_ssize_t index):
         done = self.answers[index] if index < len(self.answers) else self.error
@@ -75,7 +75,7 @@ cdef class GroupAppends:
         self.open = Group()
         self.expected = 1
 
-    def append(self, PlainAppends partition not None, BatchHeader batch not None, int32_t epoch, int64_t now_ms, role):
+    def append(self, FastAppends partition not None, BatchHeader batch not None, int32_t epoch, int64_t now_ms, role):
         """See the twin."""
         cdef Group group
         cdef Py_ssize_t index
@@ -91,7 +91,7 @@ cdef class GroupAppends:
         try:
             while not (group.is_done or self.leads(group, partition, role)):
                 with nogil:
-                    bell_wait(&group.bell, SLICE_NS)
+                    futex_wait(&group.futex, SLICE_NS)
                 PyErr_CheckSignals()
         except BaseException:
             self.leave(group, index)
@@ -101,7 +101,7 @@ cdef class GroupAppends:
     def hand_over(self):
         """Let one of those who have joined lead: the lead is free."""
         if self.open.joined:
-            bell_call(&self.open.bell)
+            futex_call(&self.open.futex)
 
     cdef int leave(self, Group group, Py_ssize_t index) except -1:
         """A signal's handler has raised: what is not appended stays so, and another one may have to lead."""
@@ -110,10 +110,10 @@ cdef class GroupAppends:
             if group.batches.count(None) == group.joined:
                 group.batches.clear()
                 group.joined = 0
-            bell_call(&group.bell)
+            futex_call(&group.futex)
         return 0
 
-    cdef bint leads(self, Group group, PlainAppends partition, role) except -1:
+    cdef bint leads(self, Group group, FastAppends partition, role) except -1:
         """Lead, unless somebody else does."""
         if not self.leading.acquire(False):
             return False
@@ -124,7 +124,7 @@ cdef class GroupAppends:
         with self.whole:
             return self.leading.acquire(False) and self.lead(partition, role, True)
 
-    cdef bint lead(self, PlainAppends partition, role, bint is_whole) except -1:
+    cdef bint lead(self, FastAppends partition, role, bint is_whole) except -1:
         cdef Group group, following = Group()
         cdef int64_t began
         cdef bint leads = True
@@ -151,7 +151,7 @@ cdef class GroupAppends:
             self.leading.release()
         self.sync_ns, self.expected = now_ns() - began, max(group.joined + following.joined, 1)
         group.is_done = True
-        bell_done(&group.bell)
+        futex_done(&group.futex)
         self.hand_over()
         return True
 

@@ -5,7 +5,7 @@ from pylog.kernel.compiled.header cimport BatchHeader
 from pylog.kernel.compiled.tail cimport Appended, Tail
 
 
-cdef class PlainAppends:
+cdef class FastAppends:
     cdef public int64_t start_offset
     cdef public int64_t next_offset
     cdef public int64_t high_watermark

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <time.h>
 
-enum { BELL_SILENT, BELL_CALLED, BELL_DONE };
+enum { WORD_SILENT, WORD_CALLED, WORD_DONE };
 
 #if defined(__linux__) && !defined(PYLOG_NO_FUTEX)
 
@@ -16,30 +16,30 @@ enum { BELL_SILENT, BELL_CALLED, BELL_DONE };
 #include <sys/syscall.h>
 #include <unistd.h>
 
-typedef struct { uint32_t word; } bell;
+typedef struct { uint32_t word; } futex;
 
-static void bell_make(bell *of) { of->word = BELL_SILENT; }
-static void bell_end(bell *of) { (void)of; }
+static void futex_make(futex *of) { of->word = WORD_SILENT; }
+static void futex_end(futex *of) { (void)of; }
 
 /* Until it is called, for whoever is the first to see it, or done, for all; or for so many nanoseconds below a second. */
-static void bell_wait(bell *of, long ns) {
+static void futex_wait(futex *of, long ns) {
     struct timespec most = {0, ns};
-    uint32_t called = BELL_CALLED;
-    if (__atomic_load_n(&of->word, __ATOMIC_ACQUIRE) == BELL_SILENT)
-        syscall(SYS_futex, &of->word, FUTEX_WAIT_PRIVATE, BELL_SILENT, &most, NULL, 0);
-    __atomic_compare_exchange_n(&of->word, &called, BELL_SILENT, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    uint32_t called = WORD_CALLED;
+    if (__atomic_load_n(&of->word, __ATOMIC_ACQUIRE) == WORD_SILENT)
+        syscall(SYS_futex, &of->word, FUTEX_WAIT_PRIVATE, WORD_SILENT, &most, NULL, 0);
+    __atomic_compare_exchange_n(&of->word, &called, WORD_SILENT, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
 /* Wake one of those who wait. */
-static void bell_call(bell *of) {
-    uint32_t silent = BELL_SILENT;
-    if (__atomic_compare_exchange_n(&of->word, &silent, BELL_CALLED, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+static void futex_call(futex *of) {
+    uint32_t silent = WORD_SILENT;
+    if (__atomic_compare_exchange_n(&of->word, &silent, WORD_CALLED, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         syscall(SYS_futex, &of->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 /* Wake all of them, and let nobody wait any more. */
-static void bell_done(bell *of) {
-    __atomic_store_n(&of->word, BELL_DONE, __ATOMIC_RELEASE);
+static void futex_done(futex *of) {
+    __atomic_store_n(&of->word, WORD_DONE, __ATOMIC_RELEASE);
     syscall(SYS_futex, &of->word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
@@ -47,20 +47,20 @@ static void bell_done(bell *of) {
 
 #include <pthread.h>
 
-typedef struct { uint32_t word; pthread_mutex_t mutex; pthread_cond_t changed; } bell;
+typedef struct { uint32_t word; pthread_mutex_t mutex; pthread_cond_t changed; } futex;
 
-static void bell_make(bell *of) {
-    of->word = BELL_SILENT;
+static void futex_make(futex *of) {
+    of->word = WORD_SILENT;
     pthread_mutex_init(&of->mutex, NULL);
     pthread_cond_init(&of->changed, NULL);
 }
 
-static void bell_end(bell *of) {
+static void futex_end(futex *of) {
     pthread_cond_destroy(&of->changed);
     pthread_mutex_destroy(&of->mutex);
 }
 
-static void bell_wait(bell *of, long ns) {
+static void futex_wait(futex *of, long ns) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += ns;
@@ -69,22 +69,22 @@ static void bell_wait(bell *of, long ns) {
         until.tv_nsec -= 1000000000L;
     }
     pthread_mutex_lock(&of->mutex);
-    while (of->word == BELL_SILENT && pthread_cond_timedwait(&of->changed, &of->mutex, &until) == 0)
+    while (of->word == WORD_SILENT && pthread_cond_timedwait(&of->changed, &of->mutex, &until) == 0)
         ;
-    if (of->word == BELL_CALLED) of->word = BELL_SILENT;
+    if (of->word == WORD_CALLED) of->word = WORD_SILENT;
     pthread_mutex_unlock(&of->mutex);
 }
 
-static void bell_call(bell *of) {
+static void futex_call(futex *of) {
     pthread_mutex_lock(&of->mutex);
-    if (of->word == BELL_SILENT) of->word = BELL_CALLED;
+    if (of->word == WORD_SILENT) of->word = WORD_CALLED;
     pthread_cond_signal(&of->changed);
     pthread_mutex_unlock(&of->mutex);
 }
 
-static void bell_done(bell *of) {
+static void futex_done(futex *of) {
     pthread_mutex_lock(&of->mutex);
-    of->word = BELL_DONE;
+    of->word = WORD_DONE;
     pthread_cond_broadcast(&of->changed);
     pthread_mutex_unlock(&of->mutex);
 }

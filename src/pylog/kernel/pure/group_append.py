@@ -1,15 +1,15 @@
-"""Plain appends of many threads that share a sync, for the compiled kernel: see `compiled.group`."""
+"""Plain appends of many threads that share a sync, for the compiled kernel: see `compiled.group_append`."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from pylog.kernel.pure.fast_append import FastAppends
 from pylog.kernel.pure.header import BatchHeader
-from pylog.kernel.pure.plain import PlainAppends
 from pylog.kernel.pure.tail import Appended
 
 
-class Lead(Protocol):
+class LeadLock(Protocol):
     """The lock of those who make what others have appended durable."""
 
     def acquire(self, blocking: bool = ...) -> bool: ...
@@ -24,17 +24,17 @@ class GroupAppends:
     """
 
     def __init__(
-        self, leading: Lead, whole: AbstractContextManager[Any],
+        self, leading: LeadLock, whole: AbstractContextManager[Any],
         ordinarily: Callable[[Any, Any], Appended | None], show: Callable[[Any], None],
     ) -> None:  # fmt: skip
         pass
 
     def append(
-        self, partition: PlainAppends, batch: BatchHeader, epoch: int, now_ms: int, role: Any
+        self, partition: FastAppends, batch: BatchHeader, epoch: int, now_ms: int, role: Any
     ) -> Appended | None:  # fmt: skip
         """Append a batch with those of other threads, make it durable and show it, for a leader in that `role`.
 
-        None where `append_plain` would give it for its batch alone, or `ordinarily` does. Raises what the partition
+        None where `fast_append` would give it for its batch alone, or `ordinarily` does. Raises what the partition
         raises that cannot write or sync, and what a signal's handler does.
         """
         return None
