@@ -99,11 +99,6 @@ class Segment(ReadableSegment, Tail):
         """The largest record timestamp, or -1 when no record has one."""
         return self._largest()[0]
 
-    @property
-    def largest_timestamp_offset(self) -> int:
-        """The last offset of the first batch that has the largest timestamp."""
-        return self._largest()[1]
-
     def _largest(self) -> tuple[int, int]:
         """The largest timestamp with its offset. Who asks may have no lock: what a writer goes by does not change."""
         if self._loaded_timestamps:

@@ -13,7 +13,6 @@ import pytest
 import pylog
 from conformance import dump_log
 from conformance.kafka_broker import admin, broker, consume, said
-from consumer_group_host import ConsumerHost
 from pylog.coordinator.effects import LogRecord
 from pylog.coordinator.group.classic import ClassicGroup
 from pylog.coordinator.group.consumer_records import (
@@ -30,6 +29,7 @@ from pylog.coordinator.group.records import CONSUMER_TYPES, GROUP_TYPE, decode, 
 from pylog.protocol.assignor import Subscription, encode_assignment, encode_subscription
 from pylog.protocol.messages import ConsumerGroupHeartbeat, JoinGroup, LeaveGroup, LeavingMember, Session, SyncGroup
 from pylog.record import TopicPartition
+from support.consumer_group_host import ConsumerHost
 
 REASON = dump_log.missing()
 pytestmark = [

@@ -33,6 +33,7 @@ from pylog.partition import Checkpoint, Partition
 from pylog.protocol.batch import Origin
 from pylog.record import TopicPartition
 from pylog.storage.segment_checksum import forget_seals
+from support.leader_appends import append_bytes
 
 T0 = 1_700_000_000_000
 
@@ -245,8 +246,8 @@ class Replay:
         return NotImplemented
 
     def append_as_leader(self, op: dict[str, Any]) -> Any:
-        appended = self.partition.append_bytes(
-            bytes.fromhex(op["records"]), epoch=op["leader_epoch"], now_ms=self.now_ms,
+        appended = append_bytes(
+            self.partition, bytes.fromhex(op["records"]), epoch=op["leader_epoch"], now_ms=self.now_ms,
             origin=Origin[op["origin"]], transaction_version=op["transaction_version"],
             guard=self._guards[-1] if op.get("guard") == "last" else None,
         )  # fmt: skip
@@ -413,7 +414,7 @@ class Replay:
                 "offset_entries": segment.offsets.entries,
                 "time_entries": segment.times.entries,
                 "max_timestamp": segment.largest_timestamp,
-                "max_timestamp_offset": segment.largest_timestamp_offset,
+                "max_timestamp_offset": segment._largest()[1],
             }
             for segment, _ in self.partition.segments
         ]

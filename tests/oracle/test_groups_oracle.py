@@ -11,7 +11,6 @@ from uuid import UUID
 import pytest
 
 import pylog
-from group_host import T0, FixedTopics
 from pylog import TopicPartition
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import LogRecord, Now, Stamp, TopicInfo
@@ -29,6 +28,7 @@ from pylog.coordinator.group.records import (
 from pylog.protocol.batch import split
 from pylog.protocol.messages import DescribeGroups, OffsetFetch, Session
 from pylog.protocol.partitioner import partition_for
+from support.group_host import T0, FixedTopics
 
 pytestmark = pytest.mark.oracle
 

@@ -94,7 +94,7 @@ def test_the_image_has_the_topics_and_ids_of_the_folders(stages: list[Path]) -> 
         assert folders.keys() <= in_image
         for folder, path in folders.items():
             topic = image.topics[folder.rpartition("-")[0]]
-            assert image.topic_by_id(topic.id) is topic
+            assert image._by_id.get(topic.id) is topic
             text = base64.urlsafe_b64encode(topic.id.bytes).rstrip(b"=").decode()
             assert f"topic_id: {text}" in path.read_text()
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pylog.errors import for_code
 from pylog.protocol.schema import message, names
 from pylog.protocol.schema.table import Field, load
-from schema_values import SIMPLE, struct_values
+from support.schema_values import SIMPLE, struct_values
 
 pytest.importorskip("kio", reason="kio is not installed: nothing to compare the schema codec with")
 

@@ -25,7 +25,8 @@ from pylog.errors import (
 )
 from pylog.protocol.batch import Batch, Origin, encode, split
 from pylog.protocol.compression import Codec
-from pylog.storage.validator import follower_spans, leader_batches
+from pylog.storage.validator import follower_spans
+from support.leader_appends import leader_batches
 
 pytestmark = pytest.mark.oracle
 

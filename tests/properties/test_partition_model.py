@@ -35,6 +35,7 @@ from pylog.protocol.batch import Batch, Origin, encode, split
 from pylog.protocol.compression import Codec
 from pylog.storage.producer_state import Producers, snapshot_name, snapshot_offsets
 from pylog.testing import SimClock
+from support.leader_appends import append_bytes
 
 RUNS = int(os.environ.get("PYLOG_MODEL_RUNS", "200"))
 STEPS = 40
@@ -136,8 +137,8 @@ class Machine(RuleBasedStateMachine):
             refusal = RecordBatchTooLarge
         try:
             if encoded_elsewhere:
-                appended = self.partition.append_bytes(
-                    bytes(batch.data), epoch=self.epoch, now_ms=self.now_ms, origin=origin
+                appended = append_bytes(
+                    self.partition, bytes(batch.data), epoch=self.epoch, now_ms=self.now_ms, origin=origin
                 )
             else:
                 appended = self.partition.append(batch, epoch=self.epoch, now_ms=self.now_ms, origin=origin)

@@ -81,7 +81,7 @@ class Side:
 
     def facts(self) -> Any:
         segments = [
-            (segment.base_offset, end, segment.size, segment.largest_timestamp, segment.largest_timestamp_offset,
+            (segment.base_offset, end, segment.size, segment.largest_timestamp, segment._largest()[1],
              list(segment.offsets), list(segment.times))
             for segment, end in self.partition.segments
         ]  # fmt: skip

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from producer_log import DAY, DIRECTORY, MAX_SEQUENCE, T0, Log, data, marker
 from pylog.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -19,6 +18,7 @@ from pylog.errors import (
 )
 from pylog.protocol.batch import Batch, Origin
 from pylog.storage.producer_state import Producers, snapshot_offsets
+from support.producer_log import DAY, DIRECTORY, MAX_SEQUENCE, T0, Log, data, marker
 
 PRODUCERS = [1, 2, 17]
 

@@ -11,7 +11,8 @@ from pylog.config import TopicConfig
 from pylog.errors import PylogError
 from pylog.protocol.batch import Batch, Origin, encode
 from pylog.protocol.compression import Codec
-from pylog.storage.validator import follower_spans, gives_append_time, leader_batch, leader_batches
+from pylog.storage.validator import follower_spans, gives_append_time, leader_batch
+from support.leader_appends import leader_batches
 
 NOW = 1_700_000_000_000
 

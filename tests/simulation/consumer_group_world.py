@@ -8,11 +8,11 @@ state is the replay of the log. When all is healed, all members have what they a
 
 import random
 
-from consumer_group_host import Client, ConsumerHost, settle
-from group_host import Logged
 from pylog.config import NodeConfig
 from pylog.coordinator.group.consumer_records import CURRENT, consumer_record
 from pylog.errors import NotEnoughReplicas
+from support.consumer_group_host import Client, ConsumerHost, settle
+from support.group_host import Logged
 
 TOPICS = ("t", "u", "va", "vb")
 HOSTS = ("/a", "/b")

@@ -6,13 +6,13 @@ What a member gives back takes a while; what it knows of topics is old now and t
 import random
 from uuid import UUID
 
-from consumer_group_host import Client, ConsumerHost, Slot
 from pylog.client.consumer.membership import NO_GENERATION, AssignPartitions, Effect, Fail, Lose, Revoke, Send
 from pylog.client.consumer.membership_consumer import ConsumerMembership
 from pylog.config import ConsumerConfig
 from pylog.protocol.messages import ConsumerGroupHeartbeat
 from pylog.record import TopicPartition
 from simulation.consumer_group_world import TOPICS, Simulation
+from support.consumer_group_host import Client, ConsumerHost, Slot
 
 
 class MemberClient(Client):

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from group_host import Ended, GroupHost, Logged
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import Append, Now, Stamp
 from pylog.coordinator.group.classic import ClassicGroup
@@ -53,6 +52,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.schema import message as schema
 from pylog.record import TopicPartition
+from support.group_host import Ended, GroupHost, Logged
 
 SESSION_MS = 6_000
 REBALANCE_MS = 10_000

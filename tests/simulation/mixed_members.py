@@ -6,12 +6,12 @@ as the assignor of its leader makes it.
 
 from uuid import UUID
 
-from classic_client import ClassicClient
-from consumer_group_host import Client, ConsumerHost
 from pylog.config import NodeConfig
 from pylog.coordinator.group.classic import ClassicGroup
 from pylog.coordinator.group.consumer_group import ConsumerGroup
 from simulation.consumer_members import MemberClient, MemberSimulation
+from support.classic_client import ClassicClient
+from support.consumer_group_host import Client, ConsumerHost
 
 STRATEGIES = ("range", "cooperative-sticky", "range,cooperative-sticky", "sticky")
 

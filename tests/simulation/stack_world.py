@@ -16,8 +16,6 @@ from typing import Any
 
 from checker.anomalies import check, failures
 from checker.history import Op, Outcome
-from consumer_group_host import check_consumer_group, consumer_state
-from group_host import check_group, logged
 from pylog.broker.broker import Broker
 from pylog.broker.coordinator_host import CoordinatorHost, replay_log
 from pylog.client.consumer.consumer import Consumer
@@ -29,6 +27,8 @@ from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.protocol.messages import CreateTopics, NewTopic, Session
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.testing import CrashFiles
+from support.consumer_group_host import check_consumer_group, consumer_state
+from support.group_host import check_group, logged
 
 from .stack_clients import INPUT, NODE, PARTITIONS, Client, Entry, Grouped, Job, Member, Sender, Transactor, of, polled
 from .stack_network import Network, Process, Wire, World, require

@@ -8,7 +8,7 @@ import pytest
 import pylog
 from pylog.runtime.clock import Clock, SystemClock, condition
 from pylog.testing import SimClock
-from stepping import Steps
+from support.stepping import Steps
 
 CLOCKS: list[Clock] = [SystemClock(), SimClock()]
 

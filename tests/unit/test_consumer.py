@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import pylog
-from producer_log import marker
 from pylog import Record, TopicPartition, errors
 from pylog.protocol.batch import encode
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import Fetch, FetchPart, Produce, ProducePart, Session
 from pylog.storage.validator import Origin
+from support.producer_log import marker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from group_host import GroupHost
 from pylog.config import NodeConfig
 from pylog.coordinator.group.classic_rebalance import NEW_MEMBER_JOIN_MS
 from pylog.errors import (
@@ -38,6 +37,7 @@ from pylog.protocol.messages import (
     SyncGroup,
 )
 from pylog.record import TopicPartition
+from support.group_host import GroupHost
 
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000

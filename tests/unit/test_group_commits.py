@@ -5,7 +5,6 @@ from uuid import UUID
 
 import pytest
 
-from group_host import Ended, GroupHost, Logged
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import LogRecord, Stamp, TopicInfo
 from pylog.coordinator.group.coordinator import TOMBSTONES_AT_ONCE, GroupCoordinator
@@ -57,6 +56,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.schema import message as schema
 from pylog.record import TopicPartition
+from support.group_host import Ended, GroupHost, Logged
 
 AT = TopicPartition("t", 0)
 OTHER = TopicPartition("u", 1)

@@ -4,7 +4,6 @@ from uuid import UUID
 
 import pytest
 
-from consumer_group_host import JOIN, SESSION_MS, Client, ConsumerHost, heartbeat, kinds, member, settle, slots, structs
 from pylog.config import NodeConfig
 from pylog.coordinator.group.consumer_records import (
     CURRENT,
@@ -31,6 +30,18 @@ from pylog.errors import (
 from pylog.protocol.messages import (
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
+)
+from support.consumer_group_host import (
+    JOIN,
+    SESSION_MS,
+    Client,
+    ConsumerHost,
+    heartbeat,
+    kinds,
+    member,
+    settle,
+    slots,
+    structs,
 )
 
 

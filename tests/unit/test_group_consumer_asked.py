@@ -4,7 +4,6 @@ from uuid import UUID
 
 import pytest
 
-from consumer_group_host import SESSION_MS, Client, ConsumerHost, heartbeat, member, settle, slots
 from pylog.coordinator.effects import LogRecord
 from pylog.coordinator.group.consumer_records import (
     CURRENT,
@@ -38,6 +37,7 @@ from pylog.protocol.messages import (
     TxnOffsetCommit,
 )
 from pylog.record import TopicPartition
+from support.consumer_group_host import SESSION_MS, Client, ConsumerHost, heartbeat, member, settle, slots
 
 
 @pytest.fixture

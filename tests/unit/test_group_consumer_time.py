@@ -2,7 +2,6 @@
 
 import pytest
 
-from consumer_group_host import JOIN, SESSION_MS, ConsumerHost, heartbeat, member, settle
 from pylog.coordinator.group.consumer_records import (
     PARTITION_METADATA,
     MemberState,
@@ -14,6 +13,7 @@ from pylog.errors import (
     UnknownMemberId,
     UnreleasedInstanceId,
 )
+from support.consumer_group_host import JOIN, SESSION_MS, ConsumerHost, heartbeat, member, settle
 
 
 @pytest.fixture

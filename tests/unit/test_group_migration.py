@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from classic_client import SESSION_MS, ClassicClient
-from consumer_group_host import Client, ConsumerHost, heartbeat, kinds, member
 from pylog.config import NodeConfig
 from pylog.coordinator.group.classic import ClassicGroup
 from pylog.coordinator.group.consumer_records import (
@@ -44,6 +42,8 @@ from pylog.protocol.messages import (
     SyncGroup,
 )
 from pylog.record import TopicPartition
+from support.classic_client import SESSION_MS, ClassicClient
+from support.consumer_group_host import Client, ConsumerHost, heartbeat, kinds, member
 
 AT = TopicPartition("t", 0)
 STRATEGIES = ["range", "cooperative-sticky", "range,cooperative-sticky"]

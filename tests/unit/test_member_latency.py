@@ -6,11 +6,11 @@ from itertools import count
 
 import pytest
 
-from consumer_group_host import ConsumerHost
 from pylog.client.consumer.membership import Effect, MembershipState, Revoke, Send
 from pylog.client.consumer.membership_consumer import ConsumerMembership
 from pylog.config import ConsumerConfig, NodeConfig
 from pylog.protocol.messages import ConsumerGroupHeartbeat
+from support.consumer_group_host import ConsumerHost
 
 MS = 5
 

@@ -91,8 +91,8 @@ def test_a_created_topic_is_there(image: MetadataImage) -> None:
     assert topic.partitions[1] == PartitionImage(
         leader=1, leader_epoch=0, partition_epoch=0, replicas=[1], isr=[1], directories=[DIRECTORY]
     )
-    assert image.topic_by_id(TOPIC_ID) is topic
-    assert image.topic_by_id(OTHER_ID) is None
+    assert image._by_id.get(TOPIC_ID) is topic
+    assert image._by_id.get(OTHER_ID) is None
 
 
 def test_replicas_without_a_known_directory_have_the_unassigned_one() -> None:
@@ -104,10 +104,10 @@ def test_replicas_without_a_known_directory_have_the_unassigned_one() -> None:
 
 def test_a_removed_topic_is_gone_and_its_name_can_come_back(image: MetadataImage) -> None:
     apply(image, remove_topic(TOPIC_ID))
-    assert (image.topics, image.topic_by_id(TOPIC_ID)) == ({}, None)
+    assert (image.topics, image._by_id.get(TOPIC_ID)) == ({}, None)
     apply(image, create_topic("clicks", OTHER_ID, {0: ONE}, leader=1))
     assert image.topics["clicks"].config == {}
-    assert image.topic_by_id(OTHER_ID) is image.topics["clicks"]
+    assert image._by_id.get(OTHER_ID) is image.topics["clicks"]
 
 
 def test_configs_are_set_replaced_and_taken_away(image: MetadataImage) -> None:
@@ -328,12 +328,12 @@ def test_removing_a_topic_leaves_another_of_its_name(image: MetadataImage) -> No
     apply(image, create_topic("clicks", OTHER_ID, {0: ONE}, leader=1))
     apply(image, remove_topic(TOPIC_ID))
     assert image.topics["clicks"].id == OTHER_ID
-    assert (image.topic_by_id(TOPIC_ID), image.removed) == (None, {TOPIC_ID: "clicks"})
+    assert (image._by_id.get(TOPIC_ID), image.removed) == (None, {TOPIC_ID: "clicks"})
 
 
 def test_changing_a_topic_leaves_another_of_its_name(image: MetadataImage) -> None:
     apply(image, create_topic("clicks", OTHER_ID, {0: ONE}, leader=1))
     after = apply(image.successor(), add_partitions(TOPIC_ID, {2: ONE}, leader=1))
     assert (after.topics["clicks"].id, sorted(after.topics["clicks"].partitions)) == (OTHER_ID, [0])
-    older = after.topic_by_id(TOPIC_ID)
+    older = after._by_id.get(TOPIC_ID)
     assert older is not None and sorted(older.partitions) == [0, 1, 2]

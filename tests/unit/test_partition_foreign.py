@@ -9,6 +9,7 @@ from pylog.errors import CorruptRecord, InvalidTxnState, OffsetOutOfRange, Recor
 from pylog.kernel import Record
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, Origin, encode
+from support.leader_appends import append_bytes
 
 
 def batch(offset: int, value: bytes = b"x", *, epoch: int = 0, **header: object) -> Batch:
@@ -25,16 +26,16 @@ def in_transaction(offset: int, sequence: int) -> Batch:
 
 def test_bytes_of_one_batch_are_appended_and_nothing_is_no_batch() -> None:
     log = Log()
-    appended = log.partition.append_bytes(bytes(batch(0).data), epoch=3, now_ms=NOW)
+    appended = append_bytes(log.partition, bytes(batch(0).data), epoch=3, now_ms=NOW)
     assert (appended.base_offset, appended.next_offset) == (0, 1)
     assert [(b.base_offset, b.leader_epoch) for b in log.batches()] == [(0, 3)]
     # Half a batch is none.
     for data in (b"", bytes(batch(0).data)[:40]):
-        assert log.partition.append_bytes(data, epoch=3, now_ms=NOW) == Appended(1, 1)
+        assert append_bytes(log.partition, data, epoch=3, now_ms=NOW) == Appended(1, 1)
     spoiled = bytearray(batch(0).data)
     spoiled[-1] ^= 1
     with pytest.raises(CorruptRecord):
-        log.partition.append_bytes(bytes(spoiled), epoch=3, now_ms=NOW)
+        append_bytes(log.partition, bytes(spoiled), epoch=3, now_ms=NOW)
     assert log.partition.next_offset == 1
 
 

@@ -33,7 +33,7 @@ from pylog.protocol.partitioner import partition_for_key
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 from pylog.testing import SimClock
-from stepping import Steps
+from support.stepping import Steps
 
 NODE = 1
 SECONDS = 20

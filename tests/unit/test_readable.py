@@ -39,7 +39,7 @@ def test_a_time_is_found_behind_the_start_though_older_segments_have_it_too() ->
 def test_the_largest_time_is_that_of_the_first_batch_that_has_it() -> None:
     log = made(1, 5, 2, 5)
     assert log.partition.max_timestamp(4) == TimestampAndOffset(NOW + 5, 1, 0)
-    assert [segment.largest_timestamp_offset for segment, _ in log.partition.segments] == [0, 1, 2, 3, 4]
+    assert [segment._largest()[1] for segment, _ in log.partition.segments] == [0, 1, 2, 3, 4]
 
 
 def test_partitions_and_segments_say_what_they_are() -> None:

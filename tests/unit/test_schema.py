@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.protocol.schema import message, names, read_uvarint, uvarint
 from pylog.protocol.schema.table import Field, load, smallest
-from schema_values import message_values, same
+from support.schema_values import message_values, same
 
 EVERY = [(name, v) for name in names() for v in range(message(name).versions.low, message(name).versions.high + 1)]
 

@@ -83,7 +83,7 @@ def test_the_largest_time_is_read_from_the_log_where_the_time_index_is_not_what_
     assert len(log.files.read_file(path)) > 0
     log.files.replace_file(path, b"")
     segment = Segment(log.files, DIRECTORY, 0, log.config, active=False)
-    assert (segment.largest_timestamp, segment.largest_timestamp_offset) == (NOW + 7, 1)
+    assert (segment.largest_timestamp, segment._largest()[1]) == (NOW + 7, 1)
 
 
 def test_a_cut_is_found_behind_more_than_one_window() -> None:

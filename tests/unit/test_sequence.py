@@ -5,10 +5,10 @@ The numbers in the names of tests are Kafka's issues.
 
 import pytest
 
-from producer_log import DAY, MAX_SEQUENCE, T0, Log, data, marker
 from pylog.errors import InvalidProducerEpoch, OutOfOrderSequence, TransactionCoordinatorFenced
 from pylog.protocol.batch import Batch, Origin
 from pylog.storage.producer_state import BatchMetadata, ProducerEntry, Producers
+from support.producer_log import DAY, MAX_SEQUENCE, T0, Log, data, marker
 
 # --- sequences -------------------------------------------------------------------------------------------------------
 

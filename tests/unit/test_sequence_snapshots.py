@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import pytest
 from crc32c import crc32c
 
-from producer_log import DAY, DIRECTORY, T0, Log, data, marker
 from pylog.errors import CorruptBatch, DiskFull, OutOfOrderSequence
 from pylog.files import File, MemoryFiles
 from pylog.protocol.batch import Marker
@@ -20,6 +19,7 @@ from pylog.storage.producer_state import (
     snapshot_name,
     snapshot_offsets,
 )
+from support.producer_log import DAY, DIRECTORY, T0, Log, data, marker
 
 
 def test_a_snapshot_is_kafkas_bytes() -> None:

@@ -7,7 +7,6 @@ import struct
 
 import pytest
 
-from producer_log import DAY, T0, Log, control, data, marker
 from pylog.errors import (
     CorruptBatch,
     InvalidProducerEpoch,
@@ -17,6 +16,7 @@ from pylog.errors import (
 )
 from pylog.protocol.batch import Batch, Marker, Origin
 from pylog.storage.producer_state import ProducerEntry, Verification
+from support.producer_log import DAY, T0, Log, control, data, marker
 
 # --- transactions ----------------------------------------------------------------------------------------------------
 

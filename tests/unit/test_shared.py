@@ -14,7 +14,6 @@ from uuid import UUID
 import pytest
 
 import pylog
-from producer_log import marker
 from pylog.broker.log_cleaner import clean
 from pylog.commitlog.read_only_partition import ReadOnlyPartition
 from pylog.commitlog.recovery import Checkpoint
@@ -28,6 +27,7 @@ from pylog.protocol.batch import Batch, Origin, encode, split
 from pylog.protocol.isolation import VisibleBatches
 from pylog.runtime.signals import WHOLE
 from pylog.storage.published import Published
+from support.producer_log import marker
 
 NOW = 1_700_000_000_000
 TOPIC_ID = UUID(int=7)

@@ -18,7 +18,7 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.protocol.messages import EndTxn, Session, TxnEnded, TxnMarkers
-from transaction_desk import P0, P1, T0, UNAVAILABLE, Desk, known
+from support.transaction_desk import P0, P1, T0, UNAVAILABLE, Desk, known
 
 BOTH = {"partitions": (P0, P1)}
 NOT_NOW = NotLeaderOrFollower("not now")

@@ -13,7 +13,7 @@ from pylog.errors import (
     ProducerFenced,
 )
 from pylog.protocol.messages import InitProducerId, ProducerIdGiven, Session
-from transaction_desk import P0, T0, UNAVAILABLE, Desk, known
+from support.transaction_desk import P0, T0, UNAVAILABLE, Desk, known
 
 
 def test_a_new_transactional_id_gets_a_producer_id_and_epoch_0() -> None:

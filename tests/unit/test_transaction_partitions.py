@@ -15,7 +15,7 @@ from pylog.errors import (
     TransactionAbortable,
     UnknownServer,
 )
-from transaction_desk import P0, P1, T0, UNAVAILABLE, Desk, known
+from support.transaction_desk import P0, P1, T0, UNAVAILABLE, Desk, known
 
 IDLE = [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
 

@@ -12,7 +12,7 @@ from pylog.protocol.messages import (
     Metadata,
     Session,
 )
-from transaction_desk import P0, T0, Desk, known
+from support.transaction_desk import P0, T0, Desk, known
 
 DESK = Desk(
     *(

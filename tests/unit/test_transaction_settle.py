@@ -5,7 +5,7 @@ import pytest
 from pylog.coordinator.transaction import Sighting
 from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, TransactionState
 from pylog.errors import CoordinatorNotAvailable
-from transaction_desk import P0, P1, UNAVAILABLE, Desk, known
+from support.transaction_desk import P0, P1, UNAVAILABLE, Desk, known
 
 
 def settle(desk: Desk, epoch: int, *, producer_id: int = 50, **open_in: int) -> None:

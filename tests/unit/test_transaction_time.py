@@ -5,7 +5,7 @@ from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, Transaction, TransactionState
 from pylog.errors import InvalidPidMapping, InvalidTxnState, KafkaStorage, NotLeaderOrFollower, ProducerFenced
 from pylog.protocol.messages import EndTxn, Session
-from transaction_desk import CONFIG, P0, T0, UNAVAILABLE, Desk, known
+from support.transaction_desk import CONFIG, P0, T0, UNAVAILABLE, Desk, known
 
 SCAN_MS = CONFIG.transaction_abort_timed_out_transaction_cleanup_interval_ms
 FORGET_SCAN_MS = CONFIG.transaction_remove_expired_transaction_cleanup_interval_ms

@@ -26,7 +26,8 @@ from pylog.errors import (
 from pylog.kernel import OpenBatch, Record
 from pylog.protocol.batch import Batch, Origin, encode
 from pylog.protocol.compression import Codec, compress, packer
-from pylog.storage.validator import follower_spans, gives_append_time, leader_batch, leader_batches
+from pylog.storage.validator import follower_spans, gives_append_time, leader_batch
+from support.leader_appends import leader_batches
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

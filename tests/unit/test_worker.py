@@ -7,7 +7,7 @@ import pytest
 from pylog.runtime import worker as worker_module
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.worker import Worker
-from stepping import Steps
+from support.stepping import Steps
 
 SECONDS = 20
 

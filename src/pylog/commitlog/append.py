@@ -33,7 +33,7 @@ from pylog.storage.leader_epochs import LeaderEpochs
 from pylog.storage.producer_state import Plan, Producers, Verification
 from pylog.storage.published import Fields, PublishedEntry
 from pylog.storage.segment_checksum import NO_TOPIC, Identity
-from pylog.storage.validator import admission, follower_spans, gives_append_time, leader_batch, sent_batches
+from pylog.storage.validator import admission, follower_spans, gives_append_time, leader_batch
 
 BOUND_PARTS = 8
 """Into how many segments a bounded queue is cut at least."""
@@ -170,21 +170,6 @@ class AppendingPartition(WrittenPartition, FastAppends):
             except BaseException as error:  # noqa: BLE001 - it is raised again
                 self._interrupted(error)
             return Appended(base_offset, self.next_offset, batch.append_timestamp)
-
-    def append_bytes(
-        self, data: Buffer, *, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT,
-        transaction_version: int = -1, guard: Verification | None = None,
-    ) -> Appended:  # fmt: skip
-        """Append a batch that somebody else has encoded: every byte of it is checked first.
-
-        Without a whole batch nothing happens. Raises what `validator.sent_batches` and `append` raise.
-        """
-        batches = sent_batches(data, self.config, origin)
-        if not batches:
-            return Appended(self.next_offset, self.next_offset)
-        return self.append(
-            batches[0], epoch=epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version, guard=guard
-        )
 
     def append_follower(self, data: Buffer, *, epoch: int, now_ms: int, as_one: bool = True) -> Appended:
         """Append bytes of the leader of `epoch` unchanged, in one piece: same offsets, same epochs (gaps are fine).

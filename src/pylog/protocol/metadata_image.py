@@ -166,10 +166,6 @@ class MetadataImage:
         image._open_transaction = None if self._open_transaction is None else list(self._open_transaction)
         return image
 
-    def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
-        """The topic with this id, if it is there."""
-        return self._by_id.get(topic_id)
-
     def apply(self, record: MetadataRecord) -> None:
         """Replay one record; what says nothing about topics or nodes is only kept.
 

@@ -81,15 +81,6 @@ def admission(config: TopicConfig) -> Admission:
     return Admission(config.max_message_bytes if header_is_enough else -1, config.message_timestamp_after_max_ms)
 
 
-def leader_batches(data: Buffer, config: TopicConfig, now_ms: int, *, origin: Origin = Origin.CLIENT) -> list[Batch]:
-    """The batches to append for bytes that somebody else encoded. Raises what `sent_batches` and `leader_batch` do."""
-    batches = [leader_batch(batch, config, now_ms, origin=origin) for batch in sent_batches(data, config, origin)]
-    if gives_append_time(config, origin):
-        for batch in batches:
-            batch.stamp_append_time(now_ms)
-    return batches
-
-
 def gives_append_time(config: TopicConfig, origin: Origin) -> bool:
     """Whether a leader stamps its time into a batch. It does so last, where nobody can append before it."""
     return config.message_timestamp_type == "LogAppendTime" and origin in GIVEN_OFFSETS

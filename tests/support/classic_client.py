@@ -3,12 +3,12 @@
 import random
 from typing import Any
 
-from consumer_group_host import Client, ConsumerHost, Slot
 from pylog.client.consumer.membership import AssignPartitions, Effect, Elect, Fail, Lose, Revoke, Send
 from pylog.client.consumer.membership_classic import ClassicMembership
 from pylog.config import ConsumerConfig
 from pylog.errors import NetworkError
 from pylog.record import TopicPartition
+from support.consumer_group_host import Client, ConsumerHost, Slot
 
 SESSION_MS = 10_000
 

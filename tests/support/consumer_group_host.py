@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
-from group_host import GroupHost, Logged
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import Append, LogRecord, TopicInfo
 from pylog.coordinator.group import GroupCoordinator
@@ -18,6 +17,7 @@ from pylog.protocol.messages import (
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
 )
+from support.group_host import GroupHost, Logged
 
 Slot = tuple[UUID, int]
 Structs = list[tuple[UUID, list[int]]]
