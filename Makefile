@@ -72,8 +72,8 @@ sanitize: .venv/dev.stamp ## build what is compiled with gcc's address and undef
 	@rm -rf $(SCRATCH)
 	@PYLOG_CFLAGS="-fsanitize=address,undefined -fno-omit-frame-pointer -g -O1" $(PIP) install --no-deps -t build/sanitize .
 	@$(SANITIZED) $(PYTEST) -q -p no:cacheprovider -o pythonpath="build/sanitize tests" tests/properties/test_kernels.py \
-	    tests/unit/test_kernel.py tests/unit/test_kernel_compiled.py tests/unit/test_columns.py tests/fuzz/test_batch_bytes.py \
-	    tests/unit/test_sending.py tests/unit/test_accumulator.py tests/unit/test_future.py tests/unit/test_producer.py
+	    tests/unit/kernel/test_kernel.py tests/unit/kernel/test_kernel_compiled.py tests/unit/kernel/test_columns.py tests/fuzz/test_batch_bytes.py \
+	    tests/unit/client/test_record_append.py tests/unit/client/test_accumulator.py tests/unit/runtime/test_future.py tests/unit/client/test_producer.py
 	@rm -rf $(SCRATCH)
 
 .PHONY: check
@@ -199,7 +199,7 @@ simulate: .venv/dev.stamp ## play coordinators, producers and the whole log unde
 .PHONY: coverage
 coverage: .venv/dev.stamp ## the core suite on the pure kernel; branch coverage of the storage half, all of it
 	@PYLOG_PURE=1 $(PYTEST) -q -n $(JOBS) --dist loadgroup --cov --cov-report=term-missing:skip-covered tests/unit tests/bugs \
-		tests/golden tests/oracle tests/fuzz --ignore-glob='tests/unit/test_cli*' --ignore-glob='tests/unit/test_spark*'
+		tests/golden tests/oracle tests/fuzz --ignore=tests/unit/cli --ignore=tests/unit/spark
 
 .PHONY: golden
 golden: .venv/dev.stamp $(KAFKA_JARS)/.stamp ## make tests/golden anew, with a real Kafka 4.3.1

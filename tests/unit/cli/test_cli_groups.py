@@ -20,7 +20,7 @@ from pylog.protocol.messages import (
     SyncedGroup,
     SyncGroup,
 )
-from tests.unit.test_cli import Run, failed, misused, run
+from tests.unit.cli.test_cli import Run, failed, misused, run
 
 __all__ = ["run"]
 
