@@ -1,8 +1,9 @@
 """What is said of topics, by their owner and by who reads in its absence: what there is, and what is not there."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
-from pylog.errors import InvalidTopic, PylogError, UnknownTopicOrPartition
+from pylog.errors import InvalidTopic, LogNotFound, PylogError, UnknownTopicOrPartition
 from pylog.files import Files, join
 from pylog.protocol.messages import ClusterMetadata, DescribedLogDir, DescribedLogDirs, PartitionMetadata, TopicMetadata
 from pylog.protocol.metadata_image import METADATA_TOPIC, MetadataImage, PartitionImage, TopicImage, validate_topic_name
@@ -36,14 +37,18 @@ def describe_log_dirs(files: Files, paths: Iterable[str], failures: Mapping[str,
         directory = DescribedLogDir(path, failures.get(path))
         if directory.error is None:
             for key in partition_folders(files, path):
-                directory.partitions[TopicPartition(*key)] = _size(files, join(path, folder_name(*key)))
+                size = _size(files, join(path, folder_name(*key)))
+                if size is not None:
+                    directory.partitions[TopicPartition(*key)] = size
         described.append(directory)
     return DescribedLogDirs(described)
 
 
-def _size(files: Files, folder: str) -> int:
-    stats = [files.stat(join(folder, name)) for name in files.list_dir(folder) if name.endswith(".log")]
-    return sum(stat.size for stat in stats if stat is not None)
+def _size(files: Files, folder: str) -> int | None:
+    with suppress(LogNotFound):  # deleted meanwhile, or moved
+        stats = [files.stat(join(folder, name)) for name in files.list_dir(folder) if name.endswith(".log")]
+        return sum(stat.size for stat in stats if stat is not None)
+    return None
 
 
 def _absent(name: str) -> InvalidTopic | UnknownTopicOrPartition:

@@ -51,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not any(isinstance(handler, _Said) for handler in logger.handlers):
         logger.addHandler(_Said(logging.WARNING))
         logger.propagate = False
+    if sys.stdout is None:
+        say("stdout is closed, so there is no place for what this command writes: send it to /dev/null")
+        return 1
     try:
         code = _run(argv)
         sys.stdout.flush()

@@ -222,6 +222,8 @@ def _total(sources: list[str]) -> int | None:
 
 def _lines(source: str, name: str, count: _Count, brake: _Brake) -> Iterator[tuple[int, bytes]]:
     if source == STDIN:
+        if sys.stdin is None:
+            raise ValueError("stdin is closed: give records there, or name files")
         yield from _numbered(sys.stdin.buffer, name, count, brake)
         return
     with open(source, "rb") as stream:

@@ -290,9 +290,11 @@ class Consumer(Positions):
     def log_closes(self) -> None:
         """The log is about to close, in whatever thread: end what goes on in this consumer.
 
-        Where another thread has polled last, nothing is committed: what was polled may be in the middle of its work.
+        Where another thread has polled last, or a listener closes the log, nothing is committed: what was polled may be
+        in the middle of its work.
         """
-        if self._user in (0, threading.get_ident()):
+        in_listener = self._group is not None and self._group.is_calling
+        if self._user in (0, threading.get_ident()) and not in_listener:
             self.close()
         else:
             self._go("its log was closed")
@@ -304,7 +306,7 @@ class Consumer(Positions):
 
     def _go(self, reason: str) -> None:
         self._closed = True
-        self._calls.ring()
+        self._calls.end()
         if self._group is not None:
             self._group.go(reason, 0)
             self._group.close()

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from pylog.client.cluster import Cluster
-from pylog.errors import PylogError, RequestTimedOut
+from pylog.errors import Closed, PylogError, RequestTimedOut
 from pylog.protocol.messages import Message
 from pylog.runtime.clock import Clock, SteppedClock
 from pylog.runtime.future import Future
@@ -48,6 +48,7 @@ class PendingRequests:
         self._cluster = cluster
         self._clock = clock
         self._under_way: list[PendingRequest] = []
+        self._is_over = False
         # Unlike an Event it may be rung from a signal handler, whatever the thread under it is at.
         self._bell: SimpleQueue[None] = SimpleQueue()
 
@@ -81,7 +82,12 @@ class PendingRequests:
             self._under_way.remove(call)
 
     def wait(self, timeout_ms: float) -> None:
-        """Sleep until an answer is there or somebody has rung since the last wait, or for `timeout_ms`."""
+        """Sleep until an answer is there or somebody has rung since the last wait, or for `timeout_ms`.
+
+        Raises Closed where another thread has ended it.
+        """
+        if self._is_over:
+            raise Closed("this consumer was closed while it waited")
         left_ms = max(timeout_ms, 0)
         if isinstance(self._clock, SteppedClock):
             self._clock.wait(lambda: not self._bell.empty(), left_ms)
@@ -93,6 +99,11 @@ class PendingRequests:
                 self._bell.get_nowait()
         except Empty:
             return
+
+    def end(self) -> None:
+        """Let whoever waits, or is about to, have Closed instead. From any thread."""
+        self._is_over = True
+        self.ring()
 
     def ring(self, _: object = None) -> None:
         """End the wait of now, or the next one. From any thread, and from signal handlers."""

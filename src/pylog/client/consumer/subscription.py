@@ -197,16 +197,20 @@ class SubscriptionState:
                 raise
             except BaseException:
                 # What was fetched may be half decoded.
-                self.move(key, state.position)
+                if key in self.states:
+                    self.move(key, state.position)
                 self.take_back(records)
                 raise
             if len(records) >= count:
                 break
             state.fetched = None
-            del self.ready[key]
+            # A deserializer may have closed the log.
+            self.ready.pop(key, None)
         return records
 
     def take_back(self, records: list[Any]) -> None:
         """Nobody gets these, as with Ctrl-C in a deserializer: they are read again."""
         for record in reversed(records):
-            self.move(TopicPartition(record.topic, record.partition), record.offset)
+            key = TopicPartition(record.topic, record.partition)
+            if key in self.states:
+                self.move(key, record.offset)
