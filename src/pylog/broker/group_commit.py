@@ -25,7 +25,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from pylog.kernel import Appended, GroupAppends
 from pylog.protocol.batch import Batch
@@ -33,6 +33,7 @@ from pylog.protocol.messages import Produced, ProducedPart, ProducePart
 from pylog.replica import Leader
 from pylog.runtime.future import Future
 from pylog.runtime.signals import WHOLE, opened, whole
+from pylog.runtime.worker import started
 
 logger = logging.getLogger("pylog")
 
@@ -232,20 +233,27 @@ class CommitThread:
         if self._thread is None:
             with WHOLE, self._starting:
                 if self._thread is None:
-                    thread = threading.Thread(target=self._run, name="pylog-commit", daemon=True)
-                    thread.start()
-                    self._thread = thread
+                    self._thread = started(self._run, "pylog-commit")
+            if self._thread is None:
+                # In the exit hook: whoever calls waits for it.
+                with suppress(Empty):
+                    while (waiting := self._calls.get_nowait()) is not None:
+                        _take_call(waiting)
 
     def _run(self) -> None:
         while (gate := self._calls.get()) is not None:
-            try:
-                gate.take_call()
-            except BaseException:
-                # A callback of the user's; there is no caller to tell, and others wait for this thread.
-                logger.exception("a callback of an append raised")
+            _take_call(gate)
 
     def close(self) -> None:
         """Stop the thread and wait for it, unless it is the caller."""
         self._calls.put(None)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+
+
+def _take_call(gate: GroupCommit) -> None:
+    try:
+        gate.take_call()
+    except BaseException:
+        # A callback of the user's; there is no caller to tell, and others wait for this thread.
+        logger.exception("a callback of an append raised")

@@ -17,6 +17,18 @@ logger = logging.getLogger("pylog")
 RETRY_SECONDS = 1.0
 
 
+def started(work: Callable[[], None], name: str) -> threading.Thread | None:
+    """A daemon thread that does `work`; None where the interpreter ends, which begins none any more (Python 3.12)."""
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        if "shutdown" not in str(error):
+            raise
+        return None
+    return thread
+
+
 class Worker:
     """Calls `work()` whenever `due()` has come. The thread starts at the first `wake` that finds something to wait for.
 
@@ -51,9 +63,7 @@ class Worker:
             return
         with WHOLE, self._lock:
             if self._thread is None and not self._closed:
-                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                thread.start()
-                self._thread = thread
+                self._thread = started(self._run, self._name)
             self._changed.notify()
 
     def close(self, timeout: float | None = None) -> None:
