@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 
 # Rooms that wait and have threads; a plain lock is allowed in some more.
-WAITING = {"runtime", "broker", "client", "log", "cli", "testing"}
+WAITING = {"runtime", "broker", "client", "open_log", "log", "cli", "testing"}
 PLAIN_LOCK = {"files", "commitlog", "partition"}
 WAITS = set(
     """

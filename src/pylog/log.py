@@ -366,8 +366,9 @@ class Log:
             self._node.sync()
 
     def close(self) -> None:
-        """Close the clients made here, then the node: everything is durable then, and another close does nothing. Where
-        that is not so it raises, every time.
+        """Close the clients made here, then the node: everything is durable then, and another close does nothing, or
+        waits for the first one. Where that is not so it raises, every time. In the handler of a signal that has struck
+        in a close, that close does it.
 
         Raises RuntimeError where `Producer.flush` does; nothing is closed then. StorageError, of what could not be made
         durable; descriptors and locks are given back all the same. Undelivered, when all is closed, as `Producer.close`

@@ -6,6 +6,7 @@ sent is delivered then, as by `Log.close`.
 
 import atexit
 import os
+import threading
 import weakref
 from contextlib import ExitStack
 
@@ -15,11 +16,13 @@ from pylog.client.consumer.consumer import Consumer
 from pylog.client.producer.client import ProducerClient
 from pylog.client.producer.failures import log_failures, together
 from pylog.errors import Closed, Undelivered
-from pylog.runtime.closing import has_dropped, settle
-from pylog.runtime.signals import whole
+from pylog.runtime.closing import drop, has_dropped, settle
+from pylog.runtime.signals import WholeLock, pause, whole
 from pylog.transport import Transport
 
 _open: set["OpenLog"] = set()
+
+PAUSE_SECONDS = 3600.0
 
 
 class OpenLog:
@@ -32,6 +35,11 @@ class OpenLog:
         self.clients: weakref.WeakSet[ProducerClient | Consumer] = weakref.WeakSet()
         """Those that were dropped open are in `closing`."""
         self.closed = False
+        self._claim = WholeLock()
+        self._closer: int | None = None
+        """The thread that closes it."""
+        self._over = threading.Event()
+        """Whether that has come to its end."""
         _open.add(self)
 
     def __repr__(self) -> str:
@@ -42,27 +50,48 @@ class OpenLog:
     def close(self) -> Undelivered | None:
         """See `Log.close`; gives what that raises last of all."""
         if self.closed:
-            if isinstance(self.node, Broker):
-                self.node.close()
+            self._close_again()
             return None
         for producer in self._producers():
             producer.refuse_inside("close of the log")
+        if any(producer.is_closing_here for producer in self._producers()):
+            # The handler of a signal has interrupted that: who closes what was dropped waits for it.
+            drop(self, self)
+            return None
         if isinstance(self.node, Broker):
             self.node.hurry()
         for producer in self._producers():
             producer.hurry()
         if has_dropped(self):
             settle()
-        self.closed = True
-        clients = list(self.clients)
-        _open.discard(self)
+        with self._claim:
+            is_first, self.closed = not self.closed, True
+            if is_first:
+                self._closer = threading.get_ident()
+        if not is_first:
+            self._close_again()
+            return None
         failures: list[Undelivered | None] = []
         try:
-            self._close_all(clients, failures)
+            self._close_all(list(self.clients), failures)
         except BaseException:
             log_failures(together(failures))
             raise
+        finally:
+            _open.discard(self)
+            self._over.set()
         return together(failures)
+
+    def _close_again(self) -> None:
+        """Wait for the thread that closes it, and raise what that has come to. The handler of a signal that has struck
+        in a close leaves it to that.
+        """
+        if self._closer == threading.get_ident() and not self._over.is_set():
+            return
+        while self._closer is not None and not pause(self._over, PAUSE_SECONDS):
+            pass
+        if isinstance(self.node, Broker):
+            self.node.close()
 
     def _close_all(self, clients: list[ProducerClient | Consumer], failures: list[Undelivered | None]) -> None:
         with ExitStack() as closing:

@@ -182,9 +182,10 @@ class Cluster:
     def heard(self, key: TopicPartition, error: PylogError) -> None:
         """A node answered with an error: what is known of the topic may be out of date."""
         if getattr(error, "retriable", False):
-            self._renew(key.topic)
+            self.renew(key.topic)
 
-    def _renew(self, name: str) -> None:
+    def renew(self, name: str) -> None:
+        """Ask about a topic, and do not wait for the answer."""
         if name not in self._renewing:
             self._renewing.add(name)
             try:

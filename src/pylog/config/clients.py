@@ -80,6 +80,8 @@ class ProducerConfig(Config):
     """
     max_request_size: int = option(1 << 20, integer(0))
     """The largest record."""
+    metadata_max_age_ms: int = option(300_000, long(0))
+    """How often a topic is looked at for new partitions, when a record begins a batch."""
     partitioner: str | Partitioner | None = option(None, Function(PARTITIONER, *PARTITIONERS))
     """Which partition a record goes to that is sent to none. "murmur2" (None too): by its key, as a Java producer; a
     sticky one without. "murmur3": by another hash of its key. "sticky": a sticky one, whatever its key. "round_robin":

@@ -141,14 +141,16 @@ class Producer(Sender):
         """Send everything that was given to `send` before, and wait until it is answered: every future is done then.
 
         What went wrong with a record is in its future. Gives what `close` would raise now: how many records have failed
-        that nobody has looked at; None where there are none. Raises TimeoutError after `timeout` seconds, RuntimeError
-        in a callback of a record, and in the handler of a signal that has interrupted a send, where it would wait for
-        itself.
+        that nobody has looked at; None where there are none. Raises TimeoutError after `timeout` seconds, which a queue
+        that is full and makes its senders wait (`pylog.full.policy`) may turn into `request_timeout_ms`. Raises
+        RuntimeError in a callback of a record of any producer, and in the handler of a signal that has interrupted a
+        send, where it would wait for itself.
         """
         return self._client.flush(timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Abort an open transaction, flush and stop; later sends raise Closed.
+        """Abort an open transaction, flush and stop; later sends raise Closed. Where another thread is at that already,
+        wait for it.
 
         Raises TimeoutError where not all was answered within `timeout` seconds, and what the handler of a signal does
         that comes while it waits: the futures of what was not answered fail with Closed, which says whether the node

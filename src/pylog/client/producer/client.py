@@ -19,6 +19,7 @@ from pylog.config import ProducerConfig
 from pylog.errors import (
     BufferExhausted,
     Closed,
+    InvalidTxnState,
     PylogError,
     RecordTooLarge,
     RequestTimedOut,
@@ -49,6 +50,8 @@ class ProducerClient(TransactionalSender):
         self._serializes = config.key_serializer is not None or config.value_serializer is not None
         is_usual = by_key is partition_for_key and self._choose is None
         super().__init__(transport, node, config, clock, direct=is_usual and not self._serializes)
+        self._looked_ms: dict[str, int] = {}
+        """When each topic was last asked about."""
 
     def initialise(self) -> None:
         """With a transactional id, take it up. Raises what `Producer()` does."""
@@ -81,6 +84,9 @@ class ProducerClient(TransactionalSender):
             value = serialized(self.config.value_serializer, value)
         try:
             return self._send_bytes(topic, value, key, partition, timestamp_ms, headers)
+        except InvalidTxnState:
+            # It was in no transaction. Another thread may have begun one since.
+            raise
         except PylogError as error:
             if self._transacting is not None and self._transacting.state is TransactionManagerState.IN_TRANSACTION:
                 # Committed without it, the transaction would be another one than was meant (KafkaProducer.doSend).
@@ -132,6 +138,10 @@ class ProducerClient(TransactionalSender):
         if partition is not None and type(partition) is not int:
             raise TypeError(f"partition is {type(partition).__name__}, not int or None")
         seconds = self.config.max_block_ms / 1000
+        now = self._clock.tick_ms()
+        if now - self._looked_ms.setdefault(topic, now) >= self.config.metadata_max_age_ms:
+            self._looked_ms[topic] = now
+            self._cluster.renew(topic)
         count = len(self._cluster.topic(topic, seconds=seconds).partitions)
         if partition is None or partition < count:
             return count
@@ -199,19 +209,32 @@ class ProducerClient(TransactionalSender):
     def close(self, timeout: float | None = None) -> Undelivered | None:
         """See `Producer.close`; gives what that raises last of all."""
         self.refuse_inside("close")
+        deadline = None if timeout is None else self._deadline(timeout)
         with self._lock:
-            if self._closed:
-                return None
-            self._refuse()
+            is_first = not self._closed
+            if is_first:
+                self._refuse()
+                self._closer = threading.get_ident()
+        if not is_first:
+            self._await_end(deadline)
+            return None
         try:
-            self._end(timeout)
+            self._end(timeout, deadline)
         except BaseException:
             log_failures(self.failures.take())
             raise
         return self.failures.take()
 
-    def _end(self, timeout: float | None) -> None:
-        deadline = None if timeout is None else self._deadline(timeout)
+    def _await_end(self, deadline: int | None) -> None:
+        """Wait until the thread that closes it has done so, unless it is this one: in the handler of a signal."""
+        with self._lock:
+            while not self._is_over and self._closer not in (None, threading.get_ident()):
+                left = None if deadline is None else (deadline - self._clock.tick_ms()) / 1000
+                if left is not None and left <= 0:
+                    raise TimeoutError("could not close in time: another thread is closing this producer")
+                wait_at(self._freed, left)
+
+    def _end(self, timeout: float | None, deadline: int | None) -> None:
         try:
             self._abort_open(timeout)
             self._flush(deadline, "close")
@@ -229,6 +252,7 @@ class ProducerClient(TransactionalSender):
         )
         with self._lock:
             self._is_over = True
+            self._freed.notify_all()
             lost = self._give_up(error, in_flight=True)
         for shipment in lost:
             self._tell(shipment, Part(shipment.load.first, error=error))
@@ -237,6 +261,11 @@ class ProducerClient(TransactionalSender):
     def closed(self) -> bool:
         """Whether somebody has closed it, or begun to."""
         return self._closed
+
+    @property
+    def is_closing_here(self) -> bool:
+        """Whether this thread is about to close it: the handler of a signal has interrupted that."""
+        return self._closer == threading.get_ident() and not self._is_over
 
     def close_dropped(self) -> None:
         """Deliver what the handle was given that is gone, and stop."""

@@ -36,8 +36,16 @@ from pylog.transport import Transport
 
 logger = logging.getLogger("pylog")
 
+_answering = threading.local()
+"""How many callbacks of records a thread is in, of whatever producers: these share the threads that bring answers."""
+
 WAITING_MAX = 4
 """When so many batches of a partition wait for the thread that ships them, whoever filled the last one waits too."""
+
+
+def in_callback() -> bool:
+    """Whether this thread is in a callback of a record."""
+    return getattr(_answering, "depth", 0) > 0
 
 
 class Load:
@@ -121,7 +129,6 @@ class BatchSender:
         self._freed = condition(clock, self._lock)
         self._ship_locks: dict[TopicPartition, threading.Lock] = {}
         self._shippers: dict[TopicPartition, int] = {}
-        self._answering = threading.local()
         self._worker = Worker("pylog-producer", clock, self._next_due, self._do_due)
         self._fatal: BaseException | None = None
         self._is_over = False
@@ -143,8 +150,16 @@ class BatchSender:
                     # A callback of a batch that is being shipped has sent more: the loop that it was called from goes
                     # on with that.
                     return
-                if not self._ship_waiting(key, patient=waiting >= WAITING_MAX if patient is None else patient):
+                if patient is None:
+                    patient = waiting >= WAITING_MAX and not self._is_in_the_way()
+                if not self._ship_waiting(key, patient=patient):
                     return
+
+    def _is_in_the_way(self) -> bool:
+        """Whether others may wait for this thread: it ships another partition, or brings answers, and is in a callback
+        now. Two such threads would wait for each other.
+        """
+        return in_callback() or threading.get_ident() in list(self._shippers.values())
 
     def _ship_waiting(self, key: TopicPartition, *, patient: bool) -> bool:
         """Send what waits; gives whether this was the thread to do it."""
@@ -332,8 +347,8 @@ class BatchSender:
         if parts is not None:
             answers = sorted(parts.answers, key=lambda one: one.first)
         self._note_failures(batch, answers)
-        outer = getattr(self._answering, "depth", 0)
-        self._answering.depth = outer + 1
+        outer = getattr(_answering, "depth", 0)
+        _answering.depth = outer + 1
         try:
             if parts is not None or len(answers) > 1:
                 batch.delivery.complete_parts(answers)
@@ -346,7 +361,7 @@ class BatchSender:
             # (Kafka logs it too).
             logger.exception("a callback of a record of %s-%d raised", *batch.key)
         finally:
-            self._answering.depth = outer
+            _answering.depth = outer
             with self._lock:
                 self._accumulator.release(batch)
                 self._freed.notify_all()

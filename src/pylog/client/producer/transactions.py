@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pylog.client.in_flight_batch import ProducerEpoch
-from pylog.client.producer.sender import BatchSender, logger
+from pylog.client.producer.sender import BatchSender, in_callback, logger
 from pylog.client.transaction_manager import TransactionManager, TransactionManagerState, named, unusable
 from pylog.config import ProducerConfig
 from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
@@ -28,6 +28,8 @@ class TransactionalSender(BatchSender):
     def __init__(self, transport: Transport, node: int, config: ProducerConfig, clock: Clock, *, direct: bool) -> None:
         super().__init__(transport, node, config, clock, direct=direct)
         self._closed = False
+        self._closer: int | None = None
+        """The thread that closes it."""
         # Again and again in one thread: the handler of a signal may close the log that waits here.
         self._ending = threading.RLock()
         """Held by the one call that waits for a coordinator."""
@@ -199,7 +201,7 @@ class TransactionalSender(BatchSender):
         """Raise RuntimeError where a call that waits would wait for its own thread: in a callback of a record, and in
         the handler of a signal that has interrupted a send.
         """
-        if getattr(self._answering, "depth", 0):
+        if in_callback():
             raise RuntimeError(f"{what} in a callback of a record would wait for that callback to end: do it outside")
         if threading.get_ident() in list(self._shippers.values()):
             raise RuntimeError(
