@@ -13,6 +13,7 @@ import pylog
 from crash.engine import CLOCK, NOW
 from crash.nodes import append, make_node, read_all
 from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.replica_manager.topics import LocalTopics
 from pylog.errors import DurabilityUnknown, PylogError, StorageError
 from pylog.files import DiskFiles, File, Files, MemoryFiles
 from pylog.files.disk_file import DiskFile
@@ -28,7 +29,7 @@ MARKED = b'{"version":0,"brokerEpoch":-1}'
 
 def append_lazily(node: ReplicaManager, topic: str, number: int, value: bytes) -> int:
     """Acknowledged before it is durable; gives its offset."""
-    leader = node.writer(topic, number)
+    leader = node.roles.writer(topic, number)
     appended = leader.append(encode([Record(value, timestamp=NOW)], now_ms=NOW), NOW)
     leader.advance()
     return appended.base_offset
@@ -37,7 +38,7 @@ def append_lazily(node: ReplicaManager, topic: str, number: int, value: bytes) -
 def lazy(files: Files, partitions: int = 1, paths: tuple[str, ...] = ("log",)) -> ReplicaManager:
     """A node with a durable record in each partition, and forty that are not."""
     node = make_node(files, paths)
-    node.create_topic(NewTopic("t", partitions))
+    node.changes.create_topic(NewTopic("t", partitions))
     for number in range(partitions):
         append(node, "t", number, b"durable")
     node.checkpoint()
@@ -61,19 +62,19 @@ def test_an_interrupt_between_two_partitions_leaves_no_marker() -> None:
     assert f"log/{MARKER}" not in tree
     found = make_node(MemoryFiles(CLOCK, tree), ("log",))
     assert [len(values) for values in read_all(found)["t"]] == [41, 41, 41]
-    assert not found.quarantined
+    assert not found.roles.quarantined
 
 
 def test_a_marker_that_lies_costs_no_record() -> None:
     """What goes on behind the durable offset of a log that is said to be clean is recovered, never given up."""
     files = MemoryFiles(CLOCK)
     node = lazy(files)
-    node.partition("t", 0).roll(NOW)
+    node.roles.partition("t", 0).roll(NOW)
     for count in range(5):
         append_lazily(node, "t", 0, b"behind the roll %d" % count)
     tree = files.tree() | {f"log/{MARKER}": MARKED}
     found = make_node(MemoryFiles(CLOCK, tree), ("log",))
-    assert len(read_all(found)["t"][0]) == 46 and not found.quarantined
+    assert len(read_all(found)["t"][0]) == 46 and not found.roles.quarantined
     assert append_lazily(found, "t", 0, b"new") == 46
 
 
@@ -82,7 +83,7 @@ def test_a_lying_marker_does_not_make_a_stranger_part_of_a_log() -> None:
     node = lazy(files)
     tree = files.tree() | {f"log/{MARKER}": MARKED, f"log/t-0/{50:020d}.log": b""}
     with pytest.raises(StorageError, match="it is no part of it"):
-        make_node(MemoryFiles(CLOCK, tree), ("log",)).partition("t", 0)
+        make_node(MemoryFiles(CLOCK, tree), ("log",)).roles.partition("t", 0)
     node.close()
 
 
@@ -111,7 +112,7 @@ def test_a_close_that_fails_gives_everything_back_and_says_so_again(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "where", [ReplicaManager._opened_in, ReplicaManager._give_back, Directories.release], ids=lambda one: one.__name__
+    "where", [LocalTopics.in_directory, ReplicaManager._give_back, Directories.release], ids=lambda one: one.__name__
 )
 def test_a_close_that_is_struck_before_it_has_begun_gives_everything_back(
     tmp_path: Path, where: Callable[..., object]
@@ -156,21 +157,21 @@ def moving(fail_at: int | None) -> tuple[ReplicaManager, FaultFiles]:
     if fail_at is not None:
         files.faults.fail_at = fail_at
         with pytest.raises(PylogError):
-            node.move(Replacement("t", 0, "other"))
+            node.changes.move(Replacement("t", 0, "other"))
     return node, files
 
 
 def test_a_move_whose_close_fails_keeps_every_record_and_offset() -> None:
     node, files = moving(None)
     before = len(files.sites)
-    node.move(Replacement("t", 0, "other"))
+    node.changes.move(Replacement("t", 0, "other"))
     first = next(
         at for at, site in enumerate(files.sites[before:], 1) if re.match(r"pylog.storage.durability:\d+ sync$", site)
     )
     node, files = moving(before + first)
-    assert len(read_all(node)["t"][0]) == 46 and not node.quarantined
+    assert len(read_all(node)["t"][0]) == 46 and not node.roles.quarantined
     assert append_lazily(node, "t", 0, b"new") == 46
-    node.move(Replacement("t", 0, "other"))
+    node.changes.move(Replacement("t", 0, "other"))
     assert len(read_all(node)["t"][0]) == 47
     node.close()
 
@@ -222,18 +223,18 @@ class ForgetfulFiles:
 def test_what_a_failed_sync_has_lost_is_written_anew_before_it_is_promised() -> None:
     files = ForgetfulFiles()
     node = make_node(files, ("log",))  # type: ignore[arg-type]
-    node.create_topic(NewTopic("t"))
+    node.changes.create_topic(NewTopic("t"))
     append(node, "t", 0, b"durable")
     node.checkpoint()
     append_lazily(node, "t", 0, b"acknowledged")
     files.fails = True
     with pytest.raises(DurabilityUnknown):
-        node.partition("t", 0).sync()
+        node.roles.partition("t", 0).sync()
     node.close()
     found = make_node(files, ("log",))  # type: ignore[arg-type]
     assert read_all(found)["t"] == ((b"durable", b"acknowledged"),)
-    path = found.partition("t", 0).segments[0][0].path
-    assert found.partition("t", 0).durable_offset == 2
+    path = found.roles.partition("t", 0).segments[0][0].path
+    assert found.roles.partition("t", 0).durable_offset == 2
     assert bytes(files.disk[path]) == files.inner.read_file(path)
 
 

@@ -238,7 +238,7 @@ def test_a_topic_that_is_made_while_records_of_its_predecessor_are_deleted_keeps
         log.create_topic("t")
         append(log, 7)
 
-    partition = log.broker.node.partition("t", 0)
+    partition = log.broker.node.roles.partition("t", 0)
     partition._lock = YieldingLock(replace)  # type: ignore[assignment]
     log.delete_records({T0: 4})
     copy = shutil.copytree(tmp_path / "log", tmp_path / "killed")

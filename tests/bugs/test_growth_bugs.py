@@ -36,7 +36,7 @@ def run(files: MemoryFiles, topic: str = "t") -> None:
 
 def new(files: MemoryFiles) -> MemoryFiles:
     node = opened(files)
-    node.create_topic(NewTopic("t"))
+    node.changes.create_topic(NewTopic("t"))
     node.close()
     return files
 
@@ -60,7 +60,7 @@ def sizes(files: MemoryFiles, path: str = "log") -> dict[str, int]:
 
 def epochs(files: MemoryFiles) -> list[tuple[int, int]]:
     node = opened(files)
-    found = node.partition("t", 0).epochs.entries
+    found = node.roles.partition("t", 0).epochs.entries
     node.close()
     return found
 
@@ -92,7 +92,7 @@ def test_a_leader_that_was_made_by_hand_takes_an_epoch_beyond_that() -> None:
     files = new(MemoryFiles())
     run(files)
     node = opened(files)
-    node.lead(Lead(topic="t", partition=0, leader_epoch=7, replicas=(1,)))
+    node.roles.lead(Lead(topic="t", partition=0, leader_epoch=7, replicas=(1,)))
     append(node, "t", 0, b"value")
     node.close()
     run(files)
@@ -144,7 +144,7 @@ def test_an_epoch_is_over_in_which_offsets_were_given_and_cut_off() -> None:
     for _ in range(3):
         run(files)
     node = opened(files)
-    node.partition("t", 0).truncate(1, 0)
+    node.roles.partition("t", 0).truncate(1, 0)
     node.close()
     run(files)
     run(files)
@@ -156,7 +156,7 @@ def test_an_epoch_is_over_that_was_written_in_and_cut_in_the_same_run() -> None:
     run(files)
     node = opened(files)
     append(node, "t", 0, b"value")
-    node.partition("t", 0).truncate(1, 0)
+    node.roles.partition("t", 0).truncate(1, 0)
     node.close()
     run(files)
     assert [start for _, start in epochs(files)] == [0, 1]
@@ -168,7 +168,7 @@ def test_a_node_that_can_end_no_epoch_does_not_close_cleanly() -> None:
     run(kept)
     files = FaultFiles(kept, error=ENOSPC)
     node = make_node(files, ("log",))
-    node.partition("t", 0).truncate(1, 0)
+    node.roles.partition("t", 0).truncate(1, 0)
     files.faults.fail_at = len(files.sites) + 1
     node.close()
     assert not opened(kept).directories.first.clean
@@ -204,7 +204,7 @@ def test_the_metadata_log_is_bounded_whatever_runs_write_into_it(ends: str) -> N
     files, found = new(MemoryFiles()), list[dict[str, int]]()
     for _ in range(60):
         node = make_node(files, ("log",), NodeConfig(metadata_log_max_record_bytes_between_snapshots=1000))
-        node.allocate_producer_ids()
+        node.changes.allocate_producer_ids()
         append(node, "t", 0, b"value")
         if ends == "cleanly":
             node.close()
@@ -216,7 +216,7 @@ def test_the_metadata_log_is_bounded_whatever_runs_write_into_it(ends: str) -> N
         assert max(now[what] for now in found[30:]) <= max(now[what] for now in found[:30])
     again = opened(files)
     assert again.image.next_producer_id == 60_000
-    assert again.partition("t", 0).next_offset == 60
+    assert again.roles.partition("t", 0).next_offset == 60
 
 
 def test_topics_that_are_made_and_deleted_leave_nothing_behind() -> None:
@@ -224,10 +224,10 @@ def test_topics_that_are_made_and_deleted_leave_nothing_behind() -> None:
     for _ in range(20):
         node = make_node(files, ("log",), NodeConfig(metadata_log_max_record_bytes_between_snapshots=1000))
         for name in "abc":
-            node.create_topic(NewTopic(name, 2))
+            node.changes.create_topic(NewTopic(name, 2))
             append(node, name, 0, b"value")
         for name in "abc":
-            node.delete_topic(name)
+            node.changes.delete_topic(name)
         node.close()
         found.append(counts(files))
     for what in ("metadata", "published"):
@@ -245,7 +245,7 @@ def test_short_runs_leave_index_entries_now_and_then() -> None:
         for _ in range(6):
             append(node, "t", 0, bytes(2000))
         node.close()
-    segment = opened(files).partition("t", 0).segments[0][0]
+    segment = opened(files).roles.partition("t", 0).segments[0][0]
     positions = [position for _, position in segment.offsets]
     gaps = [after - before for before, after in pairwise([0, *positions, segment.size])]
     assert max(gaps) < UNINDEXED_BYTES_MAX + 20_000
@@ -268,9 +268,9 @@ def test_a_reader_begins_with_the_newest_snapshot() -> None:
     files = new(MemoryFiles())
     node = make_node(files, ("log",), SNAPSHOTS)
     for name in "abc":
-        node.create_topic(NewTopic(name))
+        node.changes.create_topic(NewTopic(name))
         node.checkpoint()
-    node.create_topic(NewTopic("d"))
+    node.changes.create_topic(NewTopic("d"))
     assert known(read_beside(files)) == ["a", "b", "c", "d", "t"]
 
 
@@ -281,9 +281,9 @@ def test_a_reader_that_the_metadata_log_has_left_behind_goes_on_with_a_snapshot(
     reader = read_beside(files)
     assert known(reader) == ["t"]
     for name in "abc":
-        node.create_topic(NewTopic(name))
+        node.changes.create_topic(NewTopic(name))
         node.checkpoint()
     assert node.directories.first.entry(METADATA_TOPIC_ID, 0).read().start_offset > 10
     assert known(reader) == ["a", "b", "c", "t"]
-    node.delete_topic("b")
+    node.changes.delete_topic("b")
     assert known(reader) == ["a", "c", "t"]

@@ -82,7 +82,7 @@ class Deletion:
             node_id=None, flush="interval",
         )  # fmt: skip
         for name in ("doomed", "kept"):
-            self.broker.node.create_topic(NewTopic(name))
+            self.broker.node.changes.create_topic(NewTopic(name))
             self.send(name)
 
     def send(self, topic: str) -> object:
@@ -91,7 +91,7 @@ class Deletion:
 
     def delete(self) -> None:
         """In a thread of its own, as it would be; what it has to wait for ends with the flush."""
-        self.thread = threading.Thread(target=lambda: self.broker.node.delete_topic("doomed"))
+        self.thread = threading.Thread(target=lambda: self.broker.node.changes.delete_topic("doomed"))
         self.thread.start()
         self.thread.join(0.02)
 

@@ -73,7 +73,7 @@ def make_by_pylog(_: Path, data: Path) -> None:
             if SEGMENT_BYTES in config:
                 # The API takes none so small: as Kafka has it written by its own API.
                 small = metadata_changes.change_config(name, {SEGMENT_BYTES: config[SEGMENT_BYTES]})
-                log.broker.node._catalogue.commit(small)
+                log.broker.node.topics.metadata_log.commit(small)
 
 
 MAKERS = pytest.mark.parametrize("make", [make_by_kafka, make_by_pylog], ids=["Kafka's", "pylog's"])
@@ -103,7 +103,7 @@ class Sender:
     """A producer whose id, epoch and moments are chosen here, without a coordinator."""
 
     def __init__(self, log: pylog.Log, topic: str, producer_id: int, now_ms: int, epoch: int = 0) -> None:
-        self.leader = log.broker.node.writer(topic, 0)
+        self.leader = log.broker.node.roles.writer(topic, 0)
         self.producer_id, self.epoch, self.now_ms = producer_id, epoch, now_ms
         self.sequence = 0
 
@@ -195,7 +195,7 @@ def assert_believed(work: Path, data: Path) -> None:
 
 def producers_of(log: pylog.Log, topic: str) -> dict[int, tuple[int, int, int, str]]:
     """Epoch, last sequence, timestamp and the begin of the open transaction, as Kafka's tool prints them."""
-    entries = log.broker.node.writer(topic, 0).partition.producers.entries()
+    entries = log.broker.node.roles.writer(topic, 0).partition.producers.entries()
     return {
         producer_id: (
             one.epoch, one.last_sequence, one.last_timestamp,

@@ -88,15 +88,15 @@ def make(path: Path, *, clean: bool = True) -> None:
 def fill(log: pylog.Log, turns: range) -> None:
     """Append to both topics, in segments that are smaller than a config may ask for."""
     for name in TOPICS:
-        log.broker.node._image(name).config.update(SMALL)
-        log.broker.node._topic(name).reconfigure(log.topic(name).config)
+        log.broker.node.topics.image_of(name).config.update(SMALL)
+        log.broker.node.topics.topic(name).reconfigure(log.topic(name).config)
     for turn in turns:
         records = [
             pylog.Record(b"%d:%d " % (turn, i) * 60, b"key %d" % i, NOW_MS + 100 * turn - 150 * (turn % 2))
             for i in range(4)
         ]
         log.topic("plain")[0].append(records)
-    leader = log.broker.node.writer("txn", 0)
+    leader = log.broker.node.roles.writer("txn", 0)
     assert leader.epoch is not None
     for turn in turns:
         for producer_id in (7, 8):

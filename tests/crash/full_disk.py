@@ -220,12 +220,12 @@ class Round:
     def retain(self) -> None:
         before = self.used()
         self.attempt("retention", self.log.apply_retention)
-        self.log.broker.node.purge(int(time.time() * 1000) + LATER_MS)
+        self.log.broker.node.topics.purge(int(time.time() * 1000) + LATER_MS)
         self.counts["bytes given back"] += max(0, before - self.used())
 
     def clean(self) -> None:
         self.attempt("cleaning", self.log.clean)
-        self.log.broker.node.purge(int(time.time() * 1000) + LATER_MS)
+        self.log.broker.node.topics.purge(int(time.time() * 1000) + LATER_MS)
 
     def passing(self) -> None:
         """A topic that comes and goes: its room comes back."""
@@ -237,7 +237,7 @@ class Round:
         if "passing" in self.log.topics():
             self.free()
             self.log.delete_topic("passing")
-        self.log.broker.node.purge(int(time.time() * 1000) + LATER_MS)
+        self.log.broker.node.topics.purge(int(time.time() * 1000) + LATER_MS)
         left = [path.name for path in (self.disk / "log").iterdir() if path.name.startswith("passing")]
         if left:
             raise FoundError(f"of a deleted topic there is {left}")
@@ -287,7 +287,7 @@ class Round:
 
     def look(self) -> None:
         """Nothing latches; what a partition says that it has its files have."""
-        for partition in self.log.broker.node.opened:
+        for partition in self.log.broker.node.topics.partitions:
             if partition.failed:
                 raise FoundError(f"{partition.topic} is latched: {partition._failure!r}")
             names = [Path(segment.path).name for segment, _ in partition.segments]

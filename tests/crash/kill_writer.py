@@ -118,7 +118,7 @@ class Writer:
 
     def end(self, life: int, *, commit: bool) -> None:
         """Write the marker as a coordinator will: appended, durable, visible."""
-        leader: Leader = self.log.broker.node.writer("x", 0)
+        leader: Leader = self.log.broker.node.roles.writer("x", 0)
         assert leader.epoch is not None
         marker: Batch = encode(
             [pylog.Record(struct.pack(">hi", 0, 0), key=struct.pack(">hh", 0, int(commit)))], now_ms=0,

@@ -49,12 +49,13 @@ class NodeRun:
 
     def create(self, name: str, partitions: int = 1) -> None:
         self.change(
-            self.versions[-1] | {name: ((),) * partitions}, lambda: self.node.create_topic(NewTopic(name, partitions))
+            self.versions[-1] | {name: ((),) * partitions},
+            lambda: self.node.changes.create_topic(NewTopic(name, partitions)),
         )
 
     def delete(self, name: str) -> None:
         version = {other: values for other, values in self.versions[-1].items() if other != name}
-        self.change(version, lambda: self.node.delete_topic(name))
+        self.change(version, lambda: self.node.changes.delete_topic(name))
 
     def append(self, topic: str, number: int) -> None:
         self.number += 1
@@ -68,12 +69,14 @@ class NodeRun:
         """The oldest record that is left."""
         parts = list(self.versions[-1][topic])
         parts[number] = parts[number][1:]
-        start = self.node.partition(topic, number).start_offset + 1
-        self.change(self.versions[-1] | {topic: tuple(parts)}, lambda: self.node.delete_records(topic, number, start))
+        start = self.node.roles.partition(topic, number).start_offset + 1
+        self.change(
+            self.versions[-1] | {topic: tuple(parts)}, lambda: self.node.changes.delete_records(topic, number, start)
+        )
 
     def move(self, topic: str, number: int, path: str) -> None:
         """Nothing is another for it."""
-        self.change(self.versions[-1], lambda: self.node.move(Replacement(topic, number, path)))
+        self.change(self.versions[-1], lambda: self.node.changes.move(Replacement(topic, number, path)))
 
     def checkpoint(self) -> None:
         self.node.checkpoint()
@@ -89,9 +92,9 @@ class NodeRun:
         """Open the node, read everything, make one more topic, close, open again."""
         node = self.opened(files)
         found = read_all(node)
-        if node.quarantined:
-            return FoundTopics(found, f"a crash was taken for damage: {node.quarantined}")
-        node.create_topic(NewTopic("after-the-crash"))
+        if node.roles.quarantined:
+            return FoundTopics(found, f"a crash was taken for damage: {node.roles.quarantined}")
+        node.changes.create_topic(NewTopic("after-the-crash"))
         append(node, "after-the-crash", 0, b"value")
         node.close()
         if read_all(self.opened(files)) != found | {"after-the-crash": ((b"value",),)}:
@@ -123,7 +126,7 @@ def _is_between(found: Topics, safe: Topics, tried: Topics) -> bool:
 
 def append(node: ReplicaManager, topic: str, number: int, value: bytes) -> None:
     """What a broker does with flush="sync"."""
-    leader = node.writer(topic, number)
+    leader = node.roles.writer(topic, number)
     leader.append(encode([Record(value, timestamp=NOW)], now_ms=NOW), NOW)
     leader.partition.sync()
     leader.advance()
@@ -135,7 +138,7 @@ def read_all(node: ReplicaManager) -> Topics:
     for name, image in node.image.topics.items():
         parts = []
         for number in sorted(image.partitions):
-            partition = node.partition(name, number)
+            partition = node.roles.partition(name, number)
             partition.check()
             values: list[bytes] = []
             offset = partition.start_offset

@@ -55,12 +55,12 @@ class World:
         self.node = make_node(self.files, PATHS)
         self.acked: dict[str, list[bytes]] = {"moved": [], "gone": [], "__transaction_state": []}
         for topic in self.acked:
-            self.node.create_topic(NewTopic(topic))
+            self.node.changes.create_topic(NewTopic(topic))
             self.append(topic)
-            self.node.partition(topic, 0).sync()
+            self.node.roles.partition(topic, 0).sync()
         self.durable = {topic: len(values) for topic, values in self.acked.items()}
         self.node.checkpoint()
-        self.node.partition("moved", 0).roll(NOW)
+        self.node.roles.partition("moved", 0).roll(NOW)
         for topic in self.acked:
             self.append(topic, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
             self.append(topic)
@@ -76,7 +76,7 @@ class World:
 
 def append(node: ReplicaManager, topic: str, value: bytes, acked: list[bytes], **header: object) -> None:
     """One record, which gets the next offset."""
-    leader = node.writer(topic, 0)
+    leader = node.roles.writer(topic, 0)
     batch = encode([Record(value, timestamp=NOW)], now_ms=NOW, **header)  # type: ignore[arg-type]
     appended = leader.partition.append(batch, epoch=leader.epoch or 0, now_ms=NOW, origin=Origin.REPLICATION)
     leader.advance()
@@ -86,9 +86,9 @@ def append(node: ReplicaManager, topic: str, value: bytes, acked: list[bytes], *
 
 OPERATIONS: dict[str, Callable[[World], object]] = {
     "close": lambda world: world.node.close(),
-    "move": lambda world: world.node.move(Replacement("moved", 0, "other")),
-    "delete": lambda world: world.node.delete_topic("gone"),
-    "roll": lambda world: world.node.partition("__transaction_state", 0).roll(NOW),
+    "move": lambda world: world.node.changes.move(Replacement("moved", 0, "other")),
+    "delete": lambda world: world.node.changes.delete_topic("gone"),
+    "roll": lambda world: world.node.roles.partition("__transaction_state", 0).roll(NOW),
 }
 
 
@@ -137,7 +137,7 @@ def assert_lives_on(world: World, operation: str, where: str) -> None:
     """The same process has all of it, or says why not; and appends behind it, or does not."""
     for topic in list(world.acked):
         with suppress(PylogError):
-            world.node.partition(topic, 0)
+            world.node.roles.partition(topic, 0)
             found = read_all(world.node) if operation != "delete" else {}
             assert found.get(topic, (tuple(world.acked[topic]),)) == (tuple(world.acked[topic]),), where
             world.append(topic)
@@ -148,7 +148,7 @@ def assert_found(world: World, tree: dict[str, bytes | None], where: str, *, pow
     clean = all(f"{path}/{MARKER}" in tree for path in PATHS)
     files = MemoryFiles(CLOCK, tree)
     found, node = opened(files)
-    assert not node.quarantined, where
+    assert not node.roles.quarantined, where
     for topic, values in world.acked.items():
         if topic == "gone" and topic not in found:
             continue

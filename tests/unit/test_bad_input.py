@@ -235,7 +235,7 @@ def test_records_are_deleted_with_no_byte_free(tmp_path: Path) -> None:
             assert log.delete_records({key: 150}) == {key: 150}
             shutil.copytree(disk / "log", tmp_path / "crashed")
             assert log.apply_retention() == {key: 1}
-            log.broker.node.purge(2**62)
+            log.broker.node.topics.purge(2**62)
             assert partition.start_offset == 150
             assert partition.append([Record(bytes(500_000))]).base_offset == 200
             (disk / "ballast").unlink()

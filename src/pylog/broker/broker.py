@@ -113,10 +113,10 @@ class Broker:
             Fetch: self._fetch,
             ListOffsets: self._list_offsets,
             Metadata: self._metadata,
-            CreateTopics: lambda message: self._change(self.node.create_topic, message.topics),
+            CreateTopics: lambda message: self._change(self.node.changes.create_topic, message.topics),
             DeleteTopics: lambda message: self._change(self._delete_topic, message.names),
-            CreatePartitions: lambda message: self._change(self.node.create_partitions, message.topics),
-            AlterConfigs: lambda message: self._change(self.node.alter_config, message.topics),
+            CreatePartitions: lambda message: self._change(self.node.changes.create_partitions, message.topics),
+            AlterConfigs: lambda message: self._change(self.node.changes.alter_config, message.topics),
             AlterReplicaLogDirs: lambda message: self._change(self._move, message.parts),
             DeleteRecords: self._delete_records,
             DescribeLogDirs: lambda _: completed(describe_log_dirs(files, paths, self.node.directories.failures)),
@@ -142,22 +142,22 @@ class Broker:
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         """The effective config of a topic with these overrides on this node."""
-        return self.node.topic_config(overrides)
+        return self.node.topics.config_of(overrides)
 
     @property
     def quarantined(self) -> tuple[Quarantined, ...]:
         """The damage below what was durable that opening has found."""
-        return tuple(self.node.quarantined)
+        return tuple(self.node.roles.quarantined)
 
     @property
     def recovered(self) -> tuple[Recovered, ...]:
         """The torn tails that opening cut off."""
-        return tuple(self.node.recovered)
+        return tuple(self.node.roles.recovered)
 
     def partition(self, topic: str, number: int) -> Partition:
         """The partition as it is stored here. Raises UnknownTopicOrPartition, CorruptBatch, Closed."""
         self._check_usable()
-        return self.node.partition(topic, number)
+        return self.node.roles.partition(topic, number)
 
     def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
         """What cleaning a partition has come to since the log was opened; None where nothing was cleaned."""
@@ -195,9 +195,9 @@ class Broker:
         for other in self._fetchers.values():
             other.unfollow(key)
         if isinstance(effect, Lead):
-            self.node.lead(effect)
+            self.node.roles.lead(effect)
         else:
-            follower = self.node.follow(effect)
+            follower = self.node.roles.follow(effect)
             fetcher = self._fetchers.get(effect.leader)
             if fetcher is None:
                 fetcher = FollowerFetcher(
@@ -230,8 +230,8 @@ class Broker:
         left = message.max_bytes
         for asked in message.parts:
             try:
-                self.node.check_topic_id(asked.topic, asked.topic_id)
-                leader = self.node.leader(asked.topic, asked.partition)
+                self.node.topics.check_id(asked.topic, asked.topic_id)
+                leader = self.node.roles.leader(asked.topic, asked.partition)
                 part = leader.fetch(
                     asked, replica_id=message.replica_id, max_bytes=left, isolation=message.isolation,
                     as_extent=message.as_extents,
@@ -256,10 +256,10 @@ class Broker:
         return completed(ListedOffsets([list_part(self._led, part, message.isolation) for part in message.parts]))
 
     def _led(self, topic: str, number: int) -> Partition:
-        return self.node.leader(topic, number).partition
+        return self.node.roles.leader(topic, number).partition
 
     def _metadata(self, message: Metadata) -> Future[ClusterMetadata]:
-        return completed(self.node.describe(message.topics))
+        return completed(self.node.roles.describe(message.topics))
 
     def _change(self, change: Callable[[Any], None], wanted: list[Any]) -> Future[TopicsChanged]:
         answer = completed(TopicsChanged([_attempt(change, one) for one in wanted]))
@@ -269,7 +269,7 @@ class Broker:
 
     def _move(self, wanted: Replacement) -> None:
         try:
-            self.node.move(wanted)
+            self.node.changes.move(wanted)
         finally:
             self._parking.release_all(TopicPartition(wanted.topic, wanted.partition))
 
@@ -279,7 +279,7 @@ class Broker:
         for fetcher in self._fetchers.values():
             for key in keys:
                 fetcher.unfollow(key)
-        self.node.delete_topic(name)
+        self.node.changes.delete_topic(name)
         self.housekeeping.forget(keys)
         if image is not None:
             self._coordinating.topic_deleted(name, image.id)
@@ -291,7 +291,7 @@ class Broker:
         for asked in message.parts:
             part = DeletedPart(asked.topic, asked.partition)
             try:
-                part.low_watermark = self.node.delete_records(asked.topic, asked.partition, asked.offset)
+                part.low_watermark = self.node.changes.delete_records(asked.topic, asked.partition, asked.offset)
                 self._producing.note_room()
             except PylogError as error:
                 part.error = error

@@ -315,7 +315,7 @@ class CoordinatorRouter:
         return gathered(safe, told)
 
     def _write_marker(self, key: TopicPartition, markers: TxnMarkers) -> tuple[Leader, Appended]:
-        leader = self._node.writer(*key)
+        leader = self._node.roles.writer(*key)
         entry = leader.partition.producers.entries().get(markers.producer_id)
         if markers.committed and entry is not None and is_older(entry, markers):
             self._append_marker(leader, key, abort_of(markers.producer_id, entry, key))
@@ -355,7 +355,7 @@ class CoordinatorRouter:
         found: dict[TopicPartition, list[ActiveProducer] | PylogError] = {}
         for key in message.partitions:
             try:
-                entries = self._node.leader(*key).partition.producers.entries()
+                entries = self._node.roles.leader(*key).partition.producers.entries()
             except PylogError as error:
                 found[key] = error
                 continue

@@ -70,7 +70,7 @@ class Coordinators:
         """Where the coordinator of a group, or of a transactional id, writes; the topic is made where there is none."""
         if topic not in self._node.image.topics:
             with suppress(TopicAlreadyExists):
-                self._node.create_topic(self._new_topic(topic))
+                self._node.changes.create_topic(self._new_topic(topic))
         return TopicPartition(topic, partition_for(name, len(self._node.image.topics[topic].partitions)))
 
     def _new_topic(self, topic: str) -> NewTopic:
@@ -84,24 +84,24 @@ class Coordinators:
     def at(self, key: TopicPartition) -> CoordinatorHost:
         """The coordinator that lives by a partition. Raises NotCoordinator, CorruptBatch."""
         shard = self._shards.get(key)
-        if shard is not None and self._node.held(*key) is shard.leader:
+        if shard is not None and self._node.roles.held(*key) is shard.leader:
             return shard
         with self._loading:
             shard = self._shards.get(key)
-            if shard is not None and self._node.held(*key) is shard.leader:
+            if shard is not None and self._node.roles.held(*key) is shard.leader:
                 return shard
             if shard is not None:
                 shard.abandon(
                     NotCoordinator(f"node {self._node.id} has begun anew with {key.topic}-{key.partition}: try again")
                 )
             try:
-                leader = self._node.leader(*key)
+                leader = self._node.roles.leader(*key)
             except NotLeaderOrFollower as error:
                 raise NotCoordinator(str(error)) from error
             shard = self._shards[key] = CoordinatorHost(
                 leader, self._machine(key), self._clock, self._producing, self._write_markers,
                 # A leader takes its epoch when it first writes; it is the coordinator's, too.
-                lambda epoch: self._node.writer(*key, epoch=epoch),
+                lambda epoch: self._node.roles.writer(*key, epoch=epoch),
             )  # fmt: skip
         self.note_due(shard)
         return shard
@@ -116,7 +116,7 @@ class Coordinators:
         with self._giving_ids:
             given = next(self._producer_ids, None)
             if given is None:
-                self._producer_ids = iter(self._node.allocate_producer_ids())
+                self._producer_ids = iter(self._node.changes.allocate_producer_ids())
                 given = next(self._producer_ids)
             return given
 
@@ -128,7 +128,7 @@ class Coordinators:
         """The partitions of a topic of coordinators in which anything was ever written here."""
         image = self._node.image.topics.get(topic)
         keys = [TopicPartition(topic, number) for number in sorted(image.partitions)] if image is not None else []
-        return [key for key in keys if self._node.directories.has_folder(self._node.home(key), key)]
+        return [key for key in keys if self._node.directories.has_folder(self._node.topics.home(key), key)]
 
     def forget(self, key: TopicPartition) -> None:
         """This node has another role for a partition now."""

@@ -27,7 +27,7 @@ class FlushScheduler:
     def __init__(
         self, node: ReplicaManager, clock: Clock, flush: str, interval_ms: int, wake: Callable[[], None]
     ) -> None:
-        self._node = node
+        self._roles, self._topics = node.roles, node.topics
         self._clock = clock
         self._flush = flush
         self._interval_ms = interval_ms
@@ -61,7 +61,7 @@ class FlushScheduler:
         for key in [key for key, due in self._topics_due.copy().items() if due <= now_ms]:
             # First, so that an append from now on is due again.
             del self._topics_due[key]
-            role = self._node.held(*key)
+            role = self._roles.held(*key)
             if role is not None:
                 _attempt(_sync, role.partition)
         if self._all_due is not None and self._all_due <= now_ms:
@@ -73,7 +73,7 @@ class FlushScheduler:
         could be.
         """
         with ExitStack() as syncing:
-            for partition in self._node.opened:
+            for partition in self._topics.partitions:
                 if partition.durable_offset < partition.next_offset:
                     syncing.callback(_sync, partition)
 

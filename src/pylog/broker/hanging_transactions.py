@@ -45,7 +45,7 @@ def settle(node: ReplicaManager, shards: Coordinators, write_markers: WriteMarke
     seen = sightings(node)
     coordinators, all_are_there = _coordinators(shards)
     given = [one for _, machine in coordinators for one in machine.producer_ids()]
-    node.reserve_producer_ids(max([*seen, *given], default=-1) + 1)
+    node.changes.reserve_producer_ids(max([*seen, *given], default=-1) + 1)
     if not seen or node.has_adopted:
         return
     for shard, machine in coordinators:
@@ -88,7 +88,7 @@ def is_older(entry: ProducerEntry, markers: TxnMarkers) -> bool:
 def _producers(node: ReplicaManager) -> Iterator[tuple[TopicPartition, int, ProducerEntry]]:
     for partition in node.kept():
         key = TopicPartition(partition.topic, partition.number)
-        role = node.held(*key)
+        role = node.roles.held(*key)
         if isinstance(role, Leader) and not role.has_followers:
             for producer_id, entry in dict(partition.producers.entries()).items():
                 yield key, producer_id, entry

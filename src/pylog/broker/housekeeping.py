@@ -98,7 +98,7 @@ class Housekeeping:
 
     def _next(self) -> int | None:
         times = list(self._due.values())
-        purge = self.node.purge_due_ms
+        purge = self.node.topics.purge_due_ms
         if purge is not None:
             times.append(self._clock.tick_ms() + max(0, purge - self._clock.wall_ms()))
         return min(times, default=None)
@@ -110,7 +110,7 @@ class Housekeeping:
                 interval, task = self._tasks[name]
                 self._due[name] = now + interval
                 self._try(name, task)
-        self._try("purge", lambda: self.node.purge(self._clock.wall_ms()))
+        self._try("purge", lambda: self.node.topics.purge(self._clock.wall_ms()))
 
     @staticmethod
     def _try(name: str, task: Callable[[], object]) -> None:
@@ -162,7 +162,9 @@ class Housekeeping:
 
     def _expire_producers(self) -> None:
         now_ms = self._clock.wall_ms()
-        self._each("expiry of producers", self.node.opened, lambda partition: partition.expire_producers(now_ms))
+        self._each(
+            "expiry of producers", self.node.topics.partitions, lambda partition: partition.expire_producers(now_ms)
+        )
 
     # --- compaction ------------------------------------------------------------------------------------------------
 
@@ -210,7 +212,7 @@ class Housekeeping:
             if not _is_compacted(partition) or partition.failed or self.cleanings.get(key, CleaningState()).error:
                 continue
             try:
-                checkpoint = self.node.home(key).cleaner_offset(key)
+                checkpoint = self.node.topics.home(key).cleaner_offset(key)
                 plan, overdue_ms = dirt(partition, checkpoint=checkpoint, now_ms=self._clock.wall_ms())
             except Exception as error:  # noqa: BLE001
                 if self._is_held(partition):
@@ -228,7 +230,7 @@ class Housekeeping:
             known = self.cleanings.get(key, CleaningState())
             try:
                 cleaning = Cleaner(
-                    partition, checkpoint=self.node.home(key).cleaner_offset(key), now_ms=self._clock.wall_ms(),
+                    partition, checkpoint=self.node.topics.home(key).cleaner_offset(key), now_ms=self._clock.wall_ms(),
                     buffer_bytes=self._config.log_cleaner_dedupe_buffer_size,
                 )  # fmt: skip
                 with closing(cleaning.steps()) as steps:
@@ -251,7 +253,7 @@ class Housekeeping:
                     self.cleanings.pop(key, None)
             if cleaning.cleaned is not None and self._is_held(partition):
                 # Of a topic that was deleted, and made again, it would be told of the new one.
-                self.node.home(key).write_cleaner_offset(key, cleaning.cleaned.end_offset)
+                self.node.topics.home(key).write_cleaner_offset(key, cleaning.cleaned.end_offset)
                 self._note(key, CleaningState(last=cleaning.cleaned, finished_ms=self._clock.wall_ms()))
             return cleaning.cleaned
 
@@ -263,7 +265,7 @@ class Housekeeping:
         return replace(state, error=str(error) if expected else repr(error))
 
     def _is_held(self, partition: Partition) -> bool:
-        role = self.node.held(partition.topic, partition.number)
+        role = self.node.roles.held(partition.topic, partition.number)
         return role is not None and role.partition is partition
 
     def _note(self, key: TopicPartition, state: CleaningState) -> None:
@@ -282,7 +284,7 @@ class Housekeeping:
         homes: dict[LogDirectory, dict[TopicPartition, dict[str, Any]]] = {}
         for key in sorted(unshown & self.cleanings.keys()):
             with suppress(PylogError):
-                homes.setdefault(self.node.home(key), {})[key] = asdict(self.cleanings[key])
+                homes.setdefault(self.node.topics.home(key), {})[key] = asdict(self.cleanings[key])
         for home, states in homes.items():
             try:
                 home.write_cleanings(states)
@@ -304,7 +306,7 @@ class Housekeeping:
         found = Findings()
         for key in keys:
             if self.node.directories.holders(key):
-                found += find_damage(self.node.partition(*key))
+                found += find_damage(self.node.roles.partition(*key))
         return found
 
     def repair(self, findings: Findings, keep_in: str | None = None) -> dict[TopicPartition, str]:
@@ -316,11 +318,11 @@ class Housekeeping:
         files, now_ms = self.node.directories.files, self._clock.wall_ms()
         with self._cleaning:
             folders = {
-                key: join(copies_folder(files, self.node.home(key).path, now_ms, keep_in), folder_name(*key))
+                key: join(copies_folder(files, self.node.topics.home(key).path, now_ms, keep_in), folder_name(*key))
                 for key in findings.keys
             }
             for key, folder in folders.items():
-                repair(self.node.partition(*key), findings, folder, now_ms)
+                repair(self.node.roles.partition(*key), findings, folder, now_ms)
                 if files.stat(folder) is not None:
                     kept[key] = folder
                 state = self.cleanings.get(key)

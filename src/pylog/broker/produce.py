@@ -53,7 +53,7 @@ class ProduceHandler:
         self, node: ReplicaManager, parking: Purgatory, clock: Clock, note_append: Callable[[Partition], None],
         enroll: Enroll, *, flush: str,
     ) -> None:  # fmt: skip
-        self._node = node
+        self._roles, self._topics = node.roles, node.topics
         self._parking = parking
         self._clock = clock
         self._note_append = note_append
@@ -87,7 +87,7 @@ class ProduceHandler:
         """Append a batch and show it, in one step, where this node alone has the partition, owes no sync for it, and
         takes the batch as it is; None where it takes more than that: then it is for `produce`.
         """
-        leader = self._node.held(topic, number)
+        leader = self._roles.held(topic, number)
         if not isinstance(leader, Leader) or leader.epoch is None or leader.has_followers or topic in INTERNAL_TOPICS:
             return None
         partition = leader.partition
@@ -150,15 +150,15 @@ class ProduceHandler:
                 raise InvalidTopic(
                     f"{topic!r} is the log of coordinators: commit offsets, or end transactions, instead"
                 )
-            self._node.check_topic_id(topic, part.topic_id)
-            leader, batch = self._node.writer(topic, number), part.batch
+            self._topics.check_id(topic, part.topic_id)
+            leader, batch = self._roles.writer(topic, number), part.batch
             guard = self._enroll(leader, batch, transactional_id) if batch.attributes & TRANSACTIONAL_BIT else None
             try:
                 appended = leader.append(batch, self._clock.wall_ms(), guard=guard, wall_ms=self._clock.wall_ms)
             except PartitionFull as full:
                 appended = self._append_when_there_is_room(leader, batch, guard, timeout_ms, full)
             except NotLeaderOrFollower:
-                if self._closed or self._node.held(topic, number) is leader:
+                if self._closed or self._roles.held(topic, number) is leader:
                     raise
                 # It was moved to another directory just now.
                 return self._append(part, timeout_ms, transactional_id)
@@ -240,7 +240,7 @@ class ProduceHandler:
     def _advance(self, leader: Leader, parts: Sequence[ProducedPart] = ()) -> None:
         """Show what was appended. Where that cannot be published it is the error of these parts, if there are any."""
         try:
-            if self._node.held(leader.partition.topic, leader.partition.number) is leader and not leader.advance():
+            if self._roles.held(leader.partition.topic, leader.partition.number) is leader and not leader.advance():
                 # With followers: what is durable is told at once, what is visible when they have it.
                 leader.partition.publish()
         except PylogError as error:
@@ -252,7 +252,7 @@ class ProduceHandler:
             self._parking.release(leader.partition)
 
     def _is_visible(self, leader: Leader, part: ProducedPart) -> bool:
-        held, partition = self._node.held(part.topic, part.partition), leader.partition
+        held, partition = self._roles.held(part.topic, part.partition), leader.partition
         if held is leader:
             return partition.high_watermark >= part.next_offset
         # Moved to another directory: it was closed for that, and what was durable is there.
@@ -268,7 +268,7 @@ class ProduceHandler:
         if part.topic in INTERNAL_TOPICS:
             return None
         try:
-            leader = self._node.writer(part.topic, part.partition)
+            leader = self._roles.writer(part.topic, part.partition)
         except PylogError:
             return None
         if leader.has_followers or leader.partition.config.is_bounded:

@@ -54,7 +54,7 @@ class Purgatory:
     def __init__(
         self, node: ReplicaManager, clock: Clock, read: Callable[[Fetch], Fetched], wake: Callable[[], None]
     ) -> None:
-        self._node = node
+        self._roles, self._node_id = node.roles, node.id
         self._clock = clock
         self._read = read
         self._wake = wake
@@ -77,7 +77,7 @@ class Purgatory:
         for index in sorted(waiting):
             part, leader = produced.parts[index], leaders[index]
             assert leader is not None, "only what was appended waits"
-            is_over = self._node.held(part.topic, part.partition) is not leader
+            is_over = self._roles.held(part.topic, part.partition) is not leader
             if is_over or leader.partition.high_watermark >= part.next_offset:
                 self._settle(parked, index)
                 continue
@@ -113,7 +113,7 @@ class Purgatory:
             self._pending.add(parked, list(wants), parked.deadline_ms)
         for part in fetched.parts:
             # An append since the read has found nobody waiting.
-            role = self._node.held(part.topic, part.partition)
+            role = self._roles.held(part.topic, part.partition)
             if role is not None:
                 self.release(role.partition)
         self._wake()
@@ -162,7 +162,7 @@ class Purgatory:
         if not isinstance(item, _DelayedFetch):
             return False
         message, asked = item.message, item.message.parts[0]
-        role = self._node.held(asked.topic, asked.partition)
+        role = self._roles.held(asked.topic, asked.partition)
         if (
             asked.offset != batch.base_offset
             or asked.last_fetched_epoch not in (NO_EPOCH, batch.leader_epoch)
@@ -180,10 +180,10 @@ class Purgatory:
 
     def _settle(self, parked: _DelayedProduce, index: int) -> None:
         part = parked.produced.parts[index]
-        if part.error is None and self._node.held(part.topic, part.partition) is not parked.leaders[index]:
+        if part.error is None and self._roles.held(part.topic, part.partition) is not parked.leaders[index]:
             # The offset was reached, but perhaps with another leader's records.
             part.error = NotLeaderOrFollower(
-                f"{part.topic}-{part.partition}: node {self._node.id} lost the lead before offset {part.base_offset} "
+                f"{part.topic}-{part.partition}: node {self._node_id} lost the lead before offset {part.base_offset} "
                 "was on every replica; whether the records stay is for the new leader to say"
             )
         with self._lock:

@@ -55,7 +55,7 @@ class Scrubber:
         return sum((one[2] for (key, _), one in places if self._is_there(key, *one[:2])), Findings())
 
     def _is_there(self, key: TopicPartition, partition: Partition, segment: Segment) -> bool:
-        role = self._node.held(*key)
+        role = self._node.roles.held(*key)
         return role is not None and role.partition is partition and partition.has_sealed(segment)
 
     def start(self) -> None:

@@ -293,7 +293,7 @@ def test_who_waits_for_a_batch_is_given_what_a_read_would_find(
     log.topic("t")[0].append([Record(b"before")])
     waiting = log.broker.handle(Fetch([asked], max_wait_ms=SECONDS * 1000, **changes), SESSION)
     assert not waiting.done()
-    leader = log.broker.node.writer("t", 0)
+    leader = log.broker.node.roles.writer("t", 0)
     batch = encode([(b"x" * 50, b"key", None, [])], now_ms=7)
     leader.append(batch, 7)
     leader.advance()
@@ -321,7 +321,7 @@ def test_who_has_records_of_an_older_epoch_is_answered_by_a_look_at_the_log(log:
 
 def test_a_batch_of_a_topic_that_was_made_anew_meanwhile_is_not_given(log: pylog.Log) -> None:
     log.topic("t")[0].append([Record(b"before")])
-    leader = log.broker.node.writer("t", 0)
+    leader = log.broker.node.roles.writer("t", 0)
     batch = encode([(b"of the old one", None, None, [])], now_ms=7)
     leader.append(batch, 7)
     leader.advance()
@@ -338,7 +338,7 @@ def test_a_batch_of_a_topic_that_was_made_anew_meanwhile_is_not_given(log: pylog
 
 def test_a_batch_too_small_for_min_bytes_is_read_with_what_is_there_besides(log: pylog.Log) -> None:
     waiting = log.broker.handle(Fetch([FetchPart("t", 0, 0)], max_wait_ms=SECONDS * 1000, min_bytes=150), SESSION)
-    leader = log.broker.node.writer("t", 0)
+    leader = log.broker.node.roles.writer("t", 0)
     batches = [encode([(b"x" * 50, None, None, [])], now_ms=7) for _ in range(2)]
     for batch in batches:
         leader.append(batch, 7)
@@ -446,7 +446,7 @@ def test_a_failed_sync_latches_one_partition_and_the_rest_goes_on(tmp_path: Path
         transport=pylog.MemoryTransport(), node_id=None, flush="sync",
     )  # fmt: skip
     for name in ("bad", "good"):
-        broker.node.create_topic(pylog.protocol.messages.NewTopic(name))
+        broker.node.changes.create_topic(pylog.protocol.messages.NewTopic(name))
 
     def send(topic: str) -> Any:
         parts = [ProducePart(topic, 0, encode([Record(b"x")], now_ms=1))]

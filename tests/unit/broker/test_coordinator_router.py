@@ -252,7 +252,7 @@ def test_a_transaction_that_hangs_is_found_and_aborted(tmp_path: Path) -> None:
         batch = encode(
             [(b"x", None, NOW, ())], now_ms=NOW, producer_id=77, producer_epoch=1, base_sequence=0, transactional=True
         )
-        log.broker.node.writer("t", 0).append(batch, NOW)
+        log.broker.node.roles.writer("t", 0).append(batch, NOW)
         log.broker.sync()
         (hanging,) = log.admin.find_hanging_transactions()
         assert (hanging.producer_id, hanging.start_offset, hanging.last_timestamp) == (77, 0, NOW)
@@ -449,7 +449,7 @@ def test_records_that_nobody_understands_are_passed_over(tmp_path: Path, caplog:
             transactional=True,
             control=True,
         )
-        leader = log.broker.node.writer("__consumer_offsets", view.partition)
+        leader = log.broker.node.roles.writer("__consumer_offsets", view.partition)
         for batch in (encode([(b"?", b"\0\x63newer", NOW, ())], now_ms=NOW), unknown):
             leader.append(batch, NOW, origin=Origin.COORDINATOR)
     with pylog.open(tmp_path) as log:

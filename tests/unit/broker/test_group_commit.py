@@ -232,7 +232,7 @@ def test_a_partition_that_moves_takes_what_is_being_appended_along(tmp_path: Pat
         part = answer.result(SECONDS).parts[0]
         assert (part.error, part.base_offset) == (None, 1)
         assert [record.value for record in log.topic("t")[0].records()] == [b"0", b"1"]
-        assert node.partition("t", 0).directory.startswith(target)
+        assert node.roles.partition("t", 0).directory.startswith(target)
 
 
 def test_who_finds_the_partition_closed_for_a_move_appends_where_it_went(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_who_finds_the_partition_closed_for_a_move_appends_where_it_went(tmp_pat
     with pylog.open(places, flush="none") as log:
         view = log.create_topic("t")[0]
         view.append([Record(b"0")])
-        leader = log.broker.node.leader("t", 0)
+        leader = log.broker.node.roles.leader("t", 0)
         target = next(str(place) for place in places if not leader.partition.directory.startswith(str(place)))
         append = leader.append
 

@@ -52,7 +52,7 @@ class Node:
 
     def append(self, batch: Batch) -> None:
         """As if there had been no coordinator."""
-        self.broker.node.writer(*KEY).append(batch, NOW)
+        self.broker.node.roles.writer(*KEY).append(batch, NOW)
 
     def mark(self, producer_id: int, epoch: int, *, coordinator_epoch: int = 0, version: int = 2) -> Any:
         markers = TxnMarkers(producer_id, epoch, True, coordinator_epoch, (KEY,), version)

@@ -44,7 +44,7 @@ def make_node(files: MemoryFiles, clock: SimClock) -> ReplicaManager:
 
 
 def fill(node: ReplicaManager, topic: str) -> None:
-    leader = node.writer(topic, 0)
+    leader = node.roles.writer(topic, 0)
     for _ in range(2):
         leader.append(encode([Record(b"value", b"key", timestamp=NOW)], now_ms=NOW), NOW)
         leader.advance()
@@ -61,7 +61,7 @@ def make(clock: SimClock, policy: str) -> tuple[FilesWithABug, ReplicaManager, H
     files = FilesWithABug()
     node = make_node(files, clock)
     for topic in ("bad", "good"):
-        node.create_topic(NewTopic(topic, config={"cleanup.policy": policy, "retention.ms": "1000"}))
+        node.changes.create_topic(NewTopic(topic, config={"cleanup.policy": policy, "retention.ms": "1000"}))
         fill(node, topic)
     return files, node, Housekeeping(node, NodeConfig(), clock)
 
@@ -70,10 +70,10 @@ def test_a_topic_deleted_while_housekeeping_looks_around_is_left_out(clock: SimC
     _, node, _ = make(clock, "delete")
     kept = node.kept()
     assert next(kept).topic == "bad"
-    node.delete_topic("good")
+    node.changes.delete_topic("good")
     assert list(kept) == []
     with pytest.raises(errors.UnknownTopicOrPartition):
-        node.partition(*GOOD)
+        node.roles.partition(*GOOD)
 
 
 def test_one_partition_does_not_keep_the_others_from_retention(
@@ -84,7 +84,7 @@ def test_one_partition_does_not_keep_the_others_from_retention(
     files.broken = RuntimeError("a bug")
     with pytest.raises(errors.DurabilityUnknown, match="a bug"):
         housekeeping.retain()
-    assert node.partition(*BAD).failed and node.partition(*GOOD).start_offset == 2
+    assert node.roles.partition(*BAD).failed and node.roles.partition(*GOOD).start_offset == 2
     assert "retention of bad-0 failed: " in caplog.text
     assert housekeeping.retain() == {}
 
@@ -112,7 +112,7 @@ def test_one_partition_does_not_keep_the_others_from_being_cleaned(
     node.close()
     node = make_node(files, clock)
     housekeeping = Housekeeping(node, NodeConfig(), clock)
-    node.partition(*BAD)
+    node.roles.partition(*BAD)
     files.broken = RuntimeError("a bug")
     for _ in range(3):
         housekeeping._clean_once()
@@ -137,8 +137,8 @@ def test_a_topic_deleted_while_it_is_chosen_for_cleaning_is_no_error(
     clock: SimClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     _, node, housekeeping = make(clock, "compact")
-    partition = node.partition(*GOOD)
-    node.delete_topic("good")
+    partition = node.roles.partition(*GOOD)
+    node.changes.delete_topic("good")
     assert housekeeping._clean(partition) is None
     assert housekeeping.cleanings == {} and not caplog.records
 
@@ -165,9 +165,9 @@ def test_what_cleaning_has_come_to_is_written_once_for_all_partitions(clock: Sim
 
     files = Watched()
     with_many = make_node(files, clock)
-    with_many.create_topic(NewTopic("t", 20, {"cleanup.policy": "compact"}))
+    with_many.changes.create_topic(NewTopic("t", 20, {"cleanup.policy": "compact"}))
     for number in range(20):
-        leader = with_many.writer("t", number)
+        leader = with_many.roles.writer("t", number)
         leader.append(encode([Record(b"value", b"key", timestamp=NOW)], now_ms=NOW), NOW)
         leader.advance()
         leader.partition.roll(NOW)

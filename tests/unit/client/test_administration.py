@@ -28,7 +28,7 @@ def values(log: pylog.Log, topic: str, partition: int = 0) -> list[bytes]:
 
 
 def roll(log: pylog.Log, topic: str, partition: int = 0) -> None:
-    log.broker.partition(topic, partition).roll(log.broker.node._clock.wall_ms())
+    log.broker.partition(topic, partition).roll(log.broker.node.topics._clock.wall_ms())
 
 
 # --- configs ----------------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_a_deleted_topic_is_out_of_sight_at_once_and_gone_when_its_time_has_come
         fill(log, "t", 1)
         assert len(values(log, "t")) == 1
         clock.advance(60_000)
-        log.broker.node.purge(clock.wall_ms())
+        log.broker.node.topics.purge(clock.wall_ms())
         assert [p.name for p in tmp_path.glob("t-0*")] == ["t-0"]
 
 
@@ -388,7 +388,7 @@ def test_old_segments_go_and_their_files_later(tmp_path: Path) -> None:
         folder = tmp_path / "t-0"
         assert len(list(folder.glob("*.log.deleted"))) == 2
         clock.advance(60_000)
-        log.broker.node.purge(clock.wall_ms())
+        log.broker.node.topics.purge(clock.wall_ms())
         assert not list(folder.glob("*.deleted"))
         assert log.apply_retention() == {}
         log.alter_config("t", {"retention.ms": -1, "retention.bytes": log.topic("t")[0].segments[-1].size})
@@ -503,7 +503,7 @@ def test_a_partition_moves_while_it_is_in_use(tmp_path: Path) -> None:
             while len(rest) < 16:
                 rest += [record.value for record in consumer.poll(timeout_ms=1000)]
             assert rest == [*before[10:], b"after"]
-        log.broker.node.purge(2**60)
+        log.broker.node.topics.purge(2**60)
         with pytest.raises(errors.LogDirNotFound, match="none of this log's directories"):
             log.move_partition("t", 0, tmp_path / "c")
         log.topic("t")[0].check()

@@ -242,7 +242,7 @@ class Writer:
     def __init__(self, log: pylog.Log) -> None:
         self.log = log
         self.partition = log.broker.partition("t", 0)
-        self.leader = log.broker.node.writer("t", 0)
+        self.leader = log.broker.node.roles.writer("t", 0)
         self.sequences: dict[int, int] = {}
 
     def send(self, producer_id: int, *values: bytes, transactional: bool = True) -> None:

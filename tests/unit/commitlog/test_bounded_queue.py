@@ -93,7 +93,7 @@ def test_a_repetition_is_answered_where_there_is_no_room_for_anything_new() -> N
 
         def append(sequence: int) -> Appended:
             batch = encode([Record(b"x" * 500)], now_ms=1, producer_id=5, producer_epoch=0, base_sequence=sequence)
-            leader = log.broker.node.writer("q", 0)
+            leader = log.broker.node.roles.writer("q", 0)
             return leader.append(batch, 1)
 
         sequence = 0

@@ -32,14 +32,14 @@ def make_node(files: Files) -> ReplicaManager:
 
 
 def append(node: ReplicaManager, value: bytes, topic: str = "t") -> None:
-    leader = node.writer(topic, 0)
+    leader = node.roles.writer(topic, 0)
     leader.append(encode([Record(value, timestamp=NOW)], now_ms=NOW), NOW)
     leader.partition.sync()
     leader.advance()
 
 
 def values(node: ReplicaManager, topic: str = "t") -> list[bytes]:
-    partition = node.partition(topic, 0)
+    partition = node.roles.partition(topic, 0)
     found: list[bytes] = []
     while (piece := partition.read(len(found), 1 << 20, upto=partition.next_offset)) is not None:
         for batch in split(piece.data, check_crc=True):
@@ -49,11 +49,11 @@ def values(node: ReplicaManager, topic: str = "t") -> list[bytes]:
 
 def filled(files: Files, topic: str = "t") -> ReplicaManager:
     node = make_node(files)
-    node.create_topic(NewTopic(topic))
+    node.changes.create_topic(NewTopic(topic))
     for value in FIRST:
         append(node, value, topic)
         if value == FIRST[1]:
-            node.partition(topic, 0).roll(NOW)
+            node.roles.partition(topic, 0).roll(NOW)
     return node
 
 
@@ -71,11 +71,11 @@ def test_a_move_is_whole_or_was_never_begun_whatever_a_power_cut_leaves() -> Non
     files = CrashFiles(tree=closed.tree)
     node = make_node(files)
     assert values(node) == FIRST
-    node.move(Replacement("t", 0, "b"))
+    node.changes.move(Replacement("t", 0, "b"))
     moved = len(files.operations)
     append(node, LATER)
     files.note("appended")
-    node.purge(NOW + 60_000)
+    node.topics.purge(NOW + 60_000)
     states = 0
     for state in files.power_cuts(samples=0):
         left = MemoryFiles(tree=state.tree)
@@ -107,7 +107,7 @@ def test_a_move_is_finished_or_undone_whatever_the_topic_is_called(topic: str) -
     files = CrashFiles()
     node = filled(files, topic)
     files.note("filled")
-    node.move(Replacement(topic, 0, "b"))
+    node.changes.move(Replacement(topic, 0, "b"))
     halves = 0
     for state in files.kills():
         if "filled" in state.notes:
@@ -129,9 +129,9 @@ def test_topics_with_the_same_long_beginning_are_not_taken_for_each_other() -> N
     topics = [LONG[:-1] + last for last in "ab"]
     node = make_node(files)
     for topic in topics:
-        node.create_topic(NewTopic(topic))
+        node.changes.create_topic(NewTopic(topic))
         append(node, topic[-1:].encode(), topic)
-    homes = [node.home(TopicPartition(topic, 0)) for topic in topics]
+    homes = [node.topics.home(TopicPartition(topic, 0)) for topic in topics]
     ids = [node.image.topics[topic].id for topic in topics]
     node.close()
     directories = Directories(files, PATHS, None)
@@ -160,7 +160,7 @@ def test_a_copy_that_does_not_say_of_which_topic_it_is_is_left_alone(caplog: pyt
     files = MemoryFiles()
     node = make_node(files)
     for last in "ab":
-        node.create_topic(NewTopic(LONG[:-1] + last))
+        node.changes.create_topic(NewTopic(LONG[:-1] + last))
     node.close()
     future = join("b", set_aside(LONG[:-1] + "a", 0, UUID(int=7), FUTURE))
     files.make_dir(future)
@@ -181,7 +181,7 @@ def test_a_move_that_a_disk_refuses_anywhere_loses_nothing() -> None:
         files.faults.fail_at = len(files.sites) + 1 + tried
         kept = list(FIRST)
         try:
-            node.move(Replacement("t", 0, "b"))
+            node.changes.move(Replacement("t", 0, "b"))
         except errors.PylogError:
             assert files.failed
         files.heal()

@@ -376,7 +376,7 @@ def test_a_log_that_is_cut_is_said_to_be_shorter_before_that_on_disk_too(tmp_pat
         log.delete_records({key: 6})
         node.directories.first.write_cleaner_offset(key, 7)
         node.checkpoint()
-        node.partition("t", 0).truncate(5, 0)
+        node.roles.partition("t", 0).truncate(5, 0)
         said = {name: read_offsets(files, str(tmp_path / name))[key] for name in CHECKPOINTS}
         assert said == dict.fromkeys(CHECKPOINTS, 5)
 
@@ -413,11 +413,11 @@ def test_checkpoints_are_late_on_a_full_disk_and_then_say_what_is_so() -> None:
 def test_a_log_is_not_cut_below_its_start_with_no_byte_free_to_say_so() -> None:
     files = OneFullDisk()
     node = owner(files)
-    node.create_topic(NewTopic("t"))
+    node.changes.create_topic(NewTopic("t"))
     for _ in range(4):
         append_durably(node, "t", b"x")
-    partition, key = node.partition("t", 0), TopicPartition("t", 0)
-    assert node.delete_records("t", 0, 3) == 3
+    partition, key = node.roles.partition("t", 0), TopicPartition("t", 0)
+    assert node.changes.delete_records("t", 0, 3) == 3
     files.full = "log/"
     with pytest.raises(errors.DiskFull):
         partition.truncate(2, 0)
@@ -459,14 +459,14 @@ def owner(files: Files, paths: tuple[str, ...] = ("log",)) -> ReplicaManager:
 
 
 def append_durably(node: ReplicaManager, topic: str, value: bytes) -> None:
-    leader = node.writer(topic, 0)
+    leader = node.roles.writer(topic, 0)
     leader.append(encode([Record(value, timestamp=NOW)], now_ms=NOW), NOW)
     leader.partition.sync()
     leader.advance()
 
 
 def end_of(node: ReplicaManager, topic: str) -> int:
-    return node.partition(topic, 0).next_offset
+    return node.roles.partition(topic, 0).next_offset
 
 
 def test_a_topic_is_deleted_with_no_byte_free_or_stays_and_its_successor_has_nothing_of_it() -> None:
@@ -476,13 +476,13 @@ def test_a_topic_is_deleted_with_no_byte_free_or_stays_and_its_successor_has_not
         memory = MemoryFiles()
         files = FaultFiles(memory, error=errno.ENOSPC, once=False)
         node = owner(files)
-        node.create_topic(NewTopic("t"))
+        node.changes.create_topic(NewTopic("t"))
         for _ in range(10):
             append_durably(node, "t", b"old")
         node.checkpoint()
         files.faults.fail_at = len(files.sites) + 1 + room
         try:
-            node.delete_topic("t")
+            node.changes.delete_topic("t")
         except errors.DiskFull:
             kept += 1
             assert end_of(node, "t") == 10
@@ -494,29 +494,29 @@ def test_a_topic_is_deleted_with_no_byte_free_or_stays_and_its_successor_has_not
         deleted += 1
         # A folder that could not be renamed has gone at once.
         assert "t-0" not in memory.list_dir("log")
-        node.purge(NOW + 60_000)
+        node.topics.purge(NOW + 60_000)
         assert not [name for name in memory.list_dir("log") if name.startswith("t-")]
         # Nothing was closed: what is there is what a kill leaves.
         killed = MemoryFiles(tree=memory.tree())
         files.heal()
         for after, left in ((node, memory), (owner(killed), killed)):
-            after.create_topic(NewTopic("t"))
+            after.changes.create_topic(NewTopic("t"))
             append_durably(after, "t", b"new")
             again = owner(MemoryFiles(tree=left.tree()))
-            assert end_of(again, "t") == 1 and not again.quarantined
+            assert end_of(again, "t") == 1 and not again.roles.quarantined
     assert deleted and kept
 
 
 def test_a_topic_does_not_come_again_before_the_checkpoints_have_forgotten_it() -> None:
     files = OneFullDisk()
     node = owner(files)
-    node.create_topic(NewTopic("t"))
+    node.changes.create_topic(NewTopic("t"))
     append_durably(node, "t", b"old")
     node.checkpoint()
     files.full = f"log/{RECOVERY_POINTS}"
-    node.delete_topic("t")
+    node.changes.delete_topic("t")
     assert read_offsets(files, f"log/{RECOVERY_POINTS}")[TopicPartition("t", 0)] == 1
-    node.create_topic(NewTopic("t"))
+    node.changes.create_topic(NewTopic("t"))
     with pytest.raises(errors.DiskFull):
         append_durably(node, "t", b"new")
     assert files.stat("log/t-0") is None
@@ -528,13 +528,13 @@ def test_a_topic_does_not_come_again_before_the_checkpoints_have_forgotten_it() 
 def test_a_partition_leaves_a_full_disk_and_its_files_do() -> None:
     files = OneFullDisk()
     node = owner(files, ("a", "b"))
-    node.create_topic(NewTopic("t"))
+    node.changes.create_topic(NewTopic("t"))
     append_durably(node, "t", b"x")
     node.checkpoint()
     files.full = "a/"
-    node.move(Replacement("t", 0, "b"))
+    node.changes.move(Replacement("t", 0, "b"))
     append_durably(node, "t", b"y")
-    node.purge(NOW + 60_000)
+    node.topics.purge(NOW + 60_000)
     assert end_of(node, "t") == 2
     assert not [name for name in files.list_dir("a") if name.startswith("t-")]
 
@@ -560,17 +560,17 @@ class NoNewNames(MemoryFiles):
 def test_a_deleted_topic_makes_the_room_for_its_new_name() -> None:
     files = NoNewNames()
     node = owner(files)
-    node.create_topic(NewTopic("t"))
+    node.changes.create_topic(NewTopic("t"))
     append_durably(node, "t", b"old")
     files.full = "log/t-0."
-    node.delete_topic("t")
+    node.changes.delete_topic("t")
     (away,) = [name for name in files.list_dir("log") if name.startswith("t-")]
     assert files.refused == 1 and is_set_aside(away, "-delete")
     assert not [name for name in files.list_dir(f"log/{away}") if name.endswith(".log")]
     # A crash before the rename leaves a folder without records, which no other topic takes for its own.
     tree = {path.replace(away, "t-0"): data for path, data in files.tree().items()}
     again = owner(MemoryFiles(tree=tree))
-    again.create_topic(NewTopic("t"))
+    again.changes.create_topic(NewTopic("t"))
     append_durably(again, "t", b"new")
     assert end_of(again, "t") == 1
 
@@ -578,11 +578,11 @@ def test_a_deleted_topic_makes_the_room_for_its_new_name() -> None:
 def test_a_move_that_was_decided_and_could_not_be_finished_says_so_and_the_next_open_ends_it() -> None:
     files = NoNewNames()
     node = owner(files, ("a", "b"))
-    node.create_topic(NewTopic("t"))
+    node.changes.create_topic(NewTopic("t"))
     append_durably(node, "t", b"x")
     files.full = "b/t-0"
     with pytest.raises(errors.StorageError, match="the next open does that") as raised:
-        node.move(Replacement("t", 0, "b"))
+        node.changes.move(Replacement("t", 0, "b"))
     assert not isinstance(raised.value, errors.DiskFull)
     with pytest.raises(errors.StorageError, match="the next open does that"):
         append_durably(node, "t", b"y")
@@ -590,7 +590,7 @@ def test_a_move_that_was_decided_and_could_not_be_finished_says_so_and_the_next_
     node.close()
     again = owner(files, ("a", "b"))
     append_durably(again, "t", b"y")
-    assert end_of(again, "t") == 2 and again.home(TopicPartition("t", 0)).path == "b"
+    assert end_of(again, "t") == 2 and again.topics.home(TopicPartition("t", 0)).path == "b"
 
 
 def test_a_deleted_topic_that_could_not_be_removed_is_tried_again() -> None:
@@ -606,18 +606,18 @@ def test_a_deleted_topic_that_could_not_be_removed_is_tried_again() -> None:
 
     files = Stuck()
     node = owner(files)
-    node.create_topic(NewTopic("t"))
+    node.changes.create_topic(NewTopic("t"))
     append_durably(node, "t", b"old")
-    node.delete_topic("t")
-    node.purge(NOW + 60_000)
-    assert node.purge_due_ms == NOW + 60_000 + RETRY_MS
+    node.changes.delete_topic("t")
+    node.topics.purge(NOW + 60_000)
+    assert node.topics.purge_due_ms == NOW + 60_000 + RETRY_MS
     files.stuck = False
-    node.purge(NOW + 60_000 + RETRY_MS)
-    assert node.purge_due_ms is None and not [name for name in files.list_dir("log") if name.startswith("t-")]
+    node.topics.purge(NOW + 60_000 + RETRY_MS)
+    assert node.topics.purge_due_ms is None and not [name for name in files.list_dir("log") if name.startswith("t-")]
     # Somebody else has removed it.
-    node.create_topic(NewTopic("t"))
+    node.changes.create_topic(NewTopic("t"))
     append_durably(node, "t", b"new")
-    node.delete_topic("t")
+    node.changes.delete_topic("t")
     files.remove_dir(f"log/{next(name for name in files.list_dir('log') if name.startswith('t-'))}")
-    node.purge(NOW + 60_000)
-    assert node.purge_due_ms is None
+    node.topics.purge(NOW + 60_000)
+    assert node.topics.purge_due_ms is None

@@ -1,38 +1,72 @@
-"""What a node keeps: its log directories, its catalogue, the topics opened so far, and its role for each partition.
+"""The replicas of a node: its topics, its role for each partition, and what changes either.
 
-    roles     what is opened, at first use, and whether this node leads it or follows      topics    what changes them
+    topics           what the metadata log says, and where each partition lies
+    roles            what is opened, at first use, and whether this node leads it or follows
+    topic_changes    topics made, changed, deleted, and partitions moved
 
-and here is the upkeep: checkpoints, files that are due to go, the close.
+and here is the upkeep: checkpoints, and the close. (Kafka: ReplicaManager, LogManager.)
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
-from pylog.broker.replica_manager.roles import Follow, Lead
+from pylog.broker.replica_manager.roles import Follow, Lead, Roles
 from pylog.broker.replica_manager.topic_changes import TopicChanges
-from pylog.commitlog.deleted_segments import RETRY_MS
-from pylog.errors import DirectoryReplaced, DiskFull, DurabilityUnknown, LogNotFound, PylogError, StorageError
+from pylog.broker.replica_manager.topics import LocalTopics
+from pylog.config import NodeConfig
+from pylog.errors import DirectoryReplaced, DiskFull, DurabilityUnknown, PylogError, StorageError
+from pylog.files import Files
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
-from pylog.record import TopicPartition
+from pylog.protocol.metadata_image import MetadataImage
+from pylog.runtime.clock import Clock
+from pylog.runtime.signals import WholeLock
 
 __all__ = ["Follow", "Lead", "ReplicaManager"]
 
 logger = logging.getLogger("pylog")
 
 
-class ReplicaManager(TopicChanges):
-    """The state of one node over its log directories. Thread-safe."""
+class ReplicaManager:
+    """The state of one node over its log directories. Thread-safe. `visible_when_durable`: see `replica.Leader`.
 
-    _is_closed = False
-    _close_error: Exception | None = None
+    Raises at construction: what `LogDirectory` and the metadata log raise.
+    """
+
+    def __init__(
+        self, files: Files, paths: Sequence[str], config: NodeConfig, clock: Clock, *, node_id: int | None,
+        visible_when_durable: bool,
+    ) -> None:  # fmt: skip
+        self._lock = WholeLock(threading.RLock())
+        self.topics = LocalTopics(files, paths, config, clock, self._lock, node_id)
+        self.roles = Roles(self.topics, clock, self._lock, visible_when_durable=visible_when_durable)
+        self.changes = TopicChanges(self.topics, self.roles, config, self._lock)
+        self.id = self.topics.node_id
+        self.directories = self.topics.directories
+        self._is_closed = False
+        self._close_error: Exception | None = None
+        try:
+            self.roles.recover()
+        except BaseException:
+            self.directories.release()
+            raise
 
     @property
-    def opened(self) -> list[Partition]:
-        """The partitions opened so far, without the metadata log."""
-        with self._lock:
-            return [partition for topic in self._topics.values() for partition in topic.opened]
+    def image(self) -> MetadataImage:
+        """What the metadata log says."""
+        return self.topics.image
+
+    @property
+    def has_adopted(self) -> bool:
+        """Whether this open has made topics of folders from elsewhere."""
+        return self.topics.metadata_log.has_adopted
+
+    @property
+    def was_closed(self) -> bool:
+        """Whether the last owner has closed every directory."""
+        return all(directory.clean for directory in self.directories)
 
     def checkpoint(self) -> None:
         """Persist how far each open partition is durable, so that recovery after a crash reads less, and sum up the
@@ -42,64 +76,33 @@ class ReplicaManager(TopicChanges):
         more appends.
         """
         with self._lock:
-            self._catalogue.take_snapshot()
+            self.topics.metadata_log.take_snapshot()
             for directory in list(self.directories):
                 try:
-                    directory.write_checkpoints(self._opened_in(directory))
+                    directory.write_checkpoints(self.topics.in_directory(directory))
                 except DiskFull:
                     # The old ones are right, if late.
                     logger.warning("%s is full: checkpoints are late", directory.path)
                 except StorageError as error:
                     if isinstance(error, DirectoryReplaced):
-                        for partition in self._opened_in(directory):
+                        for partition in self.topics.in_directory(directory):
                             partition.latch(error)
                     self.directories.fail(directory, error)
-
-    def _opened_in(self, directory: LogDirectory) -> list[Partition]:
-        metadata = self._catalogue.partition
-        opened = self.opened + ([metadata] if metadata is not None else [])
-        return [p for p in opened if p.directory.rpartition("/")[0] == directory.path.rstrip("/")]
 
     def kept(self) -> Iterator[Partition]:
         """Every partition that has a folder here, opened if need be; what cannot be, or goes meanwhile, is left out."""
         with self._lock:
-            keys = [TopicPartition(name, n) for name, image in self.image.topics.items() for n in self._places(image)]
+            keys = self.topics.kept
         for key in keys:
             try:
                 with self._lock:
-                    found = self._topic(key.topic).exists(key.partition)
+                    found = self.topics.topic(key.topic).exists(key.partition)
                 if found:
-                    yield self.partition(*key)
+                    yield self.roles.partition(*key)
             except PylogError as error:
                 logger.debug("%s-%d is left out: %s", *key, error)
             except Exception:
                 logger.exception("%s-%d could not be opened, as should never happen, and is left out", *key)
-
-    def purge(self, now_ms: int) -> None:
-        """Remove the files whose `file.delete.delay.ms` has passed: of dropped segments, and of deleted topics."""
-        for partition in self.opened:
-            try:
-                partition.purge(now_ms)
-            except StorageError as error:
-                logger.warning("files of %s-%d could not be removed: %s", partition.topic, partition.number, error)
-        with self._lock:
-            due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
-            self._doomed = [(due_ms, path) for due_ms, path in self._doomed if due_ms > now_ms]
-        for path in due:
-            try:
-                self.directories.files.remove_dir(path)
-            except LogNotFound:
-                continue
-            except StorageError as error:
-                logger.warning("%s could not be removed, and is tried again later: %s", path, error)
-                with self._lock:
-                    self._doomed.append((now_ms + RETRY_MS, path))
-
-    @property
-    def purge_due_ms(self) -> int | None:
-        """When `purge` has something to do (wall clock); None when nothing waits."""
-        times = [partition.purge_due_ms for partition in self.opened] + [due for due, _ in self._doomed]
-        return min((due for due in times if due is not None), default=None)
 
     def close(self) -> None:
         """Close every partition, write the checkpoints and, where all of it is durable, the clean-shutdown markers.
@@ -120,7 +123,7 @@ class ReplicaManager(TopicChanges):
                 "log again to read what is there"
             )
             try:
-                self._close_all({directory.path: self._opened_in(directory) for directory in self.directories})
+                self._close_all({directory.path: self.topics.in_directory(directory) for directory in self.directories})
             except Exception as error:
                 self._close_error = error
                 raise
@@ -131,24 +134,22 @@ class ReplicaManager(TopicChanges):
     def _give_back(self) -> None:
         """Give descriptors and locks back, and write nothing."""
         try:
-            metadata = self._catalogue.partition
-            for partition in self.opened + ([metadata] if metadata is not None else []):
+            for partition in self.topics.all_partitions:
                 with suppress(PylogError):
                     partition.abandon()
         finally:
             self.directories.release()
 
     def _close_all(self, opened: Mapping[str, list[Partition]]) -> None:
-        epochs_ended = self._end_epochs()
+        epochs_ended = self.roles.end_epochs()
         with ExitStack() as closing:
             # In reverse, and each whatever becomes of the others; an error is raised in the end.
             for directory in list(self.directories):
                 closing.callback(self._close_directory, directory, opened[directory.path], epochs_ended)
-            closing.callback(self._catalogue.close)
-            for topic in self._topics.values():
+            closing.callback(self.topics.metadata_log.close)
+            for topic in self.topics.opened.values():
                 closing.callback(topic.close)
 
     def _close_directory(self, directory: LogDirectory, opened: list[Partition], are_over: bool) -> None:
-        broken = any(self.directories.has_folder(directory, key) for key in self._broken)
         directory.write_checkpoints(opened)
-        directory.close(clean=are_over and not broken)
+        directory.close(clean=are_over and not self.roles.is_broken(directory))

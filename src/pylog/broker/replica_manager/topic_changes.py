@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from pylog.broker.replica_manager.roles import Roles
-from pylog.config import TopicConfig
+from pylog.broker.replica_manager.topics import LocalTopics
+from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import InvalidConfig, InvalidPartitions, InvalidTopic, StorageError, TopicAlreadyExists
 from pylog.files import join
 from pylog.logdirs.log_directories import FUTURE, copy_files, remove_folder
@@ -20,6 +21,7 @@ from pylog.protocol.metadata_changes import (
 )
 from pylog.protocol.metadata_image import validate_topic_name
 from pylog.record import TopicPartition
+from pylog.runtime.signals import WholeLock
 from pylog.storage.partition_dirs import folder_name, set_aside
 
 MAX_PARTITIONS = 10_000
@@ -29,25 +31,31 @@ PRODUCER_IDS = 1000
 """How many producer ids a node takes at once (Kafka: ProducerIdsBlock)."""
 
 
-class TopicChanges(Roles):
-    """Changes of the catalogue, and of what lies in the log directories because of them."""
+class TopicChanges:
+    """Changes of the metadata log, and of what lies in the log directories because of them."""
+
+    def __init__(self, topics: LocalTopics, roles: Roles, config: NodeConfig, lock: WholeLock) -> None:
+        self._topics = topics
+        self._roles = roles
+        self._config = config
+        self._lock = lock
 
     def create_topic(self, new: NewTopic) -> None:
         """Raises InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidConfig; nothing is made then."""
         with self._lock:
-            validate_topic_name(new.name, self.image.topics)
-            if new.name in self.image.topics:
+            validate_topic_name(new.name, self._topics.image.topics)
+            if new.name in self._topics.image.topics:
                 raise TopicAlreadyExists(f"topic {new.name!r} exists already")
-            count = self.config.num_partitions if new.partitions == NODE_DEFAULT else new.partitions
+            count = self._config.num_partitions if new.partitions == NODE_DEFAULT else new.partitions
             if not 1 <= count <= MAX_PARTITIONS:
                 raise InvalidPartitions(
                     f"{count} partitions: a topic has 1 to {MAX_PARTITIONS}, or -1 for num.partitions of the node"
                 )
             config = TopicConfig.canonical(new.config)
             topic_id = uuid.uuid4()
-            places = self._new_places(range(count))
-            self._catalogue.commit(self._catalogue.new_topic(new.name, topic_id, places, config))
-            self._new_topics.add(topic_id)
+            places = self._topics.new_places(range(count))
+            self._topics.metadata_log.commit(self._topics.metadata_log.new_topic(new.name, topic_id, places, config))
+            self._topics.made.add(topic_id)
 
     def create_partitions(self, new: NewPartitions) -> None:
         """Add partitions to a topic, up to a total. Raises UnknownTopicOrPartition, InvalidPartitions, InvalidTopic
@@ -56,7 +64,7 @@ class TopicChanges(Roles):
         Records with a key go to other partitions from then on.
         """
         with self._lock:
-            image = self._image(new.topic)
+            image = self._topics.image_of(new.topic)
             _check_not_internal(new.topic, "get more partitions: groups and transactions are found in them by a hash")
             if not len(image.partitions) < new.total <= MAX_PARTITIONS:
                 raise InvalidPartitions(
@@ -64,10 +72,10 @@ class TopicChanges(Roles):
                     f"{MAX_PARTITIONS} in all, not {new.total}"
                 )
             missing = [number for number in range(new.total) if number not in image.partitions]
-            places = self._new_places(missing)
-            replicas = self._catalogue.replicas(places)
-            self._catalogue.commit(add_partitions(image.id, replicas, leader=self.id))
-            self._topic(new.topic).places.update(places)
+            places = self._topics.new_places(missing)
+            replicas = self._topics.metadata_log.replicas(places)
+            self._topics.metadata_log.commit(add_partitions(image.id, replicas, leader=self._topics.node_id))
+            self._topics.topic(new.topic).places.update(places)
 
     def alter_config(self, change: TopicChange) -> None:
         """Change the overrides of a topic's config; open partitions go by it at once. (IncrementalAlterConfigs)
@@ -75,46 +83,44 @@ class TopicChanges(Roles):
         Raises UnknownTopicOrPartition, InvalidConfig; nothing is changed then.
         """
         with self._lock:
-            image = self._image(change.topic)
-            wanted = TopicConfig.canonical(changed(image.config, change.changes, self.topic_config({})))
+            image = self._topics.image_of(change.topic)
+            wanted = TopicConfig.canonical(changed(image.config, change.changes, self._topics.config_of({})))
             changes: dict[str, str | None] = {name: None for name in image.config if name not in wanted}
             changes |= {name: text for name, text in wanted.items() if image.config.get(name) != text}
             if changes:
-                self._catalogue.commit(change_config(change.topic, changes))
-                self._topic(change.topic).reconfigure(self.topic_config(wanted))
+                self._topics.metadata_log.commit(change_config(change.topic, changes))
+                self._topics.topic(change.topic).reconfigure(self._topics.config_of(wanted))
 
     def allocate_producer_ids(self) -> range:
         """Producer ids that nobody ever had: written down before they are used. Raises DiskFull, DurabilityUnknown."""
         with self._lock:
-            first = self.image.next_producer_id
-            self._catalogue.commit(self._producer_ids(first + PRODUCER_IDS))
+            first = self._topics.image.next_producer_id
+            self._topics.metadata_log.commit(self._producer_ids(first + PRODUCER_IDS))
             return range(first, first + PRODUCER_IDS)
 
     def reserve_producer_ids(self, upto: int) -> None:
         """Never give a producer id below `upto`: some have it. Raises DiskFull, DurabilityUnknown."""
         with self._lock:
-            if self.image.next_producer_id < upto:
-                self._catalogue.commit(self._producer_ids(upto))
+            if self._topics.image.next_producer_id < upto:
+                self._topics.metadata_log.commit(self._producer_ids(upto))
 
     def _producer_ids(self, next_id: int) -> list[bytes]:
-        registered = self.image.nodes.get(self.id)
-        return allocate_producer_ids(self.id, registered.epoch if registered is not None else 0, next_id)
+        registered = self._topics.image.nodes.get(self._topics.node_id)
+        return allocate_producer_ids(self._topics.node_id, registered.epoch if registered is not None else 0, next_id)
 
     def delete_topic(self, name: str) -> None:
         """Forget a topic and put its folders out of sight; `purge` removes them. Raises UnknownTopicOrPartition,
         InvalidTopic (internal topics stay).
         """
         with self._lock:
-            image = self._image(name)
+            image = self._topics.image_of(name)
             _check_not_internal(name, "be deleted")
-            topic = self._topic(name)
-            self._catalogue.commit(remove_topic(image.id))
+            topic = self._topics.topic(name)
+            self._topics.metadata_log.commit(remove_topic(image.id))
             for number in image.partitions:
-                self._roles.pop(TopicPartition(name, number), None)
-                self._broken.pop(TopicPartition(name, number), None)
-            del self._topics[name]
-            due_ms = self._clock.wall_ms() + topic.config.file_delete_delay_ms
-            self._doomed += [(due_ms, path) for path in topic.delete()]
+                self._roles.forget(TopicPartition(name, number))
+            del self._topics.opened[name]
+            self._topics.doom(topic.delete(), topic.config)
 
     def delete_records(self, topic: str, number: int, offset: int) -> int:
         """Let a partition start at `offset`; gives where it starts.
@@ -122,7 +128,7 @@ class TopicChanges(Roles):
         Raises what `Partition.delete_records` raises, NotLeaderOrFollower and InvalidTopic (internal topics stay).
         """
         _check_not_internal(topic, "lose records: they are what coordinators go by")
-        return self.leader(topic, number).partition.delete_records(offset)
+        return self._roles.leader(topic, number).partition.delete_records(offset)
 
     def move(self, wanted: Replacement) -> None:
         """Let a partition lie in another log directory. Most of it is copied while it is in use.
@@ -130,8 +136,8 @@ class TopicChanges(Roles):
         Raises LogDirNotFound, UnknownTopicOrPartition, KafkaStorage, DiskFull (it stays where it is).
         """
         key = TopicPartition(wanted.topic, wanted.partition)
-        partition, source = self.partition(*key), self.home(key)
-        target, files = self.directories.with_path(wanted.path), self.directories.files
+        partition, source = self._roles.partition(*key), self._topics.home(key)
+        target, files = self._topics.directories.with_path(wanted.path), self._topics.directories.files
         if target is source:
             return
         future = join(target.path, set_aside(*key, uuid.uuid4(), FUTURE))
@@ -140,9 +146,8 @@ class TopicChanges(Roles):
             undo.callback(files.remove_dir, future)
             copy_files(files, partition.directory, future, partition.sealed_files())
             with self._lock:
-                self._roles.pop(key, None)
-                self._moved.add(key)
-                self._topic(key.topic).drop(key.partition)
+                self._roles.note_moved(key)
+                self._topics.topic(key.topic).drop(key.partition)
                 names = files.list_dir(partition.directory)
                 copy_files(files, partition.directory, future, names)
                 for name in set(files.list_dir(future)) - set(names):
@@ -154,15 +159,15 @@ class TopicChanges(Roles):
                 self._finish_move(key, source, target, future)
 
     def _decide_move(self, key: TopicPartition, source: LogDirectory, target: LogDirectory) -> None:
-        image = self.image.topics[key.topic]
+        image = self._topics.image.topics[key.topic]
         state = image.partitions[key.partition]
         mine = zip(state.replicas, state.directories, strict=True)
-        places = [target.directory_id if node == self.id else place for node, place in mine]
+        places = [target.directory_id if node == self._topics.node_id else place for node, place in mine]
         target.take_over(key, source, image.id)
-        self._catalogue.commit(move_replica(image.id, key.partition, places))
+        self._topics.metadata_log.commit(move_replica(image.id, key.partition, places))
 
     def _finish_move(self, key: TopicPartition, source: LogDirectory, target: LogDirectory, future: str) -> None:
-        files = self.directories.files
+        files = self._topics.directories.files
         try:
             away = remove_folder(files, source, key)
             files.rename(future, join(target.path, folder_name(*key)))
@@ -170,17 +175,17 @@ class TopicChanges(Roles):
         except BaseException as error:
             # Whatever was appended before the next open has finished it would be lost then. It was decided, so that the
             # disk is full is not all there is to say.
-            self._broken[key] = unfinished = StorageError(
+            unfinished = StorageError(
                 f"{key.topic}-{key.partition} lies in {future} now, which could not be given its name; the next open "
                 f"does that: close the log and open it again ({error!r})"
             )
+            self._roles.refuse(key, unfinished)
             if not isinstance(error, Exception):
                 raise
             raise unfinished from error
         source.forget(key.topic, [key.partition])
-        due_ms = self._clock.wall_ms() + self._topic(key.topic).config.file_delete_delay_ms
-        self._doomed += [(due_ms, path) for path in away]
-        self._topic(key.topic).places[key.partition] = target.directory_id
+        self._topics.doom(away, self._topics.topic(key.topic).config)
+        self._topics.topic(key.topic).places[key.partition] = target.directory_id
 
 
 def _check_not_internal(topic: str, what: str) -> None:

@@ -1,0 +1,185 @@
+"""The topics of a node: what its metadata log says of them, and in which log directories their partitions lie.
+
+After a crash the moves of partitions that were decided are finished, and what else it has left behind goes, before
+anything is opened.
+"""
+
+import logging
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+
+from pylog.broker.describe import unknown_partition, unknown_topic
+from pylog.commitlog.deleted_segments import RETRY_MS
+from pylog.config import NodeConfig, TopicConfig
+from pylog.errors import LogNotFound, StorageError, UnknownTopicId
+from pylog.files import Files
+from pylog.logdirs.log_directories import Directories
+from pylog.logdirs.log_directory import LogDirectory
+from pylog.logdirs.metadata_log import Catalogue
+from pylog.partition import Partition
+from pylog.protocol.messages import NO_ID
+from pylog.protocol.metadata_image import METADATA_TOPIC_ID, UNASSIGNED_DIRECTORY, MetadataImage, TopicImage
+from pylog.record import TopicPartition
+from pylog.runtime.clock import Clock
+from pylog.runtime.signals import WholeLock
+from pylog.topic import Topic, remove_leftovers
+
+logger = logging.getLogger("pylog")
+
+
+class LocalTopics:
+    """The metadata log, the log directories, and the topics opened so far. `lock` is held around every change.
+
+    Raises at construction: what `LogDirectory` and the metadata log raise.
+    """
+
+    def __init__(
+        self, files: Files, paths: Sequence[str], config: NodeConfig, clock: Clock, lock: WholeLock, node_id: int | None
+    ) -> None:
+        self.config = config
+        self.made: set[uuid.UUID] = set()
+        """The topics that were made since the node was opened."""
+        self.opened: dict[str, Topic] = {}
+        self._clock = clock
+        self._lock = lock
+        self._doomed: list[tuple[int, str]] = []
+        self.directories = Directories(files, paths, node_id)
+        self.node_id = self.directories.first.node_id
+        try:
+            self.metadata_log = Catalogue(
+                self.directories, clock.wall_ms, config.metadata_log_max_record_bytes_between_snapshots
+            )
+            self._settle()
+        except BaseException:
+            self.directories.release()
+            raise
+
+    def _settle(self) -> None:
+        """Finish what a crash has interrupted."""
+        self.directories.settle_moves(
+            {
+                TopicPartition(name, number): (image.id, place)
+                for name, image in self.image.topics.items()
+                for number, place in self.places(image).items()
+            }
+        )
+        there = {METADATA_TOPIC_ID, *(image.id for image in self.image.topics.values())}
+        # After the moves: until then it may be the second copy of what is moved.
+        for directory in self.directories:
+            directory.free_entries(there)
+            remove_leftovers(directory.files, directory.path)
+
+    # --- what the metadata log says ----------------------------------------------------------------------------------
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.metadata_log.image
+
+    def image_of(self, name: str) -> TopicImage:
+        """One topic. Raises UnknownTopicOrPartition."""
+        image = self.image.topics.get(name)
+        if image is None:
+            raise unknown_topic(name)
+        return image
+
+    def check_id(self, name: str, topic_id: uuid.UUID) -> None:
+        """Raise UnknownTopicId where the topic of that name is another one than is meant. NO_ID means any."""
+        if topic_id is NO_ID:
+            return
+        image = self.metadata_log.image.topics.get(name)
+        if image is not None and topic_id not in (image.id, NO_ID):
+            raise UnknownTopicId(f"topic {name!r} with id {topic_id} was deleted; the one of now has id {image.id}")
+
+    def config_of(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """The effective config on this node of a topic with these overrides."""
+        return TopicConfig.loaded(overrides, defaults=self.config.topic_defaults)
+
+    def places(self, image: TopicImage) -> dict[int, uuid.UUID]:
+        """The partitions of a topic that this node keeps, and the log directories where the metadata log has them."""
+        places = {}
+        for number, state in image.partitions.items():
+            if self.node_id in state.replicas:
+                index = list(state.replicas).index(self.node_id)
+                known = index < len(state.directories)
+                places[number] = state.directories[index] if known else UNASSIGNED_DIRECTORY
+        return places
+
+    def new_places(self, numbers: Iterable[int]) -> dict[int, uuid.UUID]:
+        """Log directories for new partitions with these numbers."""
+        taken = [place for image in self.image.topics.values() for place in self.places(image).values()]
+        wanted = list(numbers)
+        return dict(zip(wanted, self.directories.places(len(wanted), taken), strict=True))
+
+    @property
+    def kept(self) -> list[TopicPartition]:
+        """The partitions that this node keeps."""
+        return [TopicPartition(name, n) for name, image in self.image.topics.items() for n in self.places(image)]
+
+    # --- what is opened ----------------------------------------------------------------------------------------------
+
+    def topic(self, name: str) -> Topic:
+        """A topic, opened at its first use. Raises UnknownTopicOrPartition."""
+        if name not in self.opened:
+            image = self.image_of(name)
+            config = self.config_of(image.config)
+            self.opened[name] = Topic(
+                self.directories, name, image.id, config, self.places(image), self.image.removed, self.config
+            )
+        return self.opened[name]
+
+    def home(self, key: TopicPartition) -> LogDirectory:
+        """The log directory that a partition lies in. Raises UnknownTopicOrPartition, KafkaStorage."""
+        with self._lock:
+            if key.topic not in self.image.topics or key.partition not in self.topic(key.topic).places:
+                raise unknown_partition(self.image.topics.get(key.topic), key)
+            return self.topic(key.topic).home(key.partition)
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """The partitions opened so far, without the metadata log."""
+        with self._lock:
+            return [partition for topic in self.opened.values() for partition in topic.opened]
+
+    @property
+    def all_partitions(self) -> list[Partition]:
+        """The partitions opened so far, and the metadata log."""
+        metadata = self.metadata_log.partition
+        return self.partitions + ([metadata] if metadata is not None else [])
+
+    def in_directory(self, directory: LogDirectory) -> list[Partition]:
+        """Those of `all_partitions` that lie in `directory`."""
+        path = directory.path.rstrip("/")
+        return [partition for partition in self.all_partitions if partition.directory.rpartition("/")[0] == path]
+
+    # --- what goes ---------------------------------------------------------------------------------------------------
+
+    def doom(self, paths: Iterable[str], config: TopicConfig) -> None:
+        """Have folders removed when the topic's `file.delete.delay.ms` has passed."""
+        due_ms = self._clock.wall_ms() + config.file_delete_delay_ms
+        self._doomed += [(due_ms, path) for path in paths]
+
+    def purge(self, now_ms: int) -> None:
+        """Remove the files whose `file.delete.delay.ms` has passed: of dropped segments, and of deleted topics."""
+        for partition in self.partitions:
+            try:
+                partition.purge(now_ms)
+            except StorageError as error:
+                logger.warning("files of %s-%d could not be removed: %s", partition.topic, partition.number, error)
+        with self._lock:
+            due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
+            self._doomed = [(due_ms, path) for due_ms, path in self._doomed if due_ms > now_ms]
+        for path in due:
+            try:
+                self.directories.files.remove_dir(path)
+            except LogNotFound:
+                continue
+            except StorageError as error:
+                logger.warning("%s could not be removed, and is tried again later: %s", path, error)
+                with self._lock:
+                    self._doomed.append((now_ms + RETRY_MS, path))
+
+    @property
+    def purge_due_ms(self) -> int | None:
+        """When `purge` has something to do (wall clock); None when nothing waits."""
+        times = [partition.purge_due_ms for partition in self.partitions] + [due for due, _ in self._doomed]
+        return min((due for due in times if due is not None), default=None)
