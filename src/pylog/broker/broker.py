@@ -17,15 +17,17 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, ClassVar
 
 from pylog.broker.coordinator_router import CoordinatorRouter
 from pylog.broker.describe import describe_log_dirs
+from pylog.broker.fetch import is_enough, read_parts
 from pylog.broker.flush_scheduler import FlushScheduler
 from pylog.broker.follower_fetcher import FollowerFetcher
 from pylog.broker.housekeeping import Housekeeping
 from pylog.broker.produce import ProduceHandler
-from pylog.broker.purgatory import Purgatory, is_enough
+from pylog.broker.purgatory import Purgatory
 from pylog.broker.replica_manager import Follow, Lead, ReplicaManager
 from pylog.commitlog.recovery import Quarantined, Recovered
 from pylog.config import NodeConfig, TopicConfig
@@ -53,6 +55,7 @@ from pylog.protocol.messages import (
     Fetch,
     Fetched,
     FetchedPart,
+    FetchPart,
     ListedOffsets,
     ListOffsets,
     Message,
@@ -226,29 +229,23 @@ class Broker:
         return self._parking.fetch(message, fetched, self._clock.tick_ms() + message.max_wait_ms)
 
     def _read(self, message: Fetch) -> Fetched:
-        parts: list[FetchedPart] = []
-        left = message.max_bytes
-        for asked in message.parts:
-            try:
-                self.node.topics.check_id(asked.topic, asked.topic_id)
-                leader = self.node.roles.leader(asked.topic, asked.partition)
-                part = leader.fetch(
-                    asked, replica_id=message.replica_id, max_bytes=left, isolation=message.isolation,
-                    as_extent=message.as_extents,
-                )  # fmt: skip
-                if message.replica_id != CONSUMER:
-                    self._parking.release(leader.partition)
-            except OffsetOutOfRange as error:
-                # With the start of the log: a follower that is behind it begins anew there.
-                part = bounds_part(leader.partition, asked)
-                part.error = error
-            except PylogError as error:
-                part = FetchedPart(asked.topic, asked.partition, error)
-            parts.append(part)
-            left -= part.size
-            if left <= 0:
-                break
-        return Fetched(parts)
+        return read_parts(message, partial(self._read_part, message))
+
+    def _read_part(self, message: Fetch, asked: FetchPart, max_bytes: int) -> FetchedPart:
+        self.node.topics.check_id(asked.topic, asked.topic_id)
+        leader = self.node.roles.leader(asked.topic, asked.partition)
+        try:
+            part = leader.fetch(
+                asked, replica_id=message.replica_id, max_bytes=max_bytes, isolation=message.isolation,
+                as_extent=message.as_extents,
+            )  # fmt: skip
+            if message.replica_id != CONSUMER:
+                self._parking.release(leader.partition)
+        except OffsetOutOfRange as error:
+            # With the start of the log: a follower that is behind it begins anew there.
+            part = bounds_part(leader.partition, asked)
+            part.error = error
+        return part
 
     # --- offsets and topics ----------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pylog.broker.delayed_operations import DelayedOperations
+from pylog.broker.fetch import is_enough
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import NotLeaderOrFollower, RequestTimedOut
 from pylog.partition import Partition
@@ -224,15 +225,3 @@ class Purgatory:
         with self._lock:
             waiting = self._pending.drain()
         self._expire(waiting)
-
-
-def is_enough(message: Fetch, fetched: Fetched) -> bool:
-    """Whether a Fetch is answered at once: with bytes enough, an error, or news for a follower."""
-    follower = message.replica_id != CONSUMER
-    wanted = 1 if follower else max(1, min(message.min_bytes, message.max_bytes))
-    return fetched.size >= wanted or any(
-        part.error is not None
-        or part.diverging is not None
-        or (follower and part.high_watermark > asked.high_watermark)
-        for asked, part in zip(message.parts, fetched.parts, strict=False)
-    )

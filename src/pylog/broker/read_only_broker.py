@@ -19,6 +19,7 @@ from select import POLLIN, poll
 from typing import Any
 
 from pylog.broker.describe import describe_log_dirs, describe_topics, unknown_partition
+from pylog.broker.fetch import is_enough, read_parts
 from pylog.broker.read_only_coordinators import ReadOnlyCoordinators
 from pylog.commitlog.partition_reader import PartitionReader
 from pylog.commitlog.read_only_partition import ReadOnlyPartition
@@ -51,6 +52,7 @@ from pylog.protocol.messages import (
     Fetch,
     Fetched,
     FetchedPart,
+    FetchPart,
     ListedOffsets,
     ListOffsets,
     Message,
@@ -306,7 +308,7 @@ class ReadOnlyBroker:
 
     def _fetch(self, message: Fetch) -> Fetched:
         fetched = self._read(message)
-        if message.max_wait_ms <= 0 or _is_enough(message, fetched):
+        if message.max_wait_ms <= 0 or is_enough(message, fetched):
             return fetched
         self._check_in_place()
         deadline = self._clock.tick_ms() + message.max_wait_ms
@@ -335,7 +337,7 @@ class ReadOnlyBroker:
         while True:
             fetched = self._followed(message) or self._read(message)
             left_ms = deadline - self._clock.tick_ms()
-            if left_ms <= 0 or _is_enough(message, fetched):
+            if left_ms <= 0 or is_enough(message, fetched):
                 return fetched
             if watch is None:
                 with opened():
@@ -362,22 +364,14 @@ class ReadOnlyBroker:
         except PylogError:
             return None
         fetched = Fetched([part])
-        return fetched if _is_enough(message, fetched) else None
+        return fetched if is_enough(message, fetched) else None
 
     def _read(self, message: Fetch) -> Fetched:
-        parts: list[FetchedPart] = []
-        left = message.max_bytes
-        for asked in message.parts:
-            try:
-                partition = self._find(asked.topic, asked.partition)
-                part = read_part(partition, asked, isolation=message.isolation, max_bytes=left)
-            except PylogError as error:
-                part = FetchedPart(asked.topic, asked.partition, error)
-            parts.append(part)
-            left -= part.size
-            if left <= 0:
-                break
-        return Fetched(parts)
+        def read(asked: FetchPart, max_bytes: int) -> FetchedPart:
+            partition = self._find(asked.topic, asked.partition)
+            return read_part(partition, asked, isolation=message.isolation, max_bytes=max_bytes)
+
+        return read_parts(message, read)
 
     def _list_offsets(self, message: ListOffsets) -> ListedOffsets:
         self._check_in_place()
@@ -399,10 +393,6 @@ class ReadOnlyBroker:
             lock.close()
         for watch in self._watches:
             watch.close()
-
-
-def _is_enough(message: Fetch, fetched: Fetched) -> bool:
-    return fetched.size >= max(message.min_bytes, 1) or any(part.error is not None for part in fetched.parts)
 
 
 def image_of_folders(files: Files, paths: Sequence[str]) -> MetadataImage:
