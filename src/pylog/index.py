@@ -5,8 +5,8 @@
     big-endian, no header, no checksum (Kafka's OffsetIndex and TimeIndex)
 
 An offset entry maps the last offset of a batch to the position where that batch starts; a time entry says that no
-record up to its offset is newer than its timestamp. The index of the active segment is an array in memory, which its
-file gets some entries at a time; that of a sealed one is its file, mapped by the owner, or copied if it is short. A
+record up to its offset is newer than its timestamp. The index of the active segment is an array in memory; its file
+gets some entries at a time. The index of a sealed segment is its file, mapped by the owner, or copied if it is short. A
 full index takes no more entries: look-ups stay right and scan longer.
 
 Invariants:
@@ -31,28 +31,28 @@ from pylog.kernel.format import HEADER_BYTES, UNWRITTEN_MAX
 MAX_INT32 = 2**31 - 1
 NO_TIMESTAMP = -1
 _FEW = 64
-"""Entries that are copied out of a file that is not written any more: then no search among them calls Python."""
+"""The most entries that are copied out of the file of a sealed index: a search among copies calls no Python."""
 
 Vouch = Callable[[memoryview | bytes | None], bool | None]
-"""Whether the bytes of a file (None: there is none) are those that were written; None where nobody knows."""
+"""Whether the bytes of a file (None: there is no file) are those that were written; None where that is not known."""
 
 
 Measure = Callable[[], int]
-"""How many bytes the `.log` has that an index is for."""
+"""The size in bytes of the `.log` that an index is for."""
 
 
 def unmeasured() -> int:
-    """As many bytes as a `.log` can have."""
+    """The most bytes that a `.log` can have."""
     return MAX_INT32
 
 
 def entries_max(log_size: int) -> int:
-    """How many entries an index of a `.log` of so many bytes can have: one for each batch, and one behind them."""
+    """The most entries that an index of a `.log` of so many bytes can have: one for each batch, and one behind them."""
     return log_size // HEADER_BYTES + 1
 
 
 def nobody(data: memoryview | bytes | None) -> bool | None:
-    """Nobody knows what an index should be."""
+    """Answer that it is not known what an index should be."""
     return None
 
 
@@ -93,7 +93,7 @@ class _Column(Sequence[int]):
 
 
 class SparseIndex(ABC):
-    """What both indexes share: the rows, their file, and how the two are kept together."""
+    """The part that both indexes share: the rows, their file, and how the two are kept together."""
 
     _entry: Struct
     _kept_free: int
@@ -106,7 +106,7 @@ class SparseIndex(ABC):
         self.path = path
         self.base_offset = base_offset
         self.capacity = max_bytes // self._entry.size
-        """How many entries `segment.index.bytes` allows."""
+        """The number of entries that `segment.index.bytes` allows."""
         self._log_size = log_size
         self._active = active
         self._fault: str | None = None
@@ -115,7 +115,7 @@ class SparseIndex(ABC):
         with suppress(LogNotFound):
             self._file = files.open(path, create=active and not files.read_only)
         self.believed = True
-        """Whether the file is what it was when it was sealed, as far as that is known. It has no entries else."""
+        """Whether the file is the one that was sealed, as far as that is known. Otherwise it has no entries."""
         self.rows = self._load(vouch)
         if active and self.exists and self.sanity() is not None and not files.read_only:
             self._replace(len(self.rows.firsts))
@@ -127,7 +127,7 @@ class SparseIndex(ABC):
 
     @property
     def entries(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return len(self._current().firsts)
 
     @property
@@ -137,23 +137,23 @@ class SparseIndex(ABC):
 
     @property
     def room(self) -> int:
-        """How many entries can be added."""
+        """The number of entries that can be added."""
         return max(self.capacity - self._kept_free - len(self.rows.firsts), 0)
 
     def entry(self, index: int) -> tuple[int, int]:
-        """Entry number `index`, with what it stands for as it is, not relative to the base. Raises IndexError."""
+        """Entry number `index`, with its offset absolute, not relative to the base. Raises IndexError."""
         rows = self._current()
-        # Counted in the first column from its start: the second one may have got another entry just now.
+        # The first column gives the length: the second one may have got another entry just now.
         return self._pair(rows, range(len(rows.firsts))[index])
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        # All of one moment: there may be fewer a moment later.
+        # All entries come from one moment: there may be fewer a moment later.
         rows = self._current()
         return (self._pair(rows, index) for index in range(len(rows.firsts)))
 
     @abstractmethod
     def _pair(self, rows: Rows, index: int) -> tuple[int, int]:
-        """One entry of these, with what it stands for as it is."""
+        """One entry of these rows, with its offset absolute."""
 
     @property
     def last(self) -> tuple[int, int] | None:
@@ -164,7 +164,7 @@ class SparseIndex(ABC):
             return None
 
     def sanity(self) -> str | None:
-        """What was wrong with the file when it was opened, in words; None when every byte of it could be believed."""
+        """The fault of the file when it was opened, in words; None when every byte of it could be believed."""
         return self._fault
 
     def reset(self) -> None:
@@ -174,7 +174,7 @@ class SparseIndex(ABC):
         self._fault = None
 
     def seal(self) -> None:
-        """Nothing will be added any more: from now on the entries are read from the file.
+        """Seal the index: it takes no more entries, and they are read from the file from now on.
 
         Raises: DiskFull when the last entries do not fit into the file; the index is still active then.
         """
@@ -185,19 +185,20 @@ class SparseIndex(ABC):
         self._active = False
 
     def unseal(self) -> None:
-        """Entries are added to a sealed index again. A file that could not be believed as a whole is begun anew."""
+        """Make a sealed index take entries again. A file that could not be believed as a whole is begun anew."""
         file = self._file
         if file is None or self.sanity() is not None:
             self._replace(len(self.rows.firsts))
         else:
-            # Arrays of their own: another thread may be searching the old rows.
+            # The arrays are new: another thread may be searching the old rows.
             self.rows = self._unpacked(memoryview(file.read(0, file.size())), len(self.rows.firsts))
             self.written = len(self.rows.firsts)
             self._active = True
 
     def to_sync(self) -> Iterator[File]:
-        """The file, if there is one, with the entries as far as the disk has room for them: what is missing is rebuilt,
-        not lost.
+        """The file, if there is one, with the entries as far as the disk has room for them.
+
+        Missing entries are rebuilt, not lost.
         """
         if self._file is not None:
             if self._active:
@@ -205,14 +206,14 @@ class SparseIndex(ABC):
             yield self._file
 
     def close(self) -> None:
-        """Give the descriptor back. What is in memory can still be looked up by who is in the middle of it."""
+        """Give the descriptor back. A search that is under way can still use the rows in memory."""
         if self._file is not None:
             if self._active and not self._file.read_only:
                 self._flush_if_room()
             self._file.close()
 
     def _load(self, vouch: Vouch = nobody) -> Rows:
-        """The entries of the file. Of one that is not what it was when it was sealed there are none: look-ups scan."""
+        """The entries of the file. A file that is not the one that was sealed has none, and look-ups scan."""
         file, data = self._file, None
         if file is not None and self._is_too_large(size := file.size()):
             self.believed, self._fault = False, f"its segment has no room for an index of {size} bytes"
@@ -222,7 +223,7 @@ class SparseIndex(ABC):
         known = vouch(data)
         self.believed = known is not False
         if data is None or not self.believed:
-            self._fault = "the file is missing" if data is None else "it is not what it was when its segment was sealed"
+            self._fault = "the file is missing" if data is None else "it has changed since its segment was sealed"
             return Rows(array("q"), array("q"))
         count = len(data) // self._entry.size if known else self._trusted(data, None)
         if count * self._entry.size != len(data):
@@ -233,12 +234,12 @@ class SparseIndex(ABC):
         return self._unpacked(data, count)
 
     def _is_too_large(self, size: int) -> bool:
-        """Whether a file of so many bytes cannot be the index: it is never read then, nor mapped."""
+        """Whether a file of so many bytes cannot be the index: then it is neither read nor mapped."""
         return size > max(self.capacity, entries_max(self._log_size())) * self._entry.size + self._entry.size
 
     @abstractmethod
     def _trusted(self, data: memoryview, last: tuple[int, int] | None) -> int:
-        """How many entries at the start of `data` can be believed, if `last` is the entry before them."""
+        """The number of entries at the start of `data` that can be believed, if `last` is the entry before them."""
 
     def _unpacked(self, data: memoryview, count: int) -> Rows:
         rows = list(self._entry.iter_unpack(data[: count * self._entry.size]))
@@ -251,11 +252,11 @@ class SparseIndex(ABC):
         return Rows(_Column(view, count, self._entry, 0), _Column(view, count, self._entry, 1))
 
     def _current(self) -> Rows:
-        """The rows; those of an index that another process is appending to include what it has added by now."""
+        """The rows. Those of an index to which another process appends include what it has added by now."""
         file = self._file
         if file is None or not self._active or not file.read_only or not self.believed:
             return self.rows
-        # Of one moment: another thread may be doing the same.
+        # One moment's rows: another thread may be doing the same.
         rows = self.rows
         known = len(rows.firsts) * self._entry.size
         size = file.size()
@@ -265,7 +266,7 @@ class SparseIndex(ABC):
             data = memoryview(file.read(known, size - known))
             last = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else None
             more = self._unpacked(data, self._trusted(data, last))
-            # New arrays: another thread may be searching the old ones.
+            # The arrays are new: another thread may be searching the old ones.
             self.rows = rows = Rows(
                 array("q", [*rows.firsts, *more.firsts]), array("q", [*rows.seconds, *more.seconds])
             )
@@ -275,7 +276,7 @@ class SparseIndex(ABC):
         rows = self.rows
         if not isinstance(rows.firsts, array) or not isinstance(rows.seconds, array):
             raise StorageError(f"{self.path} is the index of a sealed segment and takes no more entries")
-        # Who searches the first column looks into the second one afterwards, so that is filled first.
+        # A search goes from the first column to the second, so the second is filled first.
         rows.seconds.extend(seconds)
         rows.firsts.extend(firsts)
 
@@ -290,7 +291,7 @@ class SparseIndex(ABC):
                 self._file = self.files.open(self.path, create=True)
             self._flush(self._file)
         except DiskFull:
-            # The batch that this entry is for is in the log already, and must not be refused for its index.
+            # The log has the batch of this entry already: a full disk must not refuse it for its index.
             return
 
     def _flush(self, file: File) -> None:
@@ -303,13 +304,16 @@ class SparseIndex(ABC):
             self.written = count
 
     def _keep(self, count: int) -> None:
-        """Drop all but the first `count` entries; a sealed index becomes active by that."""
+        """Drop all but the first `count` entries; that makes a sealed index active."""
         if count < len(self.rows.firsts):
             self._replace(count)
 
     def _replace(self, count: int) -> None:
-        """Begin a new file with the first `count` entries. The old one is never cut: another thread may have it mapped,
-        and whoever touches a map behind the end of its file is killed."""
+        """Begin a new file with the first `count` entries.
+
+        The old file is never cut: another thread may have it mapped, and touching a map behind the end of its file
+        kills the process.
+        """
         if self._file is not None:
             self._file.close()
             self.files.remove(self.path)
@@ -349,10 +353,11 @@ class OffsetIndex(SparseIndex):
         return True
 
     def extend(self, offsets: "array[int]", positions: "array[int]") -> None:
-        """Add batches by their last offsets, less the base, and positions, which both rise; leave out what has no room.
+        """Add batches by their last offsets (less the base) and positions, which both rise. Entries without room are
+        left out.
 
-        They reach the file with the next `write_some`, `sync`, `add`, `seal` or `close`.
-        Raises: StorageError unless the first are above those of the last entry and the last fit into 31 bits.
+        They reach the file with the next `write_some`, `sync`, `add`, `seal` or `close`. Raises: StorageError unless
+        the first are above those of the last entry and the last fit into 31 bits.
         """
         rows = self.rows
         if not offsets:
@@ -370,7 +375,7 @@ class OffsetIndex(SparseIndex):
         self._append(offsets[:room], positions[:room])
 
     def lookup(self, offset: int, log_size: int | None = None) -> tuple[int, int]:
-        """The entry with the largest offset <= `offset`, as (offset, position); (base, 0) when there is none.
+        """The entry with the largest offset <= `offset`, as (offset, position); (base, 0) when there is no such entry.
 
         With `log_size`, only entries that point below it count.
         """
@@ -383,7 +388,7 @@ class OffsetIndex(SparseIndex):
         return self.base_offset + rows.firsts[found - 1], rows.seconds[found - 1]
 
     def last_upto(self, position: int) -> int:
-        """The last position of an entry that is at most `position`; 0 when there is none."""
+        """The last position of an entry that is at most `position`; 0 when there is no such entry."""
         positions = self._current().seconds
         found = bisect_right(positions, position)
         return positions[found - 1] if found else 0
@@ -413,10 +418,10 @@ class TimeIndex(SparseIndex):
     _kept_free = 1
 
     def maybe_add(self, timestamp: int, offset: int, *, force: bool = False) -> bool:
-        """Add an entry if `timestamp` is above that of the last one (and not -1); gives whether it was added.
+        """Add an entry if `timestamp` is above that of the last one (and not -1); return whether it was added.
 
-        A full index takes the entry only with `force`, which is for the one that closes a segment.
-        Raises: StorageError when `timestamp` or `offset` is below that of the last entry.
+        A full index takes the entry only with `force`, which is for the entry that closes a segment. Raises:
+        StorageError when `timestamp` or `offset` is below that of the last entry.
         """
         relative = offset - self.base_offset
         rows = self.rows
@@ -433,8 +438,10 @@ class TimeIndex(SparseIndex):
         return True
 
     def extend(self, timestamps: "array[int]", offsets: "array[int]") -> None:
-        """Add timestamps, which rise, with offsets, less the base; one that is that of the last entry is left out, and
-        what has no room. They reach the file as those of an `OffsetIndex` do.
+        """Add timestamps, which rise, with offsets (less the base).
+
+        A timestamp equal to that of the last entry is left out, and so is what has no room. The entries reach the file
+        as those of an `OffsetIndex` do.
         """
         last = self.rows.firsts[-1] if self.rows.firsts else NO_TIMESTAMP
         start = bisect_right(timestamps, last)
@@ -442,7 +449,8 @@ class TimeIndex(SparseIndex):
         self._append(timestamps[start:end], offsets[start:end])
 
     def lookup(self, timestamp: int, *, upto: int | None = None) -> tuple[int, int]:
-        """The entry with the largest timestamp <= `timestamp`, as (timestamp, offset); (-1, base) when there is none.
+        """The entry with the largest timestamp <= `timestamp`, as (timestamp, offset); (-1, base) when there is no such
+        entry.
 
         With `upto`, only entries whose offset is below it count.
         """

@@ -156,7 +156,7 @@ def test_a_reader_of_a_replaced_directory_is_told_when_it_waits(tmp_path: Path, 
         with opened(path) as other:
             append(other, 1)
         for ask in (lambda: consumer.poll(timeout_ms=10), lambda: reader.topic("t")[0].next_offset):
-            with pytest.raises(DirectoryReplaced, match="open it again to go on with what is there now"):
+            with pytest.raises(DirectoryReplaced, match="open it again to go on with the files that are there now"):
                 ask()
     with pylog.open(str(path), mode="read") as reader:
         assert values(reader) == [b"0", b"1"]

@@ -1,11 +1,12 @@
 """The one door to the disk: every call of `os`, `fcntl` and `mmap` on files is made in this package.
 
-Two implementations of one protocol, held to one test suite:
+Two implementations of one protocol (`protocol`) pass one test suite:
 
     DiskFiles     a local file system; descriptors are opened on first use and kept in an LRU
     MemoryFiles   the same tree, offsets, errors and locks in memory: what `:memory:` and many tests run on
 
-Paths are strings joined with "/". Failures are typed by what the caller can do about them:
+Read `protocol` first, then `disk`, `disk_file` and `descriptors`; `regular`, `syncing`, `lock`, `mounts` and `watch`
+are one matter each. Paths are strings joined with "/". The type of a failure says what the caller can do about it:
 
     DiskFull          no room (ENOSPC, EDQUOT, EFBIG); a failed `File.write` left the file as it was
     ReadOnly          no permission or a read-only file system (EACCES, EPERM, EROFS), or `read_only=True`
@@ -13,8 +14,8 @@ Paths are strings joined with "/". Failures are typed by what the caller can do 
     DirectoryLocked   another process owns the directory
     StorageError      anything else: an I/O error, a file where a directory should be, a FIFO where a file should be
 
-Durability is never implied: `File.sync` covers bytes and length, `sync_dir` covers names, and the two calls that do it
-by themselves (`make_dir`, `replace_file`) say so. `refuse_network` tells a file system that cannot promise it.
+Durability is never implied: `File.sync` covers bytes and length, `sync_dir` covers names. Two calls include it and say
+so: `make_dir` and `replace_file`. `refuse_network` rejects a file system that cannot promise durability.
 """
 
 from pylog.files.disk import DiskFiles

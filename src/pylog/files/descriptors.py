@@ -1,14 +1,14 @@
-"""Which files are open, and which have a descriptor: one LRU with a budget, shared by every file of a `DiskFiles`.
+"""The open files and their descriptors: one LRU with a budget, shared by every file of a `DiskFiles`.
 
 Invariants:
-- a descriptor is closed only while no call uses it: who reads or writes says so, by `pins` or `writing`, before it
-  looks at the descriptor, and whoever closes takes that away before it looks at these; no lock is needed for it;
-- who was used since it was last looked at goes behind the others once, as nobody keeps up its place in the order; who
-  is in use does, too;
-- a map needs a descriptor as well, until nobody looks at it any more: both count;
-- who needs one of the process's last descriptors gets half of ours;
-- a file is opened again by the name it has then: names change under the lock, on the disk and here together. Where
-  another one has that name, the file is gone for who writes.
+- a descriptor is closed only while no call uses it. A call sets `pins` or `writing` before it looks at the descriptor;
+  a close takes the descriptor away before it looks at these. So neither needs a lock;
+- a holder that was used since the last look at it goes behind the others once, because a use does not move it in the
+  order. A holder in use does, too;
+- a map keeps a descriptor until the last reference to the map is gone: maps count in the budget, too;
+- a holder that finds no descriptor left in the process gets one from half of ours, which are closed for it;
+- a file is opened again by the name that it has then. Names change under the lock, on the disk and here together. A
+  writer to which another file answers under that name takes its own file for gone.
 """
 
 import errno
@@ -29,11 +29,11 @@ T = TypeVar("T")
 
 
 class Holder(Protocol):
-    """What has a descriptor: -1 while it is closed."""
+    """A file that may have a descriptor: -1 while it is closed."""
 
     descriptor: int
     identity: Identity | None
-    """Which file it is, once it was opened."""
+    """The device and inode of the file, once it was opened."""
     read_only: bool
     pins: int
     writing: bool
@@ -43,7 +43,7 @@ class Holder(Protocol):
 
 
 class Name:
-    """What a file is called now: one for all its handles, so renaming costs the same however many files are open."""
+    """The present name of a file. All handles share one, so a rename costs the same however many files are open."""
 
     __slots__ = ("__weakref__", "path")
 
@@ -52,7 +52,7 @@ class Name:
 
 
 class Descriptors:
-    """Who has a descriptor open, least recently used first. The attributes are guarded by `lock`."""
+    """The holders with an open descriptor, least recently used first. `lock` guards the attributes."""
 
     def __init__(self, max_open: int) -> None:
         self.max_open = max_open
@@ -72,14 +72,14 @@ class Descriptors:
             return self.names.setdefault(path, Name(path))
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file or a directory, and what is open of it. The lock is not held. Raises OSError."""
+        """Rename a file or a directory, and the handles open below it. The lock is not held. Raises OSError."""
         with self.lock:
             os.replace(source, target)
             renamed = self.names.pop(source, None)
             if renamed is not None:
                 self._called(renamed, target)
             elif os.path.isdir(target):
-                # A copy made in one step: names are forgotten at any moment, with the last handle.
+                # Go through a copy that is made in one step: a name disappears at any moment, with its last handle.
                 for reference in self.names.valuerefs():
                     name = reference()
                     if name is not None and name.path.startswith(source + "/"):
@@ -91,8 +91,9 @@ class Descriptors:
         self.names[path] = name
 
     def open(self, holder: Holder, path: str, flags: int) -> None:
-        """Open `path` for `holder`, which becomes the most recently used. The lock is held. Raises what
-        `open_regular` raises.
+        """Open `path` for `holder`, which becomes the most recently used. The lock is held.
+
+        Raises what `open_regular` raises.
         """
         self._evict(self.max_open - 1)
         try:
@@ -115,9 +116,9 @@ class Descriptors:
         self.recent[holder] = None
 
     def spared(self, call: Callable[[], T]) -> T:
-        """What `call` gives, which needs descriptors of its own for a moment. The lock is not held.
+        """Return what `call` returns; `call` needs descriptors of its own for a moment. The lock is not held.
 
-        Where the process has none left, half of ours are given back and `call` is made again: it must bear that.
+        Where the process has no descriptor left, half of ours are closed and `call` runs again: it must allow that.
         """
         try:
             return call()
@@ -132,7 +133,7 @@ class Descriptors:
         self._evict(len(self.maps) + len(self.recent) // 2)
 
     def _evict(self, allowed: int) -> None:
-        """Close unused descriptors, oldest first, until `allowed` are open. Each one costs no look at the others."""
+        """Close unused descriptors, oldest first, until `allowed` are open. Closing one costs no look at the others."""
         surplus = len(self.recent) + len(self.maps) - allowed
         chances = 2 * len(self.recent)
         while surplus > 0 and chances > 0:
@@ -145,7 +146,7 @@ class Descriptors:
                 surplus -= 1
 
     def release(self, holder: Holder) -> bool:
-        """Close the descriptor of `holder`, if it has one; False while it is read or written. The lock is held."""
+        """Close the descriptor of `holder`, if it has one; False while it is in use. The lock is held."""
         descriptor, holder.descriptor = holder.descriptor, -1
         if descriptor < 0:
             return False

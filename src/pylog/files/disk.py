@@ -32,7 +32,7 @@ from pylog.files.watch import Watch, watch
 class DiskFiles:
     """A local file system, through at most `max_open` descriptors (more only while more are in use at one moment).
 
-    Never more than half of what the process may open: the rest is for directories, sockets and whoever we live with.
+    The limit is half of what the process may open: the rest is for directories, sockets and the program around the log.
     """
 
     def __init__(self, max_open: int = 256, read_only: bool = False) -> None:
@@ -152,7 +152,7 @@ class DiskFiles:
 
 
 def _read(path: str, bytes_max: int) -> bytes:
-    # Half of the time that `open` takes, which asks more of the kernel.
+    # `open` would ask more of the kernel and take twice the time.
     descriptor, found = open_regular(path, os.O_RDONLY)
     size = found.st_size
     try:

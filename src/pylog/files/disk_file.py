@@ -1,17 +1,17 @@
-"""One file on a local file system: what `protocol.File` says.
+"""One file on a local file system, as `protocol.File` describes it.
 
     0                    logical size              reserved
-    [ what was written   )[ zeros, from `allocate` )        nobody reads behind the logical size, `trim` cuts there
+    [ what was written   )[ zeros, from `allocate` )        no read goes behind the logical size, `trim` cuts there
 
 A `DiskFile` opens its descriptor on first use, and may lose it whenever it is not in use (`Descriptors`).
 
 Invariants:
-- with `read_only` nothing is opened for writing and nothing is mapped: another process may cut the file, and touching
-  a map behind the end of a file kills the process;
-- what is small is copied instead of mapped, and so is the rest when half of the budget is maps;
-- nothing that was ever written lies in the reserved part: what is cut is cut on the disk, with the reserve behind it;
+- with `read_only` nothing is opened for writing and nothing is mapped: another process may cut the file, and touching a
+  map behind the end of a file kills the process;
+- a small file is copied instead of mapped, and so is every other one while half of the budget is maps;
+- the reserved part has no bytes that were ever written: a cut is made on the disk and takes the reserve with it;
 - after a failed sync a file takes no more writes and no more syncs;
-- a descriptor is open as long as the file is pinned, whoever closes or removes it.
+- a descriptor stays open as long as the file is pinned, even when the file is closed or removed.
 
 EINTR never shows: the calls of `os` try again by themselves (PEP 475), `posix_fallocate` and `pwritev` too.
 """
@@ -36,7 +36,7 @@ _fallocate = getattr(os, "posix_fallocate", None)
 
 
 class DiskFile(OpenFile):
-    """One file: what `protocol.File` says."""
+    """One file, as `protocol.File` describes it."""
 
     __slots__ = ("_descriptors", "_name", "identity")
 
@@ -68,7 +68,7 @@ class DiskFile(OpenFile):
         self._pin()
 
     def _pin(self, flags: int = 0) -> int:
-        """The descriptor, opened if need be, and safe from being closed until `unpin`."""
+        """The descriptor, opened if need be. It cannot be closed until `unpin`."""
         descriptors = self._descriptors
         with descriptors.lock:
             if self.descriptor < 0:
@@ -125,14 +125,14 @@ class DiskFile(OpenFile):
         except (BlockingIOError, ConnectionError):
             raise
         except OSError:
-            # One number for the troubles of both: the file alone says whether it is its own.
+            # The OSError of a read and that of the socket look the same: only reading the file tells whose it is.
             self.read(position, size)
             raise
         finally:
             self.unpin()
 
     def write_on(self, position: int, buffers: tuple[bytes | bytearray | memoryview, ...]) -> None:
-        # Said before the descriptor is looked at: see `Descriptors`.
+        # Set before the descriptor is looked at: see `Descriptors`.
         self.writing = self.was_used = True
         descriptor = self.descriptor
         try:
@@ -150,7 +150,7 @@ class DiskFile(OpenFile):
             self._roll_back(descriptor)
             raise typed_error(error, f"write {end - position} bytes at position {position} of", self.path) from error
         except BaseException:
-            # A signal's exception between two system calls: the file must not keep half of a write.
+            # A signal's exception came between two system calls: the file must not keep half of a write.
             if descriptor >= 0:
                 self._roll_back(descriptor)
             raise
@@ -181,7 +181,7 @@ class DiskFile(OpenFile):
                 self.give_up()
 
     def _roll_back(self, descriptor: int) -> None:
-        """Give the file the length it had before a failed write. What was reserved goes: half a write lies in it."""
+        """Give the file the length it had before a failed write. The reserve goes, too: half a write lies in it."""
         try:
             if os.fstat(descriptor).st_size != self.logical_size:
                 os.ftruncate(descriptor, self.logical_size)
@@ -254,7 +254,7 @@ class DiskFile(OpenFile):
 
     def sync_refused(self, number: int) -> NoReturn:
         why = os.strerror(number)
-        self.failed = f"an earlier sync failed ({why}), and what it lost cannot be known"
+        self.failed = f"an earlier sync failed ({why}), and the bytes that it lost are not known"
         # Never DiskFull: that would say that nothing was written.
         raise StorageError(f"cannot sync {self.path}: {why}. Check the device and the kernel's log")
 
@@ -295,7 +295,7 @@ class DiskFile(OpenFile):
 def _write_rest(
     descriptor: int, position: int, buffers: tuple[bytes | bytearray | memoryview, ...], written: int
 ) -> None:
-    """Go on where a short write stopped. The kernel says why it was short when it is asked to go on."""
+    """Go on where a short write stopped. The next call makes the kernel say why the write was short."""
     skip = written
     for start in range(0, len(buffers), _IOV_MAX):
         rest = []

@@ -3,8 +3,8 @@
 A `flock` on a file that holds the owner's pid on its first line and a text on the second. Invariants:
 
 - the kernel frees the lock when the process ends, however it ends; no time-out ever steals it from a slow owner;
-- the file is never unlinked: who locks a file that another process has just unlinked owns nothing;
-- it belongs to the open file, so a second `FileLock` of the same process is refused as well;
+- the file is never unlinked: a lock on a file that another process has just unlinked would protect nothing;
+- the lock belongs to the open file, so a second `FileLock` of the same process is refused as well;
 - a forked child closes the locks it inherited, or it would keep its parent's directory locked.
 """
 
@@ -30,14 +30,14 @@ class FileLock:
         _held.add(self)
 
     def is_in_place(self) -> bool:
-        """Whether the path still leads to the file that is locked."""
+        """Whether the path still leads to the locked file."""
         try:
             return is_at(self._path, self._identity)
         except OSError as error:
             raise typed_error(error, "stat the lock", self._path) from error
 
     def close(self) -> None:
-        """Release the lock; what is written in the file stays there."""
+        """Release the lock; the text in the file stays."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -47,8 +47,8 @@ _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
 def close_inherited() -> None:
-    """Close every lock of this process: what a forked child does first."""
-    # Closing the child's copy does not release the parent's lock: it lives as long as any copy is open.
+    """Close every lock of this process: the first step of a forked child."""
+    # Closing the child's copy does not release the parent's lock: the lock lives as long as any copy is open.
     for lock in list(_held):
         lock.close()
 

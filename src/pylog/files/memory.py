@@ -1,4 +1,4 @@
-"""Files in memory: `:memory:` logs, and tests that want no disk.
+"""Files in memory: for `:memory:` logs, and for tests that want no disk.
 
 A tree of paths to nodes; a handle holds its node, so it outlives a rename and a removal as an open descriptor would.
 Sync has nothing to do and always succeeds. Invariants: the same errors as `DiskFiles` for the same misuse, and no
@@ -39,7 +39,7 @@ class _Directory:
 
 
 class MemoryFile:
-    """A handle on a node: what `protocol.File` says."""
+    """A handle on a node, as `protocol.File` describes it."""
 
     __slots__ = ("_closed", "_files", "_node", "_pins")
 
@@ -71,7 +71,7 @@ class MemoryFile:
             return bytes(whole[position : position + size])
 
     def send(self, target: int, position: int, size: int) -> int:
-        # What the socket does not take was copied for nothing: never much.
+        # The copy includes what the socket does not take: that is never much.
         return os.write(target, self.read(position, min(size, _SENT_BYTES_MAX)))
 
     def pin(self) -> None:
@@ -153,7 +153,7 @@ class _MemoryLock:
 class MemoryFiles:
     """A tree of its own: two `MemoryFiles` share nothing. The empty path, "." and "/" exist from the start.
 
-    `tree` is what is there at first: paths of files with their bytes, and of directories with None.
+    `tree` is the content at the start: paths of files with their bytes, and of directories with None.
     """
 
     read_only = False
@@ -176,7 +176,7 @@ class MemoryFiles:
             self._dirs[parent].names.add(name)
 
     def tree(self) -> dict[str, bytes | None]:
-        """Everything that is there, as `__init__` takes it."""
+        """The whole content, as `__init__` takes it."""
         with self.mutex:
             dirs: dict[str, bytes | None] = {path: None for path in self._dirs if path not in (".", "/")}
             return dirs | {path: bytes(node.data) for path, node in self._nodes.items()}
@@ -298,7 +298,7 @@ class MemoryFiles:
                 raise self._missing("sync", path)
 
     def watch(self, path: str) -> None:
-        # Nobody else can see what is in memory.
+        # No other process sees what is in memory.
         return None
 
     def lock(self, path: str, text: str) -> Lock:
@@ -322,21 +322,21 @@ class MemoryFiles:
     # The helpers below run with the lock held.
 
     def _enter(self, path: str) -> None:
-        """There is something at `path` now."""
+        """Record that `path` exists now."""
         parent, name = _split(path)
         directory = self._dirs[parent]
         directory.names.add(name)
         directory.mtime_ns = self.now_ns()
 
     def _leave(self, path: str) -> None:
-        """There is nothing at `path` any more."""
+        """Record that `path` does not exist any more."""
         parent, name = _split(path)
         directory = self._dirs[parent]
         directory.names.discard(name)
         directory.mtime_ns = self.now_ns()
 
     def _below(self, path: str) -> Iterator[str]:
-        """All paths in a directory, and in those in it."""
+        """All paths below a directory, at any depth."""
         for name in self._dirs[path].names:
             inner = join("" if path == "." else path, name)
             yield inner

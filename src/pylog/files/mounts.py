@@ -1,8 +1,8 @@
-"""On what kind of file system a path lies: a log wants a local one.
+"""The kind of file system that a path lies on: a log wants a local one.
 
-A network file system answers for a sync, a lock and a length that only it knows the truth of: another machine may hold
-the same lock, and an acknowledged sync may be undone by a server that restarts. What the kernel says of its mounts is
-in /proc/self/mountinfo, a line a mount:
+A network file system answers for a sync, a lock and a length of which only it knows the truth: another machine may hold
+the same lock, and a server that restarts may undo an acknowledged sync. The kernel lists its mounts in
+/proc/self/mountinfo, one on a line:
 
     36 35 98:0 /in/the/device /mount/point rw,noatime shared:1 - ext4 /dev/sda1 rw
     |  |  |    |              |                                | |
@@ -25,14 +25,14 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 class Mount(NamedTuple):
-    """Where a file system is mounted, and of what kind it is."""
+    """The place where a file system is mounted, and its kind."""
 
     point: str
     kind: str
 
 
 def mount_of(path: str, mountinfo: str) -> Mount | None:
-    """The mount that the real path `path` lies in; of several at one point the last covers the others."""
+    """The mount that the real path `path` lies in. Of several at one point the last covers the others."""
     found: Mount | None = None
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
@@ -47,15 +47,15 @@ def mount_of(path: str, mountinfo: str) -> Mount | None:
 
 
 def is_network(kind: str) -> bool:
-    """Whether a kind of file system is kept by another machine, or by a program. (`fuseblk` is a local device.)"""
+    """Whether another machine, or a program, keeps this kind of file system. (`fuseblk` is a local device.)"""
     return kind in _NETWORK or kind == "fuse" or kind.startswith("fuse.")
 
 
 def refuse_network(path: str, mountinfo: str | None = None) -> None:
     """Raise StorageError when `path`, or the directory it would be made in, lies on a network file system or on FUSE.
 
-    `mountinfo` is the text of /proc/self/mountinfo; by default the kernel is asked. Where it does not say (another
-    system, a sandbox), everything is allowed.
+    `mountinfo` is the text of /proc/self/mountinfo; by default the kernel is asked. Where the kernel does not say
+    (another system, a sandbox), everything is allowed.
     """
     if mountinfo is None:
         try:

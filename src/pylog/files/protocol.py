@@ -1,13 +1,14 @@
-"""What the storage half may ask of a disk: the `Files` and `File` protocols, and how OSErrors become typed errors.
+"""The calls that the storage half may make of a disk: the `Files` and `File` protocols, and the types of errors.
 
-A `File` is a path and a logical size; whether a descriptor is open is nobody's business but its maker's. Reading is
+A `File` is a path and a logical size; whether it has an open descriptor is a matter of the implementation. Reading is
 positional and takes no lock that a writer holds. Invariants that both implementations keep:
 
 - `write` is all or nothing as far as `size` goes: when it raises, the file has the length it had;
-- nobody reads behind `size`, whatever `allocate` has reserved there;
+- no read goes behind `size`, whatever `allocate` has reserved there;
 - there are no holes: writing begins at or below `size`;
 - a handle follows its file when the file, or a directory above it, is renamed through the same `Files`;
-- a handle that writes never comes to another file that was put in the place of its own: that is gone (LogNotFound).
+- a handle that writes never writes to another file that was put in the place of its own: its file counts as gone
+  (LogNotFound).
 """
 
 import errno
@@ -19,7 +20,7 @@ from pylog.files.regular import irregular
 from pylog.files.watch import Watch
 
 SMALL_BYTES_MAX = 16 << 20
-"""What no small file is larger than: a checkpoint of 400,000 partitions takes so much."""
+"""The size limit of a small file: a checkpoint of 400,000 partitions takes that much."""
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DENIED = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
@@ -27,11 +28,11 @@ _DENIED = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
-    """What a path is right now."""
+    """The state of a path right now."""
 
     size: int
     mtime_ns: int
-    """When it was last written, or a name in the directory changed (ns since 1970 UTC)."""
+    """The time of the last write, or of the last change of a name in the directory (ns since 1970 UTC)."""
     is_dir: bool
 
     @property
@@ -44,7 +45,7 @@ class Lock(Protocol):
     """An exclusive lock on a directory, held until `close` or until the process ends, however it ends."""
 
     def is_in_place(self) -> bool:
-        """Whether the path still leads to the file that is locked: else another one owns what is there now."""
+        """Whether the path still leads to the locked file: otherwise another process may own what is there now."""
 
     def close(self) -> None:
         """Release the lock; closing twice is fine."""
@@ -55,19 +56,19 @@ class File(Protocol):
 
     @property
     def path(self) -> str:
-        """Where the file is now: changes when it is renamed."""
+        """The present path of the file: a rename changes it."""
 
     @property
     def read_only(self) -> bool:
-        """Whether writes are refused; then another process may be growing the file, and `size` looks at the disk."""
+        """Whether writes are refused. Then another process may be growing the file, and `size` looks at the disk."""
 
     def is_in_place(self) -> bool:
-        """Whether the path still leads to this very file: False where it was removed, or replaced by somebody else."""
+        """Whether the path still leads to this very file: False where it was removed or replaced from outside."""
 
     def size(self) -> int:
         """Length in bytes: cached by a writer, asked of the disk by a reader.
 
-        A reader in another process sees what `allocate` reserved as well, zeros behind the last byte written: it goes
+        A reader in another process also sees the zeros that `allocate` reserved behind the last byte written: it goes
         by what the writer has published, never by the length.
         """
 
@@ -75,16 +76,16 @@ class File(Protocol):
         """Up to `size` bytes from `position`; fewer at the end of the file, none behind it."""
 
     def send(self, target: int, position: int, size: int) -> int:
-        """Hand up to `size` bytes from `position` to the socket whose descriptor is `target`; gives how many it took.
+        """Hand up to `size` bytes from `position` to the socket whose descriptor is `target`; return how many it took.
 
         Nothing is copied where the system can do without (sendfile). Fewer than `size` where the socket takes no more
-        now, or the file ends; 0 only behind the end of the file.
-        Raises: StorageError when the file cannot be read. What the socket refuses is the OSError that it was, for its
-        owner to judge: BlockingIOError when it takes nothing now, ConnectionError when nobody is there.
+        now, or the file ends; 0 only behind the end of the file. Raises: StorageError when the file cannot be read. A
+        refusal of the socket stays the OSError that it was, for the caller to judge: BlockingIOError when it takes
+        nothing now, ConnectionError when the peer is gone.
         """
 
     def pin(self) -> None:
-        """Keep the file where it can be read and sent until `unpin`, even when it is closed or removed meanwhile."""
+        """Keep the file readable until `unpin`, even when it is closed or removed meanwhile."""
 
     def unpin(self) -> None:
         """Take one `pin` back."""
@@ -92,8 +93,8 @@ class File(Protocol):
     def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None:
         """Write the buffers (of single bytes), one after the other, at `position`, which is at most `size()`.
 
-        Raises: DiskFull when they do not fit: nothing of them counts, the file has its old length.
-        StorageError: the device failed and the file is in doubt. ValueError for a position behind the end.
+        Raises: DiskFull when they do not fit: none of their bytes count, and the file has its old length. StorageError:
+        the device failed and the file is in doubt. ValueError for a position behind the end.
         """
 
     def truncate(self, size: int) -> None:
@@ -102,27 +103,27 @@ class File(Protocol):
     def allocate(self, size: int) -> None:
         """Reserve space, so that writing up to `size` cannot meet a full disk and a sync need not change the length.
 
-        `size()` stays what it is; a cut, or a write that failed, gives the reserve up. Where the file system cannot
-        reserve, nothing happens. Raises DiskFull, and nothing has changed then.
+        `size()` stays the same. A cut, or a write that failed, gives the reserve up. A file system that cannot reserve
+        does nothing. Raises DiskFull, and nothing has changed then.
         """
 
     def trim(self) -> None:
-        """Give back what `allocate` reserved behind `size()`. A file without that is not touched (its mtime counts)."""
+        """Give back the reserve behind `size()`. A file without a reserve is not touched (its mtime counts)."""
 
     def sync(self) -> None:
         """Return when every byte written before the call is durable, and the file's length with it (fdatasync).
 
-        Nothing written since the last sync: no system call. Raises StorageError once it failed, and from then on
-        always: what a failed sync dropped will never be reported again (reliability R2).
+        Without a write since the last sync there is no system call. Raises StorageError when the sync fails, and from
+        then on always: the system never reports again what a failed sync dropped (reliability R2).
         """
 
     def view(self) -> memoryview:
         """The whole file as it is now, read-only: a map for an owner. Only for files that are never cut any more."""
 
     def close(self) -> None:
-        """Give up the handle, and what is reserved behind `size()`; later use raises Closed, closing twice is fine.
+        """Give up the handle, and the reserve behind `size()`. Later use raises Closed; closing twice is fine.
 
-        Does not sync. As long as it is pinned, it can still be read and sent.
+        Does not sync. A pinned file can still be read and sent.
         """
 
 
@@ -140,10 +141,10 @@ class Files(Protocol):
         """The names in a directory, sorted."""
 
     def stat(self, path: str) -> FileStat | None:
-        """What is at `path`; None when nothing is. Raises StorageError for what is neither a file nor a directory."""
+        """The state of `path`; None when nothing is there. Raises StorageError unless it is a file or a directory."""
 
     def read_file(self, path: str, bytes_max: int = SMALL_BYTES_MAX) -> bytes:
-        """A whole file. Raises StorageError, and has read nothing, where it is larger than `bytes_max`."""
+        """A whole file. Raises StorageError, without reading it, where the file is larger than `bytes_max`."""
 
     def replace_file(self, path: str, data: bytes) -> None:
         """Put a file with exactly `data` at `path`, atomically and durably.
@@ -152,7 +153,7 @@ class Files(Protocol):
         """
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """A handle on a file; with `create` it is made if there is none (and the caller syncs the directory)."""
+        """A handle on a file. `create` makes a missing file (and the caller syncs the directory)."""
 
     def rename(self, source: str, target: str) -> None:
         """Rename a file (over an existing one) or a directory. Durable after `sync_dir`."""
@@ -164,13 +165,13 @@ class Files(Protocol):
         """Remove a directory with everything in it."""
 
     def set_modified(self, path: str, mtime_ns: int) -> None:
-        """Let a file or a directory have been changed at `mtime_ns`, as exactly as the file system knows it."""
+        """Set the time of the last change of a file or a directory, as exactly as the file system keeps it."""
 
     def sync_dir(self, path: str) -> None:
         """Make the names in a directory durable."""
 
     def watch(self, path: str) -> Watch | None:
-        """Word of what is written in the directory `path` from now on; None where there is none to be had."""
+        """A watch of writes in the directory `path` from now on; None where the system has none to give."""
 
     def lock(self, path: str, text: str) -> Lock:
         """Take the exclusive lock on the file `path` (made if missing, never removed) and write pid and `text` into it.
@@ -187,7 +188,7 @@ def join(parent: str, name: str) -> str:
 
 
 def typed_error(error: OSError, doing: str, path: str) -> StorageError:
-    """The StorageError for an OSError that happened while `doing` something (a verb) to `path`."""
+    """The StorageError for an OSError of an operation (`doing`, a verb) on `path`."""
     what = f"cannot {doing} {path}: {error.strerror or error}"
     code = error.errno
     if code in _FULL:
@@ -226,10 +227,10 @@ def too_large(path: str, size: int, bytes_max: int) -> StorageError:
 
 
 def replaced(path: str) -> DirectoryReplaced:
-    """The error for a log directory in which another file, or none, is at `path`, while the log is open."""
+    """The error for an open log in whose directory another file, or none, is at `path`."""
     return DirectoryReplaced(
         f"{path} is not the file any more that this log has opened: its directory was removed, or another one is in "
-        "its place. Close this log, and open it again to go on with what is there now"
+        "its place. Close this log, and open it again to go on with the files that are there now"
     )
 
 

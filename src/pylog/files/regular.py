@@ -1,8 +1,8 @@
-"""Opening what has to be a regular file, and nothing else.
+"""Opening regular files, and nothing else.
 
-A directory that was restored, mounted or prepared by hand may have anything under the name of a file: a FIFO, where an
-open waits for somebody to write; a device that never ends; a socket. Nothing is opened so that it could wait, and what
-was opened is asked what it is. Symbolic links are followed, as Kafka follows them.
+A directory that was restored, mounted or prepared by hand may have anything under the name of a file: a FIFO, whose
+open waits for a writer; a device that never ends; a socket. An open here never waits, and what it has opened must be a
+regular file. Symbolic links are followed, as Kafka follows them.
 """
 
 import errno
@@ -21,13 +21,13 @@ _KINDS = {
 
 
 Identity = tuple[int, int]
-"""Which file it is, whatever it is called: its device, and its inode there."""
+"""The identity of a file, whatever its name: its device, and its inode there."""
 
 
 def open_regular(path: str, flags: int) -> tuple[int, os.stat_result]:
-    """The descriptor of the regular file at `path`, and what it is.
+    """The descriptor of the regular file at `path`, and its stat.
 
-    Raises OSError as `os.open` does (EISDIR for a directory, too), StorageError for what is no file.
+    Raises OSError as `os.open` does (EISDIR for a directory, too), StorageError for anything but a regular file.
     """
     descriptor = os.open(path, flags | _WITHOUT_WAITING, CREATE_MODE)
     try:
@@ -44,7 +44,7 @@ def open_regular(path: str, flags: int) -> tuple[int, os.stat_result]:
 
 
 def identity_of(found: os.stat_result) -> Identity:
-    """Which file that is."""
+    """The identity of the file with this stat."""
     return found.st_dev, found.st_ino
 
 
@@ -57,7 +57,7 @@ def is_at(path: str, identity: Identity) -> bool:
 
 
 def irregular(path: str, kind: int = 0) -> StorageError:
-    """The error for something of that kind (of a mode, by `stat`; 0: not known) that lies where a file should be."""
+    """The error for a thing of that kind (of a mode, by `stat`; 0: not known) that lies where a file should be."""
     what = _KINDS.get(kind, "a socket, a FIFO or a device")
     return StorageError(
         f"{path} is {what}, and a file should be there: move it away, and put the file back from a replica or a backup"

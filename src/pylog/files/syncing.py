@@ -1,8 +1,8 @@
-"""The calls of the system that make durable what was written: of a file, and of a file or a directory with its names.
+"""The system calls that make writes durable: of a file's data, and of a file or a directory as a whole.
 
 macOS: `fsync` hands the bytes to the drive, which may keep them in its cache; only `F_FULLFSYNC` waits until they would
-survive a power cut. Where a file system does not know it, as of a network or of another system, `fsync` has to do.
-The twin in C is in `kernel.compiled.open_file`.
+survive a power cut. Where a file system does not know it (of a network, or of another system), `fsync` has to do. The
+twin in C is in `kernel.compiled.open_file`.
 """
 
 import errno
@@ -28,7 +28,7 @@ def sync_all(descriptor: int, command: int | None = FULL) -> None:
 
 
 def _told(descriptor: int, command: int) -> bool:
-    """Whether the drive itself has said that all is durable."""
+    """Whether the drive itself has confirmed that all is durable."""
     try:
         fcntl.fcntl(descriptor, command)
     except OSError as error:

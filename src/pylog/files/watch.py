@@ -1,8 +1,9 @@
-"""Word from the kernel that a file in a directory was written: what a reader sleeps on until its owner publishes.
+"""A watch on a directory: the kernel wakes a reader when the owner writes a file in it.
 
-Linux has inotify for it, which the C library offers to every process; it takes nothing of the writer, and no permission
-but to read. Elsewhere, and where the system has no more watches to give, there is no word, and who waits has to look.
-It is a hint: a look after it may find nothing new, and what was written before the watch was made is not told.
+Linux has inotify for it, which the C library offers to every process; it costs the writer nothing, and needs no
+permission but to read. Elsewhere, and where the system has no more watches to give, there is no watch, and a waiting
+reader has to poll. An event is a hint: a look after it may find nothing new, and writes before the watch was made cause
+no event.
 """
 
 import ctypes
@@ -14,18 +15,18 @@ _EVENTS_BYTES = 1 << 16
 
 
 class Watch:
-    """Readable (`fileno`) when something was written; `take` before the next look. Close it."""
+    """A descriptor (`fileno`) that is readable after a write; call `take` before the next look. Close it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def fileno(self) -> int:
-        """What to wait at."""
+        """The descriptor to wait at."""
         return self._descriptor
 
     def take(self) -> None:
-        """Take what was told so far."""
-        # Not `suppress`, three calls of Python more between a record and who waits for it.
+        """Take the events so far."""
+        # `suppress` would add three calls of Python between a record and its reader.
         try:  # noqa: SIM105
             os.read(self._descriptor, _EVENTS_BYTES)
         except BlockingIOError:
