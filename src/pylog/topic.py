@@ -1,6 +1,6 @@
-"""A topic on this node: its name, id and config, and those of its partitions that lie here, each opened at first use.
+"""A topic on this node: its name, id and config, and its partitions that lie here, each opened at first use.
 
-<log dir>/<topic>-<partition>/            a live partition
+<log dir>/<topic>-<partition>/                 a live partition
 <log dir>/<topic>-<partition>.<uuid>-delete/   renamed first, removed later: a crash in between leaves no half topic
 """
 
@@ -25,10 +25,10 @@ logger = logging.getLogger("pylog")
 
 
 class Topic:
-    """The partitions of one topic that this node keeps: `places` has their numbers, of all that the topic has, and the
-    ids of the log directories in which the catalogue has them.
+    """The partitions of one topic that this node keeps.
 
-    Not thread-safe for opening: the node holds its lock around `partition`.
+    `places` maps their numbers (of all that the topic has) to the ids of the log directories in which the metadata log
+    has them. Not thread-safe for opening: the node holds its lock around `partition`.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Topic:
             checkpoint = home.checkpoint(self.name, number, entry)
             is_new = checkpoint.durable_offset == 0
             if not is_there and not is_new:
-                # Lost. What was in it is missed, as it is where only its files are gone.
+                # The folder is lost. Its records are missed, as they are where only its files are gone.
                 partition.make_directory(self.id)
             if is_new and not (is_there and base_offsets(files, path)):
                 home.checkpoints.write_late()
@@ -97,23 +97,23 @@ class Topic:
         return partition
 
     def reconfigure(self, config: TopicConfig) -> None:
-        """Go by `config` from now on, in the partitions that are open, too."""
+        """Apply `config` from now on, to the open partitions, too."""
         self.config = config
         for partition in self.opened:
             partition.reconfigure(config)
 
     def _settle_folder(self, home: LogDirectory, path: str, number: int) -> bool:
-        """Put the folder of an earlier topic of this name out of the way, which a crash while it was deleted has left;
-        gives whether the partition has a folder of its own.
+        """Move the folder of an earlier topic of this name out of the way, which a crash during its deletion has left.
 
-        Only where the catalogue knows that topic: no unreadable file may hide records.
+        Returns whether the partition has a folder of its own. It moves the folder only where the metadata log knows
+        that earlier topic: an unreadable file must not hide records.
         """
         files = home.files
         found = read_topic_id(files, path)
         if found == self.id:
             return True
         if found is None and files.stat(path) is not None:
-            # Whose it was is not known any more: it is this topic's now, whatever its seals say.
+            # Its owner is not known any more: it is this topic's now, whatever its seals say.
             forget_seals(files, path)
             write_topic_id(files, path, self.id)
             return True
@@ -140,7 +140,7 @@ class Topic:
         return list(self._open.values())
 
     def close(self) -> None:
-        """Close what is open: each, whatever becomes of another one, whose error is raised then."""
+        """Close the open partitions: each of them, even when another one fails. The error is raised at the end."""
         with ExitStack() as closing:
             for number, partition in self._open.items():
                 closing.callback(self._close, number, partition)
@@ -150,8 +150,9 @@ class Topic:
         self._homes[number].note_closed(partition)
 
     def drop(self, number: int) -> None:
-        """Close one partition, so that the next use opens it anew, wherever it lies then; one that fails is recovered
-        where it is. Raises DurabilityUnknown for that.
+        """Close one partition, so that the next use opens it anew, wherever it lies then.
+
+        A partition whose close fails is recovered where it is. Raises DurabilityUnknown then.
         """
         opened = self._open.pop(number, None)
         if opened is not None:
@@ -161,9 +162,9 @@ class Topic:
         self._homes.pop(number, None)
 
     def delete(self) -> list[str]:
-        """Put every folder of the topic out of sight by a rename; gives the paths that are to be removed later.
+        """Put every folder of the topic out of sight by a rename; return the paths to remove later.
 
-        The topic is deleted by then, so nothing is raised: a folder that cannot be renamed stays, in nobody's way.
+        The topic is deleted by then, so nothing is raised: a folder that cannot be renamed stays, and disturbs nothing.
         """
         try:
             self.close()
@@ -184,7 +185,7 @@ class Topic:
 
 
 def remove_leftovers(files: Files, path: str) -> None:
-    """Remove the folders of deleted topics that are still there: a crash, or a close, came before their time."""
+    """Remove the folders of deleted topics that a crash, or a close, has left."""
     for name in files.list_dir(path):
         if is_set_aside(name, DELETE):
             files.remove_dir(join(path, name))

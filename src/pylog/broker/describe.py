@@ -1,4 +1,4 @@
-"""What is said of topics, by their owner and by who reads in its absence: what there is, and what is not there."""
+"""The description of topics and log directories: by their owner, and by a reader in its absence."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -31,7 +31,7 @@ def _describe(image: MetadataImage, name: str, leader_of: Callable[[PartitionIma
 
 
 def describe_log_dirs(files: Files, paths: Iterable[str], failures: Mapping[str, PylogError]) -> DescribedLogDirs:
-    """Answer a DescribeLogDirs request: what lies in each directory, and why one is offline. Opens nothing."""
+    """Answer a DescribeLogDirs request: the content of each directory, and why one is offline. Opens nothing."""
     described = []
     for path in paths:
         directory = DescribedLogDir(path, failures.get(path))
@@ -63,7 +63,7 @@ def _absent(name: str) -> InvalidTopic | UnknownTopicOrPartition:
 
 def unknown_topic(name: str) -> UnknownTopicOrPartition:
     """The error for a topic that is not there."""
-    return UnknownTopicOrPartition(f"there is no topic {name!r}; `pylog topic list` shows what is there")
+    return UnknownTopicOrPartition(f"there is no topic {name!r}; `pylog topic list` shows the topics")
 
 
 def unknown_partition(topic: TopicImage | None, key: TopicPartition) -> UnknownTopicOrPartition:

@@ -1,7 +1,8 @@
-"""Reading every byte of a partition, and saying what cannot be read, or is not what it was.
+"""The search for damage in every byte of a partition: what cannot be read, and what was changed.
 
-A batch's own CRC leaves out where it says that it is; its neighbours contradict it there, and the seal of its segment
-does, once the scrubber has read that (`seal`). What is found is stepped over by the search alone: nothing is changed.
+A batch's own CRC leaves out the batch's place in the log. Its neighbours contradict a wrong place, and so does the seal
+of its segment, once the scrubber has read the segment (`segment_checksum`). Only the search steps over what it finds:
+nothing is changed.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,15 +26,16 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What is wrong with the files of some partitions, and what a repair does about it."""
+    """The damage in the files of some partitions, and what a repair does about it."""
 
     damages: tuple[Quarantined, ...] = ()
-    """What cannot be read: a repair drops it."""
+    """The parts that cannot be read: a repair drops them."""
     indexes: tuple[tuple[TopicPartition, str], ...] = ()
     """The `.log` files with indexes that cannot be believed, which costs time alone: a repair writes them anew."""
     changed: tuple[tuple[TopicPartition, str], ...] = ()
-    """The `.log` files of which each batch is good in itself, and which are not what they were: an offset or a leader
-    epoch has changed. Nobody can say which, so a repair leaves them; a replica or a backup has them as they were.
+    """The `.log` files of good batches that are not what they were: an offset or a leader epoch has changed.
+
+    It is not known which, so a repair leaves them; a replica or a backup has them as they were.
     """
 
     def __add__(self, other: "Findings") -> "Findings":
@@ -44,36 +46,36 @@ class Findings:
 
     @property
     def keys(self) -> list[TopicPartition]:
-        """The partitions of which a repair does something, sorted."""
+        """The partitions of which a repair changes something, sorted."""
         damaged = {TopicPartition(damage.topic, damage.partition) for damage in self.damages}
         return sorted(damaged | {key for key, _ in self.indexes})
 
 
 class Look(NamedTuple):
-    """What reading a segment has come to."""
+    """The result of reading a segment."""
 
     findings: Findings = Findings()
     log: Mark = Mark(0, 0)
-    """What all of its bytes are, where nothing was found."""
+    """The checksum of all of its bytes, where nothing was found."""
 
 
 def find_damage(partition: Partition) -> Findings:
-    """Read every byte of a partition's `.log` files; gives what cannot be read, in order. Nothing is changed.
+    """Read every byte of a partition's `.log` files; return what cannot be read, in order. Nothing is changed.
 
-    All of it was promised: what was not, opening has cut. Raises StorageError (the disk).
+    All of the bytes were promised: opening has cut the others. Raises StorageError (the disk).
     """
     return sum((look(partition, segment).findings for segment, _ in partition.segments), Findings())
 
 
 def look(partition: Partition, segment: Segment, on_read: Callable[[int], object] = lambda _: None) -> Look:
-    """Read every byte of one segment; nothing is found in one that is not part of the log any more.
+    """Read every byte of one segment; a segment that is not part of the log any more has no findings.
 
-    `on_read` is called with how many bytes were read now. Raises StorageError (the disk), and what `on_read` raises.
+    `on_read` is called with the number of bytes read now. Raises StorageError (the disk), and what `on_read` raises.
     """
     pauses = [on_read]
 
     def attempt() -> Look:
-        # The second time nobody can append.
+        # The second pass holds the lock, so no append can come between.
         return _looked(partition, segment, pauses.pop() if pauses else lambda _: None)
 
     return partition.looked(attempt, lambda seen: not seen.findings)
@@ -84,7 +86,7 @@ def _looked(partition: Partition, segment: Segment, on_read: Callable[[int], obj
     if end is None:
         return Look()
     is_active = not partition.has_sealed(segment)
-    # Of a sealed one by files of its own: the indexes of all segments, once opened, would stay in memory.
+    # The indexes of a sealed segment are read by files of their own: opened by the segment, all would stay in memory.
     files = segment if is_active else _reopened(segment)
     try:
         return _searched(partition, files, end, on_read, is_active=is_active)
@@ -136,7 +138,7 @@ def _has_good_indexes(segment: Segment) -> bool:
 
 
 def _is_told(damage: DamagedRange, others: Iterable[DamagedRange]) -> bool:
-    """Whether a damage of no bytes says nothing that another does not say."""
+    """Whether another damage covers a damage of no bytes."""
     return damage.end == damage.position and any(
         other.end > other.position and other.offset <= damage.offset and damage.next_offset <= other.next_offset
         for other in others
@@ -145,8 +147,9 @@ def _is_told(damage: DamagedRange, others: Iterable[DamagedRange]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """A batch in its place: behind it comes `end`; before it were `expected`, the lowest offset it may have, and
-    `before`, the leader epoch up to there.
+    """A batch in its place, with the `end` behind it.
+
+    `expected` is the lowest offset that it may have, and `before` the leader epoch up to there.
     """
 
     span: BatchSpan
@@ -160,7 +163,7 @@ class _Batch:
 
 
 class _Search:
-    """Looks for everything in a segment that cannot be read. What it finds is stepped over by its own `LogFile` alone.
+    """A search for everything in a segment that cannot be read. Only its own `LogFile` steps over what it finds.
 
     `epoch` is the leader epoch up to the segment.
     """
@@ -169,7 +172,7 @@ class _Search:
         self, segment: Segment, end: int, epoch: int, on_read: Callable[[int], object], *, is_active: bool
     ) -> None:
         self.log_mark = Mark(0, 0)
-        """What the bytes are that the last pass has read."""
+        """The checksum of the bytes that the last pass has read."""
         self._end = end
         self._epoch = epoch
         self._on_read = on_read
@@ -204,7 +207,7 @@ class _Search:
             self._on_read(read)
 
     def _reason(self, damage: DamagedRange) -> str:
-        """Why an earlier opening has quarantined a part: the list of damages does not say."""
+        """The reason why an earlier opening has quarantined a part: the list of damages does not say it."""
         if damage.end == damage.position:
             return "the file was cut or replaced"
         data = self._log.file.read(damage.position, min(WINDOW_BYTES, damage.end - damage.position))
@@ -235,7 +238,7 @@ class _Search:
         return None
 
     def _fault(self, batch: _Batch, last: _Batch | None, epoch: int) -> Fault | None:
-        """What is wrong with the header of a batch whose CRC is right, which does not cover all of it."""
+        """The fault in the header of a batch whose CRC is right: the CRC does not cover all of the header."""
         span, path = batch.span, self._log.path
         if span.last_offset >= self._end:
             reason = f"a batch header says offsets {span.base_offset} to {span.last_offset}, beyond {self._end - 1}"
@@ -247,7 +250,10 @@ class _Search:
         return None
 
     def _blamed(self, fault: Fault, last: _Batch | None, odd: bool) -> Fault:
-        """Of two neighbours that contradict each other the first, where it is the `odd` one and the second is whole."""
+        """The batch to blame of two neighbours that contradict each other.
+
+        It is the first, where it is the `odd` one and the second is whole.
+        """
         if last is None or not odd or last.end != fault.position:
             return fault
         other = Fault(fault.path, last.position, last.expected, fault.reason)

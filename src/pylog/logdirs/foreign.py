@@ -1,6 +1,6 @@
-"""Telling a log directory from a directory that belongs to something else, before anything is read or made in it.
+"""The check that a directory is a log directory, before anything is read or made in it.
 
-A log directory has `meta.properties`, or one folder at least that is called like a partition's and has files of one:
+A log directory has `meta.properties`, or at least one folder that has a partition's name and files of a partition:
 other programs call their folders `gtk-2`, too.
 """
 
@@ -35,8 +35,9 @@ def require_log(files: Files, path: str) -> None:
 
 
 def refuse_foreign(files: Files, path: str) -> None:
-    """Raise StorageError where `path` is a directory that has something in it and is no log directory: what is not to
-    be mixed with other things asks before it owns, and so makes, a log.
+    """Raise StorageError where `path` is a directory with something in it and no log directory.
+
+    A caller that must not mix a log with other things asks before it owns, and so makes, a log.
     """
     stat = files.stat(path)
     if stat is not None and stat.is_dir and set(files.list_dir(path)) - _IN_A_NEW_ONE and not _is_log(files, path):
@@ -54,7 +55,7 @@ def _is_log(files: Files, path: str) -> bool:
 
 
 def _is_partition(files: Files, path: str) -> bool:
-    """Whether a folder with the name of a partition has files of one: others are called `gtk-2`, too."""
+    """Whether a folder with the name of a partition has files of one: other programs have folders `gtk-2`, too."""
     try:
         return bool(base_offsets(files, path)) or files.stat(join(path, PARTITION_METADATA)) is not None
     except (LogNotFound, ReadOnly):

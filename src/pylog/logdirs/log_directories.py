@@ -3,17 +3,16 @@
     data-a/   the first: the metadata log lies here     __cluster_metadata-0/  clicks-0/  clicks-2/
     data-b/   partitions                                                       clicks-1/  orders-0/
 
-A partition lies where its folder is. A new one goes where the fewest are. While it moves, what is copied lies under
-`<topic>-<partition>.<uuid>-future` in its new directory (`partition_dirs.set_aside`):
+A partition lies where its folder is. A new one goes to the directory with the fewest. While a partition moves, its copy
+lies under `<topic>-<partition>.<uuid>-future` in its new directory (`partition_dirs.set_aside`):
 
     copy          the folder as -future, complete and synced       a crash: the next open throws it away
-    decide        the catalogue says that it lies there now        a crash: the next open finishes the renames
+    decide        the metadata log says that it lies there now     a crash: the next open finishes the renames
     rename        old folder -> ...-delete; -future -> folder
 
 A directory that fails takes its own partitions offline and no others; without the first one there is no node. Each of
-the others knows which one that is: where it is not mounted, or not named first, nothing is opened, for the topics would
-be taken for new ones, without their configs.
-(Kafka: LogManager, LogDirFailureChannel, AlterReplicaLogDirs.)
+the others knows the id of the first. Where the first is not mounted, or not named first, nothing is opened: the topics
+would be taken for new ones, without their configs. (Kafka: LogManager, LogDirFailureChannel, AlterReplicaLogDirs.)
 """
 
 import logging
@@ -46,7 +45,7 @@ FUTURE = "-future"
 DELETE = "-delete"
 STRAY = "-stray"
 RESERVED_IDS = 100
-"""Directory ids below are no directories: unassigned, lost, migrating (Kafka: DirectoryId)."""
+"""Directory ids below this one are no directories: unassigned, lost, migrating (Kafka: DirectoryId)."""
 
 
 class Directories:
@@ -103,18 +102,19 @@ class Directories:
         for directory in self:
             if directory.path == path:
                 return directory
-        raise LogDirNotFound(f"{path} is none of this log's directories: {', '.join(d.path for d in self)}")
+        raise LogDirNotFound(f"{path} is not a directory of this log: {', '.join(d.path for d in self)}")
 
     def with_id(self, directory_id: uuid.UUID) -> LogDirectory | None:
         """The directory with this id, offline ones too."""
         return next((directory for directory in self._opened if directory.directory_id == directory_id), None)
 
     def holders(self, key: TopicPartition) -> list[LogDirectory]:
-        """The directories in which a partition has a folder: one, or none yet, unless somebody has copied it."""
+        """The directories in which a partition has a folder: one, or none yet; two where it was copied by hand."""
         return [directory for directory in self if self.has_folder(directory, key)]
 
     def home(self, key: TopicPartition, recorded: uuid.UUID) -> LogDirectory:
-        """Where a partition lies, or is to be made: where its folder is, else where the catalogue says.
+        """The directory of a partition, present or future: the one with its folder, else the one that the metadata log
+        names.
 
         Raises KafkaStorage when that directory is offline, or is not among these; StorageError for two folders.
         """
@@ -134,7 +134,7 @@ class Directories:
             return self.first
         missing = [f"{path}: {error}" for path, error in self.failures.items()]
         raise KafkaStorage(
-            f"{folder_name(*key)} is in none of the log directories that are online, but in the one with id "
+            f"{folder_name(*key)} is not in a log directory that is online, but in the one with id "
             f"{kafka_uuid(recorded)}; {'; '.join(missing) or 'open the log with all of its directories'}"
         )
 
@@ -143,7 +143,7 @@ class Directories:
         return self.files.stat(join(directory.path, folder_name(*key))) is not None
 
     def places(self, count: int, taken: Iterable[uuid.UUID]) -> list[uuid.UUID]:
-        """Directories for so many new partitions, each where the fewest are; `taken` says where those are."""
+        """Directories for so many new partitions, each the one with the fewest; `taken` has those of all others."""
         load = {directory.directory_id: 0 for directory in self}
         for directory_id in taken:
             if directory_id in load:
@@ -156,7 +156,7 @@ class Directories:
         return chosen
 
     def partitions(self) -> dict[TopicPartition, LogDirectory]:
-        """The partitions that have folders, and where; the metadata log is not among them."""
+        """The partitions that have folders, and their directories; the metadata log is not among them."""
         found: dict[TopicPartition, LogDirectory] = {}
         for directory in self:
             for key in partition_folders(self.files, directory.path):
@@ -166,7 +166,7 @@ class Directories:
     def settle_moves(self, recorded: dict[TopicPartition, tuple[uuid.UUID, uuid.UUID]]) -> None:
         """Finish the moves that a crash has interrupted after they were decided, undo the others.
 
-        `recorded` says of each partition what the catalogue does: the id of its topic, and where it lies.
+        `recorded` has what the metadata log says of each partition: the id of its topic, and its directory.
         """
         for directory in self:
             for name in self.files.list_dir(directory.path):
@@ -189,9 +189,10 @@ class Directories:
             topic_id = self._topic_id(future)
             known = [key for key in known if recorded[key][0] == topic_id]
         if not known:
-            # It may be all that is left of a partition: what the catalogue has never heard of is nobody's to remove.
+            # It may be all that is left of a partition: a folder that the metadata log has never heard of is not
+            # removed.
             logger.warning(
-                "%s was being moved here and is in no list of topics: look what it is, and remove it", future
+                "%s was being moved here and is in no list of topics: look at its content, then remove it", future
             )
             return
         (key,) = known
@@ -211,14 +212,14 @@ class Directories:
             return None
 
     def release(self) -> None:
-        """Give the locks back, all of them, and write nothing."""
+        """Give all locks back, and write nothing."""
         with ExitStack() as closing:
             for directory in self._opened:
                 closing.callback(directory.close, clean=False)
 
 
 def require_first(files: Files, paths: Sequence[str]) -> None:
-    """Raise LogNotFound unless the first of these directories is where their log has its list of topics.
+    """Raise LogNotFound unless the first of these directories is the one with their log's list of topics.
 
     Nothing is written. (KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble.verify)
     """
@@ -244,7 +245,7 @@ def require_first(files: Files, paths: Sequence[str]) -> None:
                 "it is not needed any more, move that folder away"
             )
         if stored and not known:
-            raise _not_first(path, f"{first} has no {META_PROPERTIES}: it is new, or what belongs there is not mounted")
+            raise _not_first(path, f"{first} has no {META_PROPERTIES}: it is new, or its file system is not mounted")
         for name, ours in (("cluster.id", known.get("cluster.id")), (FIRST_DIRECTORY_ID, known.get("directory.id"))):
             if ours is not None and stored.get(name, ours) != ours:
                 raise _not_first(path, f"its {name} is {stored[name]}, and that of {first} is {ours}")
@@ -258,13 +259,13 @@ def _identity(files: Files, path: str) -> dict[str, str]:
 def _not_first(path: str, why: str) -> LogNotFound:
     return LogNotFound(
         f"{path} belongs to a log whose first directory is missing: {why}. Open it with that directory named first. If "
-        f"that one is lost for good, remove {join(path, META_PROPERTIES)}: the topics are then made anew from what is "
-        "left of their folders, without configs"
+        f"that one is lost for good, remove {join(path, META_PROPERTIES)}: the topics are then made anew from the "
+        "rest of their folders, without configs"
     )
 
 
 def copy_files(files: Files, source: str, target: str, names: Iterable[str]) -> None:
-    """Copy files between folders, synced and with their times; one that is there with the same size and time stays."""
+    """Copy files between folders, synced and with their times; a copy with the same size and time stays."""
     for name in names:
         origin, copy = join(source, name), join(target, name)
         stat, there = files.stat(origin), files.stat(copy)
@@ -283,10 +284,10 @@ def copy_files(files: Files, source: str, target: str, names: Iterable[str]) -> 
 
 
 def remove_folder(files: Files, directory: LogDirectory, key: TopicPartition) -> list[str]:
-    """Put a partition's folder out of sight; gives its new path, to be removed later, if it is there still.
+    """Put a partition's folder out of sight; return its new path, to be removed later, if it is there still.
 
-    Where a full disk has no room for the new name its records go first: they make room, and after a crash in between
-    no other topic of that name takes them for its own.
+    Where a full disk has no room for the new name its records go first: they make room, and after a crash in between no
+    other topic of that name takes them for its own.
     """
     folder, away = (join(directory.path, name) for name in (folder_name(*key), set_aside(*key, uuid.uuid4(), DELETE)))
     try:

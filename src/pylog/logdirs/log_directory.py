@@ -1,12 +1,12 @@
 """A log directory: the root under which partition folders lie, and the files that belong to it as a whole.
 
-.lock                               held for life by the one process that owns the directory
-meta.properties                     node.id, cluster.id, directory.id (kafka-format: MetaProperties), and in all but
-                                    the first of several directories pylog.first.directory.id
-*-offset-checkpoint                 what is remembered of the partitions (checkpoints.py)
-.kafka_cleanshutdown                there only after a clean close; deleted as soon as the directory is opened
-.pylog-cleanings                    what cleaning has come to, as JSON: for `pylog topic describe` alone
-.pylog-published                    what reader processes may see (published.py)
+.lock                       held for life by the one process that owns the directory
+meta.properties             node.id, cluster.id, directory.id (kafka-format: MetaProperties), and in all but the
+                            first of several directories pylog.first.directory.id
+*-offset-checkpoint         offsets of the partitions (checkpoints.py)
+.kafka_cleanshutdown        there only after a clean close; deleted as soon as the directory is opened
+.pylog-cleanings            the results of cleaning, as JSON: for `pylog topic describe` alone
+.pylog-published            the offsets that reader processes may see (published.py)
 """
 
 import base64
@@ -42,7 +42,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PUBLISHED = ".pylog-published"
 META_PROPERTIES = "meta.properties"
 FIRST_DIRECTORY_ID = "pylog.first.directory.id"
-"""In `meta.properties`: the id of the directory in which the log has its list of topics. Kafka passes over it."""
+"""The id, in `meta.properties`, of the directory in which the log has its list of topics. Kafka passes over it."""
 
 DEFAULT_NODE_ID = 1
 NO_BROKER_EPOCH = -1
@@ -89,7 +89,7 @@ class LogDirectory:
         self.clean = self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None or not self._has_segments()
         self._whole: dict[TopicPartition, bool] = {}
         self.checkpoints = Checkpoints(self.files, self.path)
-        # What has damaged one may have damaged more, so the ends of the logs are read then, as after a crash.
+        # Damage to one may mean damage to more, so the ends of the logs are read then, as after a crash.
         # (LogManager.loadLogs)
         self.clean = self.clean and not self.checkpoints.damaged
         published = join(self.path, PUBLISHED)
@@ -97,12 +97,12 @@ class LogDirectory:
             self._forget_own(published)
         self._published = Published(self.files, published, writable=True)
         if self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None:
-            # Before anything is opened: a crash while opening must not look like a clean stop (KAFKA-10471).
+            # This comes before anything is opened: a crash while opening must not look like a clean stop (KAFKA-10471).
             self.files.remove(join(self.path, CLEAN_SHUTDOWN))
             self.files.sync_dir(self.path)
 
     def _forget_own(self, published: str) -> None:
-        """Take away what pylog has put down of a log that Kafka has changed since."""
+        """Remove what pylog has written about a log that Kafka has changed since."""
         metadata = TopicPartition(METADATA_TOPIC, 0)
         for key in [*partition_folders(self.files, self.path), metadata]:
             folder = join(self.path, folder_name(*key))
@@ -143,33 +143,34 @@ class LogDirectory:
         return stored_id, directory_id, stored.get("cluster.id", self._new_cluster_id)
 
     def check_in_place(self) -> None:
-        """Raise DirectoryReplaced where the directory is not the one any more that was opened: another process may own
-        what is there now.
+        """Raise DirectoryReplaced where another directory is in the place of the opened one, perhaps with another
+        owner.
         """
         if not self._lock.is_in_place():
             raise replaced(join(self.path, LOCK))
 
     def entry(self, topic_id: uuid.UUID, partition: int) -> PublishedEntry:
-        """The place where a partition's offsets are published. Raises DirectoryReplaced."""
+        """The slot in which a partition's offsets are published. Raises DirectoryReplaced."""
         self.check_in_place()
         return self._published.entry(topic_id, partition)
 
     def free_entries(self, topic_ids: Container[uuid.UUID]) -> None:
-        """Let new partitions be published where those of topics were that are none of these."""
+        """Free the slots of all topics but these for new partitions."""
         self._published.free(topic_ids)
 
     def is_clean(self, key: TopicPartition) -> bool:
-        """Whether a partition is what its last close has left, with all of it durable: of one that this process has
-        opened, that close alone can say so.
+        """Whether a partition is as its last close has left it, with all of it durable.
+
+        Where this process has opened the partition, only that close counts.
         """
         return self._whole.get(key, self.clean)
 
     def note_opened(self, key: TopicPartition) -> None:
-        """A partition is open, and may change: from now on it is clean when its close has returned whole."""
+        """Record that a partition is open, and may change: it is clean again when its close has returned whole."""
         self._whole[key] = False
 
     def note_closed(self, partition: Partition) -> None:
-        """The close of a partition has returned."""
+        """Record that the close of a partition has returned."""
         if partition.closed_whole:
             key = TopicPartition(partition.topic, partition.number)
             self._whole[key] = True
@@ -181,10 +182,10 @@ class LogDirectory:
         return all(self._whole.values())
 
     def checkpoint(self, topic: str, partition: int, entry: PublishedEntry) -> Checkpoint:
-        """What is remembered of a partition from the last time it was open.
+        """The checkpointed state of a partition from the last time it was open.
 
         A start is never below the largest that is known: it is durable in two places before it is answered, and both
-        are lowered before a log is cut below it. All else is as it was published, which is newer than the checkpoints,
+        are lowered before a log is cut below it. All else is as it was published: that is newer than the checkpoints,
         has a checksum, and is lower where the log was cut since.
         """
         key = TopicPartition(topic, partition)
@@ -195,7 +196,7 @@ class LogDirectory:
             return Checkpoint(start, recovery_point, recovery_point, high, clean=clean)
         start, durable = max(start, published.start_offset), published.durable_offset
         if clean and durable != recovery_point:
-            # A close has written both. One of them is damaged, or an older copy, so the log itself is asked.
+            # A close has written both. One of them is damaged, or an older copy, so recovery reads the log itself.
             clean, recovery_point, high = False, min(durable, recovery_point), max(high, published.high_watermark)
         else:
             recovery_point, high = durable, published.high_watermark
@@ -209,16 +210,16 @@ class LogDirectory:
         return self.checkpoints.get(name, key) or 0
 
     def cleaner_offset(self, key: TopicPartition) -> int | None:
-        """Up to where a partition was cleaned; None when it never was."""
+        """The offset up to which a partition was cleaned; None when it never was."""
         return self.checkpoints.get(CLEANER_OFFSETS, key)
 
     def write_cleaner_offset(self, key: TopicPartition, offset: int) -> None:
-        """Persist up to where a partition is clean. A full disk makes that late."""
+        """Persist the offset up to which a partition is clean. A full disk makes that late."""
         self.checkpoints.note(CLEANER_OFFSETS, key, offset)
         self.checkpoints.write_late()
 
     def write_cleanings(self, states: Mapping[TopicPartition, dict[str, Any]]) -> None:
-        """Let other processes see what cleaning these partitions has come to."""
+        """Show other processes the results of cleaning these partitions."""
         new = {folder_name(*key): state for key, state in states.items()}
         self._replace_cleanings(read_cleanings(self.files, self.path) | new)
 
@@ -226,22 +227,23 @@ class LogDirectory:
         self.files.replace_file(join(self.path, CLEANINGS), json.dumps(states, separators=(",", ":")).encode())
 
     def write_checkpoints(self, partitions: Iterable[Partition]) -> None:
-        """Persist the durable offsets, start offsets and high watermarks of the open partitions;
-        keep those of the others.
+        """Persist the durable offsets, start offsets and high watermarks of the open partitions.
+
+        Those of the others are kept.
         """
         self.check_in_place()
         for partition in partitions:
             partition.checkpoint()
-        # What a checkpoint says was published before, durably.
+        # Every offset of a checkpoint was published before, durably.
         self._published.sync()
         self.checkpoints.write_late()
 
     def take_over(self, key: TopicPartition, source: "LogDirectory", topic_id: uuid.UUID) -> None:
-        """Remember of a partition what `source` remembers, and nothing else: it moves here, closed and complete."""
+        """Take over what `source` remembers of a partition, and nothing else: it moves here, closed and complete."""
         before = source.entry(topic_id, key.partition).read()
         if before is not None:
             entry = self.entry(topic_id, key.partition)
-            # Both slots: the other one may be of the last time that it was here.
+            # Both slots: the other one may be from the last time that the partition was here.
             entry.publish(before)
             entry.publish(before)
             entry.sync()
@@ -253,14 +255,14 @@ class LogDirectory:
         self.checkpoints.write_late()
 
     def forget(self, topic: str, partitions: Iterable[int]) -> None:
-        """Drop deleted partitions from the checkpoints, which may not speak of a new topic of that name.
+        """Drop deleted partitions from the checkpoints, which must not speak of a new topic of that name.
 
-        On disk too, but nothing is refused for that: what a full disk does not take is late, and `write_late` comes
-        before such a topic gets its folders.
+        The files change, too, but a full disk refuses nothing here: its part is late, and `write_late` comes before
+        such a topic gets its folders.
         """
         keys = [TopicPartition(topic, partition) for partition in partitions]
         for key in keys:
-            # There is nothing left of them here that could be clean or not.
+            # Nothing is left of them here that could be clean or not.
             self._whole.pop(key, None)
         self.checkpoints.forget(keys)
         try:
@@ -271,13 +273,15 @@ class LogDirectory:
             )
         states = read_cleanings(self.files, self.path)
         if [key for key in keys if states.pop(folder_name(*key), None) is not None]:
-            # It is for people only: no reason to fail.
+            # The file is for people only: no reason to fail.
             with suppress(StorageError):
                 self._replace_cleanings(states)
 
     def close(self, *, clean: bool) -> None:
-        """Release the directory; `clean` leaves the marker by which the next open skips recovery, where every partition
-        that was opened here was closed whole.
+        """Release the directory.
+
+        `clean` leaves the marker by which the next open skips recovery, where every partition that was opened here was
+        closed whole.
         """
         with ExitStack() as closing:
             closing.callback(self._lock.close)
@@ -289,14 +293,14 @@ class LogDirectory:
 
 
 def closed_by_pylog(files: Files, path: str) -> bool:
-    """Whether pylog was the last to close a log directory, cleanly, and nobody has opened it since."""
+    """Whether pylog was the last to close a log directory, cleanly, and it was not opened since."""
     return files.stat(join(path, CLEAN_SHUTDOWN)) is not None and not closed_by_kafka(files, path)
 
 
 def closed_by_kafka(files: Files, path: str) -> bool:
-    """Whether a real broker was the last to close a log directory, cleanly: what pylog published there is out of date.
+    """Whether a real broker was the last to close a log directory, cleanly: pylog's published offsets are out of date.
 
-    It leaves its broker epoch in the marker, which pylog has not.
+    A broker leaves its epoch in the marker; pylog does not.
     """
     marker = join(path, CLEAN_SHUTDOWN)
     if files.stat(marker) is None:
@@ -309,7 +313,7 @@ def closed_by_kafka(files: Files, path: str) -> bool:
 
 
 def read_cleanings(files: Files, path: str) -> dict[str, dict[str, Any]]:
-    """What cleaning has come to, by partition folder; empty where nothing can be read: it is for people only."""
+    """The results of cleaning, by partition folder; empty where the file cannot be read: it is for people only."""
     if files.stat(join(path, CLEANINGS)) is None:
         return {}
     try:

@@ -1,7 +1,7 @@
-"""The catalogue of a node: its metadata log, `__cluster_metadata-0`, and the image that replaying it gives.
+"""The metadata log of a node, `__cluster_metadata-0`, and the image that its replay gives.
 
 Topics, ids, partitions, leaders and configs are records in Kafka's own metadata schemas; there is no other list of
-topics. A change is appended, made durable and only then applied to the image, so what `image` says is on disk.
+topics. A change is appended, made durable and only then applied to the image, so all that `image` says is on disk.
 
 One node is a quorum of one: at the first change after an open that was not clean it takes a new epoch (persisted in
 `quorum-state` before it is used) and opens it with a LEADER_CHANGE control batch, as Kafka's raft does (KIP-595). After
@@ -10,9 +10,9 @@ a clean close by pylog it goes on in the epoch it had.
     epoch 3        [ ............ snapshot 1 ......... snapshot 2 .... ]     the image: snapshot 2, and the log after it
                    ^ gone with snapshot 3             ^ a segment begins
 
-What was written is summed up in a snapshot (`metadata_snapshots`) when the log has grown by enough since the last one,
-at a close or at housekeeping, so that an open costs no more with every run. Two snapshots stay, and the log from the
-older one on: where the newer one is damaged, nothing is lost.
+A close or housekeeping sums the log up in a snapshot (`metadata_snapshots`) when it has grown by enough since the last
+one, so that an open costs no more with every run. Two snapshots stay, and the log from the older one on: where the
+newer one is damaged, nothing is lost.
 
 A directory that has partition folders but no metadata log is adopted: its folders become the first records.
 """
@@ -48,13 +48,13 @@ CONTROL_KEY_VERSION = 0
 METADATA_LOG = TopicPartition(METADATA_TOPIC, 0)
 GROWTH_BYTES_MIN, GROWTH_BYTES_MAX = 1024, 20 << 20
 GROWTH_OF_SNAPSHOT = 4
-"""By which part of its newest snapshot the log grows until there is another one."""
+"""The part of its newest snapshot by which the log grows until the next one: a quarter."""
 LOG_CONFIG = TopicConfig(retention_ms=-1, file_delete_delay_ms=0)
-"""The metadata log's: nothing of it goes for its age, and what goes nobody waits for."""
+"""The config of the metadata log: no record goes for its age, and a dropped segment is removed at once."""
 
 
 def replay(partition: PartitionReader, image: MetadataImage, position: int, upto: int) -> int:
-    """Apply the records in [position, upto) of a metadata log to `image`; gives where it stopped.
+    """Apply the records in [position, upto) of a metadata log to `image`; return the position where it stopped.
 
     Raises: CorruptBatch naming file and position, UnsupportedFormat (a record newer than this version knows).
     """
@@ -98,7 +98,7 @@ def topics_in_folders(files: Files, path: str) -> dict[str, tuple[uuid.UUID | No
     found: dict[str, tuple[uuid.UUID | None, list[int]]] = {}
     for topic, number in partition_folders(files, path):
         if not base_offsets(files, join(path, folder_name(topic, number))):
-            # Somebody else's folder: a partition has one segment at least.
+            # A folder of another program: a partition has one segment at least.
             continue
         if topic not in found:
             found[topic] = (read_topic_id(files, join(path, folder_name(topic, number))), [])
@@ -107,7 +107,7 @@ def topics_in_folders(files: Files, path: str) -> dict[str, tuple[uuid.UUID | No
 
 
 class Catalogue:
-    """The owner's side: replays the metadata log at open and appends to it.
+    """The owner's side: it replays the metadata log at open and appends to it.
 
     The node holds its lock around `commit`.
     """
@@ -133,7 +133,7 @@ class Catalogue:
             elif self._checkpoint().durable_offset > 0:
                 raise _unreadable("its segments are missing", self._path, None, 0)
         if not self.image.nodes:
-            # No node has ever written to the metadata log: there is none, or its first batch did not get there.
+            # No node has ever written to the metadata log: it is missing, or its first batch did not get there.
             self._adopt()
 
     def _make_partition(self) -> Partition:
@@ -155,7 +155,8 @@ class Catalogue:
             partition.sync()
         self.image, position = read_image(self.directory.files, self._path, partition.start_offset)
         if position > partition.next_offset:
-            # As Kafka leaves it that has got a snapshot from another node. (KafkaMetadataLog.truncateToLatestSnapshot)
+            # Kafka leaves the log so when it has got a snapshot from another node.
+            # (KafkaMetadataLog.truncateToLatestSnapshot)
             partition.truncate_fully(position, self._now_ms())
         partition.advance_high_watermark(partition.next_offset)
         replay(partition, self.image, position, partition.next_offset)
@@ -166,7 +167,7 @@ class Catalogue:
         ids: dict[str, uuid.UUID] = {}
         for (name, number), home in sorted(self.directories.partitions().items()):
             path = join(home.path, folder_name(name, number))
-            # Else it is somebody else's folder: a partition has one segment at least.
+            # Otherwise it is a folder of another program: a partition has one segment at least.
             if base_offsets(home.files, path):
                 found.setdefault(name, {})[number] = home.directory_id
                 ids.setdefault(name, read_topic_id(home.files, path) or uuid.uuid4())
@@ -184,7 +185,7 @@ class Catalogue:
     ) -> list[bytes]:  # fmt: skip
         """The records of a topic all of whose partitions are led by this node, or kept here and led by `leader`.
 
-        `places` gives the log directory here of each partition.
+        `places` has the log directory here of each partition.
         """
         node = self.directory.node_id
         return metadata_changes.create_topic(
@@ -224,7 +225,7 @@ class Catalogue:
 
     @property
     def _latest_epoch(self) -> int:
-        """The last epoch that was begun; 0 when none was."""
+        """The last epoch that was begun; 0 before the first."""
         known = self._partition.epochs.latest if self._partition.is_open else 0
         return max(known, *(snapshot.epoch for snapshot in self._snapshots[-1:]), 0)
 
@@ -271,10 +272,10 @@ class Catalogue:
     # --- snapshots -------------------------------------------------------------------------------------------------
 
     def take_snapshot(self) -> None:
-        """Sum up what the log says, if it has grown by enough since the last time, and let go what is older than the
-        snapshot before.
+        """Sum the log up in a snapshot, if it has grown by enough since the last one.
 
-        What fails of that is done the next time. Raises what a roll raises, when it has latched the metadata log.
+        Then drop what is older than the snapshot before. A step that fails is done the next time. Raises what a roll
+        raises, when it has latched the metadata log.
         """
         if not self._is_due():
             return
@@ -304,7 +305,7 @@ class Catalogue:
     def _is_due(self) -> bool:
         partition = self._partition
         if self.epoch < 0 or partition.failed or not self.image.is_whole:
-            # Who only reads changes nothing, of a log that Kafka has written, say.
+            # A process that only reads changes nothing, of a log that Kafka has written, say.
             return False
         end, size = 0, 0
         if self._snapshots:
@@ -316,7 +317,7 @@ class Catalogue:
         return partition.next_offset > end and grown > allowed
 
     def _let_go(self, now_ms: int) -> None:
-        """Drop what only the snapshot before the last two was needed with."""
+        """Drop what was needed only with the snapshot before the last two."""
         if len(self._snapshots) > 1:
             self._partition.advance_start(self._snapshots[-2].end_offset)
             self._partition.apply_retention(now_ms)
@@ -326,7 +327,7 @@ class Catalogue:
         del self._snapshots[:-2]
 
     def _left_over(self) -> dict[uuid.UUID, str]:
-        """The topics that there were of which a folder may be left, which is nobody's then."""
+        """The topics that were removed and may have left a folder, which belongs to no topic then."""
         removed, node = self.image.removed, self.image.nodes.get(self.directory.node_id)
         here = {directory.directory_id for directory in self.directories}
         if not removed or self.directories.failures or (node is not None and not here.issuperset(node.directories)):
@@ -337,7 +338,7 @@ class Catalogue:
                 for home in self.directories for key in partition_folders(home.files, home.path)
             }  # fmt: skip
         except StorageError:
-            # Whose that one is cannot be read now.
+            # The owner of that folder cannot be read now.
             return removed
         return {topic_id: name for topic_id, name in removed.items() if topic_id in found}
 

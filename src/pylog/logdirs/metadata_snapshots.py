@@ -1,4 +1,4 @@
-"""Snapshots of the metadata log: what it says up to an offset, as a file beside it, so that what is below may go.
+"""Snapshots of the metadata log: its content up to an offset, in a file beside it, so that the log below may go.
 
     <end offset, 20 digits>-<epoch, 10 digits>.checkpoint         whole: it was synced before it got that name
     <end offset, 20 digits>-<epoch, 10 digits>.checkpoint.part    being written, or left by a crash
@@ -7,11 +7,11 @@
     batches       metadata records, at offsets of their own
     last batch    control     SnapshotFooterRecord
 
-Everything in the log below `end offset` is in it, and the last record of that was written in `epoch`. (Kafka:
-Snapshots, RecordsSnapshotWriter, KIP-630.)
+A snapshot has everything in the log below `end offset`, whose last record was written in `epoch`. (Kafka: Snapshots,
+RecordsSnapshotWriter, KIP-630.)
 
-Invariants: a file with a snapshot's name never changes; one without a header, a footer, or with a CRC that is not right
-is no snapshot, and nothing of it is believed.
+Invariants: a file with a snapshot's name never changes. A file without a header, without a footer, or with a wrong CRC
+is no snapshot, and no record of it is believed.
 """
 
 import logging
@@ -33,16 +33,16 @@ SUFFIX = ".checkpoint"
 UNFINISHED = (SUFFIX + ".part", SUFFIX + ".deleted")
 READ_BYTES = 1 << 20
 BATCH_BYTES = 1 << 19
-"""About how large a batch of a snapshot gets."""
+"""The size that a batch of a snapshot gets, roughly."""
 BATCH_BYTES_MAX = 8 << 20
-"""The largest that anybody writes (Kafka: KafkaRaftClient.MAX_BATCH_SIZE_BYTES)."""
+"""The size of the largest batch that any writer makes (Kafka: KafkaRaftClient.MAX_BATCH_SIZE_BYTES)."""
 HEADER, FOOTER = 3, 4
 
 _NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint(?:.*)\Z", re.ASCII)
 
 
 class SnapshotId(NamedTuple):
-    """Which snapshot: in the order of time."""
+    """The id of a snapshot. Ids are ordered by time."""
 
     epoch: int
     end_offset: int
@@ -60,7 +60,7 @@ def snapshot_ids(files: Files, directory: str) -> list[SnapshotId]:
 
 
 def remove_unfinished(files: Files, directory: str) -> None:
-    """Remove what a crash has left of a snapshot that was being written, or removed."""
+    """Remove the remains of a snapshot that a crash has interrupted while it was written or removed."""
     for name in files.list_dir(directory):
         if name.endswith(UNFINISHED) and _NAME.match(name):
             files.remove(join(directory, name))
@@ -74,7 +74,7 @@ def write_snapshot(
 ) -> None:
     """Write a snapshot of these records, durable when it returns. `last_ms`: the time of the last one in the log.
 
-    Raises DiskFull, StorageError: what is there of it is removed then, or at the next open.
+    Raises DiskFull, StorageError: its remains are removed then, or at the next open.
     """
     path = join(directory, snapshot.name)
     part = path + ".part"
@@ -124,11 +124,11 @@ def _parts(records: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def read_image(files: Files, directory: str, start_offset: int) -> tuple[MetadataImage, int]:
-    """What the newest good snapshot says, and where the log goes on from it. Without one, nothing, from 0 on.
+    """The content of the newest good snapshot, and the offset where the log goes on. Without one: nothing, and 0.
 
-    A snapshot that is damaged is passed over where the log, which begins at `start_offset`, has what followed the one
-    before it. Raises: CorruptBatch (no snapshot is good that the log follows), UnsupportedFormat, LogNotFound (it was
-    removed meanwhile).
+    A damaged snapshot is passed over where the log, which begins at `start_offset`, has what followed the one before
+    it. Raises: CorruptBatch (no snapshot is good that the log follows), UnsupportedFormat, LogNotFound (it was removed
+    meanwhile).
     """
     damage: CorruptBatch | None = None
     for snapshot in reversed(snapshot_ids(files, directory)):
@@ -143,7 +143,7 @@ def read_image(files: Files, directory: str, start_offset: int) -> tuple[Metadat
         return MetadataImage(), 0
     raise CorruptBatch(
         f"{'no snapshot is there' if damage is None else damage.reason}; the metadata log begins at offset "
-        f"{start_offset}, and no whole snapshot says what came before: restore {METADATA_TOPIC}-0 from a backup, or "
+        f"{start_offset}, and no whole snapshot has earlier records: restore {METADATA_TOPIC}-0 from a backup, or "
         "move that folder away, and the topics are made anew from their folders, without configs",
         path=directory if damage is None else damage.path, position=None if damage is None else damage.position,
         offset=start_offset,
@@ -151,7 +151,7 @@ def read_image(files: Files, directory: str, start_offset: int) -> tuple[Metadat
 
 
 def read_snapshot(files: Files, directory: str, snapshot: SnapshotId) -> MetadataImage:
-    """What a snapshot says. Raises: LogNotFound, CorruptBatch naming file and position, UnsupportedFormat."""
+    """The content of a snapshot. Raises: LogNotFound, CorruptBatch naming file and position, UnsupportedFormat."""
     path, position, following = join(directory, snapshot.name), 0, 0
     image, kinds = MetadataImage(), list[int | None]()
     file = files.open(path)
@@ -177,11 +177,11 @@ def read_snapshot(files: Files, directory: str, snapshot: SnapshotId) -> Metadat
 
 
 def _take(batch: Batch, image: MetadataImage) -> int | None:
-    """Apply the records of a batch; gives which control record it has (the last), None for metadata records."""
+    """Apply the records of a batch; return the type of its (last) control record, None for metadata records."""
     kind: int | None = None
     for record in batch.records(METADATA_TOPIC, 0):
         if batch.is_control:
-            # Others, of voters, say nothing to a quorum of one.
+            # Other types are about voters: they mean nothing to a quorum of one.
             found = int.from_bytes((record.key or b"")[2:4], "big")
             kind = found if kind is None or found == FOOTER else kind
         else:
@@ -190,7 +190,7 @@ def _take(batch: Batch, image: MetadataImage) -> int | None:
 
 
 def _read(file: File) -> Iterator[tuple[int, Batch]]:
-    """The batches of a file, each with its position; not more of it in memory than the largest one may have."""
+    """The batches of a file, each with its position. Memory holds no more of it than the largest batch may have."""
     position, size = 0, file.size()
     while position < size:
         data = file.read(position, READ_BYTES)

@@ -1,17 +1,17 @@
-"""Giving up what cannot be read: the damaged parts of a partition's files are found, shown, and taken out.
+"""The repair of a partition: its damaged parts are found, shown, and taken out.
 
-    1  find_damage   (damage) what is quarantined, and what a look at every byte finds besides
+    1  find_damage   (damage) the quarantined parts, and what a look at every byte finds besides
     2  keep          the files of the segment as they are, in a folder beside the log directory
     3  rewrite       the batches that are left, into a `.cleaned`, each with its offsets and its epoch
     4  forget        the segment's entries in `pylog-damages`, and before them its offset index
     5  replace       the partition swaps it in, as it does for compaction
 
-What was in the damaged parts is a gap in the offsets then, as compaction leaves them, and reading steps over it.
+The damaged parts leave a gap in the offsets, as compaction does, and reading steps over it.
 
-Invariants: only the very parts that `find_damage` gave are left out, and a rewrite that meets anything else that cannot
-be read ends with CorruptBatch and changes nothing; the copy is durable before anything is changed. A crash leaves the
-old segment or the new one: between 4 and 5 the old one has no index, so the next open reads it anew and quarantines
-what it finds. A list of damages is never believed of a file that it does not speak of.
+Invariants: a repair leaves out only the very parts that `find_damage` gave. A rewrite that meets anything else that
+cannot be read ends with CorruptBatch and changes nothing. The copy is durable before anything is changed. A crash
+leaves the old segment or the new one: between 4 and 5 the old one has no index, so the next open reads it anew and
+quarantines what it finds. A list of damages is believed only of the file that it names.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,8 +40,8 @@ from pylog.storage.transaction_index import AbortedTxn
 def copies_folder(files: Files, log_dir: str, now_ms: int, keep_in: str | None = None) -> str:
     """A new folder for the copies of this moment, not made yet: `<log_dir>-repaired/<UTC time>`, or in `keep_in`.
 
-    Beside the log directory, not in it: Kafka refuses to start on a directory that is no partition.
-    Raises ValueError for a place in the log directory.
+    Beside the log directory, not in it: Kafka refuses to start on a directory that is no partition. Raises ValueError
+    for a place in the log directory.
     """
     root = keep_in if keep_in is not None else f"{log_dir.rstrip('/')}-repaired"
     if f"{root.rstrip('/')}/".startswith(f"{log_dir.rstrip('/')}/"):
@@ -55,9 +55,9 @@ def copies_folder(files: Files, log_dir: str, now_ms: int, keep_in: str | None =
 
 
 def repair(partition: Partition, findings: Findings, folder: str, now_ms: int) -> None:
-    """Drop what was found of a partition, and write its indexes anew; the files as they were go into `folder`.
+    """Drop the findings in a partition, and write its indexes anew; the files as they were go into `folder`.
 
-    What is gone meanwhile, or was repaired since it was found, is passed over. Raises CorruptBatch when there is damage
+    A finding that is gone meanwhile, or was repaired since, is passed over. Raises CorruptBatch when there is damage
     that was not found before (nothing is changed then), DiskFull, DurabilityUnknown (the partition is latched),
     PartitionFailed.
     """
@@ -100,7 +100,7 @@ def _sealed(partition: Partition, path: str, now_ms: int) -> tuple[Segment, Segm
 
 
 def _keep(segment: Segment, damages: Sequence[DamagedRange], folder: str) -> None:
-    """Copy the files of a segment, durably, and say beside them what is dropped of them."""
+    """Copy the files of a segment, durably, and write beside them which parts are dropped."""
     files, base = segment.files, segment.base_offset
     files.make_dir(folder)
     copy_files(files, segment.directory, folder, [file_name(base, kind) for kind in SUFFIXES])
@@ -111,7 +111,7 @@ def _keep(segment: Segment, damages: Sequence[DamagedRange], folder: str) -> Non
 def _aborted(partition: Partition, segment: Segment) -> list[AbortedTxn]:
     """The transactions that end aborted in a segment: those whose markers are damaged are in its index alone.
 
-    One of another partition says nothing of this one.
+    The index of another partition does not count.
     """
     try:
         segment.refuse_anothers()
@@ -141,7 +141,7 @@ def _rewritten(segment: Segment, end: int, damages: Iterable[DamagedRange], abor
             if window.fault is not None:
                 path, position, offset, reason = window.fault
                 raise CorruptBatch(
-                    f"{reason}; it was not among what was found before, so nothing was dropped: look again",
+                    f"{reason}; it was not found before, so nothing was dropped: look again",
                     path=path, position=position, offset=offset,
                 )  # fmt: skip
             if window.spans:
@@ -151,7 +151,7 @@ def _rewritten(segment: Segment, end: int, damages: Iterable[DamagedRange], abor
             new.aborted.append(txn)
         new.seal(end)
         sync_new(new.to_sync(whole=True))
-        # The age of a segment without timestamps, by which retention goes.
+        # Retention takes this time for the age of a segment without timestamps.
         files.set_modified(new.path, segment.modified_ms() * 1_000_000)
     except BaseException:
         new.remove()
@@ -162,9 +162,9 @@ def _rewritten(segment: Segment, end: int, damages: Iterable[DamagedRange], abor
 
 
 def _forget(segment: Segment) -> None:
-    """Let the list of damages say nothing of a segment any more, before a new file can be in its place.
+    """Remove a segment from the list of damages, before a new file can be in its place.
 
-    Without its index the old one is read anew by the next open, if a crash keeps it.
+    If a crash keeps the old segment, the next open reads it anew, because its index is gone.
     """
     files, directory, base = segment.files, segment.directory, segment.base_offset
     damages = read_damages(files, directory)

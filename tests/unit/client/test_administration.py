@@ -504,7 +504,7 @@ def test_a_partition_moves_while_it_is_in_use(tmp_path: Path) -> None:
                 rest += [record.value for record in consumer.poll(timeout_ms=1000)]
             assert rest == [*before[10:], b"after"]
         log.broker.node.topics.purge(2**60)
-        with pytest.raises(errors.LogDirNotFound, match="none of this log's directories"):
+        with pytest.raises(errors.LogDirNotFound, match="not a directory of this log"):
             log.move_partition("t", 0, tmp_path / "c")
         log.topic("t")[0].check()
     # Housekeeping may have been at it before `purge` was.
@@ -524,7 +524,7 @@ def test_a_directory_that_cannot_be_opened_takes_only_its_partitions(tmp_path: P
     with pylog.open(paths) as log:
         assert values(log, "t", 0) == [b"0"]
         log.topic("t")[0].append([Record(b"more")])
-        with pytest.raises(errors.KafkaStorage, match="directories that are online"):
+        with pytest.raises(errors.KafkaStorage, match="log directory that is online"):
             log.topic("t")[1].append([Record(b"x")])
     (paths[1] / "meta.properties").write_text(identity)
     with pylog.open(paths) as log:

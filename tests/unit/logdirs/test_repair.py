@@ -178,7 +178,7 @@ def test_nothing_is_dropped_that_was_not_found_before() -> None:
     segment = log.partition.segments[1][0]
     flip(log.files, segment.path, positions(log.partition, 1)[-1][0] + 70)
     before = {name: log.files.read_file(f"{DIRECTORY}/{name}") for name in log.files.list_dir(DIRECTORY)}
-    with pytest.raises(CorruptBatch, match="not among what was found") as caught:
+    with pytest.raises(CorruptBatch, match="it was not found before") as caught:
         repair(log.partition, found, KEPT, NOW)
     assert caught.value.path == segment.path
     assert {name: log.files.read_file(f"{DIRECTORY}/{name}") for name in log.files.list_dir(DIRECTORY)} == before

@@ -1,10 +1,10 @@
-"""The replicas of a node: its topics, its role for each partition, and what changes either.
+"""The replicas of a node: its topics, its role for each partition, and what changes either. Read them in this order:
 
-    topics           what the metadata log says, and where each partition lies
-    roles            what is opened, at first use, and whether this node leads it or follows
+    topics           the topics of the metadata log, and the log directory of each partition
+    roles            the partitions opened at first use, and whether this node leads or follows each
     topic_changes    topics made, changed, deleted, and partitions moved
 
-and here is the upkeep: checkpoints, and the close. (Kafka: ReplicaManager, LogManager.)
+This file has the upkeep: checkpoints, and the close. (Kafka: ReplicaManager, LogManager.)
 """
 
 import logging
@@ -55,7 +55,7 @@ class ReplicaManager:
 
     @property
     def image(self) -> MetadataImage:
-        """What the metadata log says."""
+        """The content of the metadata log."""
         return self.topics.image
 
     @property
@@ -69,11 +69,10 @@ class ReplicaManager:
         return all(directory.clean for directory in self.directories)
 
     def checkpoint(self) -> None:
-        """Persist how far each open partition is durable, so that recovery after a crash reads less, and sum up the
-        metadata log.
+        """Persist the durable offset of each open partition, so that recovery after a crash reads less.
 
-        A directory that cannot be written to goes offline, with its partitions; those of one that was replaced take no
-        more appends.
+        It also sums up the metadata log. A directory that cannot be written to goes offline, with its partitions; the
+        partitions of a replaced directory take no more appends.
         """
         with self._lock:
             self.topics.metadata_log.take_snapshot()
@@ -81,7 +80,7 @@ class ReplicaManager:
                 try:
                     directory.write_checkpoints(self.topics.in_directory(directory))
                 except DiskFull:
-                    # The old ones are right, if late.
+                    # The old checkpoints are right, if late.
                     logger.warning("%s is full: checkpoints are late", directory.path)
                 except StorageError as error:
                     if isinstance(error, DirectoryReplaced):
@@ -90,7 +89,7 @@ class ReplicaManager:
                     self.directories.fail(directory, error)
 
     def kept(self) -> Iterator[Partition]:
-        """Every partition that has a folder here, opened if need be; what cannot be, or goes meanwhile, is left out."""
+        """Every partition with a folder here, opened if need be, but those that cannot be opened or go meanwhile."""
         with self._lock:
             keys = self.topics.kept
         for key in keys:
@@ -102,14 +101,14 @@ class ReplicaManager:
             except PylogError as error:
                 logger.debug("%s-%d is left out: %s", *key, error)
             except Exception:
-                logger.exception("%s-%d could not be opened, as should never happen, and is left out", *key)
+                logger.exception("%s-%d could not be opened, which should never happen, and is left out", *key)
 
     def close(self) -> None:
         """Close every partition, write the checkpoints and, where all of it is durable, the clean-shutdown markers.
 
-        Everything is given back, whatever is raised. Another close does nothing, unless this one raised: then it raises
-        that again, as what was appended may not be on the disk. What interrupts a close twice may leave something to be
-        given back by the next one.
+        All descriptors and locks are given back, whatever is raised. Another close does nothing, unless this one
+        raised: then it raises that again, as the appended records may not be on the disk. A second interruption of a
+        close may leave something for the next close to give back.
         """
         with self._lock:
             if self._is_closed:
@@ -119,8 +118,8 @@ class ReplicaManager:
                 return
             self._is_closed = True
             self._close_error = DurabilityUnknown(
-                "a close was interrupted: whether everything that was appended is on the disk is not known; open the "
-                "log again to read what is there"
+                "a close was interrupted: it is not known whether all appended records are on the disk; open the log "
+                "again to read those that are there"
             )
             try:
                 self._close_all({directory.path: self.topics.in_directory(directory) for directory in self.directories})
@@ -143,7 +142,7 @@ class ReplicaManager:
     def _close_all(self, opened: Mapping[str, list[Partition]]) -> None:
         epochs_ended = self.roles.end_epochs()
         with ExitStack() as closing:
-            # In reverse, and each whatever becomes of the others; an error is raised in the end.
+            # Close in reverse, each even when another one fails; an error is raised in the end.
             for directory in list(self.directories):
                 closing.callback(self._close_directory, directory, opened[directory.path], epochs_ended)
             closing.callback(self.topics.metadata_log.close)

@@ -1,11 +1,11 @@
-"""A node's role for each partition, over its log directories and its catalogue.
+"""A node's role for each partition, over its log directories and its metadata log.
 
-A partition gets its role at first use, from the catalogue: leader where the catalogue names this node, follower (of
-nobody, until it is told whom to fetch from) otherwise. A leader has its epoch, in the metadata log, from the first
-append after an open on, so opening a directory to read it writes nothing: the one it had when it closed cleanly, else a
-new one.
+A partition gets its role at first use, from the metadata log: leader where the metadata log names this node, otherwise
+follower (without a leader, until it is told from which one to fetch). A leader has its epoch, in the metadata log, from
+the first append after an open on, so opening a directory to read it writes nothing. The epoch is the one that the
+partition had when it closed cleanly, else a new one.
 
-After an unclean stop every partition is opened and recovered at once, so that what was cut is known and the next clean
+After an unclean stop every partition is opened and recovered at once, so that all cuts are known and the next clean
 stop is clean for all of them.
 """
 
@@ -83,14 +83,14 @@ class Roles:
         self._moved: set[tuple[str, int]] = set()  # since the node was opened
 
     def recover(self) -> None:
-        """Open the partitions of directories that were not closed cleanly at once, so that what was cut is known."""
+        """Open the partitions of directories that were not closed cleanly at once, so that all cuts are known."""
         for key in self._topics.kept:
             try:
                 topic = self._topics.topic(key.topic)
                 if not topic.home(key.partition).is_clean(key) and topic.exists(key.partition):
                     self.partition(*key)
             except PylogError as error:
-                # One damaged partition is no reason to refuse the others; whoever asks for it gets this error.
+                # One damaged partition is no reason to refuse the others; its next use raises this error.
                 logger.error("%s-%d could not be opened: %s", *key, error)
                 self._broken[key] = None if isinstance(error, DiskFull) else error
             with opened():
@@ -106,17 +106,17 @@ class Roles:
         self._roles.pop(key, None)
 
     def forget(self, key: TopicPartition) -> None:
-        """Know nothing of a partition any more: it is deleted."""
+        """Forget a deleted partition."""
         self.drop(key)
         self._broken.pop(key, None)
 
     def note_moved(self, key: TopicPartition) -> None:
-        """A partition lies elsewhere now: its last epoch must not go on."""
+        """Record that a partition lies elsewhere now: its last epoch must not go on."""
         self.drop(key)
         self._moved.add(key)
 
     def refuse(self, key: TopicPartition, error: PylogError) -> None:
-        """Have every use of a partition raise `error`."""
+        """Make every use of a partition raise `error`."""
         self._broken[key] = error
 
     # --- roles -----------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Roles:
             return self._roles[key]
 
     def held(self, topic: str, number: int) -> Leader | Follower | None:
-        """The role this node has taken up, if any: nothing is opened for the question."""
+        """The role this node has taken up, if any: the question opens nothing."""
         return self._roles.get((topic, number))
 
     def _make_role(self, key: TopicPartition) -> Leader | Follower:
@@ -161,13 +161,15 @@ class Roles:
         return leader
 
     def leader_of(self, state: PartitionImage) -> int:
-        """Who leads a partition: a single replica leads itself, also where the last word is that it has no leader (as
-        Kafka's controller writes when a node stops).
+        """The leader of a partition.
+
+        A single replica leads itself, even where the metadata log says that there is no leader (as Kafka's controller
+        writes when a node stops).
         """
         return self._topics.node_id if list(state.replicas) == [self._topics.node_id] else state.leader
 
     def describe(self, names: list[str] | None) -> ClusterMetadata:
-        """Answer a Metadata request: what the catalogue says, and the roles that were given since."""
+        """Answer a Metadata request from the metadata log, and from the roles that were given since."""
         described = describe_topics(self._topics.image, names, self.leader_of)
         for topic in described.topics:
             for state in topic.partitions:
@@ -198,11 +200,10 @@ class Roles:
         return leader
 
     def _take_epoch(self, topic: str, partition: int, epoch: int) -> int:
-        """A leader epoch, `epoch` or a later one, in which no other node has written, nor this one what is not here any
-        more.
+        """A leader epoch, `epoch` or a later one, in which no record was written but those that are here.
 
-        The last one goes on after a clean close: what was written in it is all here, so its next record gets an offset
-        that it has not given yet. Never after anything else, nor where another one has led since.
+        The last one goes on after a clean close: all records of it are here, so its next record gets an offset that it
+        has not given yet. It never goes on after anything else, nor where another node has led since.
         """
         image = self._topics.image.topics[topic]
         state, log = image.partitions[partition], self.partition(topic, partition)
@@ -213,19 +214,23 @@ class Roles:
         known = max(latest, epoch - 1)
         steps = known + 1 - state.leader_epoch
         if image.id not in self._topics.made or steps > 0:
-            # More than one where the log came from elsewhere and has seen more leaders than this catalogue.
+            # There are more than one where the log came from elsewhere and has seen more leaders than this metadata
+            # log.
             if steps > EPOCH_STEPS_MAX:
-                raise FencedLeaderEpoch(f"{topic}-{partition}: its log is in epoch {known}, far beyond the catalogue's")
+                raise FencedLeaderEpoch(
+                    f"{topic}-{partition}: its log is in epoch {known}, far beyond the metadata log's"
+                )
             self._topics.metadata_log.commit(take_leadership(image.id, partition, self._topics.node_id) * max(steps, 1))
         return self._topics.image.topics[topic].partitions[partition].leader_epoch
 
     def _is_spent(self, key: tuple[str, int], log: Partition) -> bool:
-        """Whether the last epoch of a partition must not go on: what was written in it may be missing."""
+        """Whether the last epoch of a partition must not go on: records written in it may be missing."""
         return not log.as_closed or log.is_cut or key in self._moved
 
     def end_epochs(self) -> bool:
-        """Let no epoch that is spent look at the next open as if it could go on: the catalogue gets another one, where
-        the partition has none yet. Gives whether that is durable.
+        """Replace every spent epoch, so that the next open does not take it for one that could go on.
+
+        The metadata log gets another epoch, where the partition has none yet. Returns whether that is durable.
         """
         records: list[bytes] = []
         for key in {*self._roles, *self._moved}:
@@ -260,8 +265,10 @@ class Roles:
             self._roles[TopicPartition(effect.topic, effect.partition)] = leader
 
     def follow(self, effect: Follow) -> Follower:
-        """Become a follower; a topic that this node does not know is written into its catalogue first, so that it is
-        nobody's leader after the next open. Raises InvalidTopic, InconsistentTopicId (the name is another topic's).
+        """Become a follower.
+
+        A topic that this node does not know is written into its metadata log first, so that this node does not lead it
+        after the next open. Raises InvalidTopic, InconsistentTopicId (the name is another topic's).
         """
         with self._lock:
             validate_topic_name(effect.topic)

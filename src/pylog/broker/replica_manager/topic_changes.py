@@ -1,4 +1,4 @@
-"""What is done to a node's topics: made, changed, deleted, and moved from one log directory to another."""
+"""The changes of a node's topics: made, changed, deleted, and moved from one log directory to another."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,13 @@ from pylog.storage.partition_dirs import folder_name, set_aside
 
 MAX_PARTITIONS = 10_000
 NODE_DEFAULT = -1
-"""As many partitions as the node's `num.partitions` says."""
+"""The number of partitions that the node's `num.partitions` says."""
 PRODUCER_IDS = 1000
-"""How many producer ids a node takes at once (Kafka: ProducerIdsBlock)."""
+"""The number of producer ids that a node takes at once (Kafka: ProducerIdsBlock)."""
 
 
 class TopicChanges:
-    """Changes of the metadata log, and of what lies in the log directories because of them."""
+    """Changes of the metadata log, and what they change in the log directories."""
 
     def __init__(self, topics: LocalTopics, roles: Roles, config: NodeConfig, lock: WholeLock) -> None:
         self._topics = topics
@@ -41,7 +41,10 @@ class TopicChanges:
         self._lock = lock
 
     def create_topic(self, new: NewTopic) -> None:
-        """Raises InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidConfig; nothing is made then."""
+        """Make a topic.
+
+        Raises InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidConfig; nothing is made then.
+        """
         with self._lock:
             validate_topic_name(new.name, self._topics.image.topics)
             if new.name in self._topics.image.topics:
@@ -58,10 +61,9 @@ class TopicChanges:
             self._topics.made.add(topic_id)
 
     def create_partitions(self, new: NewPartitions) -> None:
-        """Add partitions to a topic, up to a total. Raises UnknownTopicOrPartition, InvalidPartitions, InvalidTopic
-        (an internal one).
+        """Add partitions to a topic, up to a total. Records with a key go to other partitions from then on.
 
-        Records with a key go to other partitions from then on.
+        Raises UnknownTopicOrPartition, InvalidPartitions, InvalidTopic (an internal one).
         """
         with self._lock:
             image = self._topics.image_of(new.topic)
@@ -92,14 +94,17 @@ class TopicChanges:
                 self._topics.topic(change.topic).reconfigure(self._topics.config_of(wanted))
 
     def allocate_producer_ids(self) -> range:
-        """Producer ids that nobody ever had: written down before they are used. Raises DiskFull, DurabilityUnknown."""
+        """Producer ids that were never given before: they are written down before they are used.
+
+        Raises DiskFull, DurabilityUnknown.
+        """
         with self._lock:
             first = self._topics.image.next_producer_id
             self._topics.metadata_log.commit(self._producer_ids(first + PRODUCER_IDS))
             return range(first, first + PRODUCER_IDS)
 
     def reserve_producer_ids(self, upto: int) -> None:
-        """Never give a producer id below `upto`: some have it. Raises DiskFull, DurabilityUnknown."""
+        """Never give a producer id below `upto`: some of them are in use. Raises DiskFull, DurabilityUnknown."""
         with self._lock:
             if self._topics.image.next_producer_id < upto:
                 self._topics.metadata_log.commit(self._producer_ids(upto))
@@ -109,8 +114,9 @@ class TopicChanges:
         return allocate_producer_ids(self._topics.node_id, registered.epoch if registered is not None else 0, next_id)
 
     def delete_topic(self, name: str) -> None:
-        """Forget a topic and put its folders out of sight; `purge` removes them. Raises UnknownTopicOrPartition,
-        InvalidTopic (internal topics stay).
+        """Forget a topic and put its folders out of sight; `purge` removes them.
+
+        Raises UnknownTopicOrPartition, InvalidTopic (internal topics stay).
         """
         with self._lock:
             image = self._topics.image_of(name)
@@ -123,15 +129,15 @@ class TopicChanges:
             self._topics.doom(topic.delete(), topic.config)
 
     def delete_records(self, topic: str, number: int, offset: int) -> int:
-        """Let a partition start at `offset`; gives where it starts.
+        """Drop the records of a partition below `offset`; return where it starts.
 
         Raises what `Partition.delete_records` raises, NotLeaderOrFollower and InvalidTopic (internal topics stay).
         """
-        _check_not_internal(topic, "lose records: they are what coordinators go by")
+        _check_not_internal(topic, "lose records: coordinators need them")
         return self._roles.leader(topic, number).partition.delete_records(offset)
 
     def move(self, wanted: Replacement) -> None:
-        """Let a partition lie in another log directory. Most of it is copied while it is in use.
+        """Move a partition to another log directory. Most of it is copied while it is in use.
 
         Raises LogDirNotFound, UnknownTopicOrPartition, KafkaStorage, DiskFull (it stays where it is).
         """
@@ -173,8 +179,8 @@ class TopicChanges:
             files.rename(future, join(target.path, folder_name(*key)))
             files.sync_dir(target.path)
         except BaseException as error:
-            # Whatever was appended before the next open has finished it would be lost then. It was decided, so that the
-            # disk is full is not all there is to say.
+            # Appends before the next open has finished the move would be lost then. The move was decided, so DiskFull
+            # alone would say too little.
             unfinished = StorageError(
                 f"{key.topic}-{key.partition} lies in {future} now, which could not be given its name; the next open "
                 f"does that: close the log and open it again ({error!r})"
@@ -197,8 +203,8 @@ def _check_not_internal(topic: str, what: str) -> None:
 def changed(config: Mapping[str, str], changes: Sequence[ConfigChange], defaults: TopicConfig) -> dict[str, str]:
     """The overrides `config` after some changes; lists that are not overridden grow and shrink from `defaults`.
 
-    To delete what is not there is no error, whatever its name. Raises InvalidConfig for an operation that makes no
-    sense.
+    Deleting an override that is not there is no error, whatever its name. Raises InvalidConfig for an operation that
+    makes no sense.
     """
     wanted = dict(config)
     for change in changes:

@@ -1,7 +1,6 @@
-"""The topics of a node: what its metadata log says of them, and in which log directories their partitions lie.
+"""The topics of a node: their entries in the metadata log, and the log directories of their partitions.
 
-After a crash the moves of partitions that were decided are finished, and what else it has left behind goes, before
-anything is opened.
+Before anything is opened, the moves that were decided before a crash are finished, and its other remains are removed.
 """
 
 import logging
@@ -64,12 +63,12 @@ class LocalTopics:
             }
         )
         there = {METADATA_TOPIC_ID, *(image.id for image in self.image.topics.values())}
-        # After the moves: until then it may be the second copy of what is moved.
+        # This comes after the moves: until then the folder may be the second copy of a partition that moves.
         for directory in self.directories:
             directory.free_entries(there)
             remove_leftovers(directory.files, directory.path)
 
-    # --- what the metadata log says ----------------------------------------------------------------------------------
+    # --- in the metadata log ------------------------------------------------------------------------------------------
 
     @property
     def image(self) -> MetadataImage:
@@ -83,12 +82,12 @@ class LocalTopics:
         return image
 
     def check_id(self, name: str, topic_id: uuid.UUID) -> None:
-        """Raise UnknownTopicId where the topic of that name is another one than is meant. NO_ID means any."""
+        """Raise UnknownTopicId where the topic of that name has another id. NO_ID means any."""
         if topic_id is NO_ID:
             return
         image = self.metadata_log.image.topics.get(name)
         if image is not None and topic_id not in (image.id, NO_ID):
-            raise UnknownTopicId(f"topic {name!r} with id {topic_id} was deleted; the one of now has id {image.id}")
+            raise UnknownTopicId(f"topic {name!r} with id {topic_id} was deleted; the present one has id {image.id}")
 
     def config_of(self, overrides: Mapping[str, str]) -> TopicConfig:
         """The effective config on this node of a topic with these overrides."""
@@ -115,7 +114,7 @@ class LocalTopics:
         """The partitions that this node keeps."""
         return [TopicPartition(name, n) for name, image in self.image.topics.items() for n in self.places(image)]
 
-    # --- what is opened ----------------------------------------------------------------------------------------------
+    # --- opened -------------------------------------------------------------------------------------------------------
 
     def topic(self, name: str) -> Topic:
         """A topic, opened at its first use. Raises UnknownTopicOrPartition."""
@@ -151,7 +150,7 @@ class LocalTopics:
         path = directory.path.rstrip("/")
         return [partition for partition in self.all_partitions if partition.directory.rpartition("/")[0] == path]
 
-    # --- what goes ---------------------------------------------------------------------------------------------------
+    # --- removed ------------------------------------------------------------------------------------------------------
 
     def doom(self, paths: Iterable[str], config: TopicConfig) -> None:
         """Have folders removed when the topic's `file.delete.delay.ms` has passed."""
@@ -180,6 +179,6 @@ class LocalTopics:
 
     @property
     def purge_due_ms(self) -> int | None:
-        """When `purge` has something to do (wall clock); None when nothing waits."""
+        """The time (wall clock) when `purge` has something to do; None when nothing waits."""
         times = [partition.purge_due_ms for partition in self.partitions] + [due for due, _ in self._doomed]
         return min((due for due in times if due is not None), default=None)
