@@ -1,11 +1,12 @@
 """Dump and verify: the files of a log directory read as bytes, for the `pylog` command and for tests.
 
-    dump_segment(files, path)      what one file says, line by line       (`pylog segment dump`)
-    verify(files, log_dir)         what is wrong in a directory, and where (`pylog verify`)
+    dump_segment(files, path)      the content of one file, line by line     (`pylog segment dump`)
+    verify(files, log_dir)         the damage in a directory, and its places   (`pylog verify`)
 
-Neither opens a log: nothing is locked, recovered, created or written, so both work beside an owner, on a copy and on
-a read-only disk, and both show a damaged file as it is. They read through `files`, and share only the lowest layers
-(batch, kernel, checkpoint) with the code that writes, so that a mistake there shows here.
+Neither opens a log: nothing is locked, recovered, created or written. So both work beside an owner, on a copy and on a
+read-only disk, and both show a damaged file as it is. They read through `files`, and share only the lowest layers
+(batch, kernel, checkpoint) with the code that writes, so that a mistake there shows here. Read `values` first, then
+`scan`, `dump` and `records`; then `verify`, `partitions`, `segments`, `seals` and `texts`.
 
 Invariant: whatever the bytes are, they come back as values of `pylog.inspect.values`; only the disk raises.
 """

@@ -1,18 +1,18 @@
-"""What is in one file of a log directory, line by line, as Kafka's DumpLogSegments shows it.
+"""The content of one file of a log directory, line by line, as Kafka's DumpLogSegments shows it.
 
-The file's name says what it is (kafka-format section 2):
+The file's name tells its kind (kafka-format section 2):
 
     00000000000000001042.log         record batches           00000000000000001042.index       8-byte entries
     00000000000000001042.snapshot    producer states          00000000000000001042.timeindex   12-byte entries
     *.checkpoint                     record batches (KRaft)   00000000000000001042.txnindex    34-byte entries
-    00000000000000001042.pylog-seal  what the others were      *-checkpoint, partition.metadata, meta.properties,
+    00000000000000001042.pylog-seal  checksums of the others   *-checkpoint, partition.metadata, meta.properties,
     pylog-listing                    the segments there were   quorum-state, pylog-damages: text
 
 also with `.deleted`, `.swap` or `.cleaned` behind it. Nothing is repaired, locked or opened as a log: bytes in, lines
-out, so it works on any copy, and on a directory that another process owns.
+out. So it works on any copy, and on a directory that another process owns.
 
-Invariants: damage is a line of its own (`Problem`) at its place among the others; no content of a file raises
-anything. Raises only: LogNotFound, StorageError (the disk), UnsupportedFormat (a name that says nothing).
+Invariants: damage is a line of its own (`Problem`) at its place among the others; no content of a file raises anything.
+Raises only: LogNotFound, StorageError (the disk), UnsupportedFormat (a name that tells no kind).
 """
 
 import struct
@@ -57,9 +57,9 @@ _PRODUCER_ENTRY = struct.Struct(">qhiqiqiq")
 
 
 def kind_of(path: str) -> str:
-    """What a file holds, by its name:
+    """The kind of a file, by its name.
 
-    "log", "index", "timeindex", "txnindex", "snapshot", "pylog-seal", "pylog-listing" or "text"; "" if it says nothing.
+    "log", "index", "timeindex", "txnindex", "snapshot", "pylog-seal", "pylog-listing" or "text"; "" for other names.
     """
     name = path.rpartition("/")[2]
     for suffix in SUFFIXES_LEFT_BEHIND:
@@ -75,7 +75,7 @@ def kind_of(path: str) -> str:
 
 
 def base_offset_of(path: str) -> int | None:
-    """The base offset in a segment file's name, None where there is none."""
+    """The base offset in a segment file's name; None for other names."""
     digits = path.rpartition("/")[2].partition(".")[0]
     return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else None
 
@@ -88,15 +88,14 @@ def partition_of(path: str) -> str:
 def dump_segment(files: Files, path: str, *, records: bool = False) -> Iterator[DumpLine]:
     """Everything in the file at `path`, in file order; with `records` the records of each batch behind it.
 
-    Works on any file of a log directory (see above). An empty file gives nothing. Zeros behind the entries of an
-    index (space that Kafka reserves in the segment being written) are not shown. Values: see `pylog.inspect.values`.
-    Source: DumpLogSegments.
-    Raises: LogNotFound, UnsupportedFormat (the name says nothing about the content), StorageError (the disk).
+    Works on any file of a log directory (see above). An empty file gives nothing. Zeros behind the entries of an index
+    (space that Kafka reserves in the segment being written) are not shown. Values: see `pylog.inspect.values`. Source:
+    DumpLogSegments. Raises: LogNotFound, UnsupportedFormat (the name tells no kind), StorageError (the disk).
     """
     kind = kind_of(path)
     if not kind:
         raise UnsupportedFormat(
-            f"{path}: the name does not say what is in it; give a .log, .index, .timeindex, .txnindex, .snapshot or "
+            f"{path}: the name does not tell its kind; give a .log, .index, .timeindex, .txnindex, .snapshot or "
             "checkpoint file of a log directory"
         )
     if kind == "log":
@@ -150,7 +149,7 @@ def _log_lines(files: Files, path: str, records: bool) -> Iterator[DumpLine]:
             if found.batch is not None:
                 yield batch_entry(found.batch, found.position, is_valid=not isinstance(found, Damage))
             if isinstance(found, Damage):
-                yield Problem(path, found.position, found.offset, found.what, "pylog verify says what is lost by it")
+                yield Problem(path, found.position, found.offset, found.what, "pylog verify tells what is lost")
             elif records:
                 yield from _record_lines(path, found.batch, found.position, is_metadata)
     finally:
@@ -166,7 +165,7 @@ def _record_lines(path: str, batch: Batch, position: int, is_metadata: bool) -> 
                 sequence = (sequence + record.offset - batch.base_offset) % SEQUENCES
             yield record_entry(record, type_name, sequence, is_control=batch.is_control, is_metadata=is_metadata)
     except (StorageError, CorruptBatch) as error:
-        advice = "the CRC is right, so whoever wrote the batch wrote it so"
+        advice = "the CRC is right, so it was written like this: look at the program that wrote it"
         yield Problem(path, position, batch.base_offset, f"its records cannot be decoded: {words(error)}", advice)
 
 
@@ -217,7 +216,7 @@ def _producer_lines(path: str, data: bytes) -> Iterator[DumpLine]:
 def _seal_lines(files: Files, path: str) -> Iterator[DumpLine]:
     seal = read_seal(files, path)
     if seal is None:
-        yield Problem(path, 0, None, "it is no seal, or it is damaged", "it says nothing, and nothing is lost by it")
+        yield Problem(path, 0, None, "it is no seal, or it is damaged", "it is ignored, and no record is lost")
         return
     topic_id, partition = seal.identity
     yield SealEntry(
@@ -229,7 +228,7 @@ def _seal_lines(files: Files, path: str) -> Iterator[DumpLine]:
 def _listing_lines(files: Files, path: str) -> Iterator[DumpLine]:
     found = parse_listing(files.read_file(path))
     if found is None:
-        yield Problem(path, 0, None, "it is no listing, or it is damaged", "it says nothing, and nothing is lost by it")
+        yield Problem(path, 0, None, "it is no listing, or it is damaged", "it is ignored, and no record is lost")
         return
     for kind, offsets in (
         ("log", found[1].logs),
@@ -269,7 +268,7 @@ def producer_entries(data: bytes) -> list[ProducerDump]:
         raise CorruptBatch(f"{len(data)} bytes are too few for a producer snapshot")
     version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
     if version != 1:
-        raise UnsupportedFormat(f"producer snapshot of version {version}, and 1 is the one that is known")
+        raise UnsupportedFormat(f"producer snapshot of version {version}, and only 1 is known")
     if crc32c(data[6:]) != crc:
         raise CorruptBatch("the CRC of the producer snapshot is wrong")
     body = data[_SNAPSHOT_HEAD.size :]

@@ -1,4 +1,4 @@
-"""Checking one partition's folder: its segments in order, what is promised of it, and files that no segment owns."""
+"""The check of one partition's folder: its segments in order, its promised offsets, and files of no segment."""
 
 import re
 from collections.abc import Generator, Iterator, Mapping
@@ -32,7 +32,7 @@ OWN_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-
 RESTORE = "records that were acknowledged are missing: restore the partition from a replica or a backup"
 
 ATTEMPTS = 5
-"""How often a partition is looked at whose owner changes files meanwhile."""
+"""The number of looks at a partition whose owner changes files meanwhile."""
 
 Events = Iterator[Problem | Checked]
 
@@ -69,13 +69,13 @@ class Tally:
 
 @dataclass(slots=True)
 class Promises:
-    """What the directory says of each partition, for the log to be held against."""
+    """The offsets that the directory promises for each partition; the log must hold them."""
 
     offsets: dict[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
     published: Published | None = None
 
     def state(self, topic_id: UUID | None, partition: int) -> PublishedState | None:
-        """What the owner said last. Raises: StorageError (the file is damaged)."""
+        """The last offsets that the owner published. Raises: StorageError (the file is damaged)."""
         if self.published is None or topic_id is None:
             return None
         entry = self.published.find(topic_id, partition)
@@ -83,21 +83,23 @@ class Promises:
 
 
 class _Said(NamedTuple):
-    """What is known of a partition besides the files of its segments: whose it is, where it starts and ends."""
+    """The facts about a partition besides the files of its segments: its identity, its start and its end."""
 
     identity: Identity
     start: int
     end: int | None
     is_sealed: bool
-    """Whether seals mean something: not where another program has had the log since they were written."""
+    """Whether seals count: they do not where another program has had the log since they were written."""
 
 
 def check_partition(
     files: Files, log_dir: str, partition: TopicPartition, promises: Promises, tally: Tally,
     ids: dict[str, tuple[UUID, str]],
 ) -> Events:  # fmt: skip
-    """The check of one partition. Where something is wrong, and its owner has changed files meanwhile, it is made anew:
-    what is looked at piece by piece does not fit together then.
+    """Check one partition.
+
+    Where something is wrong, and its owner has changed files meanwhile, the check is repeated: the pieces that it has
+    looked at do not fit together then.
     """
     folder = join(log_dir, f"{partition.topic}-{partition.partition}")
     for attempt in range(ATTEMPTS):
@@ -115,7 +117,7 @@ def check_partition(
 
 
 def _moment(files: Files, folder: str) -> tuple[int, list[str]]:
-    """What changes with every name in a folder that comes, goes or changes."""
+    """A value that changes with every name in a folder that comes, goes or changes."""
     stat = files.stat(folder)
     return stat.mtime_ns if stat is not None else 0, sorted(files.list_dir(folder))
 
@@ -135,12 +137,12 @@ def _partition(
     try:
         state = promises.state(topic_id, partition.partition)
         names = files.list_dir(folder)
-        # Read again, for the start alone: the owner moves it up first and removes segments then.
+        # The start is read again: the owner moves it up first and removes segments then.
         later = promises.state(topic_id, partition.partition)
     except StorageError as error:
         yield problem_of(join(log_dir, PUBLISHED), error)
     suffixes = _segments(names)
-    # Between its steps a compaction leaves holes, which the next open fills with what is there under this name.
+    # Between its steps a compaction leaves holes, which the next open fills with the files of this name.
     is_swapping = any(name.endswith(SWAP) for name in names)
     yield from _strangers(folder, names, suffixes, is_swapping=is_swapping)
     tally.partitions += 1
@@ -168,8 +170,9 @@ def _partition(
 def _check_segments(
     files: Files, folder: str, said: _Said, suffixes: dict[int, set[str]], bases: list[int], tally: Tally
 ) -> Generator[Problem | Checked, None, tuple[int, int, bool]]:
-    """Check the segments in order. Gives where the log ends, its last leader epoch, and whether all of it could be
-    read.
+    """Check the segments in order.
+
+    Returns where the log ends, its last leader epoch, and whether all of it could be read.
     """
     end, epoch = (bases[0] if bases else 0), -1
     is_whole = True
@@ -178,14 +181,14 @@ def _check_segments(
         span = Span(folder, base, max(base, end), None if is_last else bases[number + 1], said.end)
         if base > end:
             what = f"no segment has the offsets {end} to {base - 1}"
-            advice = "after compaction that is as it should be; otherwise a file is missing: restore it"
+            advice = "compaction leaves such gaps; otherwise a file is missing: restore it"
             yield Problem(span.path(".log"), None, end, what, advice, harmless=True)
         try:
             facts = yield from check_segment(files, span, frozenset(suffixes[base]), epoch)
         except LogNotFound:
             continue
         except StorageError as error:
-            # The disk, not the bytes: the other files may still be readable.
+            # The disk failed, not the bytes: the other files may still be readable.
             yield problem_of(span.path(".log"), error)
             is_whole = False
             continue
@@ -237,7 +240,7 @@ def _strangers(folder: str, names: list[str], suffixes: dict[int, set[str]], *, 
         if LEFT_BEHIND.fullmatch(name):
             what, advice = (
                 "it was left behind by a crash, or waits for removal",
-                "the next open for writing takes it away",
+                "the next open for writing removes it",
             )
             yield Problem(path, None, None, what, advice, harmless=True)
         elif SEGMENT_FILE.fullmatch(name) is None:
@@ -302,9 +305,9 @@ def _kept(
     end: int,
     is_whole: bool,
 ) -> Iterator[Problem]:
-    """Whether the log holds what was promised.
+    """Check that the log holds the promised offsets.
 
-    Damage that was found explains a short log, so nothing is said twice.
+    Damage that was found explains a short log, so it is reported once.
     """
     if is_whole and state is not None and state.durable_offset > end:
         what = f"the owner had made everything below offset {state.durable_offset} durable, and the log ends at {end}"

@@ -1,14 +1,14 @@
-"""One record as a line of a dump: what control records mean, and what the metadata log's records say.
+"""One record as a line of a dump: control records by their meaning, the metadata log's records by their content.
 
 A control record's key is `i16 version, i16 type`; its value depends on the type (kafka-format 1.7):
 
     0 ABORT, 1 COMMIT    i16 version, i32 coordinator epoch       (transaction markers)
     2 LEADER_CHANGE  3 SNAPSHOT_HEADER  4 SNAPSHOT_FOOTER  5 KRAFT_VERSION  6 KRAFT_VOTERS     Kafka's schemas
 
-A record of `__cluster_metadata` is a frame (version, api key, record version) and a message of one of Kafka's
-metadata schemas; it is shown as Kafka's `--cluster-metadata-decoder` does, as JSON with `type`, `version` and `data`.
+A record of `__cluster_metadata` is a frame (version, api key, record version) and a message of one of Kafka's metadata
+schemas; it is shown as Kafka's `--cluster-metadata-decoder` does, as JSON with `type`, `version` and `data`.
 
-Invariant: bytes that do not decode are shown as what they are; nothing here raises.
+Invariant: bytes that do not decode are shown as bytes; nothing here raises.
 """
 
 import base64
@@ -83,7 +83,7 @@ def _metadata(value: bytes) -> Mapping[str, object] | None:
 
 
 def _plain(value: object) -> object:
-    """A decoded message as what JSON can say, the way Kafka's JSON converters say it: uuids and bytes in base64."""
+    """A decoded message in JSON's types, as Kafka's JSON converters write it: uuids and bytes in base64."""
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items() if name != "_tags" or item}
     if isinstance(value, list | tuple):

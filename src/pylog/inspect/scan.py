@@ -1,12 +1,12 @@
-"""Reading batches out of a file that nobody vouches for.
+"""Batches read out of a file that nothing vouches for.
 
     file   [ batch ][ batch ][ damaged batch ][ batch ][ torn ta
              good     good     Damage            good     Damage: the file ends inside it
 
 `batches` reads a file window by window and gives every whole batch whose CRC holds, in file order, and a `Damage` for
-each stretch that is not one. Behind a damaged batch it goes on only where that is safe: the damaged header still says
-a length, and what follows there is the header of a later batch, or the end of the file. Otherwise the rest of the
-file is one Damage.
+each other stretch. Behind a damaged batch it goes on only where that is safe: the damaged header still has a length,
+and behind that many bytes comes the header of a later batch, or the end of the file. Otherwise the rest of the file is
+one Damage.
 
 Invariants: the batches and damages given cover the file without gap or overlap; no file content raises anything here,
 only the disk itself can (StorageError). Kafka's `FileLogInputStream` stops at the first damage and takes a torn tail
@@ -27,7 +27,7 @@ __all__ = ["Damage", "Found", "batches", "words"]
 WINDOW_BYTES = 4 << 20
 HEADER_BYTES = 61
 PREFIX_BYTES = 12
-"""Of a batch: base offset and batch length, which its size is learnt from."""
+"""The part of a batch that tells its size: base offset and batch length."""
 
 _HEADER = struct.Struct(">qiib")
 """Base offset, batch length, leader epoch, magic."""
@@ -45,7 +45,7 @@ class Found:
 class Damage:
     """`size` bytes at `position` that are not a good batch.
 
-    `offset` is what the header there says, None if it says nothing.
+    `offset` is the base offset in the header there, None if it has none.
     """
 
     position: int
@@ -55,11 +55,11 @@ class Damage:
     batch: Batch | None
     """The batch as its header describes it, where that much can be read (a wrong CRC)."""
     is_torn: bool = False
-    """The file ends inside this batch: an append that was cut short."""
+    """Whether the file ends inside this batch: an append that was cut short."""
 
 
 def words(error: BaseException) -> str:
-    """What an error says about the bytes, without the place and the advice that it adds for a user."""
+    """The words of an error about the bytes, without the place and the advice that it adds for a user."""
     return error.reason if isinstance(error, CorruptBatch) else str(error)
 
 
@@ -73,7 +73,7 @@ def batches(file: File) -> Iterator[Found | Damage]:
         wanted = min(window, size - position)
         data = file.read(position, wanted)
         if len(data) < wanted:
-            # The owner cut the file while it was read: what is gone is not damage.
+            # The owner cut the file while it was read: bytes that are gone are not damage.
             size = position + len(data)
         at_end = position + len(data) >= size
         spans, good, fault = walk(data, 0, check_crc=True)
@@ -97,7 +97,7 @@ def batches(file: File) -> Iterator[Found | Damage]:
 
 
 def _window_for(data: bytes, window: int) -> int:
-    """How much to read for the batch that begins `data` and is larger than it."""
+    """The number of bytes to read for the batch that begins `data` and is larger than it."""
     return max(window + 1, PREFIX_BYTES + int.from_bytes(data[8:12], "big", signed=True))
 
 
@@ -111,9 +111,9 @@ def _torn(data: bytes, position: int, size: int) -> Damage:
 
 
 def _faulty(file: File, data: bytes, good: int, position: int, fault: str, size: int) -> Damage:
-    """The bad batch at `position`, which is `good` in `data`:
+    """The bad batch at `position`, which is `good` in `data`.
 
-    as long as its header says, if what follows bears that out.
+    It is as long as its header says, if the bytes behind it confirm that.
     """
     there = size - position
     if not any(data[good:]) and good + there == len(data):

@@ -1,10 +1,10 @@
-"""What pylog has put beside Kafka's files: the seal of a segment, and the lists of what is there and what is damaged.
+"""The checks of pylog's files beside Kafka's: the seal of a segment, and the lists of segments and of damage.
 
-    <base>.pylog-seal    what the other files of the segment were when it was sealed       (storage/segment_checksum)
-    pylog-listing        which segments there were when the log was closed                  (storage/segment_list)
-    pylog-damages        what recovery has found damaged, and steps over                    (storage/checkpoint)
+    <base>.pylog-seal    sizes and CRCs of the segment's other files when it was sealed     (storage/segment_checksum)
+    pylog-listing        the segments when the log was closed                               (storage/segment_list)
+    pylog-damages        the damage that recovery has found, and steps over                 (storage/checkpoint)
 
-All are held against the files as they are. An owner removes a seal before it writes, so one that has gone meanwhile
+All are compared with the files as they are. An owner removes a seal before it writes, so a seal that has gone meanwhile
 says nothing.
 """
 
@@ -38,14 +38,14 @@ REBUILT = "it is not used; `pylog repair` writes it anew from the log"
 
 
 def check_seal(files: Files, span: Span, identity: Identity, *, start: int, is_whole: bool) -> Iterator[Problem]:
-    """Whether the files of a segment are still what they were when it was sealed, as one of the partition `identity`.
+    """Check that the files of a segment are still those of its seal, and that the seal is of the partition `identity`.
 
     `start`: where the log starts; `is_whole`: the batches are good, each in itself.
     """
     path = span.path(SEAL)
     seal, log = read_seal(files, path), files.stat(span.path(".log"))
     if seal is None or seal.base_offset != span.base_offset:
-        what, advice = "it is damaged, and says nothing", "nothing is lost by it"
+        what, advice = "it is damaged, and is ignored", "nothing is lost by it"
         yield Problem(path, None, None, what, advice, harmless=True)
         return
     if log is None:
@@ -53,14 +53,14 @@ def check_seal(files: Files, span: Span, identity: Identity, *, start: int, is_w
     found = [*_log_problems(files, span, seal, log.size, identity, start=start, is_whole=is_whole)]
     for suffix, sealed in zip(INDEXES, seal.indexes, strict=True):
         if mark(files, span.path(suffix)) != sealed:
-            what = "it is not what it was when its segment was sealed"
+            what = "it has changed since its segment was sealed"
             found.append(Problem(span.path(suffix), None, None, what, REBUILT))
-    # Read again: an owner that writes removes it first.
+    # The seal is read again: an owner that writes removes it first.
     if read_seal(files, path) != seal:
         return
     if log.size != seal.log.size and mark(files, span.path(".index")) != seal.index:
         what = "it speaks of another .log and another .index: these are an older copy, or another program's work"
-        yield Problem(path, None, None, what, "nothing, if the topic is compacted, and Kafka had it", harmless=True)
+        yield Problem(path, None, None, what, "do nothing, if the topic is compacted, and Kafka had it", harmless=True)
         return
     yield from found
 
@@ -82,17 +82,17 @@ def _log_problems(
             yield Problem(path, size, seal.next_offset, what, MISSING)
         if is_whole and seal.read_ms != NOT_YET and mark_of_log(files, path) != seal.log:
             when = datetime.fromtimestamp(seal.read_ms / 1000, UTC)
-            what = f"every batch is good in itself, but it is not what it was on {when:%Y-%m-%d}: {CHANGED}"
+            what = f"every batch is good in itself, but the file has changed since {when:%Y-%m-%d}: {CHANGED}"
             yield Problem(path, None, None, what, RESTORE)
 
 
 def check_listing(files: Files, log_dir: str, folder: str, names: Sequence[str]) -> Iterator[Problem]:
-    """Whether all segments are there that there were at a clean close, where that was the last that happened."""
+    """Check that all segments of a clean close are there, where that close was the last event."""
     if LISTING not in names or not closed_by_pylog(files, log_dir):
         return
     known = parse_listing(files.read_file(join(folder, LISTING)))
     if known is None:
-        what, advice = "it is damaged, and says nothing", "nothing is lost by it"
+        what, advice = "it is damaged, and is ignored", "nothing is lost by it"
         yield Problem(join(folder, LISTING), None, None, what, advice, harmless=True)
         return
     there = {*listed(names).logs}
@@ -103,7 +103,7 @@ def check_listing(files: Files, log_dir: str, folder: str, names: Sequence[str])
 
 
 def check_damages(files: Files, folder: str) -> Iterator[Problem]:
-    """The offsets that are quarantined. Where bytes are left of them, the damage is a problem that shows itself."""
+    """The offsets that are quarantined. Damage whose bytes are still there is a problem that shows itself."""
     path = join(folder, DAMAGES)
     try:
         damages = read_damages(files, folder)

@@ -1,4 +1,4 @@
-"""Checking one segment: its batches, and every shortcut into them.
+"""The check of one segment: its batches, and every shortcut into them.
 
     1042.log         each batch: length, magic, CRC, offsets that rise and stay in the segment, leader epochs that
                      never fall, records that decode and are as many, as high and as new as the header says
@@ -7,8 +7,8 @@
                      sealed segment names the largest of all, or searches by time pass over records
     1042.txnindex    aborted transactions in the order of their markers, within the segment
 
-The index files are read before the log: an owner writes a batch before the entry that points at it, so all entries
-read lie within the log that is read afterwards, also while somebody appends.
+The index files are read before the log: an owner writes a batch before the entry that points at it, so all entries read
+lie within the log that is read afterwards, even while an owner appends.
 
 Invariant: bytes never raise, they are Problems; StorageError is the disk's alone.
 """
@@ -27,7 +27,7 @@ from pylog.storage.segment_checksum import INDEX_BYTES_MAX
 __all__ = ["Facts", "Span", "check_segment"]
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
-REBUILD = "delete the file while nobody has the log open: the next open for writing builds it again from the log"
+REBUILD = "close the log everywhere, then delete the file: the next open for writing builds it again from the log"
 RESTORE = (
     "keep a copy of the file and restore it from a replica or a backup; what lies before this place can still be read"
 )
@@ -37,7 +37,7 @@ CUT = "the next open for writing cuts it off"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where a segment lies in its partition:
+    """The place of a segment in its partition.
 
     `first` is the lowest offset it may hold, `end` the base of the next segment.
     """
@@ -47,7 +47,7 @@ class Span:
     first: int
     end: int | None
     acknowledged: int | None
-    """Where the last owner said the log ends; None if nobody said."""
+    """The end of the log by its last owner; None if that is not known."""
 
     def path(self, suffix: str) -> str:
         return join(self.directory, f"{self.base_offset:020d}{suffix}")
@@ -55,7 +55,7 @@ class Span:
 
 @dataclass(slots=True)
 class Facts:
-    """What the batches of a segment say, gathered while they are read."""
+    """The facts about the batches of a segment, gathered while they are read."""
 
     next_offset: int
     batches: int = 0
@@ -64,7 +64,7 @@ class Facts:
     index_entries: int = 0
     leader_epoch: int = -1
     damaged_from: int | None = None
-    """Position of the first damage: what lies behind it cannot be held against an index."""
+    """Position of the first damage: an index cannot be checked against the bytes behind it."""
     starts: dict[int, int] = field(default_factory=dict)
     """Last offset of a batch -> its position."""
     newest: tuple[int, int] = (-1, -1)
@@ -126,7 +126,7 @@ def _damage(path: str, span: Span, facts: Facts, damage: Damage) -> Problem:
         return Problem(path, damage.position, offset, damage.what, CUT, harmless=True)
     if span.acknowledged is not None:
         return Problem(path, damage.position, offset, damage.what, RESTORE)
-    advice = f"{CUT}, unless it had been made durable; what was in it, if it was acknowledged, is lost"
+    advice = f"{CUT}, unless it had been made durable; if its records were acknowledged, they are lost"
     return Problem(path, damage.position, offset, damage.what, advice)
 
 
@@ -155,7 +155,7 @@ def _batch_problems(span: Span, facts: Facts, batch: Batch) -> Iterator[tuple[st
             RESTORE,
         )
     try:
-        # Their number and their offsets are checked in decoding.
+        # Decoding checks their number and their offsets.
         newest = max((record.timestamp for group, _ in batch.groups("", -1) for record in group), default=None)
     except StorageError as error:
         yield f"its records cannot be decoded: {words(error)}", WRITER
@@ -220,7 +220,7 @@ def _check_times(span: Span, facts: Facts, data: bytes) -> Iterator[Problem]:
         if timestamp <= before[0] or relative <= before[1]:
             bad.append((number, offset, f"timestamp {timestamp}, relative offset {relative} do not follow {before}"))
         elif (timestamp, offset) not in facts.newest_so_far:
-            bad.append((number, offset, f"{timestamp} is not what the log's largest timestamp is up to there"))
+            bad.append((number, offset, f"{timestamp} is not the log's largest timestamp up to there"))
         before = max(before, (timestamp, relative))
     yield from _first_bad(path, 12, bad)
     yield from _tail(path, len(data), 12, len(entries), span.end is None)
@@ -249,7 +249,7 @@ def _check_aborted(span: Span, facts: Facts, data: bytes) -> Iterator[Problem]:
 
 def _aborted_words(span: Span, entry: AbortedEntry, before: int) -> str:
     if entry.version != 0:
-        return f"version {entry.version}, and 0 is the only one that is known"
+        return f"version {entry.version}, and only 0 is known"
     if entry.last_offset <= before:
         return f"last offset {entry.last_offset} does not follow {before}"
     if entry.last_offset < span.base_offset or (span.end is not None and entry.last_offset >= span.end):

@@ -7,7 +7,7 @@
     quorum-state                          JSON
     pylog-damages                         0, count, then `base position end offset nextOffset` a line
 
-Kafka is strict with them (a wrong count is an I/O error at start), and so is this: a file that does not parse is a
+Kafka is strict with them (a wrong count is an I/O error at start), and so is this file: a text that does not parse is a
 problem that names the file and, in its words, the line. An empty checkpoint has no entries.
 """
 
@@ -48,20 +48,20 @@ def text_lines(files: Files, path: str) -> Iterator[DumpLine]:
 
 
 def text_problems(files: Files, path: str) -> Iterator[Problem]:
-    """Where a text file does not parse. Raises as `text_lines` does."""
+    """The problem of a text file that does not parse. Raises as `text_lines` does."""
     for line in text_lines(files, path):
         if isinstance(line, Problem):
             yield line
 
 
 def problem_of(path: str, error: PylogError) -> Problem:
-    """The problem that an error speaks of."""
+    """The problem for an error."""
     what, advice = said(error, path)
     return Problem(path, None, None, what, advice or "restore it from a replica or a backup")
 
 
 def said(error: BaseException, path: str) -> tuple[str, str]:
-    """An error's message in two: what is wrong, without the path that it names first, and what to do."""
+    """An error's message in two: the fault, without the path that it names first, and the advice."""
     text = words(error).removeprefix(f"{path}, ").removeprefix(f"{path}: ")
     what, stop, advice = text.partition(". ")
     if not stop:

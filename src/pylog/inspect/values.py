@@ -1,9 +1,9 @@
-"""What a dump and a check give back: frozen values, each of which prints as one line.
+"""The results of a dump and of a check: frozen values, each of which prints as one line.
 
 The lines of a dump are those of Kafka's `kafka-dump-log.sh --print-data-log`
 (`org.apache.kafka.tools.DumpLogSegments`), field for field, so that the two outputs can be compared with `diff` and
 scripts made for one read the other; a key or value that is null has no `key:` or `payload:` part. One difference: a
-line stays a line, so what does not print (control characters, bytes that are not UTF-8) is escaped as in Python.
+line stays a line, so unprintable text (control characters, bytes that are not UTF-8) is escaped as in Python.
 
 Invariants: values hold plain Python data only (ints, str, bytes, tuples, dicts), no open file; positions are byte
 positions in the file of `path`; offsets are Kafka's absolute offsets.
@@ -36,7 +36,7 @@ SEQUENCES = 1 << 31
 
 
 def printable(data: bytes) -> str:
-    """`data` as text on one line: UTF-8 where it is that and prints, escapes (`\\n`, `\\xff`) where not."""
+    """`data` as text on one line: UTF-8 where it is that and prints, otherwise escapes (`\\n`, `\\xff`)."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -89,7 +89,7 @@ class BatchEntry:
 
 @dataclass(frozen=True, slots=True)
 class RecordEntry:
-    """One record of the batch before it;
+    """One record of the batch before it.
 
     `control` is set for control records, `decoded` for records of the metadata log.
     """
@@ -163,7 +163,7 @@ class AbortedEntry:
 
 @dataclass(frozen=True, slots=True)
 class ProducerDump:
-    """One entry of a producer snapshot: what a log knew of one producer."""
+    """One entry of a producer snapshot: the state of one producer."""
 
     producer_id: int
     producer_epoch: int
@@ -194,9 +194,9 @@ class ProducerDump:
 
 @dataclass(frozen=True, slots=True)
 class SealEntry:
-    """What the files of a segment were when it was sealed, and whose: size and CRC of each (a size of -1: no file).
+    """The seal of a segment: the size and CRC of each file when it was sealed (size -1: no file), and its partition.
 
-    The CRC of the log is known only where `read_ms` says when its bytes were read (-1: not yet).
+    The CRC of the log is known only where `read_ms` has the time when its bytes were read (-1: not yet).
     """
 
     topic_id: UUID
@@ -232,8 +232,8 @@ class CheckpointEntry:
 class Problem:
     """Something that is wrong, or worth knowing, in a file.
 
-    `position` (bytes) and `offset` are None where they mean nothing. `harmless` marks what needs no action: a log
-    opens with it and answers rightly. Everything else is damage, or promises damage.
+    `position` (bytes) and `offset` are None where they mean nothing. `harmless` marks a problem that needs no action: a
+    log opens with it and answers rightly. Everything else is damage, or threatens damage.
     """
 
     path: str
@@ -254,7 +254,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One file that a check has been through, for those who show progress."""
+    """One file that a check has been through, for showing progress."""
 
     path: str
     size: int
@@ -263,7 +263,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a check went through, given last."""
+    """The totals of a check, given last."""
 
     partitions: int
     segments: int

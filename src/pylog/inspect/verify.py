@@ -1,15 +1,15 @@
-"""Checking a whole log directory, file by file, without opening it as a log.
+"""The check of a whole log directory, file by file, without opening it as a log.
 
     log dir   meta.properties, checkpoints        do they parse; does any promise more than the log holds
       topic-0   partition.metadata, leader-epoch-checkpoint, segments in order,
-                files that no segment owns         see `pylog.inspect.partitions`
+                files of no segment                see `pylog.inspect.partitions`
 
-Nothing is locked, changed or repaired, so it runs beside an owner, and on a copy or a read-only disk. What an owner
-published is read before the log is, so nothing that is appended meanwhile looks like damage, and nothing that was
-promised may be missing.
+Nothing is locked, changed or repaired, so it runs beside an owner, and on a copy or a read-only disk. An owner's
+published offsets are read before the log is. So an append meanwhile does not look like damage, and every promised
+record must be there.
 
-Invariants: whatever the bytes are, the answer is `Problem`s; the last value is always `Totals`; a sound directory
-that Kafka or pylog closed gives no problem that is not `harmless`.
+Invariants: whatever the bytes are, the answer is `Problem`s; the last value is always `Totals`; a sound directory that
+Kafka or pylog closed gives no problem that is not `harmless`.
 """
 
 import re
@@ -33,16 +33,15 @@ __all__ = ["log_bytes", "verify"]
 
 PARTITION_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>\d{1,10})")
 TEXT_FILES = ("meta.properties", RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, "cleaner-offset-checkpoint")
-NOT_PARTITIONS = "it is no partition folder, and is not looked at"
+NOT_PARTITIONS = "it is not a partition folder, and is skipped"
 
 
 def verify(files: Files, log_dir: str, *, topic: str | None = None) -> Iterator[Problem | Checked | Totals]:
     """Check everything in `log_dir`, or the partitions of `topic` alone: problems as they are found, then the totals.
 
-    A `Checked` says that a file is done, for those who show progress (`log_bytes` is what they come to). Files that
-    vanish while this runs (an owner's retention) are passed over.
-    Raises: LogNotFound (no directory, or not one of a log), UnknownTopicOrPartition (`topic` has no folder),
-    StorageError (the disk).
+    A `Checked` reports that a file is done, for showing progress (`log_bytes` is their sum). Files that vanish while
+    this runs (an owner's retention) are passed over. Raises: LogNotFound (no directory, or not one of a log),
+    UnknownTopicOrPartition (`topic` has no folder), StorageError (the disk).
     """
     require_directory(files, log_dir)
     partitions = _partitions(files, log_dir, topic)
@@ -143,8 +142,9 @@ def _read_promises(files: Files, log_dir: str, promises: Promises) -> Events:
 
 
 def _lost_folders(files: Files, log_dir: str, partitions: list[TopicPartition]) -> Events:
-    """Partitions that pylog's checkpoint speaks of and that have no folder. Read again: of a deleted topic it goes
-    first.
+    """The partitions that pylog's checkpoint names and that have no folder.
+
+    The checkpoint is read again: a deleted topic leaves it first.
     """
     there = set(partitions)
     with suppress(PylogError):

@@ -48,7 +48,7 @@ def test_a_seal_that_fits_is_no_news(folder: Path) -> None:
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 def test_an_index_that_is_not_what_was_sealed(folder: Path, suffix: str) -> None:
     change(folder / name(suffix), 5)
-    assert f"{name(suffix)}: it is not what it was when its segment was sealed" in found(folder)
+    assert f"{name(suffix)}: it has changed since its segment was sealed" in found(folder)
 
 
 def test_a_log_that_was_cut_between_batches(folder: Path) -> None:
@@ -93,7 +93,7 @@ def test_what_an_owner_writes_meanwhile_is_not_held_against_the_seal_it_removed(
 def test_a_damaged_seal_says_nothing(folder: Path) -> None:
     change(folder / name(".pylog-seal"), 20)
     assert found(folder) == []
-    assert found(folder, harmless=True) == [f"{name('.pylog-seal')}: it is damaged, and says nothing"]
+    assert found(folder, harmless=True) == [f"{name('.pylog-seal')}: it is damaged, and is ignored"]
     (line,) = dump_segment(FILES, str(folder / name(".pylog-seal")))
     assert isinstance(line, Problem)
 
@@ -122,7 +122,7 @@ def test_a_segment_that_has_gone_since_the_log_was_closed(folder: Path) -> None:
 def test_a_damaged_listing_says_nothing(folder: Path) -> None:
     change(folder / "pylog-listing", 20)
     assert found(folder) == []
-    assert found(folder, harmless=True) == ["pylog-listing: it is damaged, and says nothing"]
+    assert found(folder, harmless=True) == ["pylog-listing: it is damaged, and is ignored"]
 
 
 def test_a_folder_that_is_missing(folder: Path) -> None:

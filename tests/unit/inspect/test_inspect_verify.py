@@ -169,7 +169,7 @@ def aborted(*entries: tuple[int, int, int, int, int]) -> bytes:
 @pytest.mark.parametrize(
     ("entries", "words"),
     [
-        ([(1, 5, 0, 2, 0)], "entry 0: version 1, and 0 is the only one"),
+        ([(1, 5, 0, 2, 0)], "entry 0: version 1, and only 0 is known"),
         ([(0, 5, 0, 2, 0), (0, 6, 0, 2, 0)], "entry 1: last offset 2 does not follow 2"),
         ([(0, 5, 0, 9, 0)], "entry 0: last offset 9 is not in this segment"),
         ([(0, 5, 3, 2, 0)], "entry 0: the transaction starts at 3, behind its end 2"),
