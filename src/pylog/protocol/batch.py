@@ -1,4 +1,4 @@
-"""A record batch, format v2: a view over its bytes. What travels, is stored and is replicated is always a whole batch.
+"""A record batch, format v2: a view over its bytes. Only whole batches travel, are stored and are replicated.
 
     0   base offset            i64   given by the leader             \\
     8   batch length           i32   bytes after this field           | not under the CRC: can be stamped
@@ -15,8 +15,8 @@
     57  record count           i32   0 in an emptied batch
     61  records                      one stream, compressed as a whole
 
-(Kafka: DefaultRecordBatch; KIP-98, KIP-534.) A batch that `encode` made lies in a bytearray and is stamped in place;
-one that was read is a view of somebody else's bytes and is not.
+(Kafka: DefaultRecordBatch; KIP-98, KIP-534.) A batch that `encode` made lies in a bytearray of its own and is stamped
+in place. A batch that was read is a view of bytes that belong to others, and is not stamped.
 """
 
 import enum
@@ -67,7 +67,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Origin(enum.Enum):
-    """Who wrote a batch (Kafka's AppendOrigin): what is checked depends on it."""
+    """The writer of a batch (Kafka's AppendOrigin): the checks depend on it."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -76,23 +76,23 @@ class Origin(enum.Enum):
 
 
 class Marker(NamedTuple):
-    """What ends a transaction: a control record of its coordinator (Kafka's EndTransactionMarker)."""
+    """The end of a transaction: a control record of its coordinator (Kafka's EndTransactionMarker)."""
 
     is_abort: bool
     coordinator_epoch: int
 
 
 class Batch(BatchHeader):
-    """One encoded batch. The header's fields are attributes; the records stay bytes until someone asks for them."""
+    """One encoded batch. The header's fields are attributes; the records stay bytes until they are asked for."""
 
     __slots__ = ()
 
     @classmethod
     def parse(cls, data: Buffer, position: int = 0) -> "Batch":
-        """The batch at `position`, as a view. The CRC is not looked at: that is `check`.
+        """The batch at `position`, as a view. The CRC is not checked here: that is `check`.
 
-        Raises CorruptBatch where there is no whole batch, or one whose header cannot be; UnsupportedFormat for message
-        formats v0 and v1, which Kafka 4.0 stopped writing.
+        Raises CorruptBatch where there is no whole batch, or its header has impossible numbers; UnsupportedFormat for
+        message formats v0 and v1, which Kafka 4.0 stopped writing.
         """
         view = memoryview(data)
         left = len(view) - position
@@ -124,7 +124,7 @@ class Batch(BatchHeader):
 
     @property
     def codec(self) -> Codec:
-        """Raises CorruptBatch for 5, 6 and 7, which mean nothing."""
+        """The codec of the records. Raises CorruptBatch for 5, 6 and 7, which mean nothing."""
         number = self.attributes & CODEC_MASK
         if number > Codec.ZSTD:
             raise CorruptBatch(f"compression codec {number} does not exist", offset=self.base_offset)
@@ -161,13 +161,13 @@ class Batch(BatchHeader):
         self.write()
 
     def stamp_create_time(self, max_timestamp: int) -> None:
-        """Let every record bear its own time, of which `max_timestamp` is the largest: bit 3 cleared, and a new CRC."""
+        """Make every record bear its own time, up to `max_timestamp`, the largest: bit 3 cleared, and a new CRC."""
         self.attributes &= ~TIMESTAMP_TYPE_BIT
         self.max_timestamp = max_timestamp
         self.write()
 
     def stamp_producer(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Let the batch be numbered by a producer, or otherwise than before: its three fields, and a new CRC."""
+        """Number the batch for a producer, anew if it has a number: its three fields, and a new CRC."""
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         self.write()
 
@@ -176,7 +176,7 @@ class Batch(BatchHeader):
         return bytes(self.stream())
 
     def stream(self) -> bytes | memoryview:
-        """The same; where it lies, if it is not compressed."""
+        """The record stream; a view of its place, if it is not compressed."""
         if not self.attributes & CODEC_MASK:
             return memoryview(self.data)[HEADER_BYTES:]
         try:
@@ -188,7 +188,7 @@ class Batch(BatchHeader):
             raise CorruptBatch(error.reason, offset=self.base_offset) from None
 
     def marker(self) -> Marker | None:
-        """The marker in a control batch; None in one of another kind, or that compaction has emptied.
+        """The marker in a control batch; None in a batch of another kind, or that compaction has emptied.
 
         A version above 0 is read as version 0. Raises CorruptBatch.
         """
@@ -218,11 +218,11 @@ class Batch(BatchHeader):
     def groups(
         self, topic: str, partition: int, first_offset: int = 0, record_bytes_max: int = RECORD_BYTES_MAX
     ) -> Iterable[tuple[list[ConsumerRecord], int]]:
-        """The same in groups, each with what the offset behind it is: one group, unless they are compressed, and more
-        than what one record may be.
+        """The records in groups, each with the offset behind it.
 
-        Twice the largest record is held at a time. One is at most `record_bytes_max` bytes, and where the batch is
-        large, `RECORD_RATIO` times that. Raises CorruptBatch.
+        There is one group, unless the records are compressed and together larger than one record may be. Memory holds
+        twice the largest record at a time. A record is at most `record_bytes_max` bytes, and where the batch is large,
+        `RECORD_RATIO` times that. Raises CorruptBatch.
         """
         if not self.attributes & CODEC_MASK or self.count == 0:
             return ((self.records(topic, partition, first_offset), self.next_offset),)
@@ -292,8 +292,8 @@ def encode(
 ) -> Batch:
     """Encode records, or (value, key, timestamp, headers) tuples, as one batch, in a bytearray of its own.
 
-    A record without timestamp gets `now_ms`. A payload is kept compressed whether that gains anything or not. Nobody
-    checks the tuples. Raises ValueError without records, RecordTooLarge.
+    A record without timestamp gets `now_ms`. A payload is kept compressed even where that makes it larger. The tuples
+    are not checked. Raises ValueError without records, RecordTooLarge.
     """
     is_plain = producer_id == producer_epoch == base_sequence == leader_epoch == -1
     if is_plain and not (codec or transactional or control or base_offset):
@@ -332,7 +332,7 @@ def seal(
 ) -> Batch:
     """Make a batch of a stream that the kernel encoded, with room for the header: in place, unless it is compressed.
 
-    `stream` is what `encode_records` and `OpenBatch.close` give. Raises ValueError where no records are in it,
+    `stream` is the result of `encode_records` or `OpenBatch.close`. Raises ValueError for a stream without records,
     RecordTooLarge where they would not fit into a batch uncompressed.
     """
     data, count, base_timestamp, max_timestamp = stream

@@ -1,6 +1,6 @@
-"""The codecs of record batches: what their bytes are, made and read in parts.
+"""The codecs of record batches: their bytes, made and read in parts.
 
-    id  codec   what lies behind the batch header                                        made with
+    id  codec   the bytes behind the batch header                                        made with
     0   none    the record stream
     1   gzip    RFC 1952 members, one after the other                                    zlib
     2   snappy  xerial: 82 'SNAPPY' 00, i32 version, i32 compatible, then (i32 size,     cramjam
@@ -8,14 +8,14 @@
     3   lz4     an LZ4 frame of independent blocks of at most 64 KiB, no checksums       lz4
     4   zstd    zstd frames, one after the other, without content size                   zstandard
 
-(Kafka: org.apache.kafka.common.compress.) What Kafka's readers take is taken here, whoever wrote it: raw snappy,
-several gzip members, zstd frames or xerial streams, lz4 blocks of any size, bytes behind a gzip member or an lz4 end
-mark. What they refuse is CorruptBatch: a payload that ends early, linked lz4 blocks, bytes behind a zstd frame, a wrong
-checksum.
+(Kafka: org.apache.kafka.common.compress.) Every payload that Kafka's readers take is taken here, whatever wrote it: raw
+snappy, several gzip members, zstd frames or xerial streams, lz4 blocks of any size, bytes behind a gzip member or an
+lz4 end mark. A payload that they refuse is CorruptBatch: one that ends early, linked lz4 blocks, bytes behind a zstd
+frame, a wrong checksum.
 
-Every piece that is read is bounded, whatever the payload is: by what is asked for, two blocks of zstd (256 KiB) or a
-block of snappy. Behind it a reader of zstd keeps the window that the frame declares, 128 MiB at most: what its level 22
-declares, so Kafka's reader takes it as well.
+Every piece that is read is bounded, whatever the payload is: by the size that is asked for, two blocks of zstd (256
+KiB) or a block of snappy. Besides, a reader of zstd keeps the window that the frame declares, 128 MiB at most: its
+level 22 declares that much, so Kafka's reader takes it as well.
 """
 
 import enum
@@ -32,7 +32,7 @@ from pylog.errors import CorruptBatch, InvalidConfig
 Buffer = bytes | bytearray | memoryview
 
 LZ4_FAST_LEVEL = 9  # Kafka's default; every other level is one of LZ4 HC
-LZ4_HC_LEVEL_MIN, LZ4_HC_LEVEL_MAX = 3, 12  # what the C library knows: levels beyond do what the nearest one does
+LZ4_HC_LEVEL_MIN, LZ4_HC_LEVEL_MAX = 3, 12  # the C library's range: it takes a level beyond for the nearest one
 ZSTD_LEVEL = 3
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 _GZIP_MEMBER = b"\x1f\x8b"
@@ -48,7 +48,7 @@ _ZSTD_BLOCKS = 2  # 128 KiB each, for which four bytes can stand
 
 
 class Codec(enum.IntEnum):
-    """How the records of a batch are compressed: bits 0-2 of its attributes (Kafka's CompressionType)."""
+    """The compression of a batch's records: bits 0-2 of its attributes (Kafka's CompressionType)."""
 
     NONE = 0
     GZIP = 1
@@ -63,17 +63,17 @@ class Codec(enum.IntEnum):
             return cls[name.upper()]
         except KeyError:
             names = ", ".join(codec.name.lower() for codec in cls)
-            raise InvalidConfig(f"compression.type {name!r} is none of {names}") from None
+            raise InvalidConfig(f"compression.type {name!r} is not one of {names}") from None
 
 
 class Packer(Protocol):
-    """Compresses a record stream that comes in parts."""
+    """A compressor of a record stream that comes in parts."""
 
     def compress(self, data: Buffer, /) -> Buffer:
-        """What can be said by now."""
+        """The bytes that are ready by now."""
 
     def flush(self) -> Buffer:
-        """The rest: nothing comes any more."""
+        """The rest of the bytes: the stream has ended."""
 
 
 def too_large(codec: Codec, limit: int) -> CorruptBatch:
@@ -113,7 +113,7 @@ def _gzip_pieces(data: memoryview, most: int) -> Iterator[bytes]:
             rest = inflate.unconsumed_tail
             yield part
         rest = inflate.unused_data
-        # Java's GZIPInputStream takes what does not begin another member as the end, and so do we.
+        # Java's GZIPInputStream takes bytes that do not begin another member as the end, and so do we.
         if rest[:2] != _GZIP_MEMBER:
             return
 
@@ -163,7 +163,7 @@ def snappy_pieces(data: memoryview, block_max: int) -> Iterator[bytes]:
 def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
     at, end = 0, len(data)
     while at < end:
-        # Streams may follow each other: where a block's size would be, the magic stands again (SnappyInputStream).
+        # Streams may follow each other: then the magic stands in the place of a block's size (SnappyInputStream).
         if data[at : at + len(_XERIAL)] == _XERIAL:
             if end - at < len(_XERIAL_HEAD) or int.from_bytes(data[at + 8 : at + 12], "big", signed=True) < 1:
                 raise damaged(Codec.SNAPPY, "its header is cut off or has a version below 1")
@@ -184,7 +184,7 @@ def _snappy_block(block: memoryview, block_max: int) -> bytes:
         shift += 7
         if byte < 0x80:
             break
-    # The decoder allocates what the block claims before it looks further.
+    # The decoder allocates as much as the block claims before it looks further.
     if claimed > block_max:
         raise too_large(Codec.SNAPPY, block_max)
     if claimed > _SNAPPY_RATIO * len(block):
@@ -295,10 +295,10 @@ def _zstd_pieces(data: memoryview, _: int) -> Iterator[bytes]:
 
 
 def _zstd_steps(data: memoryview, at: int) -> Iterator[int]:
-    """Up to where the frame at `at` is to be read, step by step: two blocks stand for 256 KiB at most (RFC 8878)."""
+    """The positions up to which the frame at `at` is read: two blocks stand for 256 KiB at most (RFC 8878)."""
     head = bytes(data[at : at + 5])
     if head[:4] != _ZSTD_MAGIC or len(head) < 5:
-        # A frame that is skipped stands for nothing, and what is none is refused.
+        # A frame that is skipped stands for nothing, and bytes that are no frame are refused.
         yield len(data)
         return
     single = head[4] >> 5 & 1
@@ -317,7 +317,7 @@ def _zstd_steps(data: memoryview, at: int) -> Iterator[int]:
 
 
 class _PlainPacker:
-    """What is not compressed, as it comes."""
+    """An uncompressed stream, passed on as it comes."""
 
     def compress(self, data: Buffer) -> Buffer:
         return data

@@ -1,7 +1,7 @@
-"""Codec ids and what they mean: compress and decompress the record stream of a batch.
+"""Compression of the record stream of a batch, by codec id.
 
-Invariant: no payload makes `decompress` hold much more than its limit: a bomb is an error and not the process's end.
-No codec's ratio is too good to be true (zeros shrink to a 30,000th), so what grows beyond the limit is measured first,
+Invariant: no payload makes `decompress` hold much more than its limit: a bomb is an error and does not end the process.
+Every codec can reach any ratio (zeros shrink to a 30,000th). So a stream that grows beyond the limit is measured first,
 piece by piece: it is held as a whole only when it is as many records as its batch says, and nothing else.
 """
 
@@ -34,15 +34,15 @@ __all__ = [
 
 LIMIT_BYTES = 64 << 20
 LIMIT_RATIO = 256
-"""What a payload may grow to without being measured, unless told: 64 MiB and 256 times its size."""
+"""The growth of a payload that is not measured, unless told otherwise: to 64 MiB and 256 times its size."""
 PIECE_BYTES = 1 << 18
-"""What is looked at piece by piece comes in pieces of so many bytes, and what is put together in larger ones."""
+"""The size of a piece that is only looked at; pieces that are put together have `PART_BYTES`."""
 PART_BYTES = 1 << 20
 _RECORD_BYTES_MIN = 6  # attributes, two deltas, two lengths, the number of headers
 
 
 def available() -> dict[str, bool]:
-    """Which codecs can be used here, by Kafka's names. All of them, in a whole installation."""
+    """The codecs by Kafka's names, and whether each can be used here. A whole installation has all of them."""
     modules = {Codec.SNAPPY: "cramjam", Codec.LZ4: "lz4", Codec.ZSTD: "zstandard"}
     return {
         codec.name.lower(): codec not in modules or importlib.util.find_spec(modules[codec]) is not None
@@ -67,7 +67,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
 
 
 def packer(codec: Codec, level: int | None = None) -> Packer:
-    """What compresses in parts as `compress` does at once. Raises ValueError for a level that there is not."""
+    """A packer that compresses in parts as `compress` does at once. Raises ValueError for an unknown level."""
     made: Packer = PACKERS[codec](level)
     return made
 
@@ -75,9 +75,9 @@ def packer(codec: Codec, level: int | None = None) -> Packer:
 def decompress(
     codec: Codec, data: Buffer, *, limit: int | None = None, count: int = 0, record_bytes_max: int = STREAM_BYTES_MAX
 ) -> bytes:  # fmt: skip
-    """The record stream behind `data`: at most `limit` bytes (None: 64 MiB and 256 times what came in), or more where
-    it is exactly `count` records, one after the other, each of at most `record_bytes_max` bytes.
+    """The record stream behind `data`: at most `limit` bytes (None: 64 MiB and 256 times the size of `data`).
 
+    It may be longer where it is exactly `count` records, one after the other, each of at most `record_bytes_max` bytes.
     Raises CorruptBatch when the payload is damaged or ends early, and when it would grow beyond the limit.
     """
     if codec is Codec.NONE:
@@ -105,10 +105,10 @@ def held_whole(codec: Codec, data: Buffer, limit: int) -> bytes | None:
 
 
 def whole_records(codec: Codec, data: Buffer, record_bytes_max: int) -> Iterator[tuple[bytes, int]]:
-    """The record stream behind `data`, cut between records: what a piece of it ends, and how many records that are.
+    """The record stream behind `data`, cut between records: the records that a piece of it ends, and their number.
 
-    Twice the largest record, and little else, is held at a time. Raises CorruptBatch where a record is larger than
-    `record_bytes_max`, or makes no sense, and where the stream ends inside of one.
+    Memory holds twice the largest record, and little else, at a time. Raises CorruptBatch where a record is larger than
+    `record_bytes_max`, or makes no sense, and where the stream ends inside a record.
     """
     parts: list[Buffer] = []
     held = needed = 0  # of the record that `parts` begin: as far as its length is known
@@ -119,7 +119,7 @@ def whole_records(codec: Codec, data: Buffer, record_bytes_max: int) -> Iterator
             continue
         at = max(needed - held, 0)
         if needed:
-            # Alone, so that nothing else is copied with what may be large.
+            # Appended alone, so that no other bytes are copied with a large piece.
             whole = b"".join([*parts, piece[:at]])
             parts, held, needed = [], 0, 0
             yield whole, 1
@@ -136,8 +136,10 @@ def whole_records(codec: Codec, data: Buffer, record_bytes_max: int) -> Iterator
 
 
 def _whole(codec: Codec, data: bytes, record_bytes_max: int) -> tuple[int, int, int]:
-    """Where the last whole record in `data` ends, how many there are up to there, and how many bytes the next one has:
-    0 where that is not known yet. What cannot be a record is raised where nothing is before it, which goes out first.
+    """The end of the last whole record in `data`, the number of records up to there, and the size of the next one.
+
+    The size is 0 where it is not known yet. Bytes that cannot be a record raise CorruptBatch once no record is before
+    them: those go out first.
     """
     at = count = 0
     while True:
@@ -158,10 +160,10 @@ def _whole(codec: Codec, data: bytes, record_bytes_max: int) -> tuple[int, int, 
 
 
 def pieces(codec: Codec, data: Buffer, block_max: int = STREAM_BYTES_MAX) -> Iterator[Buffer]:
-    """The record stream behind `data`, in pieces of at most 256 KiB, or a whole block of snappy, which is at most
-    `block_max` bytes: more than one of them need not be held.
+    """The record stream behind `data`, in pieces of at most 256 KiB, or of one block of snappy.
 
-    Raises CorruptBatch where it is damaged or ends early, and where it grows beyond what a batch can be.
+    A block is at most `block_max` bytes: no more than one of them need be held. Raises CorruptBatch where the payload
+    is damaged or ends early, and where it grows beyond the limit of a batch.
     """
     if codec is Codec.NONE:
         yield data
@@ -175,14 +177,14 @@ def pieces(codec: Codec, data: Buffer, block_max: int = STREAM_BYTES_MAX) -> Ite
 
 
 def _pieces(codec: Codec, data: Buffer, most: int, block_max: int = STREAM_BYTES_MAX) -> Iterator[bytes]:
-    """What is behind `data`, in pieces that are bounded whatever it is. Raises CorruptBatch where it is damaged."""
+    """The stream behind `data`, in pieces that are bounded whatever it is. Raises CorruptBatch for damage."""
     if codec is Codec.SNAPPY:
         return snappy_pieces(memoryview(data), block_max)
     return PIECES[codec](memoryview(data), most)
 
 
 def _measure(codec: Codec, pieces: Iterator[bytes], count: int, record_bytes_max: int) -> int:
-    """How many bytes `count` records take, each with its length before it. Raises CorruptBatch where it is not them."""
+    """The bytes that `count` records take, each with its length before it. Raises CorruptBatch for anything else."""
     total = left = length = shift = 0
     for piece in pieces:
         at, end = 0, len(piece)

@@ -1,4 +1,4 @@
-"""What a consumer sees of transactions, for those who answer a fetch and those who asked for it.
+"""The part of transactions that a consumer sees, for the node that answers a fetch and the client that sent it.
 
     read_uncommitted   all data below the high watermark
     read_committed     data below the last stable offset, without that of aborted transactions
@@ -14,7 +14,7 @@ from pylog.protocol.batch import Batch
 
 
 class Isolation(enum.Enum):
-    """Which records a reader is given; the values are those of Kafka's requests."""
+    """The isolation level of a reader; the values are those of Kafka's requests."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -28,9 +28,9 @@ class Isolation(enum.Enum):
 
 
 class VisibleBatches:
-    """Tells the batches of one fetch that a reader is given from those that it steps over, when asked in their order.
+    """A filter of the batches of one fetch, asked in their order: it tells those that a reader is given.
 
-    Control batches are never given, and none of a transaction in `aborted`: (producer id, first offset) pairs, each
+    Control batches are never given, and no batch of a transaction in `aborted`: (producer id, first offset) pairs, each
     in force from that offset on until the producer's abort marker.
     """
 
@@ -39,7 +39,7 @@ class VisibleBatches:
         self._aborting: set[int] = set()
 
     def gives(self, batch: Batch) -> bool:
-        """Whether the records of `batch` are for the reader. Raises CorruptBatch for a marker that is none."""
+        """Whether the records of `batch` are for the reader. Raises CorruptBatch for an invalid marker."""
         while self._coming and self._coming[-1][0] <= batch.last_offset:
             self._aborting.add(self._coming.pop()[1])
         if batch.is_control:

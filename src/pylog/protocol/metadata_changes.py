@@ -1,4 +1,4 @@
-"""What is written into the metadata log: the records of each change of the catalogue, and those that say all of it.
+"""The records of each change of the metadata log, and the records that say all of an image.
 
 Pure: nothing is appended here.
 """
@@ -15,7 +15,7 @@ def create_topic(
     name: str, topic_id: UUID, replicas: Mapping[int, Sequence[tuple[int, UUID]]], *, leader: int,
     config: Mapping[str, str] | None = None,
 ) -> list[bytes]:  # fmt: skip
-    """A topic with its partitions, by number the replicas of each, led by `leader`, all replicas in sync.
+    """A topic with its partitions: `replicas` by partition number, each led by `leader`, all replicas in sync.
 
     A replica is a node and its log directory there; `config` holds overrides by Kafka's names.
     """
@@ -38,7 +38,7 @@ def add_partitions(topic_id: UUID, replicas: Mapping[int, Sequence[tuple[int, UU
 
 
 def change_config(name: str, changes: Mapping[str, str | None] | Mapping[str, str]) -> list[bytes]:
-    """Overrides of a topic's configs; None takes one away."""
+    """Overrides of a topic's configs; None removes one."""
     made = []
     for key, text in changes.items():
         value = {"resourceType": TOPIC_RESOURCE, "resourceName": name, "name": key, "value": text}
@@ -58,13 +58,13 @@ def remove_topic(topic_id: UUID) -> list[bytes]:
 
 
 def take_leadership(topic_id: UUID, partition: int, leader: int) -> list[bytes]:
-    """`leader` leads the partition from now on, in a new leader epoch: replay raises it by one."""
+    """The leadership of `leader` from now on, in a new leader epoch: replay raises it by one."""
     value = {"partitionId": partition, "topicId": topic_id, "leader": leader}
     return [encode_record("PartitionChangeRecord", value)]
 
 
 def allocate_producer_ids(node_id: int, epoch: int, next_producer_id: int) -> list[bytes]:
-    """A node has got the producer ids up to `next_producer_id` (Kafka: ProducerIdControlManager)."""
+    """The producer ids up to `next_producer_id`, given to a node (Kafka: ProducerIdControlManager)."""
     value = {"brokerId": node_id, "brokerEpoch": epoch, "nextProducerId": next_producer_id}
     return [encode_record("ProducerIdsRecord", value)]
 
@@ -75,8 +75,9 @@ def set_features(levels: Mapping[str, int]) -> list[bytes]:
 
 
 def register_node(node_id: int, *, incarnation: UUID, directories: Sequence[UUID]) -> list[bytes]:
-    """A node of the cluster, without endpoints, and therefore fenced: a broker of Kafka that takes its place need not
-    wait until the session of an unfenced one has ended.
+    """A node of the cluster, without endpoints, and therefore fenced.
+
+    A broker of Kafka that takes its place need not wait until the session of an unfenced one has ended.
     """
     value = {
         "brokerId": node_id, "incarnationId": incarnation, "rack": None, "fenced": True, "logDirs": directories
@@ -85,9 +86,9 @@ def register_node(node_id: int, *, incarnation: UUID, directories: Sequence[UUID
 
 
 def image_records(image: MetadataImage) -> Iterator[bytes]:
-    """All that an image says, as records that give it again. (Kafka: MetadataImage.write)
+    """The content of an image, as records that give it again. (Kafka: MetadataImage.write)
 
-    A topic that there was is made and removed: its id stays known.
+    A removed topic is made and removed: its id stays known.
     """
     yield from set_features(image.features)
     for node in image.nodes.values():

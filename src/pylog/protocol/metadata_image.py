@@ -1,13 +1,13 @@
-"""The catalogue as values: records of the metadata log `__cluster_metadata-0`, and the image that replaying them gives.
+"""The records of the metadata log `__cluster_metadata-0` as values, and the image that their replay gives.
 
 A record's value is a frame around a message of Kafka's metadata schemas (Kafka: MetadataRecordSerde, KIP-746):
 
     uvarint frame version (1)    uvarint api key    uvarint record version    message
 
 A topic is a TopicRecord, a ConfigRecord per override and a PartitionRecord per partition. A PartitionChangeRecord
-changes what it names: each one raises the partition epoch by one, one that names a leader also the leader epoch (Kafka:
-PartitionRegistration.merge). Records between a BeginTransactionRecord and its end count only once that end is there
-(KIP-868). Records that say nothing about topics or nodes are only kept, whatever version wrote them: a Kafka that takes
+changes the fields that it names: each one raises the partition epoch by one, one that names a leader also the leader
+epoch (Kafka: PartitionRegistration.merge). Records between a BeginTransactionRecord and its end count only once that
+end is there (KIP-868). Records that say nothing about topics or nodes are only kept, in any version: a Kafka that takes
 the directory over wants them again.
 
 Invariants: no I/O here; the image is a function of the records applied, in their order; a `PartitionImage` never
@@ -50,8 +50,8 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 def validate_topic_name(name: str, others: Iterable[str] = ()) -> None:
     """Raise InvalidTopic with the reason, unless a topic may be called `name` (Kafka: Topic.validate).
 
-    The name of the metadata log is refused too: its folder is there already; and one that differs from another topic's
-    in dots and underscores alone, which are one in the names of metrics (Topic.hasCollision).
+    The name of the metadata log is refused, too: its folder is there already. So is a name that differs from another
+    topic's in dots and underscores alone, which are one in the names of metrics (Topic.hasCollision).
     """
     reason = None
     if not name:
@@ -63,7 +63,7 @@ def validate_topic_name(name: str, others: Iterable[str] = ()) -> None:
     elif not _TOPIC_NAME.fullmatch(name):
         reason = "only ASCII letters, digits, '.', '_' and '-' may be in it"
     elif name == METADATA_TOPIC:
-        reason = "the metadata log itself is called so"
+        reason = "the metadata log has that name"
     elif (other := next((one for one in others if one != name and _flat(one) == _flat(name)), None)) is not None:
         reason = f"'.' and '_' are one in the names of metrics, and there is {other!r} already"
     if reason is not None:
@@ -97,7 +97,7 @@ class PartitionImage:
     isr: list[int]
     directories: list[UUID] = field(default_factory=list)
     others: Mapping[str, Any] = field(default_factory=dict)
-    """What else its record says, which means nothing here."""
+    """The other fields of its record, which mean nothing here."""
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class NodeImage:
     epoch: int
     directories: tuple[UUID, ...] = ()
     records: tuple[bytes, ...] = ()
-    """Its registration and what has changed in it since, as in the log."""
+    """Its registration and the changes of it since, as in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +134,10 @@ class MetadataRecord:
 
 
 class MetadataImage:
-    """What the records applied so far say about topics and nodes.
+    """The state of topics and nodes by the records applied so far.
 
-    Whoever has made one, or a `successor` of one, may `apply` records to it before others see it. What others see stays
-    as it is, and has each change as a whole (Kafka: MetadataDelta).
+    The maker of an image, or of a `successor`, may `apply` records to it before others see it. An image that others see
+    stays the same, and has each change as a whole (Kafka: MetadataDelta).
     """
 
     def __init__(self) -> None:
@@ -147,9 +147,9 @@ class MetadataImage:
         """The level of each feature: Kafka reads no log in which it does not find its metadata.version."""
         self._by_id: dict[UUID, TopicImage] = {}
         self.next_producer_id = 0
-        """Producer ids from here on were never given to anybody."""
+        """The first producer id that was never given."""
         self.removed: dict[UUID, str] = {}
-        """The ids of topics that there were, and their names: a folder that bears one of them is left over."""
+        """The ids and names of removed topics: a folder with one of these ids is left over."""
         self.others: list[bytes] = []
         """Records that mean nothing here, in their order."""
         self._open_transaction: list[MetadataRecord] | None = None
@@ -157,7 +157,7 @@ class MetadataImage:
         """The topics that no other image has."""
 
     def successor(self) -> "MetadataImage":
-        """The image that more records will give. This one stays as it is."""
+        """An image for further records. This one stays the same."""
         image = MetadataImage()
         image.topics, image._by_id = dict(self.topics), dict(self._by_id)
         image.nodes, image.features = dict(self.nodes), dict(self.features)
@@ -167,7 +167,7 @@ class MetadataImage:
         return image
 
     def apply(self, record: MetadataRecord) -> None:
-        """Replay one record; what says nothing about topics or nodes is only kept.
+        """Replay one record; a record that says nothing about topics or nodes is only kept.
 
         Raises: CorruptBatch (it speaks of a topic or partition that no earlier record made).
         """
@@ -274,7 +274,7 @@ class MetadataImage:
         self._changing(topic).partitions[number] = changed
 
     def _clear_eligible(self, value: Mapping[str, Any]) -> None:
-        """No replica outside the ISR may lead any more, of one topic, or of all. (TopicDelta.replay)"""
+        """Record that no replica outside the ISR may lead any more, of one topic, or of all. (TopicDelta.replay)"""
         cleared: dict[str, Any] = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
         for topic in [topic for name, topic in self.topics.items() if value["topicName"] in ("", name)]:
             for number, state in list(topic.partitions.items()):
@@ -302,8 +302,9 @@ def _is_of_a_topic(value: Mapping[str, Any]) -> bool:
 
 
 def _others(before: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said of a partition that means nothing here, as far as it is not the default; a record leaves out what
-    stays.
+    """The fields of a partition's record that mean nothing here and are not at their default.
+
+    A record leaves out the fields that stay.
     """
     given = {name: value.get(name) for name in _OTHERS}
     changes = {name: change for name, change in given.items() if change is not None and change != NO_RECOVERY_CHANGE}
@@ -319,7 +320,7 @@ _NODES = {
 }  # fmt: skip
 """The records of a node, and which of their fields has its id."""
 _MOMENTARY = frozenset({"NoOpRecord", "ZkMigrationStateRecord"})
-"""Of these nothing has to be known later."""
+"""The records that mean nothing later."""
 _TRANSACTION_ENDS = frozenset({"EndTransactionRecord", "AbortTransactionRecord"})
 _REPLAYS: dict[str, Callable[[MetadataImage, Mapping[str, Any]], None]] = {
     "TopicRecord": MetadataImage._add_topic,
@@ -358,8 +359,8 @@ def encode_record(name: str, value: Mapping[str, Any], version: int | None = Non
 def decode_record(value: bytes | memoryview) -> MetadataRecord:
     """The record in the value of a record of the metadata log.
 
-    A type that is not known, or a version of an unused type that is not, gives a record without a name.
-    Raises: UnsupportedFormat (the frame, or a version of a type that matters here), CorruptBatch.
+    An unknown type, or an unknown version of an unused type, gives a record without a name. Raises: UnsupportedFormat
+    (the frame, or a version of a type that matters here), CorruptBatch.
     """
     data = bytes(value)
     frame, position = read_uvarint(data, 0)

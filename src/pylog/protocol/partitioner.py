@@ -1,12 +1,12 @@
-"""Which partition a record goes to, chosen as Kafka's Java producer chooses it (BuiltInPartitioner; KIP-480, KIP-794).
+"""The partition of a record, chosen as Kafka's Java producer chooses it (BuiltInPartitioner; KIP-480, KIP-794).
 
 A record with a key goes to `(murmur2(key) & 0x7fffffff) % partitions`, over all partitions of the topic: the same key
 lands where any other client with Kafka's default partitioner puts it, as long as the number of partitions stays. An
-empty key is a key. Records without one stick to a partition until about a batch of bytes went there, then to another
+empty key is a key. Records without a key stick to a partition until about a batch of bytes went there, then to another
 one, chosen uniformly: batches are full, and every partition gets its share.
 
-Groups and transactional ids belong to partitions of the internal topics by another hash, Java's of a string.
-Other ways to choose: by murmur3 of the key (x86, 32 bits, seed 0, not signed), and each partition in its turn.
+Groups and transactional ids belong to partitions of the internal topics by another hash, Java's of a string. Two other
+partitioners go by murmur3 of the key (x86, 32 bits, seed 0, not signed), and by turns.
 """
 
 from codecs import getencoder
@@ -19,7 +19,7 @@ from mmh3 import hash as murmur3
 from pylog.kernel import murmur2
 
 utf_16_be = getencoder("utf-16-be")
-"""Found now: a codec is a module, and to import one takes a descriptor, which a process may not have left."""
+"""Looked up at import: a codec is a module, and importing one takes a descriptor, which may not be left later."""
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
@@ -35,7 +35,7 @@ def partition_for_key(key: bytes, partitions: int) -> int:
 def partition_for(name: str, partitions: int) -> int:
     """The partition of an internal topic that a group or a transactional id belongs to, in [0, partitions).
 
-    Its coordinator is whoever leads that partition. Kafka: Utils.abs(groupId.hashCode()) % partitions, where the hash
+    The leader of that partition is its coordinator. Kafka: Utils.abs(groupId.hashCode()) % partitions, where the hash
     goes over UTF-16 units, and the one number without an absolute value counts as 0. Raises ValueError where there are
     no partitions.
     """
@@ -50,14 +50,14 @@ def partition_for(name: str, partitions: int) -> int:
 
 
 def murmur3_partition(key: bytes, partitions: int) -> int:
-    """As `partition_for_key`, by murmur3."""
+    """The partition of a keyed record by murmur3, otherwise as `partition_for_key`."""
     if partitions <= 0:
         raise ValueError(f"{partitions} partitions: there is none to choose")
     return murmur3(key, signed=False) % partitions
 
 
 class RoundRobinPartitioner:
-    """Each record of a topic goes to the next partition, whatever its key (Kafka: RoundRobinPartitioner)."""
+    """A partitioner that takes each partition in its turn, whatever the key (Kafka: RoundRobinPartitioner)."""
 
     def __init__(self) -> None:
         self._turns: dict[str, count[int]] = {}
@@ -67,10 +67,10 @@ class RoundRobinPartitioner:
 
 
 class StickyPartitioner:
-    """Chooses for the records of one topic that have no key. Not thread-safe: the producer holds its lock around it.
+    """The partitioner of one topic's records without a key. Not thread-safe: the producer holds its lock around it.
 
-    `batch_size` is in bytes; with 0 every record is chosen for anew. `random` is for tests that want to know what is
-    chosen. Raises ValueError for a negative size.
+    `batch_size` is in bytes; with 0 every record gets a new choice. `random` is for tests that want to know the
+    choices. Raises ValueError for a negative size.
     """
 
     __slots__ = ("_batch_size", "_bytes", "_current", "_random")
@@ -84,7 +84,7 @@ class StickyPartitioner:
         self._bytes = 0
 
     def partition(self, partitions: int) -> int:
-        """The partition for the next record, in [0, partitions); the same one until `added` says that it has its share.
+        """The partition for the next record, in [0, partitions); the same one until `added` ends its share.
 
         A topic that was deleted and made again with fewer partitions gets a new choice. Raises ValueError where there
         are no partitions.
@@ -97,7 +97,7 @@ class StickyPartitioner:
         return self._current
 
     def added(self, size: int) -> None:
-        """A record of `size` bytes went to the current partition; after `batch_size` bytes another one is chosen."""
+        """Record that `size` bytes went to the current partition; after `batch_size` bytes another one is chosen."""
         self._bytes += size
         if self._bytes >= self._batch_size:
             self._current = -1

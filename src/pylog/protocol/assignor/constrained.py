@@ -1,7 +1,8 @@
 """The sticky assignment where all members subscribe to the same topics (Kafka: AbstractStickyAssignor).
 
-With P partitions and M members everybody gets P // M of them, and P % M of the members one more. What a member owns it
-keeps, up to that; the rest goes in turn to those that have too few, then to those that may have one more.
+With P partitions and M members each member gets P // M of them, and P % M of the members get one more. A member keeps
+its own partitions, up to that; the rest goes in turn to the members that have too few, then to those that may have one
+more.
 """
 
 from collections import deque
@@ -15,10 +16,10 @@ from pylog.record import TopicPartition
 def assign_constrained(
     topics: Mapping[str, int], owned: Mapping[str, Iterable[TopicPartition]], contested: AbstractSet[TopicPartition]
 ) -> tuple[Assignment, dict[TopicPartition, str]]:
-    """The assignment, and what changes hands by it: {partition: who gets it}. `owned` is by member id, and those
-    who come first in it keep one more.
+    """The assignment, and the new owner of each partition that changes hands by it.
 
-    Contested partitions belong to nobody, and whoever gets one has to wait: somebody may still have it.
+    `owned` is by member id; its first members keep one more. A contested partition has no owner, and its new owner has
+    to wait: another member may still have it.
     """
     if not owned:
         return {}, {}
@@ -45,7 +46,10 @@ def assign_constrained(
 def _keep(
     claims: Mapping[str, Sequence[TopicPartition]], least: int, more: int
 ) -> tuple[Assignment, dict[TopicPartition, str], deque[str], deque[str]]:
-    """What the members keep, what they give up (and who), who has less than `least`, and who may have one more."""
+    """The partitions that members keep, those that they give up (and which member), and two queues of members.
+
+    The queues: members with less than `least`, and members that may have one more.
+    """
     assignment: Assignment = {}
     given_up: dict[TopicPartition, str] = {}
     below: list[str] = []

@@ -1,4 +1,4 @@
-"""Makes an assignment as even as one can be, where members subscribe to different topics.
+"""The step that makes an assignment as even as it can be, where members subscribe to different topics.
 
 A partition may go from A to B if B subscribes to its topic. Along a chain A -> B -> ... -> Z each member hands one on:
 A has one less then, Z one more, and all others as many as before. No assignment is more even than one in which no chain
@@ -20,10 +20,11 @@ from pylog.record import TopicPartition
 def even_out(
     assignment: Assignment, subscriptions: Mapping[str, AbstractSet[str]], owned: Mapping[str, Iterable[TopicPartition]]
 ) -> None:
-    """Hand partitions on until the loads are as even as can be; what a member owned stays rather than what it did not.
+    """Hand partitions on until the loads are as even as can be.
 
-    Lowest loads come first. Whoever leads to a member with the least, and has at most one more, is done with it, and so
-    are they: nobody else leads to any of them, and nothing that is done later changes that.
+    A member rather keeps the partitions that it owned than others. Lowest loads come first. Where no chain leads to a
+    member with the least from one with two more, it is done, and so is every member from which a chain leads to it: no
+    other member's chain leads to any of them, and no later step changes that.
     """
     loads = _Loads(assignment, owned)
     left = set(subscriptions)
@@ -37,7 +38,7 @@ def even_out(
 
 
 class _Loads:
-    """Who has what, by topic."""
+    """The partitions of each member, by topic."""
 
     def __init__(self, assignment: Assignment, owned: Mapping[str, Iterable[TopicPartition]]) -> None:
         self._assignment = assignment
@@ -51,8 +52,9 @@ class _Loads:
     def chain(
         self, left: AbstractSet[str], subscriptions: Mapping[str, AbstractSet[str]]
     ) -> tuple[list[tuple[str, str, str]], AbstractSet[str]]:
-        """The shortest chain to one of those with the least from one with two more: (who, of which topic, to whom) in
-        its order. Without one: all that lead to them.
+        """The shortest chain from a member with two more to one of those with the least.
+
+        Its steps are (from, topic, to), in order. Without such a chain: all members from which chains lead to them.
         """
         least = min(len(self._assignment[member_id]) for member_id in left)
         ends = [member_id for member_id in self._assignment if member_id in left and self._load(member_id) == least]
@@ -78,7 +80,7 @@ class _Loads:
         return len(self._assignment[member_id])
 
     def hand_on(self, source: str, topic: str, target: str) -> None:
-        """Move a partition: one that comes back to its owner before one that has none here, and its own last."""
+        """Move a partition: one that comes back to its owner, else one that is not its holder's own, else its own."""
         mine = [partition for partition in self._assignment[source] if partition.topic == topic]
         kept, wanted = self._owned[source], self._owned[target]
         moved = max(mine, key=lambda partition: (partition in wanted, partition not in kept, partition.partition))

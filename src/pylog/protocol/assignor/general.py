@@ -1,9 +1,9 @@
 """The sticky assignment where members subscribe to different topics (Kafka: AbstractStickyAssignor).
 
-Everybody keeps what it owns and still subscribes to. What is left goes to whoever has least, topics with few
-subscribers first. Then partitions move, one at a time, from a member to one with at least two fewer, until none can;
-back to an earlier owner, where there is one that has room. Kafka undoes all of it if that made nothing more even,
-which no group was found to do.
+A member keeps every partition that it owns and still subscribes to. The rest goes to the member with the least, topics
+with few subscribers first. Then partitions move, one at a time, from a member to one with at least two fewer, until no
+more can; back to an earlier owner, where there is one that has room. Kafka undoes all of it if that made nothing more
+even, which happened in no group that was tried.
 
 A partition of a topic never goes from A to B while another one goes from B to A: the other one returns instead.
 
@@ -28,8 +28,9 @@ def assign_general(
     owned: Mapping[str, Iterable[TopicPartition]],
     earlier: Mapping[TopicPartition, str],
 ) -> Assignment:
-    """The assignment. `subscriptions` is by member id, in their order; `earlier` says who had what before it was owned
-    by whom it is now, as far as that is known.
+    """The assignment. `subscriptions` is by member id, in their order.
+
+    `earlier` has the owner of a partition before its present owner, as far as that is known.
     """
     names = list(subscriptions)
     numbers = {name: number for number, name in enumerate(names)}
@@ -48,14 +49,14 @@ def assign_general(
 
 
 class _Movements:
-    """What has moved so far from whom to whom, by topic."""
+    """The moves so far from one member to another, by topic."""
 
     def __init__(self) -> None:
         self._of: dict[TopicPartition, tuple[int, int]] = {}
         self._between: dict[tuple[str, int, int], Held] = {}
 
     def instead(self, partition: TopicPartition, source: int, target: int) -> TopicPartition:
-        """What to move from `source` to `target`: one that came the other way, or else this partition itself."""
+        """The partition to move from `source` to `target`: one that came the other way, or else `partition` itself."""
         source, _ = self._of.get(partition, (source, target))
         back = self._between.get((partition.topic, target, source))
         return next(iter(back)) if back else partition
@@ -71,7 +72,7 @@ class _Movements:
 
 
 class _Balance:
-    """Who holds what, and the members from the least loaded to the most."""
+    """The partitions of each member, and the members from the least loaded to the most."""
 
     def __init__(self, topics: Mapping[str, int], subscriptions: list[AbstractSet[str]]) -> None:
         self._topics = topics
@@ -90,7 +91,7 @@ class _Balance:
         """Whether a move that is due may take back an earlier one instead."""
 
     def give(self, partition: TopicPartition, number: int) -> None:
-        """Give a partition that nobody has."""
+        """Assign a free partition."""
         load = len(self.held[number])
         self._loads.remove((load, number))
         self.held[number][partition] = None
@@ -100,7 +101,7 @@ class _Balance:
     def run(
         self, assigned: AbstractSet[TopicPartition], earlier: Mapping[TopicPartition, int], *, move_all_at_once: bool
     ) -> None:
-        """Give out what is not assigned, then move partitions, the new ones first if that is allowed."""
+        """Give out the unassigned partitions, then move partitions, the new ones first if that is allowed."""
         left = [partition for partition in self._all if partition not in assigned]
         for partition in left:
             number = self._least_loaded(partition.topic, below=len(self._all))
@@ -120,12 +121,12 @@ class _Balance:
         return None
 
     def _move(self, partitions: list[TopicPartition], earlier: Mapping[TopicPartition, int]) -> None:
-        """Move partitions until none can be moved. Those with one subscriber never can."""
+        """Move partitions until no more can be moved. Those with one subscriber never can."""
         movable = [partition for partition in partitions if self._subscribers[partition.topic] > 1]
         seen = set()
         while self._move_each(movable, earlier):
             owners = tuple(self._owner[partition] for partition in movable)
-            # To take back an earlier move instead may undo what others were for, round and round: Kafka's would never
+            # Taking back an earlier move instead may undo the purpose of others, round and round: Kafka's would never
             # end. Without it every move levels the loads.
             self._takes_back &= owners not in seen
             seen.add(owners)

@@ -1,4 +1,4 @@
-"""What an assignor gets to know of a member, and what an assignor is."""
+"""The interface of an assignor, and its view of a member."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -9,7 +9,7 @@ from pylog.record import TopicPartition
 NO_GENERATION = -1
 
 Assignment = dict[str, list[TopicPartition]]
-"""The partitions of each member, by member id; an empty list for one that has none."""
+"""The partitions of each member, by member id; an empty list for a member without any."""
 
 
 class SubscribedMember(NamedTuple):
@@ -20,14 +20,14 @@ class SubscribedMember(NamedTuple):
     topics: Sequence[str]
     owned: Sequence[TopicPartition] = ()
     generation: int = NO_GENERATION
-    """The generation in which it got what it owns."""
+    """The generation in which it got its partitions."""
     user_data: bytes | None = None
-    """What its assignor of the same name had to say (`Assignor.user_data`)."""
+    """The message of its assignor of the same name (`Assignor.user_data`)."""
     rack_id: str | None = None
 
 
 class Assignor(Protocol):
-    """Gives each partition to one member that subscribes to its topic."""
+    """An assignor: it gives each partition to one member that subscribes to its topic."""
 
     @property
     def name(self) -> str:
@@ -38,22 +38,21 @@ class Assignor(Protocol):
         """Best first. "eager": members give everything back before they join; "cooperative": they keep it."""
 
     def assign(self, topics: Mapping[str, int], members: Sequence[SubscribedMember]) -> Assignment:
-        """The partitions of every member; `topics` says how many partitions each topic has."""
+        """The partitions of every member; `topics` has the number of partitions of each topic."""
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """What a member has to say to its leader's assignor: what it was given last, and in which generation."""
+        """The message of a member to its leader's assignor: its last partitions, and their generation."""
 
 
 def java_order(text: str) -> bytes:
-    """Sorts strings as Java does, by UTF-16 code units: all beyond U+FFFF stands before U+E000."""
+    """A key that sorts strings as Java does, by UTF-16 code units: all beyond U+FFFF stands before U+E000."""
     return utf_16_be(text, "surrogatepass")[0]
 
 
 def java_map_order(keys: Sequence[str]) -> list[str]:
     """Distinct strings as a Java HashMap orders them: by buckets, of which there are 4 for 3 keys or more.
 
-    Kafka's assignors go through such maps, so this order is part of what they answer. Within a bucket it is that of
-    `keys`.
+    Kafka's assignors go through such maps, so their answers depend on this order. Within a bucket it is that of `keys`.
     """
     buckets = 16
     while len(keys) * 4 > buckets * 3:
@@ -71,11 +70,11 @@ def _spread(text: str) -> int:
 
 
 def subscribed(topics: Mapping[str, int], members: Sequence[SubscribedMember]) -> dict[str, int]:
-    """The topics that somebody subscribes to and that have partitions, in order."""
+    """The topics that a member subscribes to and that have partitions, in order."""
     wanted = {topic for member in members for topic in member.topics}
     return {topic: topics[topic] for topic in sorted(wanted) if topics.get(topic, 0) > 0}
 
 
 def partitions_of(topics: Mapping[str, int]) -> list[TopicPartition]:
-    """All of them, topic by topic."""
+    """All partitions, topic by topic."""
     return [TopicPartition(topic, partition) for topic, count in topics.items() for partition in range(count)]

@@ -12,7 +12,7 @@ from pylog.record import TopicPartition
 
 
 class _Eager:
-    """Members give everything back, and have nothing to say."""
+    """An assignor without user data, whose members give all partitions back."""
 
     protocols = ("eager",)
 
@@ -23,7 +23,7 @@ class _Eager:
 class Range(_Eager):
     """Topic by topic: 10 partitions and 3 members make 0-3, 4-6, 7-9.
 
-    Partitions of the same number of topics with as many partitions and the same members stay together.
+    Partitions of the same number stay together, over topics with as many partitions and the same members.
     """
 
     name = "range"

@@ -5,8 +5,8 @@ A sticky member gives all back when the group rebalances, so it says in its user
     i32 number of topics, (i16 length, name, i32 count, i32 partition...)..., i32 generation       sticky
     i32 generation                                                                  cooperative-sticky
 
-(the generation of the first was added later, and is missing in the oldest). A cooperative member keeps what it has and
-says it in its subscription. User data that makes no sense counts as none: the member starts anew.
+(the generation of the first was added later, and is missing in the oldest). A cooperative member keeps its partitions
+and lists them in its subscription. User data that makes no sense is ignored: the member starts anew.
 """
 
 import struct
@@ -30,14 +30,14 @@ from pylog.protocol.assignor.subscription import by_topic, partitions_in
 from pylog.protocol.schema import message
 from pylog.record import TopicPartition
 
-# User data of sticky is laid out as a ConsumerProtocolAssignment whose user data, a null, was left out.
+# User data of sticky is laid out as a ConsumerProtocolAssignment without the user data at its end, a null.
 _PARTITIONS = message("ConsumerProtocolAssignment")
 _NULL = b"\xff\xff\xff\xff"
 _GENERATION = struct.Struct(">i")
 
 
 class Said(NamedTuple):
-    """What a member says of its past: what it was given, and in which generation."""
+    """A member's account of its past: its partitions, and their generation."""
 
     owned: Sequence[TopicPartition] = ()
     generation: int = NO_GENERATION
@@ -45,20 +45,20 @@ class Said(NamedTuple):
 
 @dataclass(slots=True)
 class Claims:
-    """What the members own, after all that they say was held against each other.
+    """The partitions that the members own, after a comparison of all their claims.
 
-    Of two members that own the same partition the one of the later generation keeps it. Neither does where they are of
-    the same generation: one of them must be wrong.
+    Of two members that claim the same partition the one of the later generation keeps it. Two members of the same
+    generation both lose it: one of them must be wrong.
     """
 
     owned: dict[str, dict[TopicPartition, None]] = field(default_factory=dict)
     contested: set[TopicPartition] = field(default_factory=set)
     earlier: dict[TopicPartition, str] = field(default_factory=dict)
-    """Who had it before the last generation, as far as somebody says so."""
+    """The owner before the last generation, as far as a member says so."""
 
 
 def settle(topics: Mapping[str, int], said: Mapping[str, Said]) -> Claims:
-    """Hold the claims against each other, in the order of `said`; what is not there is left out."""
+    """Compare the claims, in the order of `said`; partitions that do not exist are left out."""
     claims = Claims(earlier=_earlier(said))
     owner: dict[TopicPartition, str] = {}
     for member_id, (partitions, generation) in said.items():
@@ -93,7 +93,7 @@ def _earlier(said: Mapping[str, Said]) -> dict[TopicPartition, str]:
 def _assign(
     topics: Mapping[str, int], members: Sequence[SubscribedMember], says: Callable[[SubscribedMember], Said]
 ) -> tuple[Assignment, dict[TopicPartition, str] | None]:
-    """The assignment, and what changes hands by it: {partition: who gets it}; None: find out."""
+    """The assignment, and the new owner of each partition that changes hands by it; None: not computed."""
     by_id = {member.member_id: member for member in sorted(members, key=lambda member: java_order(member.member_id))}
     there = subscribed(topics, members)
     claims = settle(there, {member_id: says(by_id[member_id]) for member_id in java_map_order(list(by_id))})
@@ -104,7 +104,7 @@ def _assign(
 
 
 class Sticky:
-    """As even as possible, and of all even ones an assignment that moves little."""
+    """As even as possible, and of all even assignments one that moves little."""
 
     name = "sticky"
     protocols = ("eager",)
@@ -123,9 +123,9 @@ class Sticky:
 
 
 class CooperativeSticky:
-    """As sticky, but nothing is given to a member that another one still has.
+    """As sticky, but no partition is given to a member while another one still has it.
 
-    It is given out in the next rebalance, which the member starts that has let go of it.
+    Such a partition is given out in the next rebalance, which the member starts that has let go of it.
     """
 
     name = "cooperative-sticky"
@@ -144,10 +144,10 @@ class CooperativeSticky:
 
 
 def assign_uniform(topics: Mapping[str, int], members: Sequence[SubscribedMember]) -> Assignment:
-    """What Kafka's coordinator calls uniform: as sticky, from what the members were to have before (UniformAssignor).
+    """The assignment that Kafka's coordinator calls uniform: as sticky, from the target before (UniformAssignor).
 
-    `owned` is that. Which of several even assignments it is Kafka leaves open: its own depends on the order of maps.
-    Where subscriptions differ Kafka's may be less even than this one, which is as even as any can be.
+    `owned` is that target. Kafka leaves open which of several even assignments it gives: its own depends on the order
+    of maps. Where subscriptions differ Kafka's may be less even than this one, which is as even as any can be.
     """
     assignment, moving = _assign(topics, members, lambda member: Said(member.owned))
     if moving is None:
@@ -157,7 +157,7 @@ def assign_uniform(topics: Mapping[str, int], members: Sequence[SubscribedMember
 
 
 def _moving(members: Sequence[SubscribedMember], assignment: Assignment) -> dict[TopicPartition, str]:
-    """What somebody is given that somebody else has to give up."""
+    """The partitions that a member is given and another one has to give up."""
     added: dict[TopicPartition, str] = {}
     revoked: set[TopicPartition] = set()
     for member in members:
@@ -180,7 +180,7 @@ def _said_in_user_data(member: SubscribedMember) -> Said:
 
 
 def _said_in_subscription(member: SubscribedMember) -> Said:
-    """Subscriptions before version 2 have no generation: it is in the user data, if anywhere."""
+    """The claim of a member's subscription. Before version 2 it has no generation: user data may have one."""
     generation = member.generation
     return Said(member.owned, generation if generation >= 0 else _generation(member.user_data or b""))
 

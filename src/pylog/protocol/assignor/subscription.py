@@ -1,4 +1,4 @@
-"""What the members of a group tell each other through the coordinator, which does not read it: "consumer" protocol.
+"""The messages of a group's members to each other: the "consumer" protocol. The coordinator does not read them.
 
     i16 version, then        ConsumerProtocolSubscription         ConsumerProtocolAssignment
     [string]                 topics                               [string topic, [i32] partitions]
@@ -7,8 +7,8 @@
     i32                      generation            version 2+
     nullable string          rack                  version 3+
 
-Versions only append fields, so a higher version than the highest known is read as that one, and what follows is left
-alone (Kafka: ConsumerProtocol).
+Versions only append fields, so a higher version than the highest known is read as that one, and the fields behind it
+are left alone (Kafka: ConsumerProtocol).
 """
 
 import struct
@@ -26,11 +26,11 @@ _VERSION = struct.Struct(">h")
 
 
 class Subscription(NamedTuple):
-    """What a member says when it joins; a field that its version lacks has its default."""
+    """A member's message when it joins; a field that its version lacks has its default."""
 
     topics: list[str]
     user_data: bytes | None = None
-    owned: list[TopicPartition] = []  # noqa: RUF012 - a default of a NamedTuple, which nobody changes
+    owned: list[TopicPartition] = []  # noqa: RUF012 - a default of a NamedTuple, never changed
     generation: int = NO_GENERATION
     rack_id: str | None = None
 
@@ -61,12 +61,12 @@ def decode_subscription(data: bytes | memoryview) -> Subscription:
 
 
 def encode_assignment(partitions: Iterable[TopicPartition], user_data: bytes | None = None, version: int = 3) -> bytes:
-    """The bytes of what a member is assigned, in the order given."""
+    """The bytes of a member's assignment, in the order given."""
     return _encode(_ASSIGNMENT, version, {"assignedPartitions": by_topic(partitions), "userData": user_data})
 
 
 def decode_assignment(data: bytes | memoryview) -> tuple[list[TopicPartition], bytes | None]:
-    """The partitions, and the user data. No bytes: no partitions; so a coordinator answers whom the leader forgot.
+    """The partitions, and the user data. No bytes mean no partitions: the answer to a member that the leader forgot.
 
     Raises: CorruptBatch.
     """
@@ -85,7 +85,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
 
 
 def partitions_in(structs: Sequence[Mapping[str, Any]]) -> list[TopicPartition]:
-    """The way back from `by_topic`."""
+    """The partitions of these structs: the inverse of `by_topic`."""
     return [TopicPartition(found["topic"], partition) for found in structs for partition in found["partitions"]]
 
 

@@ -1,4 +1,4 @@
-"""What nodes and clients say to each other: values that mirror Kafka's requests and answers.
+"""The messages between nodes and clients: values that mirror Kafka's requests and answers.
 
     records        Produce, Fetch, ListOffsets, DeleteRecords
     topics         Metadata, CreateTopics...
@@ -6,8 +6,8 @@
     transactions   InitProducerId, EndTxn...
 
 A message names many topic-partitions; its answer has one part for each, in the same order. A part that failed carries
-the error as a value: one partition's trouble is no reason to fail the others. Record bytes are opaque here: a `Produce`
-carries encoded batches, a `Fetched` carries the bytes that lie in the log, or says where they lie.
+the error as a value: the failure of one partition is no reason to fail the others. Record bytes are opaque here: a
+`Produce` carries encoded batches, a `Fetched` carries the bytes that lie in the log, or says where they lie.
 
 The values are slotted and by convention never changed after they were sent.
 """

@@ -1,6 +1,6 @@
-"""Groups: their members, what these are assigned, and the offsets that were committed. A message is about one group.
+"""Groups: their members, the members' assignments, and the committed offsets. A message is about one group.
 
-`error` is None where all went well.
+`error` is None for a success.
 """
 
 import uuid
@@ -16,7 +16,7 @@ from pylog.record import TopicPartition
 
 @dataclass(slots=True)
 class JoinGroup:
-    """The answer comes when the rebalance has seen all members, or waited for them long enough."""
+    """A request to join. The answer comes when the rebalance has seen all members, or waited for them long enough."""
 
     group_id: str
     member_id: str = ""
@@ -24,7 +24,7 @@ class JoinGroup:
     group_instance_id: str | None = None
     protocol_type: str = "consumer"
     protocols: list[tuple[str, bytes]] = field(default_factory=list)
-    """(name, what the assignor of that name gets to know of the member), best first."""
+    """(name, metadata of the member for the assignor of that name), best first."""
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 300_000
     requires_known_member_id: bool = False
@@ -54,7 +54,7 @@ class JoinedGroup:
 
 @dataclass(slots=True)
 class SyncGroup:
-    """The answer comes when the leader has assigned."""
+    """A request for the member's assignment. The answer comes when the leader has assigned."""
 
     group_id: str
     generation_id: int
@@ -81,8 +81,10 @@ class Heartbeat:
     member_id: str
     group_instance_id: str | None = None
     max_wait_ms: int = 0
-    """So long the coordinator may keep the answer back while there is nothing to say. Not Kafka's: a member in the same
-    process hears at once that it has to join again."""
+    """The time that the coordinator may keep the answer back while there is no news.
+
+    Not Kafka's: a member in the same process hears at once that it has to join again.
+    """
 
 
 @dataclass(slots=True)
@@ -119,7 +121,7 @@ LEAVE_STATIC_EPOCH = -2
 
 @dataclass(slots=True)
 class ConsumerGroupHeartbeat:
-    """All that a member of a consumer group says. None: as it was said before."""
+    """A heartbeat of a consumer group, with all that a member says. None: the same as before."""
 
     group_id: str
     member_id: str
@@ -132,7 +134,7 @@ class ConsumerGroupHeartbeat:
     subscribed_topic_regex: str | None = None
     server_assignor: str | None = None
     topic_partitions: list[tuple[uuid.UUID, list[int]]] | None = None
-    """What the member owns now."""
+    """The partitions that the member owns now."""
     max_wait_ms: int = 0
     """As in `Heartbeat`."""
 
@@ -144,7 +146,7 @@ class ConsumerGroupHeartbeaten:
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
     assignment: list[tuple[uuid.UUID, list[int]]] | None = None
-    """What the member is to own, by topic id; None: no change."""
+    """The partitions that the member is to own, by topic id; None: no change."""
 
 
 # --- offsets ---------------------------------------------------------------------------------------------------------
@@ -164,7 +166,7 @@ class OffsetCommit:
     group_id: str
     parts: list[OffsetCommitPart]
     generation_id: int = -1
-    """The generation, or the member epoch; -1 where no member commits."""
+    """The generation, or the member epoch; -1 where the committer is no member."""
     member_id: str = ""
     group_instance_id: str | None = None
 
@@ -189,7 +191,7 @@ class OffsetsCommitted:
 
     errors: dict[TopicPartition, PylogError | None] = field(default_factory=dict)
     error: PylogError | None = None
-    """OffsetDelete: what is wrong with the group as a whole."""
+    """OffsetDelete: the error of the group as a whole."""
 
 
 @dataclass(slots=True)
@@ -208,7 +210,7 @@ class OffsetFetchedPart:
     topic: str
     partition: int
     offset: int = -1
-    """-1: none was committed."""
+    """-1: no offset was committed."""
     leader_epoch: int = NO_EPOCH
     metadata: str = ""
     error: PylogError | None = None
@@ -232,7 +234,7 @@ class OffsetDelete:
 @dataclass(slots=True)
 class ListGroups:
     states: list[str] = field(default_factory=list)
-    """Empty: all; else those in one of these states, whatever the case of the letters. The same for types."""
+    """Empty: all; else those in one of these states, in upper or lower case. The same for types."""
     types: list[str] = field(default_factory=list)
 
 
@@ -251,7 +253,7 @@ class ListedGroups:
 
 @dataclass(slots=True)
 class DescribeGroups:
-    """Of both protocols."""
+    """A request for groups of both protocols."""
 
     group_ids: list[str]
 
@@ -263,10 +265,10 @@ class DescribedMember:
     client_id: str
     client_host: str
     metadata: bytes = b""
-    """Of the classic protocol: as it came, and the assignment as the leader gave it."""
+    """Of the classic protocol: the bytes as they came, and the assignment as the leader gave it."""
     assignment: bytes = b""
     member_epoch: int = -1
-    """From here on of the consumer protocol."""
+    """Of the consumer protocol, from here on."""
     subscribed_topic_names: list[str] = field(default_factory=list)
     subscribed_topic_regex: str | None = None
     owned: list[tuple[uuid.UUID, list[int]]] = field(default_factory=list)
@@ -317,4 +319,4 @@ OfGroup = (
     | OffsetFetch
     | OffsetDelete
 )
-"""What the coordinator of one group answers."""
+"""The messages that the coordinator of one group answers."""

@@ -1,4 +1,4 @@
-"""Records and offsets: Produce, Fetch, ListOffsets, DeleteRecords, and who sends."""
+"""Records and offsets: Produce, Fetch, ListOffsets, DeleteRecords, and the session that sends them."""
 
 import uuid
 from collections.abc import Callable
@@ -21,11 +21,11 @@ NOTHING = memoryview(b"")
 
 @dataclass(slots=True)
 class Session:
-    """Who sent a message."""
+    """The sender of a message."""
 
     client_id: str = ""
     host: str = ""
-    """Where it runs; the node fills in its own process where a message did not come by a network."""
+    """The host that it runs on; the node fills in its own process where a message did not come by a network."""
 
 
 # --- produce ---------------------------------------------------------------------------------------------------------
@@ -83,8 +83,10 @@ class FetchPart:
     max_bytes: int = 1 << 20
     current_leader_epoch: int = NO_EPOCH
     last_fetched_epoch: int = NO_EPOCH
-    """The epoch of the last batch that the asker has: the leader finds by it whether the log was cut below `offset`,
-    and has other records now (KIP-595; for consumers KIP-320).
+    """The epoch of the last batch that the asker has.
+
+    By it the leader finds whether the log was cut below `offset`, and has other records now (KIP-595; for consumers
+    KIP-320).
     """
     high_watermark: int = -1
     """The high watermark a follower knows: the leader answers at once when it has a newer one (KIP-1166)."""
@@ -93,28 +95,28 @@ class FetchPart:
 
 
 class Extent(Protocol):
-    """Whole batches that lie in a file of the node, for who sends them on: see `file_region.FileExtent`."""
+    """Whole batches that lie in a file of the node, for sending them on: see `file_region.FileExtent`."""
 
     @property
     def size(self) -> int:
-        """How many bytes there are in all."""
+        """The number of bytes in all."""
 
     @property
     def left(self) -> int:
-        """How many of them were not sent yet."""
+        """The number of bytes that were not sent yet."""
 
     def send(self, target: int) -> int:
-        """Send of what is left as much as the socket with this descriptor takes; gives how much.
+        """Send as much of the rest as the socket with this descriptor takes; return how much.
 
-        Raises: BlockingIOError and other OSErrors of the socket; Truncated and other PylogErrors, when what is left
-        cannot be sent any more.
+        Raises: BlockingIOError and other OSErrors of the socket; Truncated and other PylogErrors, when the rest cannot
+        be sent any more.
         """
 
     def read(self) -> bytes:
-        """What is left, in memory: for who has to do something with it (TLS), or has no descriptor."""
+        """The rest, in memory: for a sender that changes the bytes (TLS), or has no descriptor."""
 
     def close(self) -> None:
-        """Owed by who stops sending before nothing is left."""
+        """Close the extent; needed when sending stops before the end."""
 
 
 @dataclass(slots=True)
@@ -126,7 +128,7 @@ class Fetch:
     max_bytes: int = 50 << 20
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     as_extents: bool = False
-    """The asker sends the bytes on: where they are many, a part may have an `extent` instead of `data`."""
+    """Whether the asker sends the bytes on: where they are many, a part may have an `extent` instead of `data`."""
 
 
 @dataclass(slots=True)
@@ -136,21 +138,21 @@ class FetchedPart:
     error: PylogError | None = None
     data: memoryview = NOTHING
     extent: Extent | None = None
-    """Where the bytes lie that `data` would have: never for an asker who did not ask for it."""
+    """The place of the bytes that `data` would have: only for an asker that has asked for it."""
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
     aborted: list[tuple[int, int]] = field(default_factory=list)
     """(producer id, first offset) of the aborted transactions with records in `data`, if committed ones were asked."""
     diverging: tuple[int, int] | None = None
-    """(epoch, end offset): what the asker has parts from the leader's log there. A follower has to be cut."""
+    """(epoch, end offset): the asker's log parts from the leader's log there. A follower has to be cut."""
     path: str | None = None
-    """Where the data was read, for error messages: the file, and the position in it."""
+    """The source of the data, for error messages: the file, and the position in it."""
     position: int = 0
 
     @property
     def size(self) -> int:
-        """How many bytes of batches it has."""
+        """The number of bytes of batches in this part."""
         return len(self.data) if self.extent is None else self.extent.size
 
 
@@ -160,7 +162,7 @@ class Fetched:
 
     @property
     def size(self) -> int:
-        """How many bytes of batches its parts have."""
+        """The number of bytes of batches in all parts."""
         return sum([part.size for part in self.parts])
 
 
@@ -205,7 +207,7 @@ class DeleteRecordsPart:
     topic: str
     partition: int
     offset: int
-    """The log is to start here; -1: at its high watermark."""
+    """The new start of the log; -1: its high watermark."""
 
 
 @dataclass(slots=True)
@@ -219,7 +221,7 @@ class DeletedPart:
     partition: int
     error: PylogError | None = None
     low_watermark: int = -1
-    """Where the log starts now."""
+    """The start of the log now."""
 
 
 @dataclass(slots=True)

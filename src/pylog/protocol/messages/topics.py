@@ -1,4 +1,4 @@
-"""Topics: what there is, and what changes it."""
+"""Topics: the messages that describe them, and those that change them."""
 
 import uuid
 from dataclasses import dataclass, field
@@ -62,7 +62,7 @@ class DeleteTopics:
 
 @dataclass(slots=True)
 class NewPartitions:
-    """A topic is to have so many partitions in all."""
+    """A new total number of partitions for a topic."""
 
     topic: str
     total: int
@@ -97,7 +97,7 @@ class AlterConfigs:
 
 @dataclass(slots=True)
 class Replacement:
-    """A partition is to lie in the log directory `path`."""
+    """A new log directory, `path`, for a partition."""
 
     topic: str
     partition: int
@@ -111,7 +111,7 @@ class AlterReplicaLogDirs:
 
 @dataclass(slots=True)
 class TopicsChanged:
-    """The answer to what changes topics: one error or None for each, in the order asked."""
+    """The answer to a change of topics: one error or None for each, in the order asked."""
 
     errors: list[PylogError | None]
 
@@ -121,16 +121,16 @@ class TopicsChanged:
 
 @dataclass(slots=True)
 class DescribeLogDirs:
-    """The log directories of the node that is asked."""
+    """A request for the log directories of the node that is asked."""
 
 
 @dataclass(slots=True)
 class DescribedLogDir:
     path: str
     error: PylogError | None = None
-    """Why it is offline."""
+    """The reason why it is offline."""
     partitions: dict[TopicPartition, int] = field(default_factory=dict)
-    """The bytes that each takes, in its `.log` files."""
+    """The bytes of each, in its `.log` files."""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ class InitProducerId:
     """None: a producer id without transactions."""
     transaction_timeout_ms: int = 60_000
     producer_id: int = -1
-    """What the producer has, where it asks for a higher epoch after an error (KIP-360)."""
+    """The producer's present id, where it asks for a higher epoch after an error (KIP-360)."""
     producer_epoch: int = -1
 
 
@@ -43,7 +43,7 @@ class PartitionsAdded:
 
 @dataclass(slots=True)
 class AddOffsetsToTxn:
-    """The partition of `__consumer_offsets` that has the group's offsets joins. Of version 1 alone."""
+    """A request to join the partition of `__consumer_offsets` with the group's offsets. Of version 1 alone."""
 
     transactional_id: str
     producer_id: int
@@ -69,11 +69,11 @@ class TxnEnded:
     error: PylogError | None = None
     producer_id: int = -1
     producer_epoch: int = -1
-    """What the next transaction has."""
+    """The epoch of the next transaction."""
 
 
 class TxnMarkers(NamedTuple):
-    """What ends one transaction in its partitions."""
+    """The end of one transaction in its partitions."""
 
     producer_id: int
     producer_epoch: int
@@ -100,7 +100,7 @@ class ListTransactions:
     """Empty: all; else those in one of these states (Kafka's names: Ongoing, PrepareCommit...)."""
     producer_ids: list[int] = field(default_factory=list)
     duration_ms: int = -1
-    """Only those that have run longer."""
+    """Only transactions that have run longer."""
     transactional_id_pattern: str | None = None
 
 
@@ -114,7 +114,7 @@ class ListedTransaction(NamedTuple):
 class ListedTransactions:
     transactions: list[ListedTransaction] = field(default_factory=list)
     error: PylogError | None = None
-    """InvalidRegularExpression, where the pattern is none."""
+    """InvalidRegularExpression, where the pattern is invalid."""
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class DescribedTransaction:
     producer_epoch: int = -1
     timeout_ms: int = -1
     start_time_ms: int = -1
-    """When the open transaction began, -1 where none is open."""
+    """The time when the open transaction began, -1 where there is no open one."""
     partitions: list[TopicPartition] = field(default_factory=list)
 
 
@@ -152,7 +152,7 @@ class ActiveProducer(NamedTuple):
     last_timestamp: int
     coordinator_epoch: int
     current_txn_start_offset: int
-    """-1: no transaction of it is open there."""
+    """-1: it has no open transaction there."""
 
 
 @dataclass(slots=True)
@@ -161,4 +161,4 @@ class DescribedProducers:
 
 
 OfTransaction = InitProducerId | AddPartitionsToTxn | AddOffsetsToTxn | EndTxn
-"""What the coordinator of one transactional id answers."""
+"""The messages that the coordinator of one transactional id answers."""

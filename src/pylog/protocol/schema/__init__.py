@@ -1,8 +1,8 @@
 """Kafka's message schemas: requests, responses, metadata records, coordinator records, as dicts and as bytes.
 
-The table (`schemas.json.gz`, facts of Kafka 4.3) says which fields a message has, their types and in which versions.
-A message at one version becomes two flat functions, written as source and compiled at first use: no class per message,
-no interpreting per field. In a dict fields have Kafka's names in camelCase; a field that a version lacks is not there.
+The table (`schemas.json.gz`, facts of Kafka 4.3) has the fields of each message, their types and their versions. A
+message at one version becomes two flat functions, written as source and compiled at first use: no class per message, no
+interpreting per field. In a dict fields have Kafka's names in camelCase; a field that a version lacks is not there.
 
     int8 int16 int32 int64 uint16 uint32 float64    big-endian       bool    one byte       uuid    16 bytes, uuid.UUID
     string    i16 length, utf-8     bytes, records    i32 length, a memoryview      []X    i32 count, a list (-1: None)
@@ -10,7 +10,7 @@ no interpreting per field. In a dict fields have Kafka's names in camelCase; a f
 In flexible versions (KIP-482) lengths and counts are unsigned varints of n + 1 (0: None), and every struct ends with
 `uvarint count, (uvarint tag, uvarint size, data)*`. Tagged fields at their default are not written and are read as the
 default; unknown tags are kept under `"_tags"`, as {tag: bytes}. A nullable struct has a byte before it: 1, or for None
--1, inside a tagged field 0.
+-1, inside a tagged field 0. Read `table` first, then `compiler`, then `runtime`, which the compiled functions call.
 
 Invariants: a length or count is checked against the bytes that are left before anything is made of it; a damaged or
 hostile message raises CorruptBatch and nothing else.

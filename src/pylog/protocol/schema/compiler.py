@@ -72,7 +72,7 @@ class FunctionSource(ABC):
 
 
 class DecodeSource(FunctionSource):
-    """Emits `decode`. Its variables: `data`, `p` the position, `end`."""
+    """The source of `decode`. Its variables: `data`, `p` the position, `end`."""
 
     def flush(self) -> None:
         if not self.run:
@@ -128,7 +128,7 @@ class DecodeSource(FunctionSource):
             self.struct(field.fields, target)
 
     def sized(self, field: Field, length: str, target: str) -> None:
-        refusal = repr(f"{field.name} is longer than what is left")
+        refusal = repr(f"{field.name} is longer than the bytes that are left")
         self.emit(f"q = p + {length}", f"if {length} < 0 or q > end:", f"    fail({refusal}, p)")
         self.emit(f'{target} = str(data[p:q], "utf-8")' if field.kind == "string" else f"{target} = data[p:q]", "p = q")
 
@@ -182,7 +182,7 @@ class DecodeSource(FunctionSource):
             self.emit(f"if {unknown}:", f"    {target}[{TAGS!r}] = {unknown}")
 
     def tags(self, tagged: list[Field], names: dict[str, str]) -> str:
-        """Read a tag section; gives the variable that holds the unknown tags, or None."""
+        """Read a tag section; return the variable that holds the unknown tags, or None."""
         count, unknown, tag, size, stop = (self.name(prefix) for prefix in ("n", "u", "t", "n", "q"))
         self.uvarint(count)
         self.emit(f"{unknown} = None")
@@ -190,7 +190,7 @@ class DecodeSource(FunctionSource):
         def one() -> None:
             self.uvarint(tag)
             self.uvarint(size)
-            refusal = repr("a tagged field is longer than what is left")
+            refusal = repr("a tagged field is longer than the bytes that are left")
             self.emit(f"{stop} = p + {size}", f"if {stop} > end:", f"    fail({refusal}, p)")
             word = "if"
             for field in tagged:
@@ -208,7 +208,7 @@ class DecodeSource(FunctionSource):
 
 
 class EncodeSource(FunctionSource):
-    """Emits `encode`. `write` is the variable that takes the pieces: another one inside a tagged field."""
+    """The source of `encode`. `write` is the variable that takes the pieces: another one inside a tagged field."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         super().__init__(version, flexible)
@@ -229,7 +229,7 @@ class EncodeSource(FunctionSource):
             self.run.append((letter, length))
 
     def default(self, field: Field) -> str:
-        """What stands for a missing key: an empty struct is one of defaults."""
+        """The value for a missing key: an empty struct is one of defaults."""
         return "UUID0" if field.kind == "uuid" and not field.is_array else repr(field.default)
 
     def take(self, field: Field, source: str) -> str:
@@ -253,7 +253,7 @@ class EncodeSource(FunctionSource):
             self.struct(field.fields, value)
 
     def sized(self, field: Field, value: str, nullable: bool) -> None:
-        """A string, bytes or an array: its length, then what it holds."""
+        """Write a string, bytes or an array: its length, then its content."""
         is_text = field.kind == "string" and not field.is_array
         length = self.name("n")
         self.emit(f"if {value} is None:")

@@ -1,4 +1,4 @@
-"""What the compiled functions of `schema` call: varints, uuids, strings, tag sections and refusals.
+"""The functions that the compiled functions of `schema` call: varints, uuids, strings, tag sections and refusals.
 
 An unsigned varint is seven bits a byte, the lowest first; a set top bit says that more follow, five bytes are the most.
 """
@@ -48,7 +48,7 @@ def read_uvarint(data: bytes | memoryview, position: int) -> tuple[int, int]:
 
 @lru_cache(4096)
 def read_uuid(data: bytes) -> UUID:
-    """The uuid of 16 bytes. The same few topic ids come again and again, and making a UUID takes longer than this."""
+    """The uuid of 16 bytes. The same few topic ids come again and again, and a cached UUID is faster than a new one."""
     return UUID(bytes=data)
 
 

@@ -1,8 +1,9 @@
 """The table of Kafka's message schemas, `schemas.json.gz`, as values: which fields a message has in which versions.
 
-The file maps the name of a message to what Kafka 4.3 says of it: `apiKey`, `kind`, `validVersions`, `flexibleVersions`,
-`fields` and `commonStructs` (structs named by several fields). A field has `name`, `type` (`[]X` for an array),
-`versions`, and where they apply `nullableVersions`, `taggedVersions` and `tag`, `default` and `ignorable`.
+The file maps the name of a message to its description in Kafka 4.3: `apiKey`, `kind`, `validVersions`,
+`flexibleVersions`, `fields` and `commonStructs` (structs named by several fields). A field has `name`, `type` (`[]X`
+for an array), `versions`, and where they apply `nullableVersions`, `taggedVersions` and `tag`, `default` and
+`ignorable`.
 
 Invariant: read once, at first use, and never changed.
 """
@@ -134,7 +135,7 @@ def smallest(field: Field, version: int, flexible: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What the table says of one message. `api_key` is -1 where it has none (data, headers)."""
+    """The table's entry of one message. `api_key` is -1 where it has none (data, headers)."""
 
     name: str
     kind: str
@@ -163,6 +164,8 @@ def load(name: str) -> Message:
 
 
 def names(kind: str | None = None) -> list[str]:
-    """The names of all messages, or of those of a kind: request, response, header, metadata, coordinator-key,
-    coordinator-value, data."""
+    """The names of all messages, or of those of one kind.
+
+    The kinds: request, response, header, metadata, coordinator-key, coordinator-value, data.
+    """
     return [name for name, raw in _table().items() if kind in (None, raw["kind"])]
