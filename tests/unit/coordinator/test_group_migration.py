@@ -217,8 +217,8 @@ def test_the_policy_says_which_way_a_group_may_go(policy: str, goes_up: bool, go
     ("message", "assignment", "says"),
     [
         (JoinGroup("g", protocol_type="connect", protocols=[("x", b"")]), b"", "no consumers"),
-        (JoinGroup("g", protocols=[("x", b"\0")]), b"", "nobody can read"),
-        (JoinGroup("g", protocols=[("x", encode_subscription(Said(["t"])))]), b"\0", "nobody can read"),
+        (JoinGroup("g", protocols=[("x", b"\0")]), b"", "unreadable subscription"),
+        (JoinGroup("g", protocols=[("x", encode_subscription(Said(["t"])))]), b"\0", "unreadable subscription"),
         (
             JoinGroup("g", protocols=[("x", encode_subscription(Said(["t"])))]),
             encode_assignment([AT], b"custom"),

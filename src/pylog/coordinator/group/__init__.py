@@ -1,25 +1,25 @@
-"""Who shares the work of a group, and how far it has come: the coordinator of one partition of `__consumer_offsets`.
+"""The coordinator of the groups in one partition of `__consumer_offsets`: members, assignments, committed offsets.
 
-coordinator   the machine itself: events in, effects out; which message goes where
-classic       one group of the classic protocol, as it is asked for
-rebalancing   the same from inside: its states, its rebalances, what is logged of it
-joining       what the members of such a group say
-roster        who the members are
-checks        what members of either protocol may say at all
+coordinator          the machine itself: events in, effects out; which message goes where
+classic              one group of the classic protocol, as offsets and administration ask for it
+classic_rebalance    the same from inside: its states, its rebalances, its records
+classic_join         the messages of its members
+members              its members
+checks               the limits of members' messages, in either protocol
 
-consumer_group    one group of the consumer protocol
-heartbeating      what its members say and are told
-step              what one event changes in it
-classic_members   what members of the classic protocol say in such a group
-migrating         how a group with members changes its protocol
-targets           what the members are to have, and reconciling: how they get there
-consumer_records  its records as Kafka's bytes
+consumer_group       one group of the consumer protocol
+consumer_heartbeat   the messages of its members, and the answers
+update               the changes of one event in it
+classic_members      the messages of classic members in such a group
+migration            a group with members that changes its protocol
+target_assignment    the assignment that members are to reach, and reconciliation: how they get there
+consumer_records     its records as Kafka's bytes
 
-committing    offsets: commit, fetch, delete, expire
-offsets       the offsets themselves, committed and pending
-records       all of it as Kafka's bytes
-kind          what offsets and administration have to know of a group of either protocol
-outbox, deadlines
+offset_commit        offsets: commit, fetch, delete, expire
+committed_offsets    the offsets themselves, committed and pending
+records              offsets and classic groups as Kafka's bytes
+group_protocol       the interface of a group of either protocol for offsets and administration
+effects_builder, timers
 """
 
 from pylog.coordinator.group.coordinator import GroupCoordinator

@@ -1,4 +1,4 @@
-"""What members of a group may say, before it is looked at who they are: all of it has to fit into a record."""
+"""The limits of members' messages, checked before anything else: all of a message has to fit into a record."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ STRING_BYTES_MAX = 0x7FFF
 
 
 def check_join(message: JoinGroup, session: Session, shortest_ms: int, longest_ms: int) -> None:
-    """Raises InvalidSessionTimeout, and InvalidRequest for what could not be logged."""
+    """Raises InvalidSessionTimeout, and InvalidRequest for a message that could not be logged."""
     if not shortest_ms <= message.session_timeout_ms <= longest_ms:
         raise InvalidSessionTimeout(
             f"session_timeout_ms {message.session_timeout_ms} is not within {shortest_ms} and {longest_ms}"
@@ -28,7 +28,9 @@ def check_texts(texts: Iterable[str]) -> None:
     """Raises InvalidRequest for a text that fits into no record: it is too long, or has half a character."""
     for text in texts:
         if len(text.encode("utf-8", "surrogatepass")) > STRING_BYTES_MAX - 64 or not _is_unicode(text):
-            raise InvalidRequest(f"{text[:40]!r}... does not fit into a record: it is too long, or half a character")
+            raise InvalidRequest(
+                f"{text[:40]!r}... does not fit into a record: it is too long, or has half a character"
+            )
 
 
 def _is_unicode(text: str) -> bool:
@@ -41,7 +43,7 @@ def check_heartbeat(message: ConsumerGroupHeartbeat, session: Session) -> None:
         if not text and not (name == "member" and message.member_epoch == JOIN_EPOCH):
             raise InvalidRequest(f"a heartbeat needs a {name} id that is not empty")
     if message.instance_id == "" or message.rack_id == "":
-        raise InvalidRequest("an instance id or a rack id that is empty is none: leave it out")
+        raise InvalidRequest("an instance id or a rack id must not be empty: leave it out")
     if message.member_epoch < LEAVE_STATIC_EPOCH:
         raise InvalidRequest(f"there is no member epoch {message.member_epoch}")
     if message.member_epoch == LEAVE_STATIC_EPOCH and message.instance_id is None:
@@ -59,8 +61,8 @@ def check_heartbeat(message: ConsumerGroupHeartbeat, session: Session) -> None:
 
 def _check_join(message: ConsumerGroupHeartbeat) -> None:
     if message.rebalance_timeout_ms == NOT_SAID:
-        raise InvalidRequest("who joins says its rebalance_timeout_ms")
+        raise InvalidRequest("a member that joins needs a rebalance_timeout_ms")
     if message.topic_partitions is None or any(partitions for _, partitions in message.topic_partitions):
-        raise InvalidRequest("who joins has no partitions: give them up, and say so with an empty list")
+        raise InvalidRequest("a member that joins must have no partitions: give them up, and send an empty list")
     if not message.subscribed_topic_names and not message.subscribed_topic_regex:
-        raise InvalidRequest("who joins says what it reads: subscribed_topic_names or subscribed_topic_regex")
+        raise InvalidRequest("a member that joins needs topics: subscribed_topic_names or subscribed_topic_regex")

@@ -1,4 +1,4 @@
-"""A classic group as the offsets and the administration ask for it: who may commit, what expires, how it looks."""
+"""A classic group as offsets and administration ask for it: the right to commit, expiry, description."""
 
 from collections.abc import Callable, Mapping
 
@@ -28,11 +28,13 @@ CLASSIC = "Classic"
 
 
 class ClassicGroup(Rebalancing):
-    """A group of the classic protocol; satisfies `kind.Group`."""
+    """A group of the classic protocol; satisfies `group_protocol.Group`."""
 
     def take_over(self, out: EffectsBuilder, is_lost: Callable[[str], bool], topics: Mapping[str, TopicInfo]) -> None:
-        """Begin where the log ends, and rebalance where it leaves partitions to nobody: it ended before the members
-        could share what somebody had that went, in a group that was of the consumer protocol then.
+        """Begin where the log ends, and rebalance where it leaves partitions without an owner.
+
+        The log may end so in a group that was of the consumer protocol then: a member went, and the others had not
+        shared its partitions yet.
         """
         self.load(out, is_lost)
         if self.state is ClassicGroupState.STABLE and self._leaves_out(topics):
@@ -42,12 +44,12 @@ class ClassicGroup(Rebalancing):
         try:
             given = {at for member in self.roster.members.values() for at in decode_assignment(member.assignment)[0]}
         except CorruptBatch:
-            return False  # it is no client's that we know
+            return False  # not the bytes of a client that is known here
         read = {topic: topics[topic].partitions for topic in self.subscribed or () if topic in topics}
         return not given.issuperset(partitions_of(read))
 
     def dissolve(self, out: EffectsBuilder, error: PylogError) -> None:
-        """It is none after all: whoever waits is told."""
+        """Dissolve the group, which has turned out not to be one: every waiting member is told."""
         self.close()
         for member in self.roster.members.values():
             self.refuse(member, out, error)
@@ -58,8 +60,9 @@ class ClassicGroup(Rebalancing):
         return self.state is ClassicGroupState.EMPTY
 
     def check_commit(self, message: OffsetCommit | TxnOffsetCommit) -> None:
-        """Members commit in their generation; without one, offsets of an empty group may be committed by anybody.
+        """Check that a commit is allowed.
 
+        Members commit in their generation; without one, offsets of an empty group may be committed by any client.
         Raises UnknownMemberId, FencedInstanceId, IllegalGeneration, RebalanceInProgress (when a generation has begun
         and its assignment is not there yet). In a transaction a group with members may be committed to from outside,
         too: clients older than KIP-447 say nothing of themselves.
@@ -84,26 +87,28 @@ class ClassicGroup(Rebalancing):
             )
 
     def commits(self, message: OffsetCommit, out: EffectsBuilder) -> None:
-        """A commit keeps a session alive (Kafka: OffsetMetadataManager.commitOffset)."""
+        """Keep the session alive: a commit counts as a sign of life (Kafka: OffsetMetadataManager.commitOffset)."""
         member = self.roster.members.get(message.member_id)
         if member is not None and not member.is_new:
             self.refresh(member, out)
 
     def check_fetch(self, message: OffsetFetch) -> None:
-        """Anybody may fetch."""
+        """Raise GroupNotEmpty where the group has members that are not consumers: then its offsets are not deleted."""
 
     def check_offset_delete(self) -> None:
-        """Offsets of groups that are no consumers are not deleted while these live: raises GroupNotEmpty."""
+        """Raise GroupNotEmpty where the group is alive and has no subscriptions: then its offsets are not deleted."""
         if not self.is_empty and not self.uses_consumer_protocol:
             raise GroupNotEmpty(f"group {self.group_id!r} has members whose topics are not known: let them leave first")
 
     def is_subscribed(self, topic: str) -> bool:
-        """Consumers whose subscription cannot be read are taken to read everything."""
+        """Whether members read the topic. An unreadable subscription counts as one to everything."""
         return self.uses_consumer_protocol if self.subscribed is None else topic in self.subscribed
 
     def expires_from(self, committed: Committed) -> int | None:
-        """An empty group's offsets count from when it became empty, those of an active one from the commit, and while
-        a group rebalances none do; KIP-211 (Kafka: ClassicGroup.offsetExpirationCondition).
+        """The time from which the retention of an offset counts.
+
+        An empty group's offsets count from when it became empty, those of an active one from the commit, and while a
+        group rebalances none do; KIP-211 (Kafka: ClassicGroup.offsetExpirationCondition).
         """
         if self.protocol_type is None:
             return committed.commit_ms
@@ -113,7 +118,7 @@ class ClassicGroup(Rebalancing):
         return committed.commit_ms if knows and self.state is ClassicGroupState.STABLE else None
 
     def tombstones(self) -> list[LogRecord]:
-        """What deletes it."""
+        """The records that delete the group."""
         return [group_record(self.group_id, None)]
 
     def listed(self) -> ListedGroup:
@@ -121,7 +126,7 @@ class ClassicGroup(Rebalancing):
         return ListedGroup(self.group_id, self.protocol_type or "", self.state.value, CLASSIC)
 
     def described(self) -> DescribedGroup:
-        """The group with its members; what they said to the assignor is shown while it is Stable."""
+        """The group with its members; their assignor metadata is shown while it is Stable."""
         is_stable = self.state is ClassicGroupState.STABLE
         members = [
             DescribedMember(

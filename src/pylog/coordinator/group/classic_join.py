@@ -1,8 +1,9 @@
-"""What the members of a classic group say: join, sync, heartbeat, leave (Kafka: GroupMetadataManager.classicGroup...).
+"""The messages of a classic group's members: join, sync, heartbeat, leave (Kafka:
+GroupMetadataManager.classicGroup...).
 
-Each function answers one message, now or by the ticket that it leaves with the member. A member that says the same
-again while an answer is waiting gets that by the later ticket; the earlier one is told to join again, nobody waits for
-it any more.
+Each function answers one message, now or by the ticket that it leaves with the member. A member may repeat a message
+while an answer is waiting. Then the later ticket gets that answer, and the earlier one is told to join again: its
+sender does not wait for it any more.
 """
 
 from collections.abc import Callable
@@ -120,7 +121,7 @@ def _join_again(group: ClassicGroup, message: JoinGroup, ticket: int, out: Effec
     is_same = member.protocols == list(message.protocols)
     leads_stable = group.state is ClassicGroupState.STABLE and group.roster.leader == member.member_id
     if group.state is not ClassicGroupState.PREPARING and is_same and not leads_stable:
-        # It missed the answer, or asks whether there is something new.
+        # It missed the answer, or asks for news.
         out.answer(ticket, group.joined(member))
         return
     _update(group, member, message, ticket, out)
@@ -162,8 +163,10 @@ def _join_static(
 
 
 def _was_to_join_again(group: ClassicGroup, member: ClassicGroupMember) -> bool:
-    """Whether a member had more than it was given, so that it had to give something back, and then to join again: who
-    takes its place knows nothing of that. (Kafka does not ask; there it would be nobody's until the next rebalance.)
+    """Whether a member had more than it was given, so that it had to give something back and then to join again.
+
+    A static member that takes its place does not know that. (Kafka does not ask; there the partition would have no
+    owner until the next rebalance.)
     """
     if group.protocol_type != "consumer" or not member.assignment:
         return False
@@ -171,14 +174,14 @@ def _was_to_join_again(group: ClassicGroup, member: ClassicGroupMember) -> bool:
         had = decode_subscription(member.metadata(group.protocol)).owned
         given, _ = decode_assignment(member.assignment)
     except CorruptBatch:
-        return False  # it is no client's that we know
+        return False  # not the bytes of a client that is known here
     return not set(had) <= set(given)
 
 
 def _keep_assignment(
     group: ClassicGroup, old: ClassicGroupMember, member: ClassicGroupMember, ticket: int, out: EffectsBuilder
 ) -> None:
-    """A static member is back: nothing changes but its id, and that is logged (KIP-345, KIP-814)."""
+    """Take a static member back: only its id changes, and that is logged (KIP-345, KIP-814)."""
     leads = group.roster.leader == member.member_id
     answer = group.joined(member)
     answer.skip_assignment = leads
@@ -218,7 +221,7 @@ def sync(group: ClassicGroup, message: SyncGroup, ticket: int, out: EffectsBuild
 def heartbeat(group: ClassicGroup, message: Heartbeat, ticket: int, out: EffectsBuilder) -> None:
     """Tell a member whether it has to join again. Raises the ProtocolError that says so.
 
-    An answer that is kept back comes before half the session is over, so that the member can be heard of again.
+    An answer that is kept back comes before half the session is over, so that the member can send the next heartbeat.
     """
     member = group.roster.check(message.member_id, message.group_instance_id)
     group.check_generation(message.generation_id)
@@ -254,7 +257,7 @@ def _leave(group: ClassicGroup, leaving: LeavingMember, out: EffectsBuilder) -> 
     if not member_id:
         found = group.roster.static(leaving.group_instance_id) if leaving.group_instance_id is not None else None
         if found is None:
-            raise UnknownMemberId(f"nobody has the instance id {leaving.group_instance_id!r} in this group")
+            raise UnknownMemberId(f"no member of this group has the instance id {leaving.group_instance_id!r}")
         member = group.roster.members[found]
     else:
         member = group.roster.check(member_id, leaving.group_instance_id)

@@ -1,11 +1,11 @@
-"""What members of the classic protocol say in a group of the consumer protocol (KIP-848), as long as it has both kinds.
+"""The messages of classic members in a group of the consumer protocol (KIP-848), as long as it has both kinds.
 
     JoinGroup    as a heartbeat of the other protocol: what the member reads and owns; answered at once, without barrier
-    SyncGroup    what the member has by now, as the embedded protocol of its assignors says it
+    SyncGroup    the member's present partitions, in the embedded protocol of its assignors
     Heartbeat    whether it has to join again to go on towards its target; kept back while it has not
     LeaveGroup   it goes
 
-A generation is the epoch of the member. Nobody leads: the coordinator assigns. (Kafka: GroupMetadataManager
+A generation is the epoch of the member. No member leads: the coordinator assigns. (Kafka: GroupMetadataManager
 .classicGroup...ToConsumerGroup.)
 """
 
@@ -74,8 +74,8 @@ def join(
         out.answer(ticket, JoinedGroup(given, member_id=member_id))
         return
     if message.member_id and (instance_id is not None or said.owned):
-        # Whoever has something was a member: if it is none any more it has to know that, for others have it. (Kafka
-        # takes in a dynamic member under whatever id, and what it thinks to have is two members' for a moment.)
+        # A client with partitions was a member. One that is not a member any more has to know that, for others have
+        # them. (Kafka takes in a dynamic member under any id, and its old partitions have two members for a moment.)
         group.current(member_id, instance_id)
     subscription = _subscription(message, session, said)
     if holder is None or holder == member_id:
@@ -92,7 +92,7 @@ def join(
 
 
 def _said(group: ConsumerGroup, message: JoinGroup) -> Subscription:
-    """Raises InconsistentGroupProtocol for members that cannot be in this group."""
+    """The subscription in a join. Raises InconsistentGroupProtocol for members that cannot be in this group."""
     if group.config.group_consumer_migration_policy == "disabled":
         raise InconsistentGroupProtocol(
             f"group {group.group_id!r} has members of the consumer protocol, and group.consumer.migration.policy is "
@@ -109,7 +109,7 @@ def _said(group: ConsumerGroup, message: JoinGroup) -> Subscription:
     try:
         return decode_subscription(message.protocols[0][1])
     except CorruptBatch as error:
-        raise InconsistentGroupProtocol(f"what the member reads and owns cannot be read: {error}") from None
+        raise InconsistentGroupProtocol(f"the subscription of the member cannot be read: {error}") from None
 
 
 def _subscription(message: JoinGroup, session: Session, said: Subscription) -> MemberSubscription:
@@ -135,7 +135,7 @@ def _go_on(
     ticket: int,
     out: EffectsBuilder,
 ) -> None:
-    """Let a member go on towards its target, and say how far it is."""
+    """Let a member go on towards its target, and answer how far it is."""
     assert subscription.classic is not None
     step.refresh(changed=step.subscribe(member_id, subscription))
     step.assign()
@@ -162,7 +162,7 @@ def _replace_last(
     ticket: int,
     out: EffectsBuilder,
 ) -> None:
-    """The last member of the consumer protocol is back by the classic one: so is the group."""
+    """Turn the group classic: its last member of the consumer protocol is back by the classic one."""
     members = {id_: found for id_, found in group.subscriptions.items() if id_ != old_id} | {member_id: subscription}
     currents = {**group.currents, member_id: group.currents[old_id]}
     classic = turn_classic(group, members, currents, [], out)
@@ -174,7 +174,7 @@ def _replace_last(
 
 
 def sync(group: ConsumerGroup, message: SyncGroup, ticket: int, out: EffectsBuilder) -> None:
-    """Tell a member what it has. Raises the ProtocolError that refuses it."""
+    """Tell a member its partitions. Raises the ProtocolError that refuses it."""
     member_id = message.member_id
     current, said = group.classic(member_id, message.group_instance_id)
     name, metadata = said.first
@@ -237,7 +237,7 @@ def _leaving(group: ConsumerGroup, leaving: LeavingMember) -> str:
 
 
 def take_over(group: ConsumerGroup, out: EffectsBuilder) -> None:
-    """The group was a classic one until now: what its members are to do in time they are to do for this one."""
+    """Take over a group that was a classic one until now: the deadlines of its members go on in this one."""
     for member_id in group.subscriptions:
         group.cancel(*((what, member_id) for what in ("join", "sync", "revocation", "held")))
         expect(group, member_id, out, group.session_timeout_ms(member_id))

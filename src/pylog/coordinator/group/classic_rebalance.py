@@ -2,12 +2,13 @@
 
                  a member comes, leaves, changes its mind                  all have joined, or time is up
     Empty, Stable, CompletingRebalance   ---->   PreparingRebalance   ---->   CompletingRebalance
-                                                         | nobody is left              | the leader's assignment
+                                                         | no member is left            | the leader's assignment
                                                          v                             v   is in the log
                                                        Empty                         Stable
 
-What outlives the process is `stored`, and it changes by `replay` alone: a generation with its assignment, or an empty
-group. All else is what members said since, and is gone with the process; `load` makes it anew from what is stored.
+The part that outlives the process is `stored`, and it changes by `replay` alone: a generation with its assignment, or
+an empty group. All else comes from members' messages since, and is gone with the process; `load` makes it anew from
+`stored`.
 
 Invariant: in Stable, generation, protocol, leader, members and assignments are those of `stored`, but for the time
 until a group that is Stable has logged that a static member came back under another id.
@@ -27,14 +28,14 @@ from pylog.protocol.messages import Heartbeaten, JoinedGroup, SyncedGroup
 
 CONSUMER_PROTOCOL = "consumer"
 NEW_MEMBER_JOIN_MS = 5 * 60 * 1000
-"""How long a member is kept that waits for its first generation."""
+"""The time for which a member is kept that waits for its first generation."""
 STORE_AGAIN_MS = 1000
-"""When it is tried again to log that a group is empty."""
+"""The time until another attempt to log that a group is empty."""
 INT_MAX = 0x7FFF_FFFF  # a generation is an i32
 
 
 class ClassicGroupState(enum.StrEnum):
-    """Where a group stands, by the name that users see."""
+    """The state of a group, by the name that users see."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -44,7 +45,7 @@ class ClassicGroupState(enum.StrEnum):
 
 
 class Rebalancing:
-    """What a classic group does. What members say comes in by `classic_join`, which this is the ground of."""
+    """The inner half of a classic group. Members' messages come in by `classic_join`, which stands on this."""
 
     def __init__(self, group_id: str, config: NodeConfig, deadlines: GroupTimers) -> None:
         self.group_id = group_id
@@ -57,7 +58,7 @@ class Rebalancing:
         self.protocol: str | None = None
         self.state_ms: int | None = None
         self.subscribed: frozenset[str] | None = None
-        """The topics that the members read, where that is known."""
+        """The topics that the members read; None where that is not known."""
         self._deadlines = deadlines
         self._is_initial = False  # preparing, and Empty before
         self._more_came = False
@@ -66,9 +67,9 @@ class Rebalancing:
     # --- the log -----------------------------------------------------------------------------------------------------
 
     def replay(self, stored: StoredGroup) -> None:
-        """Take over what the log says. The assignment of the generation at hand ends its rebalance.
+        """Take over the content of a record. The assignment of the present generation ends its rebalance.
 
-        Raises CorruptBatch for what is no group.
+        Raises CorruptBatch for a record that is no group.
         """
         static = [member.group_instance_id for member in stored.members if member.group_instance_id is not None]
         if len({member.member_id for member in stored.members}) < len(stored.members) or len(set(static)) < len(static):
@@ -83,7 +84,7 @@ class Rebalancing:
     def load(self, out: EffectsBuilder, is_lost: Callable[[str], bool]) -> None:
         """Begin where the log ends. Dynamic members whose process is lost are dropped at once: they will not be back.
 
-        Static ones may be: they come back with their instance id, and until then keep what they have for a session.
+        Static ones may be: they come back with their instance id, and until then keep their partitions for a session.
         """
         if self.stored is None:
             return
@@ -106,7 +107,7 @@ class Rebalancing:
             self.prepare(out)
 
     def close(self) -> None:
-        """The group is gone: its deadlines find it dead."""
+        """Close the group: its deadlines find it dead."""
         self.state = ClassicGroupState.DEAD
 
     def _records(self, assignments: dict[str, bytes]) -> StoredGroup:
@@ -154,11 +155,11 @@ class Rebalancing:
             self._deadlines.cancel((self.group_id, one))
 
     def await_session(self, member_id: str, timeout_ms: int, out: EffectsBuilder) -> None:
-        """Expect to hear of a member, or of one that is to come, within this time."""
+        """Expect a sign of life of a member, present or announced, within this time."""
         self._due(("session", member_id), timeout_ms, lambda out: self._session_over(member_id, out), out)
 
     def refresh(self, member: ClassicGroupMember, out: EffectsBuilder) -> None:
-        """A member was heard of."""
+        """Note a sign of life of a member."""
         self.await_session(member.member_id, member.session_timeout_ms, out)
 
     def _session_over(self, member_id: str, out: EffectsBuilder) -> None:
@@ -171,34 +172,34 @@ class Rebalancing:
             self.members_left(out)
 
     def forget_pending(self, member_id: str) -> None:
-        """One that was given an id will not come."""
+        """Forget a client that was given an id and has not come."""
         self.roster.pending.discard(member_id)
         self._cancel(("session", member_id))
 
     # --- members -----------------------------------------------------------------------------------------------------
 
     def admit(self, member: ClassicGroupMember, protocol_type: str) -> None:
-        """Somebody is a member from now on; the first one says what kind of a group it is."""
+        """Admit a member; the first one decides what kind of a group it is."""
         if not self.roster.members:
             self.protocol_type = protocol_type
         self.roster.add(member)
 
     def turn_away(self, member_id: str, error: PylogError, out: EffectsBuilder) -> None:
-        """There is no room for somebody, who may have been a member before there were too many."""
+        """Refuse a client for lack of room. It may have been a member before there were too many."""
         self.forget_pending(member_id)
         if member_id in self.roster.members:
             self.drop(self.roster.members[member_id], out, error)
         self.complete_if_joined(out)
 
     def drop(self, member: ClassicGroupMember, out: EffectsBuilder, error: PylogError) -> None:
-        """A member goes; what it waits for is answered with the error."""
+        """Remove a member; every message that it waits with is answered with the error."""
         self.refuse(member, out, error)
         self.roster.remove(member.member_id)
         self._unsynced.discard(member.member_id)
         self._cancel(("session", member.member_id), ("held", member.member_id))
 
     def refuse(self, member: ClassicGroupMember, out: EffectsBuilder, error: PylogError) -> None:
-        """All that a member waits for is answered with the error."""
+        """Answer every message that a member waits with by the error."""
         if member.join is not None:
             out.answer(member.join, JoinedGroup(error, member_id=member.member_id))
         if member.sync is not None:
@@ -213,20 +214,20 @@ class Rebalancing:
             member.heartbeat = None
 
     def hold(self, member: ClassicGroupMember, ticket: int, wait_ms: int, out: EffectsBuilder) -> None:
-        """Keep a heartbeat's answer back while there is nothing to say; the one before it is given."""
+        """Keep a heartbeat's answer back while there is no news; the one before it is given."""
         self.release(member, out, None)
         member.heartbeat = ticket
         self._due(("held", member.member_id), wait_ms, lambda out: self.release(member, out, None), out)
 
     def members_left(self, out: EffectsBuilder) -> None:
-        """Some have gone: the others share anew."""
+        """Share the partitions anew after members have left."""
         if self.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING):
             self.prepare(out)
         else:
             self.complete_if_joined(out)
 
     def replace_static(self, old: ClassicGroupMember, new: ClassicGroupMember, out: EffectsBuilder) -> None:
-        """A static member came back under a new id; who still uses the old one is told."""
+        """Put a static member that came back under a new id in place of the old one; a user of the old id is told."""
         self.refuse(old, out, FencedInstanceId(f"{new.member_id!r} has the instance id {new.group_instance_id!r} now"))
         self._cancel(("session", old.member_id), ("held", old.member_id))
         self._unsynced.discard(old.member_id)
@@ -240,7 +241,7 @@ class Rebalancing:
         self.state_ms = out.now.wall
 
     def rebalance(self, out: EffectsBuilder) -> None:
-        """Something has changed: begin a rebalance, or see whether the one that is on can go on."""
+        """Begin a rebalance after a change, or see whether the present one can go on."""
         if self.state is ClassicGroupState.PREPARING:
             if self._is_initial:
                 self._more_came = True
@@ -268,7 +269,7 @@ class Rebalancing:
             self._due("join", self.roster.rebalance_timeout_ms, self.complete_join, out)
 
     def _wait_for_more(self, delay_ms: int, left_ms: int, out: EffectsBuilder) -> None:
-        """An empty group gives more members the time to come, and again as long as some do."""
+        """Give more members the time to join an empty group, and again as long as some do."""
 
         def over(out: EffectsBuilder) -> None:
             if self._more_came and left_ms:
@@ -289,7 +290,7 @@ class Rebalancing:
             self.complete_join(out)
 
     def complete_join(self, out: EffectsBuilder) -> None:
-        """Who has joined makes the next generation; dynamic members that have not are out."""
+        """Make the next generation of the members that have joined; dynamic members that have not are out."""
         self._cancel("join")
         for member in list(self.roster.members.values()):
             if member.join is None and member.group_instance_id is None:
@@ -320,7 +321,7 @@ class Rebalancing:
         self._due("sync", self.roster.rebalance_timeout_ms, self._sync_over, out)
 
     def joined(self, member: ClassicGroupMember) -> JoinedGroup:
-        """The answer to a member that is in the generation at hand."""
+        """The answer to a member of the present generation."""
         return JoinedGroup(
             None,
             self.generation,
@@ -332,7 +333,7 @@ class Rebalancing:
         )
 
     def _learn_subscription(self) -> None:
-        """What the members read; unknown where one of them does not say it as consumers do."""
+        """Learn the topics that the members read; unknown where one of them does not say it as consumers do."""
         self.subscribed = None
         if not self.uses_consumer_protocol:
             return
@@ -352,7 +353,7 @@ class Rebalancing:
     # --- synchronisation ---------------------------------------------------------------------------------------------
 
     def synced(self, member_id: str) -> None:
-        """A member has asked for its assignment."""
+        """Record that a member has asked for its assignment."""
         self._unsynced.discard(member_id)
         if not self._unsynced:
             self._cancel("sync")
@@ -362,9 +363,9 @@ class Rebalancing:
         self._cancel("sync")
 
     def _sync_over(self, out: EffectsBuilder) -> None:
-        """Members that never asked for their assignment are out."""
+        """Remove members that never asked for their assignment."""
         if not self._unsynced:
-            return  # a static one that had not is another by now
+            return  # a static member that had not asked has another id by now
         for member_id in list(self._unsynced):
             member = self.roster.members[member_id]
             self.drop(member, out, UnknownMemberId(f"{member_id!r} did not sync in time: join again"))

@@ -1,11 +1,11 @@
-"""The offsets of the groups of one partition: committed ones, and those of open transactions. Changed by replay alone.
+"""The offsets of the groups of one partition: committed ones, and those of open transactions. Only replay changes them.
 
-An offset that was committed in a transaction is pending until the marker is there. Then it counts, unless an offset
-for the same partition was logged after it and counts already: the order in the log decides, not the order of the ends
+An offset that was committed in a transaction is pending until the marker is there. Then it counts, unless an offset for
+the same partition was logged after it and counts already: the order in the log decides, not the order of the ends
 (Kafka: OffsetMetadataManager). A tombstone takes the committed offset and all pending ones.
 
-Each replayed record gets a place, one higher than the one before. Places are not the offsets of the log, but stand in
-the same order, and nothing else is asked of them.
+Each replayed record gets a place, one higher than the one before. Places are not the offsets of the log, but have the
+same order, and no other property of them is used.
 """
 
 from collections.abc import Mapping
@@ -25,16 +25,16 @@ _Partitions = dict[TopicPartition, _Placed]
 
 
 class CommittedOffsets:
-    """What was committed, by group and partition."""
+    """The committed offsets, by group and partition."""
 
     def __init__(self) -> None:
         self._place = 0
         self._committed: dict[str, _Partitions] = {}
         self._pending: dict[int, dict[str, _Partitions]] = {}  # by producer id; no group without a partition
-        self._open: dict[str, set[int]] = {}  # the producers that have something pending in a group
+        self._open: dict[str, set[int]] = {}  # the producers with pending offsets in a group
 
     def replay(self, change: OffsetChange, producer_id: int | None) -> None:
-        """Take over a record; `producer_id`: of the transaction that it is part of."""
+        """Take over a record; `producer_id` is that of its transaction, if it has one."""
         self._place += 1
         group_id, partition, committed = change
         if committed is None:
@@ -76,11 +76,11 @@ class CommittedOffsets:
                     known[partition] = placed
 
     def of(self, group_id: str) -> dict[TopicPartition, Committed]:
-        """What the group has committed; {} where that is nothing."""
+        """The committed offsets of a group; {} where it has none."""
         return {partition: placed.committed for partition, placed in self._committed.get(group_id, {}).items()}
 
     def get(self, group_id: str, partition: TopicPartition) -> Committed | None:
-        """What the group has committed for a partition."""
+        """The committed offset of a group for a partition."""
         placed = self._committed.get(group_id, {}).get(partition)
         return None if placed is None else placed.committed
 
@@ -92,7 +92,7 @@ class CommittedOffsets:
     def of_topics(self, gone: Mapping[tuple[str, UUID], int]) -> list[tuple[str, TopicPartition]]:
         """(group, partition) of the offsets, committed or pending, of topics with these names and ids.
 
-        `gone` says up to which place: what was logged later may be of another topic of that name.
+        `gone` has the place of each topic up to which they count: later ones may be of another topic of that name.
         """
         found: dict[tuple[str, TopicPartition], None] = {}
         for groups in (self._committed, *self._pending.values()):

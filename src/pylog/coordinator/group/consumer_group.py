@@ -7,16 +7,16 @@
     Empty        no members
     Assigning    the target was made for an earlier epoch of the group
     Reconciling  some members have yet to get there
-    Stable       all have what they are to have
+    Stable       all members have their target
 
 Members of the classic protocol may be in it, too (`MemberSubscription.classic`): they join again where others are just
 told.
 
-All of this is in the log, and changes by `replay` alone. Heartbeats that are kept back, deadlines and which list of
-topics was seen last are not, and are gone with the process. What a heartbeat leads to is found by `consumer_heartbeat`.
-(Kafka: ConsumerGroup.)
+All of this is in the log, and changes by `replay` alone. Three things are not, and are gone with the process:
+heartbeats that are kept back, deadlines, and the last list of topics. `consumer_heartbeat` finds the consequences of a
+heartbeat. (Kafka: ConsumerGroup.)
 
-Invariant: of the partitions that members have or give up none is in two of them; `owners` says in which.
+Invariant: no partition that members have or give up is in two of them; `owners` has the member of each.
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, MutableMapping
@@ -70,7 +70,7 @@ Action = Callable[["ConsumerGroup", EffectsBuilder], None]
 
 
 class ConsumerGroup:
-    """What the log says of a group, and who waits. `groups` are all of the coordinator's: it is looked up there."""
+    """The logged state of a group, and its waiting members. `groups` has all groups of the coordinator."""
 
     def __init__(
         self,
@@ -95,16 +95,16 @@ class ConsumerGroup:
         self.held: dict[str, int] = {}
         """The tickets of heartbeats that are kept back, by member id."""
         self.waiting: dict[str, tuple[int, Heartbeat]] = {}
-        """The same of members of the classic protocol, each with what it said."""
+        """The same of members of the classic protocol, each with its heartbeat."""
         self.seen: TopicInfos | None = None
-        """The list of topics of which `epoch` has the hash."""
+        """The list of topics whose hash `epoch` has."""
         self.deadlines = deadlines
         self._groups = groups
 
-    # --- the log -----------------------------------------------------------------------------------------------------
+    # --- the log ------------------------------------------------------------------------------------------------------
 
     def replay(self, change: ConsumerChange) -> None:
-        """Take over what the log says."""
+        """Take over the content of a record."""
         kind, _, name, value = change
         if kind == EPOCH:
             self.epoch = value if isinstance(value, GroupEpoch) else GroupEpoch(0)
@@ -137,7 +137,7 @@ class ConsumerGroup:
         _put(self.currents, member_id, value)
 
     def tombstones(self) -> list[LogRecord]:
-        """What deletes the group with all that is in it, in Kafka's order."""
+        """The records that delete the group with all that is in it, in Kafka's order."""
         gone: list[tuple[int, Collection[str]]] = [
             (CURRENT, self.subscriptions),
             (TARGET, self.targets),
@@ -150,13 +150,13 @@ class ConsumerGroup:
         return [consumer_record(kind, self.group_id, name, None) for kind, names in gone for name in names]
 
     def close(self) -> None:
-        """It is gone: its deadlines look for the group that has its id then."""
+        """Close the group: its deadlines look for the group that has its id then."""
 
     def give_way(self, other: Group) -> None:
-        """Another group has this id from now on."""
+        """Give the id to another group from now on."""
         self._groups[self.group_id] = other
 
-    # --- deadlines and waiting ---------------------------------------------------------------------------------------
+    # --- deadlines and waiting ----------------------------------------------------------------------------------------
 
     def due(self, what: Hashable, after_ms: int, action: Action, out: EffectsBuilder) -> None:
         """Do this later to the group that has this id then, if that is one of the consumer protocol."""
@@ -177,7 +177,7 @@ class ConsumerGroup:
         return self._key(what) in self.deadlines
 
     def cancel(self, *what: Hashable) -> None:
-        """Do nothing of the kind."""
+        """Cancel the deadlines of these kinds."""
         for one in what:
             self.deadlines.cancel(self._key(one))
 
@@ -188,7 +188,7 @@ class ConsumerGroup:
             self.cancel(("held", member_id))
             out.answer_when_safe(ticket, answer, lambda error: ConsumerGroupHeartbeaten(not_stored(error), member_id))
 
-    # --- who is in it ------------------------------------------------------------------------------------------------
+    # --- members ------------------------------------------------------------------------------------------------------
 
     @property
     def is_empty(self) -> bool:
@@ -198,17 +198,19 @@ class ConsumerGroup:
     def topics_of(
         self, subscription: MemberSubscription, resolved: Mapping[str, ResolvedRegex] | None = None
     ) -> list[str]:
-        """What a member reads: the topics that it names, and those that match."""
+        """The topics that a member reads: those that it names, and those that match."""
         known = self.resolved if resolved is None else resolved
         matched = known.get(subscription.regex) if subscription.regex is not None else None
         return sorted({*subscription.topics, *(() if matched is None else matched.topics)})
 
     def current(self, member_id: str, instance_id: str | None) -> Current:
-        """What a member has. Raises UnknownMemberId; FencedInstanceId where another one has the instance id."""
+        """A member's partitions. Raises UnknownMemberId; FencedInstanceId where another one has the instance id."""
         if instance_id is not None:
             holder = self.static.get(instance_id)
             if holder is None:
-                raise UnknownMemberId(f"nobody has the instance id {instance_id!r} in group {self.group_id!r}: join it")
+                raise UnknownMemberId(
+                    f"group {self.group_id!r} has no member with instance id {instance_id!r}: join it"
+                )
             if holder != member_id:
                 raise FencedInstanceId(f"{instance_id!r} is the instance id of member {holder!r}, not of {member_id!r}")
         if member_id not in self.subscriptions:
@@ -216,7 +218,7 @@ class ConsumerGroup:
         return self.currents.get(member_id, NEW_MEMBER)
 
     def classic(self, member_id: str, instance_id: str | None) -> tuple[Current, ClassicMember]:
-        """What a member of the classic protocol has, and has said. Raises UnknownMemberId, FencedInstanceId."""
+        """A classic member's partitions, and its metadata. Raises UnknownMemberId, FencedInstanceId."""
         current = self.current(member_id, instance_id)
         found = self.subscriptions[member_id].classic
         if found is None:
@@ -224,13 +226,15 @@ class ConsumerGroup:
         return current, found
 
     def session_timeout_ms(self, member_id: str) -> int:
-        """How long nothing may be heard of a member: those of the classic protocol say it themselves."""
+        """The longest silence of a member: those of the classic protocol say it themselves."""
         said = self.subscriptions[member_id].classic if member_id in self.subscriptions else None
         return self.config.group_consumer_session_timeout_ms if said is None else said.session_timeout_ms
 
     def has_to_join(self, member_id: str) -> bool:
-        """Whether a member of the classic protocol has to join again to go on towards its target: there is another
-        one, it has to give something up, or what it waits for is free (Kafka: classicGroupHeartbeatToConsumerGroup).
+        """Whether a member of the classic protocol has to join again to go on towards its target.
+
+        It has to where there is another target, where it has to give something up, or where a partition that it waits
+        for is free (Kafka: classicGroupHeartbeatToConsumerGroup).
         """
         current = self.currents.get(member_id, NEW_MEMBER)
         if current.epoch < self.epoch.epoch or current.state is MemberState.UNREVOKED:
@@ -240,7 +244,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> str:
-        """Where the group stands, by the name that users see."""
+        """The state of the group, by the name that users see."""
         if self.is_empty:
             return "Empty"
         if self.epoch.epoch > self.target_epoch.epoch:
@@ -249,12 +253,14 @@ class ConsumerGroup:
         is_there = all((found.state, found.epoch) == stable for found in self.currents.values())
         return "Stable" if is_there else "Reconciling"
 
-    # --- asked by others ---------------------------------------------------------------------------------------------
+    # --- asked by others ----------------------------------------------------------------------------------------------
 
     def check_commit(self, message: OffsetCommit | TxnOffsetCommit) -> None:
-        """Members commit in their epoch, or in an earlier one what they have had since (KIP-1251); without one, offsets
-        of an empty group may be committed by anybody. Raises UnknownMemberId, FencedInstanceId, StaleMemberEpoch, and
-        IllegalGeneration instead of it for a member of the classic protocol.
+        """Check that a commit is allowed.
+
+        Members commit in their epoch, or in an earlier one the partitions that they have had since (KIP-1251); without
+        an epoch, offsets of an empty group may be committed by any client. Raises UnknownMemberId, FencedInstanceId,
+        StaleMemberEpoch, and IllegalGeneration instead of it for a member of the classic protocol.
         """
         epoch = message.generation_id
         if epoch < 0 and (self.is_empty or _is_from_outside(message)):
@@ -274,10 +280,10 @@ class ConsumerGroup:
                 raise StaleMemberEpoch(f"{text}commit again after a heartbeat")
 
     def commits(self, message: OffsetCommit, out: EffectsBuilder) -> None:
-        """A commit is no heartbeat in this protocol."""
+        """Do nothing: a commit is no heartbeat in this protocol."""
 
     def check_fetch(self, message: OffsetFetch) -> None:
-        """Members fetch in their epoch, others without one. Raises UnknownMemberId, StaleMemberEpoch."""
+        """Check the epoch of a member; others fetch without one. Raises UnknownMemberId, StaleMemberEpoch."""
         if message.member_id is None and message.member_epoch < 0:
             return
         current = self.current(message.member_id or "", None)
@@ -286,7 +292,7 @@ class ConsumerGroup:
             raise StaleMemberEpoch(f"{message.member_id!r} is {said}: ask again after a heartbeat")
 
     def check_offset_delete(self) -> None:
-        """Offsets of what nobody reads may be deleted."""
+        """Allow the deletion of offsets of topics that no member reads."""
 
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member reads the topic."""
@@ -330,7 +336,7 @@ class ConsumerGroup:
 
 
 def _is_from_outside(message: OffsetCommit | TxnOffsetCommit) -> bool:
-    """Whether it is of a transaction of somebody that says nothing of itself: clients older than KIP-447."""
+    """Whether it is of a transaction whose client says nothing of itself: clients older than KIP-447."""
     return isinstance(message, TxnOffsetCommit) and not message.member_id and message.group_instance_id is None
 
 

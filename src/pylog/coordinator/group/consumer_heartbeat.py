@@ -1,11 +1,11 @@
-"""What the members of a group of the consumer protocol say, and what they are told (KIP-848).
+"""The messages of a consumer group's members, and the answers to them (KIP-848).
 
-A member says all in one message. The answer rests on the records of what it changed. Where there is nothing to say the
-answer may be kept back: then it comes when the member is to have something else, and it comes with that; or when its
-time is over. Whoever changes a group with such members wakes it (`wake`).
+A member says all in one message. The answer depends on the records of its changes. Where there is no news the answer
+may be kept back: then it comes when the member's target changes, with the new target; or when its time is over. A
+change of a group with such members has to wake it (`wake`).
 
-Members of which nothing is heard for a session, or that do not give up in time what they have to, are fenced: they are
-out, and what they had is free.
+Members are fenced when they send nothing for a session, or do not give up in time the partitions that they have to:
+they are out, and their partitions are free.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -55,7 +55,7 @@ def heartbeat(
     new_member_id: Callable[[str], str],
     records: Iterable[LogRecord] = (),
 ) -> None:
-    """Hear of a member; `records` are logged before what that changes. Raises the ProtocolError that refuses it."""
+    """Hear a member; `records` are logged before its changes. Raises the ProtocolError that refuses it."""
     if message.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
         _leave(group, message, ticket, out)
         return
@@ -105,7 +105,7 @@ def _answer(
 def _subscription(
     before: MemberSubscription | None, message: ConsumerGroupHeartbeat, session: Session
 ) -> MemberSubscription:
-    """What a member says now, and has said before where it says nothing now. An empty regex takes the one before."""
+    """The member's metadata: the new values, and the old ones elsewhere. An empty regex keeps the old one."""
     known = before or MemberSubscription()
     names, regex, timeout = message.subscribed_topic_names, message.subscribed_topic_regex, message.rebalance_timeout_ms
     return MemberSubscription(
@@ -127,7 +127,7 @@ def _admit(
     member_id: str,
     owned: frozenset[Slot] | None,
 ) -> Current:
-    """What the member has, which may be new here. Raises the ProtocolError that refuses it."""
+    """The member's state, which may be new here. Raises the ProtocolError that refuses it."""
     joins = message.member_epoch == JOIN_EPOCH
     holder = None if message.instance_id is None else group.static.get(message.instance_id)
     if joins and holder is not None and holder != member_id:
@@ -148,16 +148,17 @@ def _admit(
 
 
 def check_room(group: ConsumerGroup) -> None:
-    """Raises GroupMaxSizeReached where nobody may come any more."""
+    """Raise GroupMaxSizeReached where the group has no room."""
     most = group.config.group_consumer_max_size
     if len(group.subscriptions) >= most:
         raise GroupMaxSizeReached(f"group {group.group_id!r} has {most} members: it is full")
 
 
 def _check_epoch(member_id: str, current: Current, epoch: int, owned: frozenset[Slot] | None) -> None:
-    """A member is in its epoch; or in the one before, where it has missed an answer and has nothing that it must not.
+    """Check that a member is in its epoch, or in the one before.
 
-    Raises FencedMemberEpoch.
+    It may be in the one before where it has missed an answer and has no partition that it must not have. Raises
+    FencedMemberEpoch.
     """
     missed_one = epoch == current.previous_epoch and owned is not None and owned <= current.assigned.keys()
     if epoch > current.epoch or (epoch < current.epoch and not missed_one):
@@ -172,7 +173,7 @@ def _check_epoch(member_id: str, current: Current, epoch: int, owned: frozenset[
 def carry_out(
     group: ConsumerGroup, step: GroupUpdate, answers: list[Answer], out: EffectsBuilder, failed: Failed | None = None
 ) -> None:
-    """Log the step, if there is something to log, and answer when that is safe, and all that the answers tell of."""
+    """Log the update, if it has records, and answer when all that the answers tell of is safe."""
     if not step.records and not answers:
         return
 
@@ -187,10 +188,10 @@ def carry_out(
 
 
 def wake(group: ConsumerGroup, out: EffectsBuilder) -> None:
-    """Tell members whose heartbeats are kept back what they are to have, where that is something else.
+    """Tell members whose heartbeats are kept back their new targets.
 
-    Of those that are in another epoch now and nothing else all hear together, when no more has happened for a moment:
-    otherwise each that joins would have everybody say something.
+    Members with a new epoch and no other news hear all together, when no more has happened for a moment: otherwise each
+    new member would make all others send a heartbeat.
     """
     step = GroupUpdate(group, out.now)
     step.refresh(changed=False)
@@ -220,7 +221,7 @@ def _tell_epochs(group: ConsumerGroup, out: EffectsBuilder) -> None:
 
 
 def _hold_over(group: ConsumerGroup, member_id: str, out: EffectsBuilder) -> None:
-    """An answer that was kept back has to be given."""
+    """Answer a heartbeat that was kept back, as its time is over."""
     step = GroupUpdate(group, out.now)
     step.refresh(changed=False)
     step.assign()
@@ -229,7 +230,7 @@ def _hold_over(group: ConsumerGroup, member_id: str, out: EffectsBuilder) -> Non
 
 
 def _held_answer(group: ConsumerGroup, member_id: str, current: Current, out: EffectsBuilder) -> Answer:
-    """What a member is told whose heartbeat was kept back until now."""
+    """The answer to a member whose heartbeat was kept back until now."""
     before = group.currents[member_id]
     if current is not before:
         _expect_revocation(group, member_id, current, group.subscriptions[member_id].rebalance_timeout_ms, out)
@@ -242,7 +243,7 @@ def _held_answer(group: ConsumerGroup, member_id: str, current: Current, out: Ef
 
 
 def check_classic(group: ConsumerGroup, message: Heartbeat, out: EffectsBuilder) -> None:
-    """Raises what a member of the classic protocol is to hear: that it has to join again, or is no member any more."""
+    """Raise the news for a member of the classic protocol: that it has to join again, or is no member any more."""
     member_id = message.member_id
     current, _ = group.classic(member_id, message.group_instance_id)
     if message.generation_id != current.epoch:
@@ -253,7 +254,7 @@ def check_classic(group: ConsumerGroup, message: Heartbeat, out: EffectsBuilder)
 
 
 def _tell_classic(group: ConsumerGroup, member_id: str, out: EffectsBuilder) -> None:
-    """Answer a heartbeat that is kept back, if there is something to say by now."""
+    """Answer a heartbeat that is kept back, if there is news by now."""
     try:
         check_classic(group, group.waiting[member_id][1], out)
     except ProtocolError as error:
@@ -279,14 +280,14 @@ def await_join(group: ConsumerGroup, member_id: str, out: EffectsBuilder) -> Non
 
 
 def expect(group: ConsumerGroup, member_id: str, out: EffectsBuilder, within_ms: int, what: str = "session") -> None:
-    """Expect to hear of a member in time, or that it does what it is to do: otherwise it is out."""
+    """Expect a sign of life of a member in time, or the end of its revocation: otherwise it is out."""
     group.due((what, member_id), within_ms, lambda group, out: _time_over(group, member_id, out), out)
 
 
 def _expect_revocation(
     group: ConsumerGroup, member_id: str, current: Current, timeout_ms: int, out: EffectsBuilder
 ) -> None:
-    """Expect a member to give up in time what it has to."""
+    """Expect a member to give up in time the partitions that it has to."""
 
     def over(group: ConsumerGroup, out: EffectsBuilder) -> None:
         found = group.currents.get(member_id, NEW_MEMBER)
@@ -305,7 +306,7 @@ def _time_over(group: ConsumerGroup, member_id: str, out: EffectsBuilder) -> Non
 
 
 def fence(group: ConsumerGroup, member_ids: list[str], out: EffectsBuilder) -> None:
-    """Members are out; where that cannot be logged it is tried again."""
+    """Remove members; where that cannot be logged it is tried again."""
     for member_id in member_ids:
         gone = UnknownMemberId(f"{member_id!r} was not heard of in time, or did not give up its partitions: join again")
         group.release(member_id, ConsumerGroupHeartbeaten(gone, member_id), out)
@@ -324,7 +325,7 @@ def remove(
     out: EffectsBuilder,
     failed: Failed | None = None,
 ) -> None:
-    """Members are out, and free is what they had; where all others are of the classic protocol, so is the group."""
+    """Remove members and free their partitions; if only classic members are left, the group turns classic."""
     if turns_classic(group, member_ids):
         downgrade(group, member_ids, answers, out, failed)
         return
@@ -338,8 +339,8 @@ def remove(
 def load(group: ConsumerGroup, out: EffectsBuilder, is_lost: Callable[[str], bool]) -> None:
     """Begin where the log ends. Dynamic members whose process is lost are out at once: they will not be back.
 
-    Static ones may be. As if they had left to come back they keep what they have for a session, and let go of their
-    instance ids: nobody is there who could still use them.
+    Static ones may be. As if they had left to come back they keep their partitions for a session, and let go of their
+    instance ids: no process is left that could still use them.
     """
     lost = []
     step = GroupUpdate(group, out.now)
@@ -361,12 +362,12 @@ def load(group: ConsumerGroup, out: EffectsBuilder, is_lost: Callable[[str], boo
 
 
 def _away(current: Current) -> Current:
-    """What a static member has that may be back."""
+    """The state of a static member that may be back."""
     return current._replace(epoch=LEAVE_STATIC_EPOCH, revoking={})
 
 
 def _leave(group: ConsumerGroup, message: ConsumerGroupHeartbeat, ticket: int, out: EffectsBuilder) -> None:
-    """A member goes; a static one may say that it will be back, and keeps what it has for a session."""
+    """Let a member go; a static one may say that it will be back, and keeps its partitions for a session."""
     member_id = message.member_id
     current = group.current(member_id, message.instance_id)
     gone = UnknownMemberId(f"{member_id!r} has left group {group.group_id!r}")

@@ -1,8 +1,8 @@
-"""The records of `__consumer_offsets` that are about groups of the consumer protocol (KIP-848), as bytes and as values.
+"""The records of `__consumer_offsets` about groups of the consumer protocol (KIP-848), as bytes and as values.
 
     type   key                            value, all of version 0
     3      string group                   ConsumerGroupMetadataValue: the group's epoch, a hash of the topics it reads
-    4      string group                   what 3 has as a hash; Kafka wrote it before 4.1, and it is only deleted now
+    4      string group                   the topics that 3 has a hash of; Kafka wrote it before 4.1; only deleted now
     5      string group, string member    ConsumerGroupMemberMetadataValue: what the member says of itself
     6      string group                   ConsumerGroupTargetAssignmentMetadataValue: the epoch of the target assignment
     7      string group, string member    ConsumerGroupTargetAssignmentMemberValue: what the member is to have
@@ -34,25 +34,25 @@ Slots = Mapping[Slot, int]
 
 
 class MemberState(enum.IntEnum):
-    """How far a member has come towards its target."""
+    """The progress of a member towards its target."""
 
     STABLE = 0
     UNREVOKED = 1
-    """It has yet to give something up."""
+    """It has yet to give partitions up."""
     UNRELEASED = 2
-    """Somebody else has yet to give up what it is to get."""
+    """Another member has yet to give up partitions that it is to get."""
     UNKNOWN = 127
 
 
 class GroupEpoch(NamedTuple):
-    """That something has changed, how often, and what the topics were then."""
+    """The number of changes of the group, and a hash of its topics at the last one."""
 
     epoch: int
     topics_hash: int = 0
 
 
 class ClassicMember(NamedTuple):
-    """What a member of the classic protocol says besides, in a group of the consumer protocol."""
+    """The further metadata of a classic member in a group of the consumer protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -60,12 +60,12 @@ class ClassicMember(NamedTuple):
 
     @property
     def first(self) -> tuple[str, bytes]:
-        """The assignor that it likes best, by which it is answered, though that assigns nothing here."""
+        """The assignor that it likes best. It is answered by that name, though that assignor assigns nothing here."""
         return self.protocols[0] if self.protocols else ("", b"")
 
 
 class MemberSubscription(NamedTuple):
-    """What a member says of itself."""
+    """The metadata of a member."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -81,19 +81,19 @@ class MemberSubscription(NamedTuple):
 
 
 class TargetEpoch(NamedTuple):
-    """For which epoch of the group the target assignment was made, and when."""
+    """The epoch of the group for which the target assignment was made, and the time."""
 
     epoch: int
     wall_ms: int = 0
 
 
 class Current(NamedTuple):
-    """What a member has; it is a member from its first one on."""
+    """The partitions of a member; a client is a member from its first record of this kind on."""
 
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
-    assigned: Slots = {}  # noqa: RUF012 - a default of a NamedTuple, which nobody changes
+    assigned: Slots = {}  # noqa: RUF012 - a default of a NamedTuple, never changed
     revoking: Slots = {}  # noqa: RUF012
 
 
@@ -109,7 +109,7 @@ Value = GroupEpoch | MemberSubscription | TargetEpoch | frozenset[Slot] | Curren
 
 
 class ConsumerChange(NamedTuple):
-    """What a record says. None: that there is none any more; of PARTITION_METADATA: an empty set, what is in it."""
+    """The content of a record. None: a tombstone; of PARTITION_METADATA: an empty set, whose content is not read."""
 
     kind: int
     group_id: str
@@ -133,7 +133,7 @@ _VERSION = b"\x00\x00"
 
 
 def consumer_record(kind: int, group_id: str, name: str, value: Value) -> LogRecord:
-    """The record that says so; without a value its tombstone. Raises ValueError for what does not fit into one."""
+    """The record with this content; without a value its tombstone. Raises ValueError for what does not fit."""
     schema, part = _NAMES[kind]
     key = {"groupId": group_id} if part is None else {"groupId": group_id, part: name}
     head = kind.to_bytes(2, "big") + message(f"{schema}Key").encode(0, key)
@@ -198,7 +198,7 @@ def _structs(slots: Iterable[Slot], epochs: Slots | None = None) -> list[dict[st
 
 
 def decode_consumer(record: LogRecord) -> ConsumerChange:
-    """What a record of one of these types says. Raises UnsupportedFormat (the version), CorruptBatch."""
+    """The content of a record of one of these types. Raises UnsupportedFormat (the version), CorruptBatch."""
     kind = int.from_bytes(record.key[:2], "big")
     schema, part = _NAMES[kind]
     key, _ = message(f"{schema}Key").decode(0, record.key, 2)

@@ -1,9 +1,9 @@
 """The coordinator of the groups in one partition of `__consumer_offsets` (Kafka: GroupCoordinatorShard).
 
-    message  ->  which group, and of which protocol  ->  joining (classic), heartbeating (consumer), committing (both)
+    message  ->  which group, of which protocol  ->  classic_join, consumer_heartbeat, or offset_commit (both protocols)
 
-It counts on its host for this: an `Append` is replayed, or said to have failed, before the next event comes in. Then
-what is replayed is what is in the log, at every moment.
+It counts on its host for this: an `Append` is replayed, or reported as failed, before the next event comes in. So the
+replayed state is the state of the log, at every moment.
 """
 
 import uuid
@@ -59,9 +59,9 @@ from pylog.protocol.messages import (
 )
 
 TOMBSTONES_AT_ONCE = 1000
-"""About so many records one look for offsets to delete writes in a batch; then others get a turn."""
+"""The records, roughly, that one look for offsets to delete writes in a batch; then other events get a turn."""
 FORGET_AGAIN_MS = 100
-"""When it is looked again for offsets of deleted topics, while there were some."""
+"""The time until another look for offsets of deleted topics, while there were some."""
 
 
 def _client_and_uuid(client_id: str) -> str:
@@ -72,7 +72,7 @@ class GroupCoordinator:
     """Satisfies `effects.Coordinator` for the groups of one partition.
 
     `new_member_id` makes the id of a member out of its client id, or of its instance id where it is static. `is_lost`
-    says of a member's host whether it died together with the coordinator before this one.
+    tells of a member's host whether it died together with the coordinator before this one.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class GroupCoordinator:
         return ClassicGroup(group_id, self._config, self._deadlines)
 
     def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
-        """A transaction has ended: its offsets count from now on, or never did."""
+        """End a transaction: its offsets count from now on, or never did."""
         self._offsets.replay_marker(stamp.producer_id, committed=committed)
 
     def take_over(self, now: Now) -> list[Effect]:
@@ -157,18 +157,18 @@ class GroupCoordinator:
         return out.effects()
 
     def append_failed(self, append: Append, error: PylogError, now: Now) -> list[Effect]:
-        """What was to be logged was not: whoever waits for it is told, and what rests on it is undone."""
+        """Undo the changes that rest on a failed append, and tell the members that wait for it."""
         return undone(append, error, now)
 
     # --- time --------------------------------------------------------------------------------------------------------
 
     @property
     def due_ms(self) -> int | None:
-        """When somebody's time is up."""
+        """The earliest deadline."""
         return self._deadlines.next_ms
 
     def tick(self, now: Now) -> list[Effect]:
-        """Do what is due, up to the first thing that has to be logged; the rest stays due."""
+        """Do what is due, up to the first step that has to be logged; the rest stays due."""
         out = EffectsBuilder(now)
         while not out.has_records:
             action = self._deadlines.pop(now.tick)
@@ -178,7 +178,7 @@ class GroupCoordinator:
         return out.effects()
 
     def topic_deleted(self, name: str, topic_id: uuid.UUID, now: Now) -> list[Effect]:
-        """A topic is gone, and what was committed for it goes, too (Kafka: onPartitionsDeleted)."""
+        """Delete the committed offsets of a topic that is gone (Kafka: onPartitionsDeleted)."""
         out = EffectsBuilder(now)
         self._committing.topic_deleted(name, topic_id)
         self._forget_deleted(out)
@@ -254,7 +254,7 @@ class GroupCoordinator:
         checks.check_join(message, session, config.group_min_session_timeout_ms, config.group_max_session_timeout_ms)
         found = self._groups.get(message.group_id)
         if found is None and message.member_id:
-            raise UnknownMemberId(f"there is no group {message.group_id!r}, so {message.member_id!r} is none of it")
+            raise UnknownMemberId(f"there is no group {message.group_id!r} with member {message.member_id!r}")
         if isinstance(found, ConsumerGroup) and not found.is_empty:
             classic_members.join(found, message, session, ticket, out, self._new_member_id)
             return
@@ -267,7 +267,7 @@ class GroupCoordinator:
             before = [] if found is None else found.tombstones()
 
             def failed(error: PylogError, out: EffectsBuilder) -> None:
-                # What is logged is another group, which the members have to find here again.
+                # The log has another group now, which the members have to find here again.
                 if found is not None:
                     self._groups[message.group_id] = found
                     group.dissolve(out, not_stored(error))
@@ -277,7 +277,7 @@ class GroupCoordinator:
     def _consumer_heartbeat(
         self, message: ConsumerGroupHeartbeat, session: Session, ticket: int, out: EffectsBuilder
     ) -> None:
-        """Whoever joins a classic group makes it one of the consumer protocol, if that may be."""
+        """Hear a member. One that joins a classic group makes it a consumer group, if the policy allows."""
         checks.check_heartbeat(message, session)
         found = self._groups.get(message.group_id)
         if isinstance(found, ConsumerGroup):
@@ -296,7 +296,7 @@ class GroupCoordinator:
         classic_members.take_over(group, out)
 
     def _hear_classic(self, message: SyncGroup | Heartbeat | LeaveGroup, ticket: int, out: EffectsBuilder) -> None:
-        """A member of the classic protocol says something, in a group of either."""
+        """Hear a member of the classic protocol, in a group of either."""
         _check_group_id(message.group_id)
         match self._groups.get(message.group_id), message:
             case ClassicGroup() as group, SyncGroup():
@@ -361,7 +361,7 @@ def _check_group_id(group_id: str) -> None:
 
 
 def _refusal(message: Any, error: ProtocolError) -> Any:
-    """The answer that says that a message is refused as a whole."""
+    """The answer that refuses a message as a whole."""
     match message:
         case JoinGroup():
             return JoinedGroup(error, member_id=message.member_id)

@@ -1,7 +1,7 @@
-"""What one event leads to, collected while it is worked on: answers, and at most one `Append`.
+"""The effects of one event, collected while it is worked on: answers, and at most one `Append`.
 
-All records of an event go into one batch: they are logged together or not at all, and what has to be undone where they
-are not stands beside them. Answers that rest on no record come first, so that no failed append takes them along.
+All records of an event go into one batch: they are logged together or not at all, and the changes to undo if they are
+not stand beside them. Answers that depend on no record come first, so that no failed append takes them along.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from pylog.errors import CoordinatorNotAvailable, NotCoordinator, PylogError, Un
 from pylog.protocol.messages import ConsumerGroupHeartbeaten, JoinedGroup, LeftGroup
 
 Failed = Callable[[PylogError, "EffectsBuilder"], None]
-"""What to do when records were not logged: given why, and where to put what follows from it."""
+"""The reaction to records that were not logged: given the error, and the builder for its effects."""
 
 
 class EffectsBuilder:
@@ -51,8 +51,8 @@ class EffectsBuilder:
     ) -> None:
         """Log the records, and give the answers when they are safe.
 
-        Whoever gives answers gives `undo`, too: it answers them where the append fails. Records of a transaction are
-        the only ones of their event.
+        A caller that gives answers gives `undo`, too: it answers them where the append fails. Records of a transaction
+        are the only ones of their event.
         """
         if self._append is None:
             self._append = Append([], stamp=stamp, context=[])
@@ -62,12 +62,12 @@ class EffectsBuilder:
             self._append.context.append(undo)
 
     def effects(self) -> list[Effect]:
-        """All of it, in the order in which it is to be carried out."""
+        """All effects, in the order in which they are to be carried out."""
         return [*self._answers, *([self._append] if self._append is not None else [])]
 
 
 def undone(append: Append, error: PylogError, now: Now) -> list[Effect]:
-    """What follows from an `Append` of ours that was refused."""
+    """The effects of the failure of an `Append` of ours."""
     out = EffectsBuilder(now)
     for undo in append.context:
         undo(error, out)
@@ -80,7 +80,7 @@ _TOO_LARGE = {4, 10, 18}
 
 
 def not_stored(error: PylogError) -> PylogError:
-    """What a member is told when its group could not be logged (Kafka: appendGroupMetadataErrorToResponseError)."""
+    """The error for a member whose group could not be logged (Kafka: appendGroupMetadataErrorToResponseError)."""
     code = getattr(error, "code", 56)
     text = f"the group could not be written to __consumer_offsets: {error}"
     if code in _NO_QUORUM:
@@ -91,7 +91,7 @@ def not_stored(error: PylogError) -> PylogError:
 
 
 def refuse(answers: list[Answer], error: PylogError, out: EffectsBuilder) -> None:
-    """Say that what was asked could not be logged."""
+    """Answer that the records of these messages could not be logged."""
     for answer in answers:
         out.answer(answer.ticket, _refused(answer.message, not_stored(error)))
 

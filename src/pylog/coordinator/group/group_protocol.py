@@ -1,4 +1,4 @@
-"""What the offsets and the administration have to know of a group, whatever its protocol."""
+"""The interface of a group of either protocol for offsets and administration."""
 
 from typing import Protocol
 
@@ -15,13 +15,13 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is in it: then it may be deleted."""
+        """Whether it has no members: then it may be deleted."""
 
     def check_commit(self, message: OffsetCommit | TxnOffsetCommit) -> None:
         """Raises the ProtocolError with which this commit is refused."""
 
     def commits(self, message: OffsetCommit, out: EffectsBuilder) -> None:
-        """A member commits, so it lives."""
+        """Note a commit of a member as a sign of life, where the protocol counts it as one."""
 
     def check_fetch(self, message: OffsetFetch) -> None:
         """Raises the ProtocolError with which this fetch is refused."""
@@ -33,10 +33,10 @@ class Group(Protocol):
         """Whether members read the topic, as far as it is known: its offsets stay."""
 
     def expires_from(self, committed: Committed) -> int | None:
-        """From when on the retention of an offset counts, in wall ms; None: it does not expire as things stand."""
+        """The time (wall ms) from which the retention of an offset counts; None: it does not expire as things stand."""
 
     def tombstones(self) -> list[LogRecord]:
-        """What deletes the group itself."""
+        """The records that delete the group itself."""
 
     def listed(self) -> ListedGroup:
         """The group as a list of groups shows it."""
@@ -45,4 +45,4 @@ class Group(Protocol):
         """The group with its members."""
 
     def close(self) -> None:
-        """It is deleted."""
+        """Close the group: it is deleted."""

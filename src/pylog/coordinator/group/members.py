@@ -1,4 +1,4 @@
-"""Who is in a classic group: its members, those that were given an id and have yet to come, the leader, the protocols.
+"""The members of a classic group, the clients that were given an id and have yet to come, the leader, the protocols.
 
 Invariants: a static member's instance id is held by one member; the leader is a member, and there is one where there
 are members; `_supporters` counts for each protocol the members that speak it.
@@ -15,7 +15,7 @@ from pylog.protocol.messages import JoinedMember
 
 @dataclass(slots=True)
 class ClassicGroupMember:
-    """One member, and the tickets of what it waits for."""
+    """One member, and the tickets of its messages that wait."""
 
     member_id: str
     group_instance_id: str | None
@@ -37,7 +37,7 @@ class ClassicGroupMember:
         return [name for name, _ in self.protocols]
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it says of itself to the assignor of this name."""
+        """Its metadata for the assignor of this name."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
     def stored(self, protocol: str | None, assignment: bytes) -> StoredMember:
@@ -55,7 +55,7 @@ class ClassicGroupMember:
 
 
 def restored(member: StoredMember, protocol: str | None) -> ClassicGroupMember:
-    """A member out of the log; of its protocols the log has the one that was chosen."""
+    """The member of a record; of its protocols the log has the one that was chosen."""
     return ClassicGroupMember(
         member.member_id,
         member.group_instance_id,
@@ -74,7 +74,7 @@ class Roster:
     def __init__(self) -> None:
         self.members: dict[str, ClassicGroupMember] = {}
         self.pending: set[str] = set()
-        """Ids that were given and not come with yet (KIP-394)."""
+        """Ids that were given to clients that have not come yet (KIP-394)."""
         self.leader: str | None = None
         self._static: dict[str, str] = {}
         self._supporters: Counter[str] = Counter()
@@ -102,7 +102,7 @@ class Roster:
             self.leader = next(iter(self.members), None)
 
     def replace(self, old_id: str, new: ClassicGroupMember) -> None:
-        """A static member came back under another id: it leads where it did."""
+        """Put a static member that came back under another id in place of the old one: it leads where that did."""
         led = self.leader == old_id
         self.remove(old_id)
         self.add(new)
@@ -110,7 +110,7 @@ class Roster:
             self.leader = new.member_id
 
     def change_protocols(self, member: ClassicGroupMember, protocols: list[tuple[str, bytes]]) -> None:
-        """A member says anew what it speaks."""
+        """Replace the protocols of a member."""
         self._supporters.subtract(set(member.names))
         member.protocols = protocols
         self._supporters.update(set(member.names))
@@ -128,7 +128,7 @@ class Roster:
                     f"{group_instance_id!r} is the instance id of member {holder!r} now, which came after {member_id!r}"
                 )
             if holder is None:
-                raise UnknownMemberId(f"nobody has the instance id {group_instance_id!r} in this group: join it")
+                raise UnknownMemberId(f"no member of this group has the instance id {group_instance_id!r}: join it")
         member = self.members.get(member_id)
         if member is None:
             raise UnknownMemberId(f"{member_id!r} is no member of this group, or not any more: join it again")
@@ -140,11 +140,11 @@ class Roster:
 
     @property
     def all_joined(self) -> bool:
-        """Whether all members wait for the next generation, and nobody else is on the way."""
+        """Whether all members wait for the next generation, and no other client is on the way."""
         return not self.pending and all(member.join is not None for member in self.members.values())
 
     def elect_joined_leader(self) -> bool:
-        """Have a leader that has joined; False where nobody has."""
+        """Choose a leader that has joined; False where no member has."""
         joined = [member.member_id for member in self.joined()]
         if joined and self.leader not in joined:
             self.leader = joined[0]
@@ -163,11 +163,11 @@ class Roster:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance waits for members: as long as the most patient one says."""
+        """The time that a rebalance waits for members: that of the most patient one."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def described(self, protocol: str | None) -> list[JoinedMember]:
-        """What the leader gets to know of the members."""
+        """The members as their leader sees them."""
         return [
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol))
             for member in self.members.values()

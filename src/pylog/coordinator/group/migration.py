@@ -1,15 +1,15 @@
-"""A group with members that changes its protocol (KIP-848; `group.consumer.migration.policy`).
+"""The change of the protocol of a group with members (KIP-848; `group.consumer.migration.policy`).
 
-    Classic   ---- somebody joins by the consumer protocol ------------------------------>   Consumer
+    Classic   ---- a member joins by the consumer protocol ------------------------------->   Consumer
     Classic   <--- the last member of the consumer protocol goes, and others are left ----   Consumer
 
-Either way one batch says it all: what deletes the group of the one kind, then what the other is. Generation and epoch
-are the same number, so members go on with what they have, and join again soon: on the way up for the new one, on the
-way down for what the last one had.
+Either way one batch has it all: the records that delete the group of the one kind, then the group of the other.
+Generation and epoch are the same number, so members go on with their partitions, and join again soon: on the way up for
+the new member, on the way down for the partitions of the last one.
 
-Two things are stricter than Kafka's, which lets two members read a partition for a moment. What a member has yet to
-give up when the group goes up is given to nobody before it has joined again without it. And what is logged as a
-member's when the group goes down is what it has, not what it was to have once others had given it up.
+Two rules are stricter than Kafka's, which lets two members read a partition for a moment. A partition that a member has
+yet to give up when the group goes up is given to no other before it has joined again without it. And the records of a
+member when the group goes down have its present partitions, not those that it would get from others.
 
 (Kafka: GroupMetadataManager.convertToConsumerGroup, convertToClassicGroup.)
 """
@@ -58,7 +58,7 @@ def embedded_assignment(group: ConsumerGroup, slots: Iterable[Slot], metadata: b
 
 
 def upgrade(group: ClassicGroup, into: ConsumerGroup, now: Now) -> list[ConsumerChange]:
-    """Make `into` what the group is; what it says is to be logged behind the classic group's tombstone.
+    """Make `into` of the group; its records are to be logged behind the classic group's tombstone.
 
     Raises GroupIdNotFound: the policy forbids it, the members are no consumers, or there are too many of them.
     """
@@ -72,7 +72,7 @@ def upgrade(group: ClassicGroup, into: ConsumerGroup, now: Now) -> list[Consumer
         said = {member.member_id: decode_subscription(member.protocols[0][1]) for member in _members(group)}
         given = {member.member_id: _given(member) for member in _members(group)}
     except CorruptBatch as error:
-        raise _stays(group, f"of which one says what nobody can read: {error}") from None
+        raise _stays(group, f"of which one has an unreadable subscription: {error}") from None
     changes = _changes(group, into, said, given, now)
     for change in changes:
         into.replay(change)
@@ -91,7 +91,7 @@ def _members(group: ClassicGroup) -> list[ClassicGroupMember]:
 def _given(member: ClassicGroupMember) -> list[TopicPartition]:
     partitions, user_data = decode_assignment(member.assignment)
     if user_data:
-        raise CorruptBatch("its assignor has given it more than partitions, and that would be lost")
+        raise CorruptBatch("its assignor has given it more than partitions, which would be lost")
     return partitions
 
 
@@ -147,12 +147,12 @@ def _current(epoch: int, assigned: Iterable[Slot], revoking: Collection[Slot]) -
 
 
 def upgrade_records(group: ClassicGroup, changes: Iterable[ConsumerChange]) -> list[LogRecord]:
-    """What is logged first where a classic group becomes one of the consumer protocol."""
+    """The records that come first where a classic group becomes one of the consumer protocol."""
     return [*group.tombstones(), *(consumer_record(*change) for change in changes)]
 
 
 def tell_upgraded(group: ClassicGroup, out: EffectsBuilder) -> None:
-    """Have members join again that wait for something of the classic group, when that is none any more."""
+    """Make members join again that wait for an answer of the classic group, once it is gone."""
     error = RebalanceInProgress(f"group {group.group_id!r} is rebalancing: join again")
     answers = []
     for member in _members(group):
@@ -169,7 +169,7 @@ def tell_upgraded(group: ClassicGroup, out: EffectsBuilder) -> None:
 
 
 def turns_classic(group: ConsumerGroup, leaving: Collection[str], coming: int = 0) -> bool:
-    """Whether the group is one of the classic protocol without those that leave, and with so many that come."""
+    """Whether the group turns classic without the leaving members, and with so many new ones."""
     left = [found.classic for member_id, found in group.subscriptions.items() if member_id not in leaving]
     classic = [found for found in left if found is not None]
     common = set.intersection(*({name for name, _ in found.protocols} for found in classic)) if classic else {""}
@@ -184,7 +184,7 @@ def turns_classic(group: ConsumerGroup, leaving: Collection[str], coming: int = 
 def downgrade(
     group: ConsumerGroup, leaving: Collection[str], answers: list[Answer], out: EffectsBuilder, failed: Failed | None
 ) -> None:
-    """Make it a classic group without those that leave, whose other members join again."""
+    """Make it a classic group without the leaving members; the others join again."""
     left = {member_id: found for member_id, found in group.subscriptions.items() if member_id not in leaving}
     turn_classic(group, left, group.currents, answers, out, failed).prepare(out)
 
@@ -217,7 +217,7 @@ def turn_classic(
 
 
 def _told(group: ConsumerGroup, waiting: tuple[int, Heartbeat], members: Container[str]) -> Answer:
-    """What a member is told whose heartbeat is kept back."""
+    """The answer to a member whose heartbeat is kept back."""
     ticket, said = waiting
     if said.member_id in members:
         return Answer(ticket, Heartbeaten(RebalanceInProgress(f"group {group.group_id!r} is rebalancing: join again")))

@@ -1,4 +1,4 @@
-"""Offsets as they are asked for: commit, fetch, delete, expire (Kafka: OffsetMetadataManager).
+"""The requests about offsets: commit, fetch, delete, expire (Kafka: OffsetMetadataManager).
 
 Groups validate, each by its protocol; then a commit is a record, and nothing here changes before that is replayed.
 """
@@ -55,7 +55,7 @@ class Committing:
     # --- commit ------------------------------------------------------------------------------------------------------
 
     def commit(self, message: OffsetCommit, ticket: int, out: EffectsBuilder) -> None:
-        """Log offsets. A group that does not exist comes to be by them, where no member commits."""
+        """Log offsets. A group that does not exist begins to exist by them, where no member commits."""
         try:
             group = self._checked(message)
         except ProtocolError as error:
@@ -71,7 +71,7 @@ class Committing:
         self._write(message, ticket, out, topic_id, None)
 
     def commit_in_transaction(self, message: TxnOffsetCommit, ticket: int, out: EffectsBuilder) -> None:
-        """Log offsets that count when the transaction's marker says so."""
+        """Log offsets that count when the transaction's marker commits it."""
         try:
             self._checked(message)
         except (GroupIdNotFound, StaleMemberEpoch) as error:
@@ -121,7 +121,7 @@ class Committing:
         self, group_id: str, partition: TopicPartition, part: OffsetCommitPart, now: Now, topic_id: UUID
     ) -> LogRecord:
         most = self._config.offset_metadata_max_bytes
-        # As Java counts: those beyond the first plane are two.
+        # The length is counted as Java does: a character beyond the first plane counts as two.
         size = len(part.metadata) + sum(char > "\uffff" for char in part.metadata)
         if size > most:
             raise OffsetMetadataTooLarge(f"{size} characters of metadata for {partition}: {most} are allowed")
@@ -134,7 +134,7 @@ class Committing:
     # --- fetch -------------------------------------------------------------------------------------------------------
 
     def fetch(self, message: OffsetFetch, ticket: int, out: EffectsBuilder) -> None:
-        """What was committed; -1 where nothing was, or the group is not known."""
+        """The committed offsets; -1 where there is none, or the group is not known."""
         group = self._groups.get(message.group_id)
         partitions = message.partitions
         try:
@@ -150,7 +150,7 @@ class Committing:
         out.answer_when_safe(ticket, OffsetsFetched(None, parts), lambda error: OffsetsFetched(not_stored(error)))
 
     def _current(self, group_id: str, at: TopicPartition) -> Committed | None:
-        """What is committed; an offset of a topic that is gone, or was made anew since, says nothing."""
+        """The committed offset; one of a topic that is gone, or was made anew since, does not count."""
         committed, topic = self._offsets.get(group_id, at), self._topics.named().get(at.topic)
         if committed is None or topic is None:
             return None
@@ -195,24 +195,24 @@ class Committing:
         out.write(tombstones(message.group_id, gone), [Answer(ticket, OffsetsCommitted(errors))], failed)
 
     def all_tombstones(self, group_id: str) -> list[LogRecord]:
-        """What deletes all offsets of a group."""
+        """The records that delete all offsets of a group."""
         return tombstones(group_id, self._offsets.partitions_of(group_id))
 
     def topic_deleted(self, name: str, topic_id: UUID) -> None:
-        """What was committed for this topic until now is to be forgotten."""
+        """Mark the present offsets of this topic for deletion."""
         self._gone[name, topic_id] = self._gone[name, NO_TOPIC_ID] = self._offsets.place
 
     def forgotten(self) -> list[LogRecord]:
-        """What deletes the offsets of topics that were deleted (Kafka: OffsetMetadataManager.onTopicsDeleted)."""
+        """The records that delete the offsets of deleted topics (Kafka: OffsetMetadataManager.onTopicsDeleted)."""
         found = self._offsets.of_topics(self._gone)
         if not found:
             self._gone.clear()
         return [offset_record(group_id, at, None) for group_id, at in found]
 
     def expired(self, group: Group, now: Now) -> list[LogRecord]:
-        """What deletes the offsets that nobody has to keep; and the group, when it is empty and that was the last.
+        """The records that delete expired offsets; and the group, when it is empty and those were its last.
 
-        What an open transaction has an offset for is kept: its marker may be an abort.
+        An offset of an open transaction is kept: its marker may be an abort.
         """
         known = self._offsets.of(group.group_id)
         gone = [at for at, committed in known.items() if self._has_expired(group, at, committed, now.wall)]
@@ -231,7 +231,7 @@ class Committing:
 
 
 def tombstones(group_id: str, partitions: Iterable[TopicPartition]) -> list[LogRecord]:
-    """What deletes the offsets of these partitions."""
+    """The records that delete the offsets of these partitions."""
     return [offset_record(group_id, at, None) for at in partitions]
 
 

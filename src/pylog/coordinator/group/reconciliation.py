@@ -1,14 +1,14 @@
-"""How a member comes from what it has to what it is to have (Kafka: CurrentAssignmentBuilder; KIP-848).
+"""The way of a member from its present partitions to its target (Kafka: CurrentAssignmentBuilder; KIP-848).
 
     STABLE  ------->  UNREVOKED  ------->  UNRELEASED  ------->  STABLE
-            it has to            it no longer          what others
-            give up some         says to have them     had is free
+            it has to            it no longer          the others'
+            give up some         says to have them     are free
 
-It skips a state for which there is no reason. Its epoch becomes that of the target when it has given up what it has to:
-from then on it may commit what it is given, and nothing of what it had. What it is to get is given to it as soon as
-nobody else has it, without asking whether other members are as far: there is no barrier.
+It skips a state for which there is no reason. Its epoch becomes that of the target when it has given up all that it has
+to: from then on it may commit for its new partitions, and for none of its old ones. It gets each partition of its
+target as soon as no other member has it, even if other members are not as far: there is no barrier.
 
-Invariant: a partition that is assigned to a member, or that it gives up, is nobody else's.
+Invariant: a partition that is assigned to a member, or that it gives up, is in no other member.
 """
 
 from collections.abc import Container
@@ -25,10 +25,11 @@ def reconcile(
     taken: Container[Slot],
     owned: AbstractSet[Slot] | None = None,
 ) -> Current:
-    """The next step of a member; the same object where there is none.
+    """The next state of a member; the same object where there is no change.
 
-    `taken` has what somebody has or gives up; `owned` is what the member says to have, None: what it said before.
-    Raises FencedMemberEpoch for a member in a state that is not known, and that has partitions: nobody knows which.
+    `taken` has the partitions that any member has or gives up; `owned` those that the member says to have, None: the
+    same as before. Raises FencedMemberEpoch for a member with partitions in an unknown state: it is not known which it
+    gives up.
     """
     match current.state:
         case MemberState.STABLE:

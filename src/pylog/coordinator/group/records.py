@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets` that are about offsets and classic groups, as bytes and as values.
+"""The records of `__consumer_offsets` about offsets and classic groups, as bytes and as values.
 
     key      i16 record type, then its fields        value    i16 version, then its fields; None: a tombstone
 
@@ -10,8 +10,8 @@
 Types 3 to 8 and 16 are the consumer protocol's (KIP-848). (Kafka: GroupCoordinatorRecordSerde,
 GroupCoordinatorRecordHelpers.)
 
-Invariants: what was written reads as the same value; a damaged record raises CorruptBatch, one that somebody newer
-wrote raises UnsupportedFormat, and nothing else is raised.
+Invariants: a written record reads as the same value; a damaged record raises CorruptBatch, a record of a newer writer
+raises UnsupportedFormat, and nothing else is raised.
 """
 
 import uuid
@@ -48,7 +48,7 @@ class Committed(NamedTuple):
     metadata: str
     commit_ms: int
     expire_ms: int = _NEVER
-    """When it expires, where an old client said so; -1: by the node's rules."""
+    """The time of expiry, where an old client set one; -1: by the node's rules."""
     topic_id: uuid.UUID = NO_TOPIC_ID
 
 
@@ -74,12 +74,12 @@ class StoredGroup(NamedTuple):
     protocol: str | None
     leader: str | None
     state_ms: int
-    """Since when it is in its state; -1: that is not known."""
+    """The time of the last change of its state; -1: not known."""
     members: tuple[StoredMember, ...] = ()
 
 
 class OffsetChange(NamedTuple):
-    """What a record says of one partition's offset; None: that there is none any more."""
+    """The content of a record about one partition's offset; None: a tombstone."""
 
     group_id: str
     partition: TopicPartition
@@ -87,7 +87,7 @@ class OffsetChange(NamedTuple):
 
 
 class GroupChange(NamedTuple):
-    """What a record says of a classic group; None: that there is none any more."""
+    """The content of a record about a classic group; None: a tombstone."""
 
     group_id: str
     stored: StoredGroup | None
@@ -101,7 +101,7 @@ def _typed(kind: int, body: bytes) -> bytes:
 
 
 def offset_record(group_id: str, partition: TopicPartition, committed: Committed | None) -> LogRecord:
-    """The record of an offset, or its tombstone. Raises ValueError for what does not fit into one."""
+    """The record of an offset, or its tombstone. Raises ValueError for values that do not fit into one."""
     key = {"group": group_id, "topic": partition.topic, "partition": partition.partition}
     return LogRecord(_typed(1, _OFFSET_KEY.encode(0, key)), None if committed is None else _offset_value(committed))
 
@@ -122,7 +122,7 @@ def _offset_value(committed: Committed) -> bytes:
 
 
 def group_record(group_id: str, stored: StoredGroup | None) -> LogRecord:
-    """The record of a classic group, or its tombstone. Raises ValueError for what does not fit into one."""
+    """The record of a classic group, or its tombstone. Raises ValueError for values that do not fit into one."""
     key = _typed(GROUP_TYPE, _GROUP_KEY.encode(0, {"group": group_id}))
     if stored is None:
         return LogRecord(key, None)
@@ -160,12 +160,12 @@ def _prefix(data: bytes, what: str) -> int:
 
 
 def record_type(record: LogRecord) -> int:
-    """What kind of a record it is. Raises CorruptBatch."""
+    """The type of a record. Raises CorruptBatch."""
     return _prefix(record.key, "key")
 
 
 def decode(record: LogRecord) -> OffsetChange | GroupChange:
-    """What a record of types 0 to 2 says. Raises UnsupportedFormat (the type or the version), CorruptBatch."""
+    """The content of a record of types 0 to 2. Raises UnsupportedFormat (the type or the version), CorruptBatch."""
     kind = record_type(record)
     if kind in OFFSET_TYPES:
         return _offset_change(record)
@@ -220,7 +220,7 @@ def _stored_member(member: dict[str, Any]) -> StoredMember:
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """The topics in a member's subscription; None where it is none of the consumer protocol.
+    """The topics in a member's subscription; None where it is not one of the consumer protocol.
 
     Topics come first in all versions, so it is read as version 0, as Kafka reads it here.
     """

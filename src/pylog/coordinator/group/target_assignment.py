@@ -1,11 +1,11 @@
-"""What the members of a group of the consumer protocol are to have: their topics, and the server's assignors.
+"""The target assignment of a group of the consumer protocol: its members' topics, and the server's assignors.
 
     uniform    as even as it can be, and as it was, as far as that is even; the default
     range      topic by topic, neighbouring partitions to the same member
 
-Regular expressions match whole names of topics. They are Python's; what Kafka's engine (RE2) does not know is refused:
-references back, looking around, atomic groups and possessive repetition. Internal topics (`__...`) never match: who
-wants them names them.
+Regular expressions match whole names of topics. They are Python's; a construct that Kafka's engine (RE2) does not know
+is refused: references back, looking around, atomic groups and possessive repetition. Internal topics (`__...`) never
+match: a subscription has to name them.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ def matching(regex: str, topics: TopicInfos) -> tuple[str, ...]:
 
 
 def topics_hash(names: Iterable[str], topics: TopicInfos) -> int:
-    """A number (int64) that is another one when one of these topics comes, goes, or gets partitions; 0 for none.
+    """A number (int64) that changes when one of these topics comes, goes, or gets partitions; 0 without topics.
 
     Kafka's is another one (XXH3): a coordinator only compares it with its own, and a change of it costs one rebalance.
     """
@@ -73,7 +73,7 @@ def make_target(
     before: Mapping[str, Iterable[Slot]],
     topics: TopicInfos,
 ) -> dict[str, frozenset[Slot]]:
-    """What each member is to have. `reads` has the topics of each member, `before` what it was to have."""
+    """The target of each member. `reads` has the topics of each member, `before` its target until now."""
     names = {info.id: name for name, info in topics.items()}
     members = [
         SubscribedMember(

@@ -1,4 +1,4 @@
-"""What is due when: one deadline a key, and what to do then.
+"""The deadlines of groups: one a key, and the action at each.
 
 Sessions are put off with every heartbeat and nearly never end, so putting off is cheap: it changes the deadline and
 leaves the heap alone. An entry of the heap that comes up too early goes back with the real time; one whose deadline was
@@ -31,7 +31,7 @@ class GroupTimers:
         self._order = 0
 
     def set(self, key: Hashable, due: int, action: Action) -> None:
-        """Do `action` at `due`, and not what was to be done for this key before."""
+        """Do `action` at `due`, instead of the action of this key before."""
         found = self._set.get(key)
         if found is not None and found.queued <= due:
             found.due, found.action = due, action
@@ -64,7 +64,7 @@ class GroupTimers:
         return None
 
     def pop(self, tick_ms: int) -> Action | None:
-        """What is due, the earliest first; None when nothing is."""
+        """The action that is due, the earliest first; None when nothing is due."""
         due = self.next_ms
         if due is None or due > tick_ms:
             return None

@@ -1,7 +1,7 @@
-"""What one event changes in a group of the consumer protocol: records, and the group as it is when they are replayed.
+"""The changes of one event in a group of the consumer protocol: its records, and the group after their replay.
 
-The group itself is not touched: where its records are not logged nothing has happened. The order of what is done is
-always the same (Kafka: GroupMetadataManager.consumerGroupHeartbeat):
+The group itself is not touched: where its records are not logged nothing has happened. The order of the steps is always
+the same (Kafka: GroupMetadataManager.consumerGroupHeartbeat):
 
     members come, go, say something else    ->  refresh: the epoch of the group goes up, if that or the topics changed
                                             ->  assign: a new target, if the epoch is a new one
@@ -58,7 +58,7 @@ class GroupUpdate:
     # --- members -----------------------------------------------------------------------------------------------------
 
     def subscribe(self, member_id: str, subscription: MemberSubscription) -> bool:
-        """A member says this of itself; gives whether it reads something else from now on."""
+        """Replace the metadata of a member; return whether it reads other topics from now on."""
         before = self.subscriptions.get(member_id)
         if subscription == before:
             return False
@@ -67,12 +67,12 @@ class GroupUpdate:
         return before is None or (before.topics, before.regex) != (subscription.topics, subscription.regex)
 
     def give(self, member_id: str, current: Current) -> None:
-        """A member has this from now on."""
+        """Set the partitions of a member."""
         self._write(CURRENT, member_id, current)
         self.currents = {**self.currents, member_id: current}
 
     def remove(self, member_id: str) -> None:
-        """A member is gone, and free is what it had."""
+        """Remove a member and free its partitions."""
         for kind in (CURRENT, TARGET, MEMBER):
             self._write(kind, member_id, None)
         self.currents = _without(self.currents, member_id)
@@ -80,7 +80,7 @@ class GroupUpdate:
         self.subscriptions = _without(self.subscriptions, member_id)
 
     def replace(self, old_id: str, new_id: str) -> None:
-        """A static member has come back under a new id, to what it had."""
+        """Put a static member that came back under a new id in place of the old one, with its partitions."""
         subscription, current = self.subscriptions[old_id], self.currents[old_id]
         target = self.targets.get(old_id, frozenset())
         self.remove(old_id)
@@ -92,7 +92,7 @@ class GroupUpdate:
     # --- the group ---------------------------------------------------------------------------------------------------
 
     def refresh(self, *, changed: bool) -> None:
-        """Raise the epoch of the group where something has changed, or its topics have.
+        """Raise the epoch of the group where a member or its topics have changed.
 
         Raises InvalidRegularExpression.
         """
@@ -110,7 +110,7 @@ class GroupUpdate:
         self._write(EPOCH, "", self._epoch)
 
     def _resolve(self) -> None:
-        """Look anew which topics match. Where others do, others are read, and the hash of them is another one."""
+        """Match the topics anew. Where the matches change, the topics that are read change, and so does their hash."""
         used = sorted({found.regex for found in self.subscriptions.values() if found.regex is not None})
         resolved: dict[str, ResolvedRegex] = {}
         for regex in used:
@@ -141,7 +141,7 @@ class GroupUpdate:
         self._write(TARGET_EPOCH, "", self._target_epoch)
 
     def next_of(self, member_id: str, owned: AbstractSet[Slot] | None = None) -> Current:
-        """What a member has next. Raises FencedMemberEpoch."""
+        """The next state of a member. Raises FencedMemberEpoch."""
         current = self.currents.get(member_id, NEW_MEMBER)
         target = self.targets.get(member_id, frozenset())
         return reconcile(current, self._target_epoch.epoch, target, self._group.owners, owned)
