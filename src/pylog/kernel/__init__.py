@@ -4,16 +4,16 @@ Both have the same names, refuse the same bytes and give equal results (`pylog.t
 runs where it can be imported, unless the environment says PYLOG_PURE=1; `NAME` says which one does, and `WHY_PURE` why
 it is not the compiled one ("" where it is). Static types are those of the pure one.
 
-    format, values     what both say and refuse: layouts and limits, headers, scopes, checks of fields
+    format, values     shared by both: layouts and limits, headers, scopes, checks of fields
     records            Record, RecordMetadata and ConsumerRecord
     encode, decode     rows to a stream; a stream, or plain batches, to records
     check              a stream that comes in pieces, checked and not kept
-    columns            a stream to Arrow; imported only by those who ask for it, as it needs numpy and pyarrow
+    columns            a stream to Arrow; imported only when it is asked for, as it needs numpy and pyarrow
     header, stream     a batch and its header, batches one after the other
     header_walk        from header to header, to where wanted batches begin and end
     tail               the end of a segment, where a batch is written and noted
     open_file          a file on a disk
-    publish_slots      what a partition publishes
+    publish_slots      the published offsets of a partition
     fast_append        an append that needs no decision, in one step
     group_append       appends of many threads that share a sync
     filter, keys       compaction: which records there are and which stay; hashes of keys

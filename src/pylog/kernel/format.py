@@ -1,4 +1,4 @@
-"""What both kernels say of the bytes: where things lie in a batch, the limits, and what a wrong header is called.
+"""The format of batches for both kernels: the places of fields, the limits, and the names of faults in a header.
 
     record stream    repeat count times
       length         varint    bytes after this field
@@ -9,10 +9,10 @@
       value          varint length (-1: null), bytes
       headers        varint count, each: varint length, UTF-8 name, varint length (-1: null), bytes
 
-(Kafka: DefaultRecord, DefaultRecordBatch, ByteUtils.) The header before it is drawn in `pylog.protocol.batch`.
-Where Kafka's readers are lax so are ours: a key, value or header value length of -2 is null, stray bits in the last
-byte of a varint pass, a header name that is not UTF-8 gets replacement characters. One thing is refused that Kafka
-reads: offsets that do not rise.
+(Kafka: DefaultRecord, DefaultRecordBatch, ByteUtils.) The header before it is drawn in `pylog.protocol.batch`. Where
+Kafka's readers are lax so are ours: a key, value or header value length of -2 is null, stray bits in the last byte of a
+varint pass, a header name that is not UTF-8 gets replacement characters. One thing is refused that Kafka reads: offsets
+that do not rise.
 """
 
 import struct
@@ -24,7 +24,7 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 CRC_AT, CRC_FROM = 17, 21
 MAGIC = 2
 MAGIC_AT = 16
-# Of the attributes.
+# Bits of the attributes.
 CODEC_MASK = 0x07
 TIMESTAMP_TYPE_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
@@ -33,14 +33,14 @@ DELETE_HORIZON_BIT = 0x40
 LOG_OVERHEAD = 12
 STREAM_BYTES_MAX = 2**31 - 1
 SLOT = struct.Struct("<QQqqqqqqqIII")  # see `pylog.storage.published`; a CRC of four bytes follows
-SLOT_BYTES = 96  # from one slot to the other
-COUNTER_MAX = 2**62  # of what a slot counts: a file that says more lies, and one more still fits into 64 bits
+SLOT_BYTES = 96  # from one slot to the next
+COUNTER_MAX = 2**62  # the largest count in a slot: more than that is damage, and one more still fits into 64 bits
 MAX_RELATIVE_OFFSET = 2**31 - 1  # of a segment
 RECORD_OVERHEAD_MAX = 21
 RECORD_BYTES_MIN = 7
 LENGTH_BYTES_MAX = 5  # of a record's length, a varint of 32 bits
 FAULTS_MOST = 1000
-"""So many of the records of a batch that are refused are told one by one."""
+"""The number of refused records of a batch that are reported one by one."""
 MAX_LONG = MAX_TIMESTAMP = 2**63 - 1
 MAX_OFFSET = MAX_LONG - 1  # the offset behind a record has to fit into 64 bits, too
 PREFIX = struct.Struct(">qii7xi")  # of a batch: base offset, length, leader epoch, (...), last offset delta
@@ -50,12 +50,13 @@ BATCH_LENGTH_MAX = 2**31 - 1 - LOG_OVERHEAD  # Kafka holds a batch in one array
 
 UNWRITTEN_MAX = 8
 """The file of an active index lacks fewer entries than this: a write for each would cost an append a tenth of its time.
-Who reads it in another process looks through so many batches more at most.
+
+A reader in another process scans at most so many batches more.
 """
 
 
 class BatchSpan(NamedTuple):
-    """One batch in a buffer: where it lies and what its header says."""
+    """One batch in a buffer: its place and the content of its header."""
 
     position: int
     size: int
@@ -68,12 +69,13 @@ class BatchSpan(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int  # type: ignore[assignment]  # the number of records; hides tuple.count, which nobody needs
+    count: int  # type: ignore[assignment]  # the number of records; hides tuple.count, which is not needed
 
 
 class Summary(NamedTuple):
-    """What neighbouring batches are all in all: how many bytes from the first to the last, where the last one ends, and
-    the smallest and largest of what their headers say. Without batches no bytes, and -1 for the rest.
+    """The summary of neighbouring batches: their bytes, the end of the last one, and the extremes of their headers.
+
+    The bytes go from the first batch to the last. Without batches no bytes, and -1 for the rest.
     """
 
     size: int
@@ -86,7 +88,7 @@ class Summary(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """What the indexes of a segment take of some batches, and where noting goes on."""
+    """The index entries of some batches of a segment, and the state with which noting goes on."""
 
     offsets: "array[int]"
     """The last offset, minus the segment's base, of each batch that gets an entry in the offset index."""
@@ -104,7 +106,7 @@ class Marks(NamedTuple):
 
 
 def frame_fault(view: memoryview, position: int) -> str | None:
-    """What is wrong with the length and the magic of the batch that begins at `position`, as far as they are there."""
+    """The fault in the length and the magic of the batch that begins at `position`, as far as they are there."""
     if len(view) - position < LOG_OVERHEAD:
         return None
     length = int.from_bytes(view[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
@@ -112,14 +114,14 @@ def frame_fault(view: memoryview, position: int) -> str | None:
     if magic != MAGIC and length > MAGIC_AT - LOG_OVERHEAD:
         return f"magic {magic} is not a record batch of format v2"
     if not BATCH_LENGTH_MIN <= length <= BATCH_LENGTH_MAX:
-        return f"a batch length of {length} cannot be: its header alone takes {BATCH_LENGTH_MIN}"
+        return f"a batch length of {length} is impossible: its header alone takes {BATCH_LENGTH_MIN}"
     return None
 
 
 def header_fault(base_offset: int, last_offset_delta: int, count: int) -> str | None:
-    """What is wrong with the numbers in a batch header."""
+    """The fault in the numbers of a batch header."""
     if base_offset < 0 or last_offset_delta < 0 or base_offset + last_offset_delta > MAX_OFFSET:
-        return f"base offset {base_offset} and last offset delta {last_offset_delta} cannot be"
+        return f"base offset {base_offset} and last offset delta {last_offset_delta} are impossible"
     if not 0 <= count <= last_offset_delta + 1:
-        return f"{count} records cannot be in a batch with last offset delta {last_offset_delta}"
+        return f"{count} records are impossible in a batch with last offset delta {last_offset_delta}"
     return None

@@ -1,4 +1,4 @@
-"""What the record classes of both kernels are made of, and what of it they refuse."""
+"""The values that the record classes of both kernels are made of, and the checks of their fields."""
 
 import enum
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ class Header(NamedTuple):
 
 
 class BatchScope(NamedTuple):
-    """What the records of one batch have in common."""
+    """The common properties of the records of one batch."""
 
     topic: str
     partition: int
@@ -37,7 +37,7 @@ def check_stream(count: int, size: int) -> None:
 
 
 class Judgement(enum.IntEnum):
-    """What a `KeyTable` says of a record."""
+    """The answer of a `KeyTable` about a record."""
 
     SUPERSEDED = 0
     """Its key has a newer one."""
@@ -46,11 +46,11 @@ class Judgement(enum.IntEnum):
     """The same, but it has no value."""
     WITHOUT_KEY = 3
     UNSEEN = 4
-    """It lies beyond what the table was filled with."""
+    """It lies beyond the offsets with which the table was filled."""
 
 
 def check_fields(value: object, key: object, timestamp: object) -> None:
-    """Raise TypeError or ValueError unless a record can have these."""
+    """Raise TypeError or ValueError unless a record can have these fields."""
     if value is not None and not isinstance(value, bytes):
         raise TypeError(f"value is {type(value).__name__}, not bytes or None: encode it first")
     if key is not None and not isinstance(key, bytes):
@@ -79,7 +79,7 @@ def checked_headers(headers: Iterable[Any]) -> tuple[Header, ...]:
 
 
 def check_received(offset: object, timestamp: object, key: object, value: object, scope: object) -> None:
-    """Raise TypeError unless a record can have been read with these, ValueError for numbers no batch holds."""
+    """Raise TypeError unless a record can have been read with these fields, ValueError for numbers no batch holds."""
     _check_kinds(
         ("offset", offset, int), ("timestamp", timestamp, int), ("key", key, bytes | None),
         ("value", value, bytes | None), ("scope", scope, BatchScope),
@@ -112,5 +112,5 @@ record_classes: dict[str, Any] = {}
 
 
 def restored(name: str, *fields: object) -> Any:
-    """A record that was pickled, whichever kernel ran there, in a class of the one that runs here."""
+    """A pickled record, of either kernel, in a class of the one that runs here."""
     return record_classes[name](*fields)

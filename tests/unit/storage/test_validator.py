@@ -528,5 +528,5 @@ def test_a_batch_of_many_pieces_is_recompressed_record_for_record(target: str) -
 
 
 def test_a_header_that_cannot_be_is_refused_from_a_replica_too() -> None:
-    with pytest.raises(CorruptRecord, match="3 records cannot be"):
+    with pytest.raises(CorruptRecord, match="3 records are impossible"):
         leader_batches(sent(TWO, count=3), config(), NOW, origin=Origin.REPLICATION)

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The twin of `pure.columns`, one pass without the GIL: memory for as much as the batches can hold, cut when it is known.
+"""The twin of `pure.columns`, one pass without the GIL: memory for as much as the batches can hold, cut at the end.
 
 A fixed column is one `Block`. A binary column has three, as Arrow lays it out:
 
@@ -26,7 +26,7 @@ cdef int32_t CREATED = CREATE_TIME, APPENDED = LOG_APPEND_TIME
 
 
 cdef inline void copy(uint8_t *to, Bytes data, int64_t size) noexcept nogil:
-    """What most keys have, 8 to 16 bytes, without a call."""
+    """Copy the 8 to 16 bytes that most keys have, without a call."""
     if 8 <= size <= 16:
         memcpy(to, data, 8)
         memcpy(to + size - 8, data + size - 8, 8)
@@ -36,7 +36,7 @@ cdef inline void copy(uint8_t *to, Bytes data, int64_t size) noexcept nogil:
 
 @cython.final
 cdef class Block:
-    """Memory that Arrow can read and keep: what is not written is cut off before anybody sees it."""
+    """Memory that Arrow can read and keep: unwritten memory is cut off before any reader sees the block."""
 
     cdef uint8_t *data
     cdef Py_ssize_t size
@@ -64,7 +64,7 @@ cdef class Block:
         return 0
 
     cdef Block cut(self, Py_ssize_t size):
-        """Leave out what lies behind `size`, and give it back where that is most of it."""
+        """Leave out the bytes behind `size`, and give them back where that is most of the block."""
         cdef Block smaller
         if size >= self.room // 2:
             self.size = size
@@ -74,8 +74,8 @@ cdef class Block:
         return smaller
 
 
-# Memory that nobody uses. The system gives large blocks as fresh pages, whose first touch costs more than filling them
-# again. Only what holds the interpreter's lock comes here.
+# A spare block. The system gives large blocks as fresh pages, whose first touch costs more than filling them again.
+# Only a holder of the interpreter's lock comes here.
 
 cdef enum:
     SPARE_MOST = 6
@@ -87,7 +87,7 @@ cdef Py_ssize_t spare_room[SPARE_MOST]
 
 
 cdef Py_ssize_t take_spare(Py_ssize_t size, uint8_t **data) noexcept:
-    """How large the spare block is that now is at `data`: at least `size`, and at most twice that; 0: there is none."""
+    """Take the spare block to `data` and return its size: at least `size`, and at most twice that; 0 without one."""
     cdef int at
     for at in range(SPARE_MOST):
         if spare_room[at] and size <= spare_room[at] <= 2 * size:
@@ -127,7 +127,7 @@ cdef class Binary:
         self.make_room(rows, 0)
 
     cdef int make_room(self, Py_ssize_t rows, Py_ssize_t size) except -1:
-        """Room for so many rows more, and so many bytes in them."""
+        """Make room for so many rows more, and so many bytes in them."""
         cdef Py_ssize_t bits = self.validity.size
         if 4 * (self.rows + rows + 1) > self.offsets.size:
             self.offsets.resize(max(4 * (self.rows + rows + 1), 2 * self.offsets.size))
@@ -139,7 +139,7 @@ cdef class Binary:
         return 0
 
     cdef inline void add(self, Bytes data, int64_t size) noexcept nogil:
-        """One more row of `size` bytes (below 0: null), for which there is room."""
+        """Add one more row of `size` bytes (below 0: null), for which there is room."""
         if size >= 0:
             copy(self.bytes + self.used, data, size)
             self.extend(<int32_t>size)
@@ -152,7 +152,7 @@ cdef class Binary:
         self.rows += 1
 
     cdef void skip(self) noexcept nogil:
-        """One more row, which is null."""
+        """Add one more row, which is null."""
         self.is_valid[self.rows >> 3] ^= <uint8_t>(1 << (self.rows & 7))
         self.nulls += 1
         self.extend(0)
@@ -170,7 +170,7 @@ cdef class Binary:
 
 @cython.final
 cdef class Columns:
-    """The columns that are wanted; None for the others."""
+    """The wanted columns; None for the others."""
 
     cdef Block offset
     cdef Block timestamp
@@ -192,7 +192,7 @@ cdef class Columns:
             self.headers, self.names, self.contents = Binary(rows, 0), Binary(0, 0), Binary(0, 0)
 
     cdef int make_room(self, Py_ssize_t size) except -1:
-        """Room for a batch of `size` bytes; rows were counted before, and values have their room."""
+        """Make room for a batch of `size` bytes; rows were counted before, and values have their room."""
         if self.key is not None:
             self.key.make_room(0, size)
         if self.headers is not None:

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """The twin of `pure.check`: no object is made of a record.
 
-What is refused is handed to the specification, which says in its words why.
+A refused record is handed to the specification, which says in its words why.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -19,7 +19,7 @@ cdef Py_ssize_t LENGTH_MOST = LENGTH_BYTES_MAX
 cdef Py_ssize_t FAULTS = FAULTS_MOST
 
 cdef enum:
-    LARGE = 1 << 15  # bytes that others need not wait for
+    LARGE = 1 << 15  # a piece of this size is checked without the GIL
     BAD = -1
 
 
@@ -77,7 +77,7 @@ cdef class StreamCheck:
             raise CorruptBatch(f"the bytes end before record {self.count} of {self.expected} does")
 
     cdef Bytes completed(self, Bytes at, Bytes end) except NULL:
-        """Take what the record needs that has begun before, and look at it when it is whole."""
+        """Complete the record that has begun before, and check it when it is whole."""
         cdef bytearray rest = self.rest
         cdef Bytes begin
         cdef int64_t size, step
@@ -97,7 +97,7 @@ cdef class StreamCheck:
             at += step
 
     cdef Bytes over(self, Bytes at, Bytes end) except NULL nogil:
-        """Look at the whole records from `at` on; gives where what is left begins."""
+        """Check the whole records from `at` on; return where the rest begins."""
         cdef Fields found
         cdef int64_t size, timestamp
         cdef bint lacks_key
@@ -130,7 +130,7 @@ cdef class StreamCheck:
         return 0
 
     cdef int refuse(self, Bytes at, Bytes end) except -1 with gil:
-        """Raise what the specification says of the record at `at`."""
+        """Raise the specification's error for the record at `at`."""
         cdef int64_t size = size_of(at, end, self.record_max)
         cdef int64_t shown = min(<int64_t>LENGTH_MOST if size == BAD else size, <int64_t>(end - at))
         twin = specification.StreamCheck(

@@ -1,4 +1,4 @@
-"""Arrow arrays over the buffers that `buffers` fills. Needs pyarrow, so it is imported only by those who ask for it."""
+"""Arrow arrays over the buffers that `buffers` fills. It needs pyarrow, so it is imported only when it is asked for."""
 
 from collections.abc import Sequence
 from typing import Any

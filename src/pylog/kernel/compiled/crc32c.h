@@ -151,7 +151,7 @@ CRC_TARGET static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *data,
 }
 #endif
 
-/* The CRC-32C of what follows something of which it is `crc`; 0 where it begins. */
+/* The CRC-32C of bytes that follow others whose CRC is `crc`; 0 at the beginning. */
 static uint32_t pylog_crc32c(uint32_t crc, const uint8_t *data, size_t size)
 {
 #if defined(CRC_TARGET)

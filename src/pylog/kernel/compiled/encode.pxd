@@ -7,7 +7,7 @@ cdef class OpenBatch:
     cdef readonly Py_ssize_t limit
     cdef readonly Py_ssize_t size
     cdef readonly Py_ssize_t count
-    cdef Py_ssize_t last  # how many bytes the newest record took
+    cdef Py_ssize_t last  # the bytes of the newest record
     cdef bytearray buffer  # None: closed
     cdef Py_ssize_t capacity
     cdef int64_t base

@@ -21,7 +21,7 @@ from pylog.kernel.values import checked_headers
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
-    # Of what is borrowed: counting a reference writes to memory that has to be fetched for it.
+    # These take borrowed references: counting one writes to memory that has to be fetched for it.
     Py_ssize_t size_of "Py_SIZE"(PyObject *data)
     const char *bytes_of "PyBytes_AS_STRING"(PyObject *data)
     PyObject *NULL_VALUE "Py_None"
@@ -29,7 +29,7 @@ cdef extern from "Python.h":
 cdef enum:
     FIRST_CAPACITY = 1 << 17
     GUESS_MOST = 1 << 24
-    ROOM = 4  # by which later records may be longer than the first: their offsets are
+    ROOM = 4  # a margin: later records may be longer than the first, as their offsets are
 
 cdef Py_ssize_t RESERVE = HEADER_BYTES
 cdef Py_ssize_t OVERHEAD = RECORD_OVERHEAD_MAX
@@ -55,7 +55,7 @@ cdef class OpenBatch:
         memset(PyByteArray_AS_STRING(self.buffer), 0, reserve)
 
     def add(self, value, key, timestamp, headers=()):
-        """Add a record; gives its number in the batch, or -1 when it does not fit: then nothing was added.
+        """Add a record; return its number in the batch, or -1 when it does not fit: then nothing was added.
 
         The first record always fits. Raises what `Record` does, ValueError when the batch is closed.
         """
@@ -66,7 +66,7 @@ cdef class OpenBatch:
         return self.put(<PyObject *>value, <PyObject *>key, stamp, <PyObject *>headers)
 
     cdef Py_ssize_t put(self, PyObject *value, PyObject *key, int64_t timestamp, PyObject *headers) except -2:
-        """`add` for what was checked before: bytes or None twice, a tuple."""
+        """Add a record whose fields were checked before: bytes or None twice, a tuple."""
         cdef int64_t age = 0
         cdef Py_ssize_t body, size
         cdef uint8_t *at
@@ -111,7 +111,7 @@ cdef class OpenBatch:
         return self.closed(), self.count, self.base, self.newest
 
     def drain(self):
-        """What was added since the last time, behind `reserve` zero bytes at the first; the numbers of records go on.
+        """The bytes added since the last time, behind `reserve` zero bytes at the first; the numbers of records go on.
 
         Raises ValueError when closed.
         """
@@ -131,9 +131,10 @@ cdef class OpenBatch:
 def encode_records(rows, now_ms, Py_ssize_t reserve=RESERVE, bint records_only=False):
     """Encode records, new or read ones, or (value, key, timestamp, headers) rows, with offset deltas 0, 1, 2...
 
-    A timestamp of None is `now_ms`. Gives `reserve` zero bytes followed by the record stream, the count, the base
+    A timestamp of None is `now_ms`. Returns `reserve` zero bytes followed by the record stream, the count, the base
     timestamp (the first record's) and the largest. No rows: (zeros, 0, -1, -1). Raises ValueError for a timestamp below
-    -1 or beyond 64 bits, TypeError for a key or value that is not bytes, and with `records_only` for what is no record.
+    -1 or beyond 64 bits, TypeError for a key or value that is not bytes, and with `records_only` for rows that are not
+    records.
     """
     return filled(rows, now_ms, reserve, records_only).close()
 
@@ -168,7 +169,7 @@ cdef OpenBatch filled(rows, now_ms, Py_ssize_t reserve, bint records_only):
             value, key, headers = plain_bytes(value), plain_bytes(key), checked_headers(headers) if headers else ()
             batch.put(<PyObject *>value, <PyObject *>key, stamp, <PyObject *>headers)
         if first == 0:
-            # The others may be as large; more is asked for when they are.
+            # The others may be as large; more memory is asked for when they are.
             first = batch.size - reserve
             batch.reserve(batch.size + min((first + ROOM) * (PyList_GET_SIZE(listed) - 1), GUESS_MOST))
     return batch
@@ -223,7 +224,7 @@ cdef int put_headers(uint8_t *at, tuple headers) except -1:
 
 
 def record_size_bound(value, key, headers=()):
-    """How many bytes a record takes at most (DefaultRecord.recordSizeUpperBound)."""
+    """The largest number of bytes that a record can take (DefaultRecord.recordSizeUpperBound)."""
     cdef Py_ssize_t size = OVERHEAD + bound_of(value) + bound_of(key) + 1
     if headers:
         size += 4

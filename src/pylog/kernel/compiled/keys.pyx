@@ -75,8 +75,8 @@ cdef class KeyTable:
     def put(self, RecordSpans spans not None, int64_t first_offset=0):
         """Note the offsets of the records that have a key, from `first_offset` on, in the order they come.
 
-        Whether all were noted, and the offset of the last one that was (-1: none): at `capacity` keys the next record
-        ends it, whatever its key. Offsets below 0 cannot be.
+        Returns whether all were noted, and the offset of the last one that was (-1: none). At `capacity` keys the next
+        record ends it, whatever its key. Offsets below 0 cannot be.
         """
         cdef Bytes payload = <Bytes>PyBytes_AS_STRING(spans.payload)
         cdef int64_t latest = -1
@@ -113,7 +113,7 @@ cdef class KeyTable:
         return True
 
     def judge(self, RecordSpans spans not None, int64_t seen):
-        """What the table knows of each record, a byte of `Judgement`; `seen` is how far it was filled."""
+        """The judgement of each record, a byte of `Judgement`; the table was filled up to the offset `seen`."""
         cdef Bytes payload = <Bytes>PyBytes_AS_STRING(spans.payload)
         cdef bytes found = PyBytes_FromStringAndSize(NULL, spans.count)
         cdef uint8_t *said = <uint8_t *>PyBytes_AS_STRING(found)

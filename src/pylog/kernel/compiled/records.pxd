@@ -45,7 +45,7 @@ cdef class ConsumerRecord:
 
 
 cdef enum:
-    NO_STAMP = -2  # of a record: as none can have it
+    NO_STAMP = -2  # no record has this timestamp
 
 
 cdef bytes plain_bytes(object data)

@@ -1,10 +1,11 @@
 # cython: language_level=3
-"""The twin of `pure.records`: the same classes without a dict, a header of the garbage collector, or a way to change them.
+"""The twin of `pure.records`: the same classes without a dict, a header of the garbage collector, or a way to change
+them.
 
-What they refer to is bytes, a tuple of headers (pairs of str and bytes) and a scope (a tuple of str and ints), all
-looked at when a record is made, so no cycle can go through a record and the collector need not know of it: lists of
-millions of records cost it nothing. A class derived from one, or a field that takes anything, would end that; so would
-an instance of a class derived from bytes or str, which may have attributes: those are copied into plain ones.
+A record refers to bytes, a tuple of headers (pairs of str and bytes) and a scope (a tuple of str and ints), all checked
+when the record is made. So no cycle can go through a record and the collector need not know of it: lists of millions of
+records cost it nothing. A class derived from one, or a field that takes anything, would end that; so would an instance
+of a class derived from bytes or str, which may have attributes: those are copied into plain ones.
 """
 
 cimport cython
@@ -40,7 +41,7 @@ cdef object plain_scope(object scope):
 
 
 cdef int64_t plain_stamp(object value, object key, object timestamp) except? -3:
-    """The timestamp of a record that can have these; NO_STAMP for None. Raises what `check_fields` does."""
+    """The timestamp of a record that can have these fields; NO_STAMP for None. Raises what `check_fields` does."""
     cdef int overflows = 0
     cdef int64_t stamp = NO_STAMP
     if PyLong_CheckExact(timestamp):
@@ -95,10 +96,10 @@ cdef class Record:
 @cython.no_gc
 @cython.freelist(64)
 cdef class RecordMetadata:
-    """Where a record landed; `offset` is -1 where nobody was asked (acks=0). `timestamp` (ms) is its own, or the
-    broker's where the topic says LogAppendTime.
+    """The place where a record landed; `offset` is -1 where it was not asked for (acks=0).
 
-    Raises TypeError for other fields.
+    `timestamp` (ms) is the record's own, or the broker's where the topic says LogAppendTime. Raises TypeError for other
+    fields.
     """
 
     def __init__(self, topic, partition, offset, timestamp):
@@ -130,7 +131,7 @@ cdef class RecordMetadata:
 
 
 cdef RecordMetadata metadata(object topic, int32_t partition, int64_t offset, int64_t timestamp):
-    """Where a record landed, in a topic of a plain name."""
+    """The place where a record landed, in a topic of a plain name."""
     cdef RecordMetadata made = RecordMetadata.__new__(RecordMetadata)
     made.topic, made.partition, made.offset, made.timestamp = topic, partition, offset, timestamp
     return made
@@ -193,8 +194,8 @@ cdef class ConsumerRecord:
 
 # --- attributes as slots ---------------------------------------------------------------------------------------------
 
-# Cython makes a property of each attribute, which is a call. What CPython's own classes have for `__slots__` is read
-# without one, in a quarter of the time, and it takes for such a slot whatever is described as one.
+# Cython makes a property of each attribute, which is a call. CPython reads the `__slots__` of its own classes without
+# one, in a quarter of the time, and it takes every descriptor of that kind for such a slot.
 
 cdef extern from *:
     """

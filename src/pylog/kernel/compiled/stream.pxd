@@ -30,11 +30,11 @@ cdef struct Head:
     int16_t producer_epoch
 
 
-cdef uint32_t crc_of(uint32_t crc, Bytes data, size_t size) noexcept nogil  # CRC-32C of what follows; 0 begins
+cdef uint32_t crc_of(uint32_t crc, Bytes data, size_t size) noexcept nogil  # CRC-32C of the bytes that follow; 0 begins
 
 
 cdef inline Py_ssize_t end_of_batch(Bytes data, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
-    """Where the batch at `at` ends, maybe behind the buffer; -1 where no whole header is, or one that cannot be."""
+    """The end of the batch at `at`, maybe behind the buffer; -1 for a header that is not whole, or impossible."""
     cdef int32_t length
     if at > size - HEADER:
         return -1
@@ -49,7 +49,7 @@ cdef inline bint has_right_crc(Bytes data, Py_ssize_t at, Py_ssize_t end) noexce
 
 
 cdef inline bint read_head(Bytes data, Py_ssize_t at, Head *head) noexcept nogil:
-    """Gives whether the numbers in a header can be."""
+    """Read a header; return whether its numbers are possible."""
     cdef Bytes here = data + at
     head.position = at
     head.size = OVERHEAD + be32(here + 8)

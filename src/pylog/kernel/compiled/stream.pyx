@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """The twin of `pure.stream`: headers are read and CRCs checked without the GIL, whatever the size of a batch.
 
-What the headers say is kept as numbers; a `BatchSpan` is made when one is looked at.
+The content of the headers is kept as numbers; a `BatchSpan` is made when one is asked for.
 """
 
 from array import array as new_array
@@ -44,7 +44,7 @@ cdef array NUMBERS = new_array("q")
 cdef int CODEC = CODEC_MASK
 
 cdef enum Outcome:
-    AT_END  # what is left is no whole header, or one whose length and magic cannot be
+    AT_END  # the rest is no whole header, or one whose length and magic are impossible
     CUT_OFF  # by the end of the buffer
     BAD_CRC
     BAD_HEADER
@@ -52,7 +52,7 @@ cdef enum Outcome:
 
 
 cdef class Spans:
-    """The batches in a buffer, and what is asked of all of them at once: a sequence of BatchSpan."""
+    """The batches in a buffer, and the questions about all of them at once: a sequence of BatchSpan."""
 
     cdef Head *heads
     cdef Py_ssize_t count
@@ -62,7 +62,7 @@ cdef class Spans:
         free(self.heads)
 
     cdef Head *next(self, Py_ssize_t room) noexcept nogil:
-        """Where the next one is to be put, which `count` makes one of them; `room` more are made where there is none.
+        """The place for the next one, which `count` makes one of them; `room` more places are made where there is none.
 
         NULL where there is no memory.
         """
@@ -85,7 +85,7 @@ cdef class Spans:
         ))  # fmt: skip
 
     def part(self, Py_ssize_t start, Py_ssize_t stop):
-        """Those from number `start` on, up to number `stop`."""
+        """The batches from number `start` on, up to number `stop`."""
         cdef Spans some = Spans.__new__(Spans)
         cdef Py_ssize_t first = max(min(start, self.count), <Py_ssize_t>0)
         cdef Py_ssize_t count = max(min(stop, self.count) - first, <Py_ssize_t>0)
@@ -97,7 +97,7 @@ cdef class Spans:
         return some
 
     def summary(self):
-        """What they are all in all."""
+        """The summary of all of them."""
         cdef Head *head = self.heads
         cdef Py_ssize_t index
         cdef int64_t newest, producer_id
@@ -121,8 +121,10 @@ cdef class Spans:
         )
 
     def rising(self, expected, most):
-        """How many, from the first on, begin at or behind the end of the one before, the first at or behind `expected`,
-        and end at `most` or before.
+        """The number of batches in order, counted from the first.
+
+        Each begins at or behind the end of the one before, the first at or behind `expected`, and ends at `most` or
+        before.
         """
         cdef int64_t previous = min(expected - 1, LONG_MAX), limit = min(most, LONG_MAX)
         cdef Py_ssize_t index
@@ -145,7 +147,7 @@ cdef class Spans:
         return found
 
     def of_producers(self):
-        """Those that have a producer id."""
+        """The batches that have a producer id."""
         cdef Py_ssize_t index
         return [self.span(index) for index in range(self.count) if self.heads[index].producer_id >= 0]
 
@@ -212,9 +214,9 @@ cdef class Spans:
 
 
 def walk(data, Py_ssize_t position=0, *, bint check_crc=True):
-    """The whole batches from `position` on, where the last good one ends, and what is wrong with the one there, if any.
+    """The whole batches from `position` on, the end of the last good one, and the fault of the next one, if any.
 
-    A batch that the buffer cuts off is not wrong. Never raises for what the bytes are.
+    A batch that the buffer cuts off is no fault. Never raises for the content of the bytes.
     """
     cdef Py_buffer view
     cdef Spans spans = Spans.__new__(Spans)
@@ -245,7 +247,7 @@ def walk(data, Py_ssize_t position=0, *, bint check_crc=True):
 cdef Outcome walked(
     Bytes data, Py_ssize_t size, Py_ssize_t *position, bint check_crc, Spans spans
 ) noexcept nogil:
-    """Adds what it finds to `spans`; a batch of a bad header is left behind them."""
+    """Add the batches found to `spans`; a batch with a bad header is left behind them."""
     cdef Py_ssize_t at = position[0], end
     cdef Head *head
     while True:

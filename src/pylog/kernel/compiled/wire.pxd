@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Varints and fields in C: nothing is read beyond `end`, and nothing is written that was not measured before."""
+"""Varints and fields in C: no read goes beyond `end`, and every write was measured before."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -30,12 +30,12 @@ cdef struct Fields:
     # One record as it lies in a stream; a size below 0 is null.
     int64_t age
     int64_t delta
-    Bytes body  # where its offset delta begins
+    Bytes body  # the first byte of its offset delta
     Bytes key
     int64_t key_size
     Bytes value
     int64_t value_size
-    Bytes headers  # where their number begins
+    Bytes headers  # the first byte of their number
     Bytes end
 
 
@@ -61,9 +61,9 @@ cdef inline uint8_t *put_varint(uint8_t *at, uint64_t n) noexcept nogil:
 
 
 cdef inline Bytes get_varint(Bytes at, Bytes end, uint64_t *n, int most) noexcept nogil:
-    """The zigzag bits of a varint of up to `most` bytes, 5 or 10, and where it ends; NULL where it is none.
+    """The zigzag bits of a varint of up to `most` bytes, 5 or 10, and its end; NULL where it is invalid.
 
-    What does not fit into 32 or 64 bits is dropped, as Kafka's readers do.
+    Bits beyond 32 or 64 are dropped, as Kafka's readers do.
     """
     cdef uint64_t value
     cdef int shift = 7
@@ -103,7 +103,7 @@ cdef inline Bytes get_sized(Bytes at, Bytes end, Bytes *data, int64_t *size) noe
 
 
 cdef inline Bytes get_record(Bytes at, Bytes end, Fields *found) noexcept nogil:
-    """The record at `at` without its headers, and where it ends; NULL where it is none."""
+    """The record at `at` without its headers, and its end; NULL where it is invalid."""
     cdef uint64_t n
     at = get_varint(at, end, &n, 5)
     if at == NULL or n & 1 or <int64_t>(n >> 1) > end - at or n == 0:
@@ -130,7 +130,7 @@ cdef inline Bytes get_record(Bytes at, Bytes end, Fields *found) noexcept nogil:
 
 
 cdef inline Bytes get_header_count(Bytes at, Bytes end, int64_t *count) noexcept nogil:
-    """How many headers follow, of two bytes at least each; NULL where that cannot be."""
+    """The number of headers that follow, of two bytes at least each; NULL where it is impossible."""
     cdef uint64_t n
     at = get_varint(at, end, &n, 5)
     if at == NULL or n & 1 or <int64_t>n > end - at:
@@ -142,7 +142,7 @@ cdef inline Bytes get_header_count(Bytes at, Bytes end, int64_t *count) noexcept
 cdef inline Bytes get_header(
     Bytes at, Bytes end, Bytes *name, int64_t *name_size, Bytes *value, int64_t *value_size
 ) noexcept nogil:
-    """One header, and where it ends; NULL where it is none."""
+    """One header, and its end; NULL where it is invalid."""
     at = get_sized(at, end, name, name_size)
     if at == NULL or name_size[0] < 0:
         return NULL
@@ -150,7 +150,7 @@ cdef inline Bytes get_header(
 
 
 cdef inline int64_t last_delta(int64_t base, int64_t last) noexcept nogil:
-    """The largest offset delta in a batch from `base` to `last`, as far as one can say it; -1 where there is none."""
+    """The largest offset delta in a batch from `base` to `last`, as far as it can be said; -1 where there is none."""
     cdef uint64_t span = <uint64_t>last - <uint64_t>base
     if last < base:
         return -1

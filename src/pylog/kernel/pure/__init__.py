@@ -1,4 +1,4 @@
-"""The kernel in Python: the specification of the compiled one, and what runs where that cannot be had."""
+"""The kernel in Python: the specification of the compiled one, and its substitute where that cannot be had."""
 
 from pylog.kernel.pure.check import StreamCheck
 from pylog.kernel.pure.decode import decode_records, take_records

@@ -1,7 +1,7 @@
-"""The records of a stream that comes in pieces, looked at one after the other and never kept.
+"""A check of the records of a stream that comes in pieces: one after the other, and never kept.
 
-A leader checks with it what somebody else has compressed: whatever a payload grows to, no more of it is held than a
-piece and a record.
+A leader checks with it a payload that a client has compressed: whatever the payload grows to, memory holds no more of
+it than a piece and a record.
 """
 
 from pylog.errors import CorruptBatch
@@ -15,7 +15,7 @@ _SCOPE = BatchScope("", -1, -1, CREATE_TIME)
 
 
 class StreamCheck:
-    """Checks `count` records, numbered 0, 1, 2..., none of more than `record_max` bytes behind its length.
+    """A check of `count` records, numbered 0, 1, 2..., none of more than `record_max` bytes behind its length.
 
     A record is refused that has no key where one is needed, or whose time, unless it is -1, is not in [oldest, latest].
     """
@@ -24,14 +24,14 @@ class StreamCheck:
         self, count: int, base_timestamp: int, record_max: int, needs_key: bool, oldest: int, latest: int
     ) -> None:
         self.count = 0
-        """How many there were by now."""
+        """The number of records so far."""
         self.newest = -(2**63)
         """The largest of their timestamps."""
         self.refused = 0
         self.is_untimely = False
-        """Whether one is refused for its time."""
+        """Whether a record is refused for its time."""
         self.faults: list[tuple[int, int | None]] = []
-        """The first that are refused: the number of each, and its time; None where it lacks its key."""
+        """The first refused records: the number of each, and its time; None where it lacks its key."""
         self._expected = count
         self._base_timestamp = base_timestamp
         self._record_max = record_max
@@ -41,13 +41,14 @@ class StreamCheck:
         self._rest = bytearray()
 
     def feed(self, piece: Buffer) -> int:
-        """Look at what comes next; gives how many bytes of it have begun a record that is not whole yet, with those
-        before. Raises CorruptBatch where it cannot be what follows, or a record is too large.
+        """Check the next piece; return how many bytes, with those before, have begun a record that is not whole yet.
+
+        Raises CorruptBatch where the bytes cannot follow, or a record is too large.
         """
         view = memoryview(piece)
         at = 0
         while self._rest:
-            # A record that the piece before has begun: no more of this one is taken than it needs.
+            # The piece before has begun a record: no more of this one is taken than it needs.
             lacking = _size_of(self._rest, self._record_max) - len(self._rest)
             if lacking == 0:
                 self._look_at(self._rest)
@@ -67,7 +68,7 @@ class StreamCheck:
         return len(self._rest)
 
     def finish(self) -> None:
-        """Raise CorruptBatch unless that was all: so many records, and nothing else."""
+        """Raise CorruptBatch unless the stream is complete: so many records, and nothing else."""
         if self._rest or self.count != self._expected:
             raise CorruptBatch(f"the bytes end before record {self.count} of {self._expected} does")
 

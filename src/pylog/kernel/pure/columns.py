@@ -8,10 +8,10 @@ Keys and values are not copied one by one: an Arrow binary array lies over the p
 a field and the gap behind it, and `take` picks every second element.
 
     payload     [len.. key value..][len.. key value..]
-    offsets            ^  ^  elements 0, 2, 4... are the keys, 1, 3, 5... what lies between them
+    offsets            ^  ^  elements 0, 2, 4... are the keys, 1, 3, 5... the gaps between them
 
-What `decode_records` refuses is refused here, whatever columns are wanted. Needs numpy and pyarrow, so it is imported
-only by those who ask for columns.
+The same bytes are refused as by `decode_records`, whatever columns are wanted. This file needs numpy and pyarrow, so it
+is imported only when columns are asked for.
 """
 
 from array import array
@@ -99,7 +99,7 @@ def _boundaries(batches: Sequence[Source], view: Array) -> tuple[Array, Array]:
         at = 0
         try:
             for _ in range(count):
-                # The sign is looked at below, for all at once: a negative length leads astray, but never back.
+                # The sign is checked below, for all at once: a negative length leads to a wrong place, but never back.
                 n = data[at]
                 if n < 0x80:
                     at += (n >> 1) + 1
@@ -155,7 +155,7 @@ def _varints(view: Array, cursor: Array, ends: Array, bits: int) -> tuple[Array,
 
 
 def _fields(view: Array, cursor: Array, ends: Array) -> tuple[Array, Array, Array]:
-    """A length and so many bytes, in every record: where they begin, how many (below 0: null), where they end."""
+    """The lengths of a field, and its bytes, in every record: begins, sizes (below 0: null), ends."""
     begins, sizes = _varints(view, cursor, ends, 32)
     after = begins + np.maximum(sizes, 0)
     if bool((after > ends).any()):
@@ -205,7 +205,7 @@ def texts(names: pa.Array) -> pa.Array:
 
 
 class _Headers:
-    """The headers of all records: first looked through, for their bounds; made into a column when that is wanted."""
+    """The headers of all records: first scanned for their bounds, then made into a column when that is wanted."""
 
     def __init__(self, data: bytes, view: Array, cursor: Array, ends: Array) -> None:
         self._data = data

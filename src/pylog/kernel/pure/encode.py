@@ -30,9 +30,9 @@ def encode_records(
 
     A timestamp of None is `now_ms`.
 
-    Gives `reserve` zero bytes followed by the record stream, the count, the base timestamp (the first record's) and the
-    largest. No rows: (zeros, 0, -1, -1). Raises ValueError for a timestamp below -1 or beyond 64 bits, TypeError for a
-    key or value that is not bytes, and with `records_only` for what is not a record.
+    Returns `reserve` zero bytes followed by the record stream, the count, the base timestamp (the first record's) and
+    the largest. No rows: (zeros, 0, -1, -1). Raises ValueError for a timestamp below -1 or beyond 64 bits, TypeError
+    for a key or value that is not bytes, and with `records_only` for rows that are not records.
     """
     varints, sized = VARINTS, SIZED
     parts = [bytes(reserve)]
@@ -79,7 +79,7 @@ def encode_records(
 def _encode_long(
     age: bytes, delta: int, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
 ) -> list[bytes]:
-    """A record of which some length or delta is not in the table."""
+    """A record with a length or delta that is not in the table."""
     parts = [age, varint(delta)]
     for data in (key, value):
         parts += (NULL,) if data is None else (varint(len(data)), data)
@@ -111,7 +111,7 @@ class OpenBatch:
     def __init__(self, limit: int, reserve: int = HEADER_BYTES) -> None:
         self.limit = limit
         self.size = reserve
-        """How many bytes `close` will give, exactly."""
+        """The exact number of bytes that `close` will give."""
         self._reserve = reserve
         self._rows: list[Row] | None = []
         self._base = -1
@@ -119,7 +119,7 @@ class OpenBatch:
 
     @property
     def count(self) -> int:
-        """How many records were added."""
+        """The number of records."""
         return self._drained + len(self._rows or ())
 
     def add(
@@ -129,7 +129,7 @@ class OpenBatch:
         timestamp: int,
         headers: Iterable[tuple[str, bytes | None]] = (),
     ) -> int:
-        """Add a record; gives its number in the batch, or -1 when it does not fit: then nothing was added.
+        """Add a record; return its number in the batch, or -1 when it does not fit: then nothing was added.
 
         The first record always fits. Raises what `Record` does, ValueError when the batch is closed.
         """
@@ -157,7 +157,7 @@ class OpenBatch:
         return encode_records(rows, -1, self._reserve)
 
     def drain(self) -> bytearray:
-        """What was added since the last time, behind `reserve` zero bytes at the first; the numbers of records go on.
+        """The bytes added since the last time, behind `reserve` zero bytes at the first; the numbers of records go on.
 
         Raises ValueError when closed.
         """
@@ -176,7 +176,7 @@ class OpenBatch:
 def _record_size(
     delta: int, value: bytes | None, key: bytes | None, age: int, headers: tuple[tuple[str, bytes | None], ...]
 ) -> int:
-    """How many bytes a record takes, its length included."""
+    """The number of bytes of a record, its length included."""
     size = 1 + len(varint(age if age < 2**63 else -(2**63))) + len(varint(delta)) + len(_encode_headers(headers))
     for data in (value, key):
         size += 1 if data is None else len(varint(len(data))) + len(data)
@@ -184,7 +184,7 @@ def _record_size(
 
 
 def record_size_bound(value: bytes | None, key: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()) -> int:
-    """How many bytes a record takes at most (DefaultRecord.recordSizeUpperBound)."""
+    """The largest number of bytes that a record can take (DefaultRecord.recordSizeUpperBound)."""
     size = RECORD_OVERHEAD_MAX + _sized(key) + _sized(value) + 1
     if headers:
         size += 4

@@ -41,8 +41,8 @@ class KeyTable:
     def put(self, spans: RecordSpans, first_offset: int = 0) -> tuple[bool, int]:
         """Note the offsets of the records that have a key, from `first_offset` on, in the order they come.
 
-        Whether all were noted, and the offset of the last one that was (-1: none): at `capacity` keys the next record
-        ends it, whatever its key. Offsets below 0 cannot be.
+        Returns whether all were noted, and the offset of the last one that was (-1: none). At `capacity` keys the next
+        record ends it, whatever its key. Offsets below 0 cannot be.
         """
         table, slots, size = self._table, self._slots, len(self._table)
         latest = -1
@@ -66,7 +66,7 @@ class KeyTable:
         return True, latest
 
     def judge(self, spans: RecordSpans, seen: int) -> bytes:
-        """What the table knows of each record, a byte of `Judgement`; `seen` is how far it was filled."""
+        """The judgement of each record, a byte of `Judgement`; the table was filled up to the offset `seen`."""
         table, slots, size = self._table, self._slots, len(self._table)
         found = bytearray()
         for offset, key, has_value, _, _, _ in spans:

@@ -1,10 +1,10 @@
-"""The record classes: what a user sends, what a send gives back, and what is read.
+"""The record classes: sent by a user, returned for a send, and read.
 
     Record          value, key, timestamp, headers                           made by a user
     RecordMetadata  topic, partition, offset, timestamp                      made by a delivery
     ConsumerRecord  offset, timestamp, key, value, headers + its BatchScope   made by `decode_records`
 
-What all records of a batch share (topic, partition, leader epoch, timestamp type) is one object, the scope.
+All records of a batch share one object, the scope: topic, partition, leader epoch, timestamp type.
 """
 
 from abc import abstractmethod
@@ -23,13 +23,13 @@ from pylog.kernel.values import (
 
 
 class _Fields:
-    """What is equal, hashed and pickled by its fields."""
+    """An object that is equal, hashed and pickled by its fields."""
 
     __slots__ = ()
 
     @abstractmethod
     def _fields(self) -> tuple[Any, ...]:
-        """All that it is."""
+        """All of its fields."""
 
     def __eq__(self, other: object) -> bool:
         return self._fields() == other._fields() if isinstance(other, type(self)) else NotImplemented
@@ -71,10 +71,10 @@ class Record(_Fields):
 
 
 class RecordMetadata(_Fields):
-    """Where a record landed; `offset` is -1 where nobody was asked (acks=0). `timestamp` (ms) is its own, or the
-    broker's where the topic says LogAppendTime.
+    """The place where a record landed; `offset` is -1 where it was not asked for (acks=0).
 
-    Not to be changed once made, nor derived from. Raises TypeError for other fields.
+    `timestamp` (ms) is the record's own, or the broker's where the topic says LogAppendTime. Not to be changed once
+    made, nor derived from. Raises TypeError for other fields.
     """
 
     __slots__ = ("offset", "partition", "timestamp", "topic")

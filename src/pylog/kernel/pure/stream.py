@@ -23,14 +23,14 @@ from pylog.kernel.format import (
 
 
 class Spans(list[BatchSpan]):
-    """The batches in a buffer, and what is asked of all of them at once."""
+    """The batches in a buffer, and the questions about all of them at once."""
 
     def part(self, start: int, stop: int) -> "Spans":
-        """Those from number `start` on, up to number `stop`."""
+        """The batches from number `start` on, up to number `stop`."""
         return Spans(self[start:stop])
 
     def summary(self) -> Summary:
-        """What they are all in all."""
+        """The summary of all of them."""
         if not self:
             return Summary(0, -1, -1, -1, -1, -1, -1)
         first, last = self[0], self[-1]
@@ -42,8 +42,10 @@ class Spans(list[BatchSpan]):
         )  # fmt: skip
 
     def rising(self, expected: int, most: int) -> int:
-        """How many, from the first on, begin at or behind the end of the one before, the first at or behind `expected`,
-        and end at `most` or before.
+        """The number of batches in order, counted from the first.
+
+        Each begins at or behind the end of the one before, the first at or behind `expected`, and ends at `most` or
+        before.
         """
         for index, span in enumerate(self):
             if span.base_offset < expected or span.last_offset > most:
@@ -61,7 +63,7 @@ class Spans(list[BatchSpan]):
         return found
 
     def of_producers(self) -> list[BatchSpan]:
-        """Those that have a producer id."""
+        """The batches that have a producer id."""
         return [span for span in self if span.producer_id >= 0]
 
     def marks(
@@ -92,9 +94,9 @@ class Spans(list[BatchSpan]):
 def walk(
     data: bytes | bytearray | memoryview, position: int = 0, *, check_crc: bool = True
 ) -> tuple[Spans, int, str | None]:
-    """The whole batches from `position` on, where the last good one ends, and what is wrong with the one there, if any.
+    """The whole batches from `position` on, the end of the last good one, and the fault of the next one, if any.
 
-    A batch that the buffer cuts off is not wrong. Never raises for what the bytes are.
+    A batch that the buffer cuts off is no fault. Never raises for the content of the bytes.
     """
     if position < 0:
         raise ValueError(f"position {position} is not in the buffer")

@@ -1,8 +1,8 @@
-"""Zigzag varints: those of small numbers are in a table, most are read without a call by who needs them."""
+"""Zigzag varints: those of small numbers are in a table; the callers read most of them without a call."""
 
 from pylog.errors import CorruptBatch
 
-# The varints of 0..8191, one or two bytes each, and how long so many bytes are together with their length.
+# The varints of 0..8191, one or two bytes each, and the length of so many bytes together with their length.
 VARINTS = [bytes((n << 1,)) for n in range(64)] + [bytes((n << 1 & 0x7F | 0x80, n >> 6)) for n in range(64, 8192)]
 SIZED = [n + 1 for n in range(64)] + [n + 2 for n in range(64, 8192)]
 NULL = b"\x01"
@@ -28,7 +28,7 @@ def varint(value: int) -> bytes:
 
 
 def read_long(data: bytes, at: int, most: int) -> tuple[int, int]:
-    """A varint of 3 to `most` bytes, still zigzag, and where it ends; bits beyond its 32 or 64 are dropped."""
+    """A varint of 3 to `most` bytes, still zigzag, and its end; bits beyond its 32 or 64 are dropped."""
     byte = data[at + 2]
     value = data[at] & 0x7F | (data[at + 1] & 0x7F) << 7 | (byte & 0x7F) << 14
     if byte < 0x80:
@@ -49,7 +49,7 @@ def read_long(data: bytes, at: int, most: int) -> tuple[int, int]:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """A varint of up to five bytes, still zigzag, and where it ends. Raises IndexError, CorruptBatch."""
+    """A varint of up to five bytes, still zigzag, and its end. Raises IndexError, CorruptBatch."""
     n = data[at]
     if n < 0x80:
         return n, at + 1
