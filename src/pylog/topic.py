@@ -54,7 +54,7 @@ class Topic:
             if len(holders) > 1:
                 for holder in holders:
                     # A topic of this name was deleted while that directory was offline.
-                    self._settle_folder(holder, join(holder.path, folder_name(*key)), number)
+                    self._move_leftover(holder, join(holder.path, folder_name(*key)), number)
             home = self._homes[number] = self.directories.home(key, self.places[number])
         self.directories.check(home)
         return home
@@ -77,7 +77,7 @@ class Topic:
             producer_id_expiration_ms=self._node_config.producer_id_expiration_ms,
             verify_transactions=self._node_config.transaction_partition_verification_enable,
         )  # fmt: skip
-        is_there = self._settle_folder(home, path, number)
+        is_there = self._move_leftover(home, path, number)
         try:
             checkpoint = home.checkpoint(self.name, number, entry)
             is_new = checkpoint.durable_offset == 0
@@ -102,7 +102,7 @@ class Topic:
         for partition in self.opened:
             partition.reconfigure(config)
 
-    def _settle_folder(self, home: LogDirectory, path: str, number: int) -> bool:
+    def _move_leftover(self, home: LogDirectory, path: str, number: int) -> bool:
         """Move the folder of an earlier topic of this name out of the way, which a crash during its deletion has left.
 
         Returns whether the partition has a folder of its own. It moves the folder only where the metadata log knows

@@ -12,7 +12,7 @@ from pylog.broker.replica_manager import Lead, ReplicaManager
 from pylog.config import NodeConfig
 from pylog.files import Files, MemoryFiles, join
 from pylog.logdirs.log_directories import Directories
-from pylog.logdirs.metadata_log import Catalogue
+from pylog.logdirs.metadata_log import MetadataLog
 from pylog.protocol.messages import Metadata, NewTopic, Session
 from pylog.protocol.metadata_changes import take_leadership
 from pylog.protocol.metadata_image import METADATA_TOPIC_ID
@@ -100,19 +100,19 @@ def test_a_leader_that_was_made_by_hand_takes_an_epoch_beyond_that() -> None:
     assert epochs(files) == [(1, 0), (7, 1), (8, 2)]
 
 
-def test_a_leader_that_the_catalogue_has_deposed_takes_a_new_epoch() -> None:
+def test_a_leader_that_the_metadata_log_has_deposed_takes_a_new_epoch() -> None:
     files = new(MemoryFiles())
     run(files)
-    catalogue = Catalogue(Directories(files, ["log"], None), CLOCK.wall_ms)
+    metadata_log = MetadataLog(Directories(files, ["log"], None), CLOCK.wall_ms)
     # As a controller does when a node stops.
-    catalogue.commit(take_leadership(catalogue.image.topics["t"].id, 0, -1))
-    catalogue.close()
-    catalogue.directory.close(clean=True)
+    metadata_log.commit(take_leadership(metadata_log.image.topics["t"].id, 0, -1))
+    metadata_log.close()
+    metadata_log.directory.close(clean=True)
     run(files)
     assert epochs(files) == [(1, 0), (3, 1)]
 
 
-def test_what_kafka_has_closed_goes_on_in_a_new_epoch() -> None:
+def test_a_log_that_kafka_closed_goes_on_in_a_new_epoch() -> None:
     files = new(MemoryFiles())
     run(files)
     files.replace_file("log/.kafka_cleanshutdown", b'{"version":0,"brokerEpoch":12}')
@@ -121,7 +121,7 @@ def test_what_kafka_has_closed_goes_on_in_a_new_epoch() -> None:
     assert epochs(files) == [(1, 0), (2, 1)]
 
 
-def test_a_log_of_which_nothing_says_where_it_ended_takes_a_new_epoch() -> None:
+def test_a_log_without_a_known_end_takes_a_new_epoch() -> None:
     files = new(MemoryFiles())
     run(files)
     files.remove("log/.pylog-published")
@@ -139,7 +139,7 @@ def test_after_a_kill_the_old_epoch_is_over_even_if_the_next_run_only_reads() ->
     assert [start for _, start in epochs(files)] == [0, 2]
 
 
-def test_an_epoch_is_over_in_which_offsets_were_given_and_cut_off() -> None:
+def test_an_epoch_whose_offsets_were_cut_off_does_not_go_on() -> None:
     files = new(MemoryFiles())
     for _ in range(3):
         run(files)
@@ -151,7 +151,7 @@ def test_an_epoch_is_over_in_which_offsets_were_given_and_cut_off() -> None:
     assert [start for _, start in epochs(files)] == [0, 1]
 
 
-def test_an_epoch_is_over_that_was_written_in_and_cut_in_the_same_run() -> None:
+def test_an_epoch_written_and_cut_in_one_run_does_not_go_on() -> None:
     files = new(MemoryFiles())
     run(files)
     node = opened(files)
@@ -189,7 +189,7 @@ def counts(files: MemoryFiles) -> dict[str, int]:
     }
 
 
-def test_the_metadata_log_grows_by_no_run() -> None:
+def test_the_metadata_log_does_not_grow_by_runs_without_changes() -> None:
     files = new(MemoryFiles())
     for _ in range(2):
         run(files)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pylog.commitlog.recovery import Recovery
 from pylog.logdirs.log_directory import CLEAN_SHUTDOWN
-from pylog.logdirs.metadata_log import Catalogue
+from pylog.logdirs.metadata_log import MetadataLog
 from pylog.partition import Partition
 from pylog.storage import log_file
 from pylog.storage.checkpoints import Checkpoints
@@ -49,7 +49,7 @@ class Mutant:
 
 
 _walk, _sync, _acknowledge, _rolled = log_file.walk, Partition.sync, Run.acknowledge, Partition._roll
-_let_go = Catalogue._let_go
+_let_go = MetadataLog._let_go
 
 
 def _no_crc(data: bytes, *, check_crc: bool) -> object:
@@ -78,10 +78,10 @@ def _roll_unsynced(partition: Partition, base_offset: int, now_ms: int) -> objec
         del durability.sync
 
 
-def _let_go_of_all(catalogue: Catalogue, now_ms: int) -> None:
-    catalogue._snapshots.append(catalogue._snapshots[-1])
-    _let_go(catalogue, now_ms)
-    catalogue._snapshots.pop()
+def _let_go_of_all(metadata_log: MetadataLog, now_ms: int) -> None:
+    metadata_log._snapshots.append(metadata_log._snapshots[-1])
+    _let_go(metadata_log, now_ms)
+    metadata_log._snapshots.pop()
 
 
 class _NoSync(CrashFiles):
@@ -177,7 +177,7 @@ MUTANTS = (
     Mutant("what is taken away is not announced durably", "truncate", ((PublishedEntry, "sync", lambda _: None),)),
     Mutant(
         "the metadata log is let go up to a snapshot that was not synced", "metadata_snapshots",
-        ((Catalogue, "_let_go", _let_go_of_all),), files=_UnsyncedSnapshot,
+        ((MetadataLog, "_let_go", _let_go_of_all),), files=_UnsyncedSnapshot,
     ),
     Mutant("replaced segments are renamed without syncs between", "compaction", files=_NoDirectorySync),
     Mutant(

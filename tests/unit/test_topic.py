@@ -19,7 +19,7 @@ OLD, NEW = UUID(int=7), UUID(int=8)
 
 
 def made(files: Files, topic_id: UUID = NEW, *, removed: tuple[UUID, ...] = (), partitions: int = 1) -> Topic:
-    """A topic `t` in the directory `log`, of which the catalogue says that its partitions lie there."""
+    """A topic `t` in the directory `log`, of which the metadata log says that its partitions lie there."""
     directories = Directories(files, ["log"], None)
     places = dict.fromkeys(range(partitions), directories.first.directory_id)
     return Topic(directories, "t", topic_id, TopicConfig(), places, set(removed), NodeConfig())
@@ -54,7 +54,7 @@ def test_the_folder_of_a_topic_that_was_deleted_is_put_away() -> None:
     assert files.stat(f"log/t-0.{OLD.hex}-stray") is not None
 
 
-def test_the_folder_of_a_topic_that_nobody_knows_is_not_touched() -> None:
+def test_the_folder_of_an_unknown_topic_is_not_touched() -> None:
     files = MemoryFiles()
     before = made(files, OLD)
     append(before, b"whose?")
@@ -65,7 +65,7 @@ def test_the_folder_of_a_topic_that_nobody_knows_is_not_touched() -> None:
     assert files.list_dir("log/t-0") == names
 
 
-def test_what_is_dropped_is_opened_anew_and_what_is_not_open_may_be_dropped() -> None:
+def test_a_dropped_partition_is_opened_anew_and_a_closed_one_may_be_dropped() -> None:
     topic = made(MemoryFiles(), partitions=2)
     append(topic, b"x")
     partition = topic.partition(0, NOW)

@@ -163,7 +163,7 @@ class Directories:
                 found.setdefault(key, directory)
         return found
 
-    def settle_moves(self, recorded: dict[TopicPartition, tuple[uuid.UUID, uuid.UUID]]) -> None:
+    def complete_moves(self, recorded: dict[TopicPartition, tuple[uuid.UUID, uuid.UUID]]) -> None:
         """Finish the moves that a crash has interrupted after they were decided, undo the others.
 
         `recorded` has what the metadata log says of each partition: the id of its topic, and its directory.
@@ -171,7 +171,7 @@ class Directories:
         for directory in self:
             for name in self.files.list_dir(directory.path):
                 if is_set_aside(name, FUTURE):
-                    self._settle_move(directory, name, recorded)
+                    self._complete_move(directory, name, recorded)
         homes = {directory.directory_id for directory in self}
         for directory in self:
             for key in directory.checkpoints.keys:
@@ -179,7 +179,7 @@ class Directories:
                 if place != directory.directory_id and place in homes and not self.has_folder(directory, key):
                     directory.forget(key.topic, [key.partition])
 
-    def _settle_move(
+    def _complete_move(
         self, directory: LogDirectory, name: str, recorded: dict[TopicPartition, tuple[uuid.UUID, uuid.UUID]]
     ) -> None:
         future = join(directory.path, name)

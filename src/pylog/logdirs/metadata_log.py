@@ -106,7 +106,7 @@ def topics_in_folders(files: Files, path: str) -> dict[str, tuple[uuid.UUID | No
     return found
 
 
-class Catalogue:
+class MetadataLog:
     """The owner's side: it replays the metadata log at open and appends to it.
 
     The node holds its lock around `commit`.

@@ -103,7 +103,7 @@ def problems(files: Files) -> list[str]:
 
 
 @pytest.mark.parametrize("topic", ["t", "site.clicks", "v1.0-rc.future", "-delete", LONG], ids=lambda name: name[:20])
-def test_a_move_is_finished_or_undone_whatever_the_topic_is_called(topic: str) -> None:
+def test_a_move_is_finished_or_undone_for_any_topic_name(topic: str) -> None:
     files = CrashFiles()
     node = filled(files, topic)
     files.note("filled")
@@ -141,11 +141,11 @@ def test_topics_with_the_same_long_beginning_are_not_taken_for_each_other() -> N
             join(home.path, folder_name(topic, 0)), join("a", set_aside(topic, 0, NAMESAKES[topic[-1]], FUTURE))
         )
     places = {TopicPartition(topic, 0): (its, target.directory_id) for topic, its in zip(topics, ids, strict=True)}
-    directories.settle_moves(places)
+    directories.complete_moves(places)
     assert [read_topic_id(files, join("a", folder_name(topic, 0))) for topic in topics] == ids
 
 
-def test_a_copy_of_what_is_in_no_list_of_topics_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_copy_of_an_unknown_topic_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     files = MemoryFiles()
     filled(files).close()
     future = join("b", set_aside("unheard.of", 0, UUID(int=7), FUTURE))
@@ -156,7 +156,7 @@ def test_a_copy_of_what_is_in_no_list_of_topics_is_left_alone(caplog: pytest.Log
     assert set(files.list_dir("b")) >= {future[2:], "my-future", "my-delete", "my.own-delete"}
 
 
-def test_a_copy_that_does_not_say_of_which_topic_it_is_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_copy_without_a_topic_id_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     files = MemoryFiles()
     node = make_node(files)
     for last in "ab":
@@ -218,7 +218,7 @@ def read(log: pylog.Log, number: int) -> list[bytes | None]:
     return [record.value for record in log.topic("t")[number].records()]
 
 
-def test_what_lies_in_a_directory_that_was_not_named_is_not_made_anew(tmp_path: Path) -> None:
+def test_partitions_of_an_unnamed_directory_are_not_made_anew(tmp_path: Path) -> None:
     paths = two_partitions(tmp_path)
     with pylog.open(paths[0]) as log:
         assert read(log, 0) == [b"0"]
@@ -241,7 +241,7 @@ def test_two_folders_of_a_partition_are_refused_and_the_others_work(tmp_path: Pa
         assert read(log, 0) == [b"0"]
 
 
-def test_the_folder_of_a_topic_that_was_deleted_while_its_directory_was_away_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_a_topic_deleted_while_its_directory_was_away_leaves_no_obstacle(tmp_path: Path) -> None:
     paths = two_partitions(tmp_path)
     with pylog.open(paths[0]) as log:
         log.delete_topic("t")
@@ -261,7 +261,7 @@ def refused(paths: list[Path], reason: str) -> None:
     assert before == {path: (path.is_file() and path.read_bytes()) for root in paths for path in root.rglob("*")}
 
 
-def test_a_log_is_not_opened_without_its_first_directory_and_is_whole_when_that_is_back(tmp_path: Path) -> None:
+def test_a_log_without_its_first_directory_is_not_opened(tmp_path: Path) -> None:
     first, second = paths = two_partitions(tmp_path)
     with pylog.open(paths) as log:
         log.alter_config("t", {"cleanup.policy": "compact"})
@@ -299,7 +299,7 @@ def test_a_directory_of_a_namesake_is_not_taken_for_the_first(tmp_path: Path) ->
     refused(paths, f"{second} belongs to .* its pylog.first.directory.id is .{{22}}, and that of {first} is x")
 
 
-def test_what_is_left_when_the_first_directory_is_lost_is_taken_over_on_demand(tmp_path: Path) -> None:
+def test_the_rest_of_a_log_without_its_first_directory_can_be_adopted(tmp_path: Path) -> None:
     first, second = paths = two_partitions(tmp_path)
     shutil.rmtree(first)
     (second / "meta.properties").unlink()
@@ -368,7 +368,7 @@ def test_a_directory_that_fails_is_offline_unless_it_is_the_first() -> None:
             refused()
 
 
-def test_where_no_directory_was_chosen_it_is_the_first() -> None:
+def test_a_new_partition_lies_in_the_first_directory_by_default() -> None:
     directories = Directories(MemoryFiles(), PATHS, None)
     assert directories.home(TopicPartition("t", 0), UUID(int=1)) is directories.first
     with pytest.raises(errors.KafkaStorage, match="open the log with all of its directories"):

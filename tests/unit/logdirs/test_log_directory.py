@@ -72,7 +72,7 @@ def test_only_folders_of_partitions_are_partitions() -> None:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_what_was_set_aside_is_known_by_its_name_as_kafka_knows_it(name: str, key: TopicPartition) -> None:
+def test_folders_set_aside_are_known_by_kafkas_names(name: str, key: TopicPartition) -> None:
     assert set_aside(*key, UUID(hex="0a" * 16), "-delete") == name
     assert is_set_aside(name, "-delete") and is_set_aside(name, "-delete", key)
     assert not is_set_aside(name, "-future") and not is_set_aside(name, "-delete", TopicPartition("t", 1))
@@ -81,7 +81,7 @@ def test_what_was_set_aside_is_known_by_its_name_as_kafka_knows_it(name: str, ke
 @pytest.mark.parametrize(
     "name", ["to-delete", "a.b-delete", "a-1." + "0a" * 15 + "-delete", "a-01." + "0a" * 16 + "-delete"]
 )
-def test_a_strangers_folder_was_not_set_aside(name: str) -> None:
+def test_a_foreign_folder_was_not_set_aside(name: str) -> None:
     assert not is_set_aside(name, "-delete")
 
 
@@ -100,7 +100,7 @@ def test_a_directory_belongs_to_one_owner_and_is_released_when_opening_fails() -
 
 
 def test_a_crash_while_a_topic_is_deleted_brings_nothing_back(tmp_path: Path) -> None:
-    """The catalogue has forgotten the topic, its folder is still there: a new topic of that name is empty."""
+    """The metadata log has forgotten the topic, its folder is still there: a new topic of that name is empty."""
     with pylog.open(tmp_path) as log:
         log.create_topic("t")[0].append([Record(b"old")])
         shutil.copytree(tmp_path / "t-0", tmp_path / "kept")
@@ -138,7 +138,7 @@ def test_checkpoints_of_a_deleted_topic_do_not_speak_of_its_successor(tmp_path: 
         assert values(log) == [b"new"]
 
 
-def test_what_was_truncated_on_purpose_is_not_missed(tmp_path: Path) -> None:
+def test_records_truncated_on_purpose_are_not_missed(tmp_path: Path) -> None:
     """The checkpoint was written before the truncation, and there was a crash after it."""
     with pylog.open(tmp_path) as log:
         log.create_topic("t")
@@ -167,7 +167,7 @@ def lost(log: pylog.Log) -> list[tuple[int, int]]:
     return [(one.offset, one.next_offset) for one in log.quarantined]
 
 
-def test_an_older_copy_of_what_was_published_hides_nothing(tmp_path: Path) -> None:
+def test_an_older_copy_of_the_published_file_hides_nothing(tmp_path: Path) -> None:
     filled(tmp_path)
     older = (tmp_path / ".pylog-published").read_bytes()
     with pylog.open(tmp_path) as log:
@@ -182,7 +182,7 @@ def test_an_older_copy_of_what_was_published_hides_nothing(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_folder_that_was_lost_is_missed(tmp_path: Path, clean: bool) -> None:
+def test_a_lost_partition_folder_is_missed(tmp_path: Path, clean: bool) -> None:
     filled(tmp_path)
     if not clean:
         unclean(tmp_path)
@@ -197,7 +197,7 @@ def test_a_folder_that_was_lost_is_missed(tmp_path: Path, clean: bool) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_first_segments_that_were_lost_are_missed(tmp_path: Path, clean: bool) -> None:
+def test_lost_first_segments_are_missed(tmp_path: Path, clean: bool) -> None:
     filled(tmp_path)
     if not clean:
         unclean(tmp_path)
@@ -209,7 +209,7 @@ def test_first_segments_that_were_lost_are_missed(tmp_path: Path, clean: bool) -
         assert [record.offset for record in view.records(10)] == list(range(10, 30))
 
 
-def test_a_name_that_no_offset_has_is_no_segment(tmp_path: Path) -> None:
+def test_a_file_name_without_an_offset_is_no_segment(tmp_path: Path) -> None:
     filled(tmp_path)
     (tmp_path / "t-0" / f"{10**20 - 1}.log").touch()
     with pylog.open(tmp_path) as log:
@@ -230,7 +230,7 @@ def test_a_segment_behind_the_end_is_refused(tmp_path: Path) -> None:
         assert log.topic("t")[0].append([Record(b"new")]).base_offset == 30
 
 
-def test_a_start_offset_is_remembered_and_forgotten(tmp_path: Path) -> None:
+def test_a_start_offset_is_kept_for_a_topic_and_dropped_with_it(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as log:
         log.create_topic("t")[0].append([Record(b"%d" % i) for i in range(10)])
         log.broker.partition("t", 0).start_offset = 5
@@ -287,7 +287,7 @@ def test_one_damaged_partition_does_not_keep_the_others(tmp_path: Path) -> None:
         assert path.read_bytes() == data
 
 
-def test_what_pylog_published_is_gone_where_kafka_was_the_last_to_close(tmp_path: Path) -> None:
+def test_published_offsets_are_dropped_after_a_close_by_kafka(tmp_path: Path) -> None:
     published = tmp_path / ".pylog-published"
     for marker, kept in (
         ('{"version":0,"brokerEpoch":-1}', True),
@@ -317,7 +317,7 @@ def test_a_partition_that_was_truncated_is_clean_no_further_than_its_end(tmp_pat
         assert home.cleaner_offset(key) == 3
 
 
-def test_what_is_remembered_of_a_partition_moves_with_it() -> None:
+def test_the_checkpoints_of_a_partition_move_with_it() -> None:
     files, key = MemoryFiles(), TopicPartition("t", 0)
     source, target = (LogDirectory(files, name, 1) for name in ("a", "b"))
     target.take_over(key, source, UUID(int=7))
@@ -329,7 +329,7 @@ def test_what_is_remembered_of_a_partition_moves_with_it() -> None:
     assert target.entry(UUID(int=7), 0).read() == PublishedState(next_offset=9)
 
 
-def test_a_partition_that_comes_back_is_published_in_both_slots_and_remembered_as_it_is() -> None:
+def test_a_partition_that_comes_back_is_published_in_both_slots() -> None:
     files, key, topic_id = MemoryFiles(), TopicPartition("t", 0), UUID(int=7)
     first, second = (LogDirectory(files, name, 1) for name in ("a", "b"))
     first.entry(topic_id, 0).publish(PublishedState(start_offset=1, next_offset=5, durable_offset=5))
@@ -351,7 +351,7 @@ def test_a_partition_that_comes_back_is_published_in_both_slots_and_remembered_a
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize(("published", "checkpoint"), [(2, 5), (5, 2), (5, None)])
-def test_of_two_starts_the_larger_wins(published: int, checkpoint: int | None, clean: bool) -> None:
+def test_the_larger_of_two_start_offsets_wins(published: int, checkpoint: int | None, clean: bool) -> None:
     files, key = MemoryFiles(), TopicPartition("t", 0)
     directory = LogDirectory(files, "log", None)
     entry = directory.entry(UUID(int=7), 0)
@@ -367,7 +367,7 @@ def test_of_two_starts_the_larger_wins(published: int, checkpoint: int | None, c
     assert (found.start_offset, found.durable_offset, found.clean) == (5, 9, clean)
 
 
-def test_a_log_that_is_cut_is_said_to_be_shorter_before_that_on_disk_too(tmp_path: Path) -> None:
+def test_a_log_is_published_as_shorter_before_it_is_cut(tmp_path: Path) -> None:
     key, files = TopicPartition("t", 0), DiskFiles()
     with pylog.open(tmp_path) as log:
         for number in range(8):
@@ -381,7 +381,7 @@ def test_a_log_that_is_cut_is_said_to_be_shorter_before_that_on_disk_too(tmp_pat
         assert said == dict.fromkeys(CHECKPOINTS, 5)
 
 
-def test_checkpoints_are_late_on_a_full_disk_and_then_say_what_is_so() -> None:
+def test_checkpoints_are_late_on_a_full_disk_and_right_afterwards() -> None:
     files, key, other = OneFullDisk(), TopicPartition("t", 0), TopicPartition("u", 0)
     checkpoints = Checkpoints(files, "log")
     files.make_dir("log")
@@ -429,7 +429,7 @@ def test_a_log_is_not_cut_below_its_start_with_no_byte_free_to_say_so() -> None:
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[1, 2]"])
-def test_cleanings_that_cannot_be_read_are_none(content: bytes) -> None:
+def test_unreadable_cleanings_are_ignored(content: bytes) -> None:
     files, key = MemoryFiles(), TopicPartition("t", 0)
     directory = LogDirectory(files, "log", None)
     files.replace_file("log/.pylog-cleanings", content)
@@ -469,7 +469,7 @@ def end_of(node: ReplicaManager, topic: str) -> int:
     return node.roles.partition(topic, 0).next_offset
 
 
-def test_a_topic_is_deleted_with_no_byte_free_or_stays_and_its_successor_has_nothing_of_it() -> None:
+def test_a_topic_is_deleted_or_stays_whole_with_no_byte_free() -> None:
     deleted = kept = 0
     # The disk is full from the n-th call on that needs room.
     for room in range(8):
@@ -575,7 +575,7 @@ def test_a_deleted_topic_makes_the_room_for_its_new_name() -> None:
     assert end_of(again, "t") == 1
 
 
-def test_a_move_that_was_decided_and_could_not_be_finished_says_so_and_the_next_open_ends_it() -> None:
+def test_a_decided_move_that_failed_is_finished_by_the_next_open() -> None:
     files = NoNewNames()
     node = owner(files, ("a", "b"))
     node.changes.create_topic(NewTopic("t"))

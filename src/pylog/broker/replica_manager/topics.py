@@ -14,7 +14,7 @@ from pylog.errors import LogNotFound, StorageError, UnknownTopicId
 from pylog.files import Files
 from pylog.logdirs.log_directories import Directories
 from pylog.logdirs.log_directory import LogDirectory
-from pylog.logdirs.metadata_log import Catalogue
+from pylog.logdirs.metadata_log import MetadataLog
 from pylog.partition import Partition
 from pylog.protocol.messages import NO_ID
 from pylog.protocol.metadata_image import METADATA_TOPIC_ID, UNASSIGNED_DIRECTORY, MetadataImage, TopicImage
@@ -45,17 +45,17 @@ class LocalTopics:
         self.directories = Directories(files, paths, node_id)
         self.node_id = self.directories.first.node_id
         try:
-            self.metadata_log = Catalogue(
+            self.metadata_log = MetadataLog(
                 self.directories, clock.wall_ms, config.metadata_log_max_record_bytes_between_snapshots
             )
-            self._settle()
+            self._complete_interrupted()
         except BaseException:
             self.directories.release()
             raise
 
-    def _settle(self) -> None:
+    def _complete_interrupted(self) -> None:
         """Finish what a crash has interrupted."""
-        self.directories.settle_moves(
+        self.directories.complete_moves(
             {
                 TopicPartition(name, number): (image.id, place)
                 for name, image in self.image.topics.items()

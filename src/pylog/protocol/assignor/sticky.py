@@ -57,7 +57,7 @@ class Claims:
     """The owner before the last generation, as far as a member says so."""
 
 
-def settle(topics: Mapping[str, int], said: Mapping[str, Said]) -> Claims:
+def resolve_claims(topics: Mapping[str, int], said: Mapping[str, Said]) -> Claims:
     """Compare the claims, in the order of `said`; partitions that do not exist are left out."""
     claims = Claims(earlier=_earlier(said))
     owner: dict[TopicPartition, str] = {}
@@ -96,7 +96,7 @@ def _assign(
     """The assignment, and the new owner of each partition that changes hands by it; None: not computed."""
     by_id = {member.member_id: member for member in sorted(members, key=lambda member: java_order(member.member_id))}
     there = subscribed(topics, members)
-    claims = settle(there, {member_id: says(by_id[member_id]) for member_id in java_map_order(list(by_id))})
+    claims = resolve_claims(there, {member_id: says(by_id[member_id]) for member_id in java_map_order(list(by_id))})
     subscriptions = {member_id: frozenset(by_id[member_id].topics) for member_id in by_id}
     if len(set(subscriptions.values())) <= 1:
         return assign_constrained(there, claims.owned, claims.contested)
