@@ -30,7 +30,7 @@ def cut_log(path: Path, *, with_more: bool) -> None:
 
 @pytest.mark.parametrize("reset", ["latest", "earliest"])
 @pytest.mark.parametrize("with_more", [True, False])
-def test_75_a_consumer_behind_a_cut_goes_back_to_it(tmp_path: Path, reset: str, *, with_more: bool) -> None:
+def test_75_a_consumer_behind_a_cut_goes_back_to_the_cut(tmp_path: Path, reset: str, *, with_more: bool) -> None:
     """KIP-320: it went on at its offset, and what was written over the lost records was skipped without a word."""
     cut_log(tmp_path, with_more=with_more)
     with pylog.open(tmp_path) as log, log.consumer(group_id="g", auto_offset_reset=reset) as consumer:
@@ -42,7 +42,7 @@ def test_75_a_consumer_behind_a_cut_goes_back_to_it(tmp_path: Path, reset: str, 
     assert given == [*([b"new %d" % number for number in range(10)] if with_more else []), b"last"]
 
 
-def test_75_who_wants_to_know_hears_where_the_log_was_cut(tmp_path: Path) -> None:
+def test_75_a_consumer_without_reset_hears_where_the_log_was_cut(tmp_path: Path) -> None:
     cut_log(tmp_path, with_more=True)
     with pylog.open(tmp_path) as log, log.consumer(group_id="g", auto_offset_reset="none") as consumer:
         consumer.subscribe(["t"])
@@ -73,7 +73,7 @@ def test_a_callback_that_ends_the_program_ends_no_thread_of_the_log(tmp_path: Pa
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_topic_may_grow_under_its_readers(protocol: Literal["classic", "consumer"]) -> None:
+def test_a_topic_that_grows_is_read_on_by_its_readers(protocol: Literal["classic", "consumer"]) -> None:
     """Whoever was given a partition that it had not heard of yet raised UnknownTopicOrPartition in each poll."""
     with pylog.open(":memory:") as log:
         log.create_topic("t", partitions=3)

@@ -65,7 +65,7 @@ def test_an_interrupt_between_two_partitions_leaves_no_marker() -> None:
     assert not found.roles.quarantined
 
 
-def test_a_marker_that_lies_costs_no_record() -> None:
+def test_a_false_clean_marker_costs_no_record() -> None:
     """What goes on behind the durable offset of a log that is said to be clean is recovered, never given up."""
     files = MemoryFiles(CLOCK)
     node = lazy(files)
@@ -78,7 +78,7 @@ def test_a_marker_that_lies_costs_no_record() -> None:
     assert append_lazily(found, "t", 0, b"new") == 46
 
 
-def test_a_lying_marker_does_not_make_a_stranger_part_of_a_log() -> None:
+def test_a_false_clean_marker_adopts_no_foreign_segment() -> None:
     files = MemoryFiles(CLOCK)
     node = lazy(files)
     tree = files.tree() | {f"log/{MARKER}": MARKED, f"log/t-0/{50:020d}.log": b""}
@@ -87,7 +87,7 @@ def test_a_lying_marker_does_not_make_a_stranger_part_of_a_log() -> None:
     node.close()
 
 
-def test_a_close_that_fails_gives_everything_back_and_says_so_again(tmp_path: Path) -> None:
+def test_a_failed_close_gives_all_back_and_raises_again(tmp_path: Path) -> None:
     log = pylog.open(tmp_path / "log", flush="interval")
     view = log.create_topic("t")[0]
     for count in range(100):
@@ -114,9 +114,7 @@ def test_a_close_that_fails_gives_everything_back_and_says_so_again(tmp_path: Pa
 @pytest.mark.parametrize(
     "where", [LocalTopics.in_directory, ReplicaManager._give_back, Directories.release], ids=lambda one: one.__name__
 )
-def test_a_close_that_is_struck_before_it_has_begun_gives_everything_back(
-    tmp_path: Path, where: Callable[..., object]
-) -> None:
+def test_a_close_struck_before_it_begins_gives_all_back(tmp_path: Path, where: Callable[..., object]) -> None:
     """A second Ctrl-C is handled at once, wherever it comes: the lock stayed as long as the process lived."""
     log = pylog.open(tmp_path / "log")
     log.create_topic("t")[0].append([pylog.Record(b"one")])
@@ -220,7 +218,7 @@ class ForgetfulFiles:
         return getattr(self.inner, name)
 
 
-def test_what_a_failed_sync_has_lost_is_written_anew_before_it_is_promised() -> None:
+def test_bytes_lost_by_a_failed_sync_are_written_again_before_a_promise() -> None:
     files = ForgetfulFiles()
     node = make_node(files, ("log",))  # type: ignore[arg-type]
     node.changes.create_topic(NewTopic("t"))
@@ -238,7 +236,7 @@ def test_what_a_failed_sync_has_lost_is_written_anew_before_it_is_promised() -> 
     assert bytes(files.disk[path]) == files.inner.read_file(path)
 
 
-def test_what_is_written_again_is_what_was_there(tmp_path: Path) -> None:
+def test_bytes_written_again_are_the_same_bytes(tmp_path: Path) -> None:
     with pylog.open(tmp_path / "log") as log:
         view = log.create_topic("t")[0]
         for count in range(3):

@@ -47,7 +47,7 @@ def test_kafka_14055_user_keys_like_those_of_markers_take_no_marker_away() -> No
 
 
 @pytest.mark.parametrize("slots", [2, 3, 4, 5, 100])
-def test_kafka_13727_aborted_data_stays_aborted_where_a_pass_ends_within_a_segment(slots: int) -> None:
+def test_kafka_13727_aborted_data_stays_aborted_where_a_pass_ends_in_a_segment(slots: int) -> None:
     log = compacted(segment_bytes=1000)
     for i in range(6):
         log.in_transaction(f"aborted {i}", producer_id=5, sequence=2 * i, key=b"a%d" % i)
@@ -84,7 +84,7 @@ def test_kafka_13194_nothing_from_the_high_watermark_on_takes_part() -> None:
 
 
 @pytest.mark.parametrize("unclean", [True, False])
-def test_kafka_5490_a_producer_whose_last_batch_was_compacted_repeats_it_as_a_duplicate(unclean: bool) -> None:
+def test_kafka_5490_a_repeated_batch_is_a_duplicate_after_compaction(unclean: bool) -> None:
     log = compacted()
     log.append("old", producer_id=5, producer_epoch=0, base_sequence=0)
     log.append("last of 5", producer_id=5, producer_epoch=0, base_sequence=1)
@@ -159,7 +159,7 @@ def test_kafka_8764_gaps_in_the_offsets_hold_no_pass_up(gap: int, slots: int) ->
 
 
 @pytest.mark.parametrize("checkpoint", [1, 5, 13, 10_000])
-def test_kafka_9826_a_checkpoint_that_is_no_start_of_a_segment_is_taken_for_what_it_is(checkpoint: int) -> None:
+def test_kafka_9826_a_checkpoint_inside_a_segment_is_used_as_it_is(checkpoint: int) -> None:
     log = compacted()
     log.fill(40)
     found = cleaned(log, checkpoint)
@@ -181,7 +181,7 @@ def test_kafka_6834_a_batch_larger_than_any_buffer_is_cleaned(codec: Codec) -> N
     assert len([r for b in log.batches() for r in b.records("t", 0)]) == 31
 
 
-def test_kafka_6854_a_segment_of_which_nothing_stays_is_cleaned() -> None:
+def test_kafka_6854_a_segment_without_remaining_records_is_cleaned() -> None:
     log = compacted()
     for i in range(40):
         log.in_transaction("x" * 100, producer_id=5, sequence=i, key=b"%d" % i)
@@ -192,7 +192,7 @@ def test_kafka_6854_a_segment_of_which_nothing_stays_is_cleaned() -> None:
     assert log.values() == log.committed() == ["kept"]
 
 
-def test_kafka_6030_the_dirty_ratio_of_a_log_of_many_gigabytes() -> None:
+def test_kafka_6030_the_dirty_ratio_of_many_gigabytes_does_not_overflow() -> None:
     huge = 2**31 - 1
     segments = [SegmentFacts(base_offset=i * 100, size=huge, largest_timestamp=-1) for i in range(9)]
     plan = cleanable(
@@ -202,7 +202,7 @@ def test_kafka_6030_the_dirty_ratio_of_a_log_of_many_gigabytes() -> None:
     assert plan.dirty_ratio == 0.5 and plan.is_due(min_dirty_ratio=0.49, overdue_ms=0)
 
 
-def test_kafka_8522_a_tombstone_goes_when_its_horizon_is_over_though_nothing_new_comes() -> None:
+def test_kafka_8522_a_tombstone_goes_after_its_horizon_without_new_records() -> None:
     log = compacted(delete_retention_ms=1000)
     log.append("value", key=b"a")
     log.put(encode([Record(None, b"a", NOW)], now_ms=NOW))

@@ -191,7 +191,7 @@ def test_a_reader_goes_on_where_an_owner_comes_and_goes(tmp_path: Path) -> None:
             assert reader.topic("t")[0].next_offset == number + 1
 
 
-def test_a_file_that_lost_its_descriptor_does_not_come_back_as_another(tmp_path: Path) -> None:
+def test_a_file_without_a_descriptor_is_not_reopened_as_another_file(tmp_path: Path) -> None:
     files = DiskFiles(max_open=1)
     file = files.open(str(tmp_path / "f"), create=True)
     file.write(0, b"first")
@@ -226,7 +226,7 @@ class YieldingLock:
         self.release()
 
 
-def test_a_topic_that_is_made_while_records_of_its_predecessor_are_deleted_keeps_its_own(tmp_path: Path) -> None:
+def test_a_topic_made_while_its_predecessor_is_trimmed_keeps_its_records(tmp_path: Path) -> None:
     """The checkpoint goes by names: an older one, written late, would give the new one its start after a kill."""
     log = pylog.open(str(tmp_path / "log"), flush="sync")
     log.create_topic("t")

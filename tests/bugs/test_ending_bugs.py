@@ -48,7 +48,7 @@ def in_threads(*works: Callable[[], object]) -> None:
 # --- callbacks --------------------------------------------------------------------------------------------------------
 
 
-def test_callbacks_that_send_to_each_others_partitions_do_not_wait_for_each_other() -> None:
+def test_callbacks_that_send_to_each_others_partitions_do_not_deadlock() -> None:
     """A callback runs while its partition is shipped. Two of them waited for the other's partition for ever."""
     with pylog.open(":memory:") as log:
         log.create_topic("t", partitions=2)
@@ -73,7 +73,7 @@ def test_callbacks_that_send_to_each_others_partitions_do_not_wait_for_each_othe
 
 @FLUSHES
 @pytest.mark.parametrize("call", ["close", "flush"])
-def test_a_callback_may_not_wait_for_another_producer_either(tmp_path: Path, flush: Flush, call: str) -> None:
+def test_a_callback_that_waits_for_another_producer_is_refused(tmp_path: Path, flush: Flush, call: str) -> None:
     """All producers of a log share the threads that bring answers: with sync it waited for its own thread."""
     with pylog.open(tmp_path, flush=flush) as log:
         log.create_topic("t", partitions=2)
@@ -107,7 +107,7 @@ def undelivered(futures: list[Any]) -> list[Any]:
     return [future for future in futures if not future.done() or future.exception(0) is not None]
 
 
-def test_who_closes_a_log_second_waits_for_the_first(tmp_path: Path) -> None:
+def test_a_second_close_of_a_log_waits_for_the_first(tmp_path: Path) -> None:
     """The second one closed the node, and what the first one was delivering was refused."""
     for attempt in range(5):
         log, _, futures = filled(tmp_path / str(attempt))
@@ -122,7 +122,7 @@ def test_a_log_waits_for_a_producer_that_another_thread_closes(tmp_path: Path) -
         assert undelivered(futures) == []
 
 
-def test_who_closes_a_producer_second_waits_as_long_as_he_says(tmp_path: Path) -> None:
+def test_a_second_close_of_a_producer_waits_for_its_timeout(tmp_path: Path) -> None:
     """A bounded queue that is full holds up the first one."""
     config = {"retention.bytes": 3000, "segment.bytes": 1 << 20, "pylog.full.policy": "block"}
     with pylog.open(":memory:") as log:
@@ -146,7 +146,7 @@ def test_who_closes_a_producer_second_waits_as_long_as_he_says(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("closes", ["log", "producer"])
-def test_a_handler_that_closes_the_log_in_a_close_leaves_it_to_that(tmp_path: Path, closes: str) -> None:
+def test_a_signal_handler_that_closes_the_log_in_a_close_leaves_it_alone(tmp_path: Path, closes: str) -> None:
     """It closed the node under the close that the signal had interrupted."""
     for attempt in range(5):
         log, producer, futures = filled(tmp_path / str(attempt), 1000)
@@ -162,7 +162,7 @@ def test_a_handler_that_closes_the_log_in_a_close_leaves_it_to_that(tmp_path: Pa
 
 
 @pytest.mark.parametrize("timeout", ["5", float("nan")])
-def test_a_timeout_that_is_none_closes_nothing(tmp_path: Path, timeout: Any) -> None:
+def test_an_invalid_timeout_closes_nothing(tmp_path: Path, timeout: Any) -> None:
     """It was refused when nothing could be delivered any more: the records were lost without a word."""
     log, producer, futures = filled(tmp_path)
     with pytest.raises((TypeError, ValueError)):
@@ -172,7 +172,7 @@ def test_a_timeout_that_is_none_closes_nothing(tmp_path: Path, timeout: Any) -> 
     log.close()
 
 
-def test_what_is_sent_is_delivered_where_the_interpreter_begins_no_thread_any_more(tmp_path: Path) -> None:
+def test_records_sent_at_exit_are_delivered_without_a_new_thread(tmp_path: Path) -> None:
     """Python 3.12 begins none once the process ends: a short script lost what it had sent, with exit code 0."""
     script = (
         "import atexit, sys, threading, pylog\n"
@@ -307,7 +307,7 @@ def test_the_command_says_that_a_stream_is_closed(tmp_path: Path, words: str, sa
     assert len(ended.stderr.splitlines()) == 1
 
 
-def test_a_topic_that_is_deleted_meanwhile_is_no_error_of_describing_the_log_dirs() -> None:
+def test_a_topic_deleted_meanwhile_does_not_fail_describe_log_dirs() -> None:
     class Vanishing(MemoryFiles):
         def list_dir(self, path: str) -> list[str]:
             if os.path.basename(path) == "b-0":

@@ -96,7 +96,7 @@ class Deletion:
         self.thread.join(0.02)
 
 
-def test_kafka_15391_a_topic_that_is_deleted_in_the_middle_of_a_flush_takes_nothing_with_it(tmp_path: Path) -> None:
+def test_kafka_15391_a_topic_deleted_during_a_flush_fails_no_other(tmp_path: Path) -> None:
     reached = 0
     for at in range(1, 40):
         node = Deletion(tmp_path / str(at))
@@ -146,7 +146,7 @@ def test_chronicle_a_writer_that_is_killed_in_a_write_leaves_no_lock(tmp_path: P
             view.append([Record(b"on")])
 
 
-def test_lmdb_closing_another_handle_gives_the_lock_to_nobody(tmp_path: Path) -> None:
+def test_lmdb_closing_another_handle_does_not_release_the_lock(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as log:
         log.create_topic("t")
         for _ in range(2):
@@ -213,7 +213,7 @@ print(appended)
 """
 
 
-def test_a_full_disk_kills_nobody_by_a_map(tmp_path: Path) -> None:
+def test_a_full_disk_kills_no_process_by_a_map(tmp_path: Path) -> None:
     """What a store through a map into a hole does: SIGBUS. Indexes are maps, and as full as the log here."""
     source = os.pathsep.join(entry for entry in sys.path if entry)
     done = subprocess.run(

@@ -57,7 +57,7 @@ def test_kafka_5413_offsets_that_do_not_fit_into_an_index_begin_a_segment(step: 
         log.partition.check()
 
 
-def test_kafka_6264_offsets_up_to_the_last_one_there_is() -> None:
+def test_kafka_6264_offsets_up_to_the_largest_are_stored() -> None:
     log = Log()
     last = 2**63 - 2
     log.partition.append_follower(follower_batch(last - 1, "a", "b"), epoch=0, now_ms=NOW)
@@ -68,7 +68,7 @@ def test_kafka_6264_offsets_up_to_the_last_one_there_is() -> None:
         log.reopen(Checkpoint(clean=False, recovery_point=last + 1, durable_offset=last + 1))
 
 
-def test_kafka_9156_threads_that_come_first_at_once_get_one_segment_and_one_index() -> None:
+def test_kafka_9156_first_appends_of_many_threads_make_one_segment_and_index() -> None:
     log = Log()
     values = log.fill(60)
     for _ in range(20):
@@ -96,7 +96,7 @@ def test_kafka_9156_threads_that_come_first_at_once_get_one_segment_and_one_inde
         log.partition.check()
 
 
-def test_kafka_9835_a_read_never_goes_beyond_its_limit_though_the_log_grows_meanwhile() -> None:
+def test_kafka_9835_a_read_never_passes_its_limit_while_the_log_grows() -> None:
     for at in range(1, 12):
         files = InterruptingFiles(MemoryFiles())
         log = Log(files, replicated=False)  # type: ignore[arg-type]
@@ -126,7 +126,7 @@ def test_kafka_9807_a_fetch_of_committed_data_sees_one_moment() -> None:
         assert all(batch.next_offset <= answer.last_stable_offset for batch in split(answer.data))
 
 
-def test_kafka_9196_what_follows_a_roll_at_the_high_watermark_is_not_shown() -> None:
+def test_kafka_9196_records_behind_a_roll_at_the_high_watermark_are_hidden() -> None:
     log = Log(replicated=False)
     log.append("a")
     log.partition.advance_high_watermark(1)
@@ -188,7 +188,7 @@ def test_kafka_5634_retention_takes_nothing_beyond_a_high_watermark_that_stalls(
 
 
 @pytest.mark.parametrize("days", [-15, 15])
-def test_kafka_8803_a_wall_clock_that_is_set_neither_fails_appends_nor_stops_deadlines(days: int) -> None:
+def test_kafka_8803_a_set_wall_clock_fails_no_append_and_no_deadline(days: int) -> None:
     clock = SimClock(wall_ms=NOW)
     with pylog.open(":memory:", clock=clock) as log:
         partition = log.create_topic("t", config={"message.timestamp.after.max.ms": 20 * DAY})[0]
@@ -262,7 +262,7 @@ def test_kafka_3047_offsets_of_a_leader_may_leave_gaps_and_never_go_back() -> No
     log.partition.check()
 
 
-def test_redpanda_11542_a_reader_of_a_log_that_is_cut_gets_what_was_there_or_what_is() -> None:
+def test_redpanda_11542_a_reader_of_a_cut_log_gets_old_or_new_records() -> None:
     for at in range(1, 25):
         files = InterruptingFiles(MemoryFiles())
         log = Log(files, segment_bytes=700)  # type: ignore[arg-type]

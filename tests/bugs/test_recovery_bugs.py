@@ -151,7 +151,7 @@ def test_kafka_6683_a_snapshot_tells_nothing_of_an_append_that_failed() -> None:
     assert (again.base_offset, again.duplicate) == (1, False)
 
 
-def test_kafka_7866_an_offset_is_not_given_twice_when_what_follows_its_write_fails() -> None:
+def test_kafka_7866_an_offset_is_not_given_twice_after_a_failed_append() -> None:
     def begun(files: FaultFiles) -> Log:
         log = Log(files, index_interval_bytes=0)
         log.in_transaction("a", producer_id=5, sequence=0)
@@ -214,7 +214,7 @@ def test_kafka_13603_every_crash_after_a_roll_opens() -> None:
             assert (log.values(), partition.quarantined) == (values, ())
 
 
-def test_kafka_12153_the_last_stable_offset_never_passes_the_end_while_the_log_is_cut() -> None:
+def test_kafka_12153_the_last_stable_offset_never_passes_the_end_of_a_cut_log() -> None:
     for target in range(1, 9):
         files = InterruptingFiles(MemoryFiles())
         log = Log(files)  # type: ignore[arg-type]
@@ -260,7 +260,7 @@ def test_kafka_14497_an_open_transaction_is_open_after_a_reopen_too() -> None:
     assert partition.last_stable_offset == 4
 
 
-def test_kafka_6322_every_crash_within_retention_opens_and_leaves_what_it_did_not_take() -> None:
+def test_kafka_6322_a_crash_in_retention_opens_and_keeps_the_other_records() -> None:
     files = CrashFiles()
     log = Log(files, retention_bytes=2000)
     values = log.fill(30)
@@ -279,7 +279,7 @@ def test_kafka_6322_every_crash_within_retention_opens_and_leaves_what_it_did_no
             assert not [name for name in log.files.list_dir(DIRECTORY) if name.endswith(".deleted")]
 
 
-def test_kafka_6194_a_file_that_is_gone_already_keeps_nothing_from_being_deleted() -> None:
+def test_kafka_6194_a_file_that_is_gone_does_not_stop_a_deletion() -> None:
     log = Log(retention_bytes=0)
     log.fill(30)
     log.partition.apply_retention(NOW)
@@ -402,7 +402,7 @@ class FullFiles(MemoryFiles):
 
 
 @pytest.mark.parametrize("start", [1, 5])
-def test_a_log_that_was_killed_as_an_append_was_refused_opens_on_a_full_disk(start: int) -> None:
+def test_a_log_killed_at_a_refused_append_opens_on_a_full_disk(start: int) -> None:
     """The epoch of that append was noted already, and forgetting it took room."""
     files = FullFiles()
     log = Log(files)

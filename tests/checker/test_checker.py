@@ -172,13 +172,13 @@ def is_complete(name: str) -> bool:
 
 
 @planted
-def test_it_is_found_alone_and_under_its_own_name(name: str) -> None:
+def test_an_anomaly_alone_is_found_under_its_name(name: str) -> None:
     anomaly, history = PLANTED[name]
     assert kinds(history, complete=is_complete(name)) == {anomaly} | FOLLOWS.get(name, set())
 
 
 @planted
-def test_it_is_found_among_many_good_operations(name: str, found_among_many: dict[str, set[Anomaly]]) -> None:
+def test_an_anomaly_among_many_good_operations_is_found(name: str, found_among_many: dict[str, set[Anomaly]]) -> None:
     assert found_among_many[name] == {PLANTED[name][0]} | FOLLOWS.get(name, set())
 
 
@@ -220,23 +220,23 @@ def renamed(name: str, each: Op) -> Op:
     return replace(each, process=(name, each.process), actions=tuple(within(action) for action in each.actions))
 
 
-def test_every_anomaly_is_planted() -> None:
+def test_every_known_anomaly_has_a_planted_example() -> None:
     assert {anomaly for anomaly, _ in PLANTED.values()} == set(Anomaly)
     assert len(PLANTED) >= 30
 
 
 @planted
-def test_what_kafka_allows_is_named_and_no_failure(name: str) -> None:
+def test_histories_that_kafka_allows_are_named_and_pass(name: str) -> None:
     anomaly, history = PLANTED[name]
     assert bool(failures(check(history, complete=is_complete(name)))) == (anomaly not in ALLOWED)
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_in_good_histories_nothing_is_found(seed: int) -> None:
+def test_good_histories_have_no_findings(seed: int) -> None:
     assert not failures(check(GoodLog(seed).play(300), complete=True))
 
 
-def test_in_a_long_good_history_nothing_is_found(many: list[Op]) -> None:
+def test_a_long_good_history_has_no_findings(many: list[Op]) -> None:
     assert not failures(check(many, complete=True))
 
 
@@ -254,7 +254,7 @@ def test_in_a_long_good_history_nothing_is_found(many: list[Op]) -> None:
     ],
     ids=["nothing", "read by another", "sought", "nothing read", "never came", "aborted", "plain", "a gap of offsets"],
 )
-def test_what_looks_odd_and_is_not(history: list[Op]) -> None:
+def test_odd_but_correct_histories_pass(history: list[Op]) -> None:
     assert not check(history)
 
 

@@ -73,7 +73,7 @@ def dumped(directory: Path, topic: str, name: str, decoder: str) -> list[dict[st
     ]
 
 
-def test_a_group_and_its_offsets(directory: Path) -> None:
+def test_kafkas_tool_reads_a_group_and_its_offsets(directory: Path) -> None:
     records = dumped(directory, "__consumer_offsets", "classic", "--offsets-decoder")
     offsets = [one for one in records if "topic" in one["key"]["data"] and one["key"]["data"]["group"] == "classic"]
     assert [one["value"]["data"]["offset"] for one in offsets] == [5]
@@ -82,20 +82,20 @@ def test_a_group_and_its_offsets(directory: Path) -> None:
     assert {group["protocol"] for group in groups if group["members"]} == {"range"}
 
 
-def test_a_group_of_the_consumer_protocol(directory: Path) -> None:
+def test_kafkas_tool_reads_a_consumer_group(directory: Path) -> None:
     records = dumped(directory, "__consumer_offsets", "modern", "--offsets-decoder")
     members = {one["key"]["data"]["memberId"] for one in records if "memberId" in one["key"]["data"]}
     assert members == {"one", "two"}
 
 
-def test_offsets_of_transactions(directory: Path) -> None:
+def test_kafkas_tool_reads_offsets_of_transactions(directory: Path) -> None:
     records = dumped(directory, "__consumer_offsets", "exact", "--offsets-decoder")
     offsets = [one["value"]["data"]["offset"] for one in records if one["key"]["data"].get("group") == "exact"]
     assert [offset for offset in offsets if offset] == [1, 2]
 
 
 @pytest.mark.parametrize(("name", "status"), [("done", 4), ("open", 1)])
-def test_transactions(directory: Path, name: str, status: int) -> None:
+def test_kafkas_tool_reads_transactions(directory: Path, name: str, status: int) -> None:
     records = dumped(directory, "__transaction_state", name, "--transaction-log-decoder")
     mine = [one["value"]["data"] for one in records if one["key"]["data"]["transactionalId"] == name]
     assert mine[-1]["transactionStatus"] == status

@@ -163,7 +163,7 @@ def test_snapshots_of_the_metadata_log_are_kafkas(tmp_path: Path) -> None:
     assert complaints == []
 
 
-def test_the_demos_directory() -> None:
+def test_kafkas_tool_reads_the_directory_of_the_demo() -> None:
     """Every segment, index and record that the demo has left behind, the metadata log included."""
     if not DEMO or not Path(DEMO, "meta.properties").is_file():
         pytest.skip("no directory of the demo: `make demo`, then `make kafka`")
@@ -176,7 +176,7 @@ def test_the_demos_directory() -> None:
     assert complaints == []
 
 
-def test_the_tool_does_complain_of_damage(directory: Path, tmp_path: Path) -> None:
+def test_kafkas_tool_complains_of_damage(directory: Path, tmp_path: Path) -> None:
     """The other tests mean something: one flipped bit in a batch, or in an index, is not passed over in silence."""
     source = min((directory / "codec-none-0").glob("*.log"))
     data = bytearray(source.read_bytes())

@@ -130,7 +130,7 @@ def test_kafka_goes_up_and_down_with_the_records_that_we_write(written: list[Log
             assert group_record("g", again) == record
 
 
-def test_what_kafka_has_written_of_a_mixed_group_is_one_here(written: list[LogRecord]) -> None:
+def test_a_mixed_group_that_kafka_wrote_is_loaded(written: list[LogRecord]) -> None:
     down = place_of(written, consumer_record(EPOCH, "g", "", None)) - len(DOWN) + 1
     group = replayed(written[:down]).group()
     assert sorted(found.classic is not None for found in group.subscriptions.values()) == [False, True]

@@ -349,7 +349,7 @@ def tear(folder: Path) -> None:
 
 
 @MAKERS
-def test_kafka_recovers_what_a_killed_pylog_left_behind(
+def test_kafka_recovers_the_directory_of_a_killed_pylog(
     tmp_path: Path, kafkas: Path, make: Callable[[Path, Path], None]
 ) -> None:
     data, names, torn = tmp_path / "data", [*(f"codec-{codec}" for codec in CODECS), "txn", "compacted"], "codec-zstd"

@@ -23,7 +23,7 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
-def test_no_flipped_bit_and_no_cut_is_read_as_something_else_without_a_word(tmp_path: Path, clean: bool) -> None:
+def test_every_flipped_bit_and_every_cut_is_reported(tmp_path: Path, clean: bool) -> None:
     make(tmp_path / "log", clean=clean)
     tree = tree_of(tmp_path / "log")
     every: dict[tuple[str, str], list[Damage]] = {}

@@ -102,7 +102,7 @@ def calls_to_fail(operation: str, **how: object) -> list[int]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_what_was_acknowledged_outlives_any_fault(operation: str, way: str) -> None:
+def test_acknowledged_records_outlive_any_fault(operation: str, way: str) -> None:
     for at in calls_to_fail(operation, **WAYS[way]):
         world = World(**WAYS[way])
         world.strike(at)

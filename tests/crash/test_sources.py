@@ -117,7 +117,7 @@ def test_a_marker_beside_a_log_that_was_killed_loses_nothing(logs: tuple[Path, P
 
 
 @pytest.mark.parametrize("base", [0, 10, 20])
-def test_a_segment_that_is_gone_under_a_listing_that_is_believed_is_missed_when_it_is_read(
+def test_a_lost_segment_in_a_believed_listing_is_missed_at_a_read(
     logs: tuple[Path, Path, Path], tmp_path: Path, base: int
 ) -> None:
     """A copy that keeps the times of folders, and not all of their files: the one case in which the mtime lies."""
@@ -129,7 +129,7 @@ def test_a_segment_that_is_gone_under_a_listing_that_is_believed_is_missed_when_
         list(log.topic("t")[0].records())
 
 
-def test_a_list_of_damages_that_is_lost_is_missed_and_a_wrong_one_is_refused(
+def test_a_lost_list_of_damages_is_missed_and_a_wrong_one_refused(
     logs: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
     path = copied(logs[2], tmp_path / "log")

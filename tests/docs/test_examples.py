@@ -42,7 +42,7 @@ def test_jobs_are_done_once_tried_again_and_put_aside(log: pylog.Log) -> None:
         assert dead.value == b"5" and dict(dead.headers)["attempts"] == b"%d" % work_queue.ATTEMPTS
 
 
-def test_a_relay_that_dies_in_a_transaction_sends_nothing_twice_and_nothing_rolled_back(log: pylog.Log) -> None:
+def test_a_relay_that_dies_in_a_transaction_sends_everything_once(log: pylog.Log) -> None:
     database = outbox.open_database(":memory:")
     with log:
         log.create_topic("orders")
@@ -105,7 +105,7 @@ def test_every_group_gets_everything_and_members_share(capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("example", [work_queue, outbox, bank])
-def test_the_others_run_as_they_are(example: object, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_other_examples_run_as_they_are(example: object, capsys: pytest.CaptureFixture[str]) -> None:
     example.main()  # type: ignore[attr-defined]
     assert capsys.readouterr().out
 

@@ -9,7 +9,7 @@ from extremes.campaign import LONG, Case, cases, faults, run
 from pylog.errors import InvalidConfig
 
 
-def test_a_config_that_once_bricked_a_topic_does_so_no_more() -> None:
+def test_a_config_that_once_bricked_a_topic_is_harmless() -> None:
     assert run([Case("topic", "segment.ms", LONG)]) == []
 
 
@@ -19,7 +19,7 @@ def test_every_kind_of_config_is_among_the_cases() -> None:
     assert len(found) == len(set(found)) > 400
 
 
-def test_what_the_campaign_tells() -> None:
+def test_the_campaign_reports_each_outcome() -> None:
     case, good = Case("topic", "segment.ms", 1), [["append", 1], ["read", 2]]
     assert faults(case, good, good) == []
     for said in ("untyped", "stuck", "bricked"):

@@ -28,6 +28,6 @@ def test_a_fault_at_some_step_of_a_repair_loses_nothing() -> None:
     assert ran.returncode == 0 and "10 steps with a fault" in ran.stdout, ran.stdout + ran.stderr
 
 
-def test_writes_that_fail_and_say_that_they_have_not_are_found_out() -> None:
+def test_failed_writes_that_report_success_are_detected() -> None:
     ran = campaign("20", "--jobs", "1", "--only", "pairs", PYLOG_FAIL_LIES="1")
     assert ran.returncode == 1 and "FAILED pairs" in ran.stdout, ran.stdout + ran.stderr

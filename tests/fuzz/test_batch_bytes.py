@@ -91,12 +91,12 @@ def arrow():
 
 
 @given(st.binary(max_size=400))
-def test_any_bytes(data):
+def test_any_bytes_are_batches_or_a_typed_error(data):
     read_everything(data)
 
 
 @given(st.binary(max_size=400), st.integers(-1, 300), st.sampled_from(Codec), st.integers(0, 2**15 - 1))
-def test_any_records_behind_a_good_header(payload, count, codec, flags):
+def test_any_records_behind_a_good_header_are_read_or_refused(payload, count, codec, flags):
     head = bytearray(GOOD[0][:61])
     head[21:23] = (flags & 0x7FF8 | codec).to_bytes(2, "big")
     head[23:27] = max(count - 1, 0).to_bytes(4, "big")
@@ -105,23 +105,23 @@ def test_any_records_behind_a_good_header(payload, count, codec, flags):
 
 
 @given(st.sampled_from(GOOD), flips)
-def test_good_batches_with_bits_flipped(data, flips):
+def test_good_batches_with_flipped_bits_are_refused(data, flips):
     read_everything(flipped(data, flips, mend=False))
 
 
 @given(st.sampled_from(GOOD), flips)
-def test_good_batches_with_bits_flipped_and_a_crc_that_hides_it(data, flips):
+def test_flipped_bits_behind_a_right_crc_are_read_or_refused(data, flips):
     read_everything(flipped(data, flips, mend=True))
 
 
 @given(st.lists(st.sampled_from(GOOD), min_size=1, max_size=3), flips, st.integers(0, 2000))
-def test_files_of_batches_that_are_cut_and_damaged(parts, flips, cut):
+def test_cut_and_damaged_files_of_batches_are_read_or_refused(parts, flips, cut):
     data = b"".join(parts)
     read_everything(flipped(data[: max(len(data) - cut, 1)], flips, mend=False))
 
 
 @given(st.binary(max_size=300), st.integers(-5, 2**31 - 1))
-def test_any_record_stream(payload, count):
+def test_any_record_stream_is_read_or_refused(payload, count):
     try:
         records = decode_records(payload, count, 0, T0, None, BatchScope("topic", 0, 0, 0))
     except CorruptBatch:
@@ -130,7 +130,7 @@ def test_any_record_stream(payload, count):
 
 
 @given(st.sampled_from(list(Codec)), st.binary(max_size=300))
-def test_any_compressed_payload(codec, payload):
+def test_any_compressed_payload_is_read_or_refused(codec, payload):
     for data in (payload, HEADS[codec] + payload):
         try:
             decompress(codec, data)
@@ -169,5 +169,5 @@ def kafkas(fixtures):
 
 
 @given(data=st.data(), flips=flips, mend=st.booleans())
-def test_kafkas_batches_with_bits_flipped(kafkas, data, flips, mend):
+def test_kafkas_batches_with_flipped_bits_are_read_or_refused(kafkas, data, flips, mend):
     read_everything(flipped(data.draw(st.sampled_from(kafkas)), flips, mend=mend))

@@ -54,7 +54,7 @@ def problems_of(files: MemoryFiles) -> list[Problem]:
 
 
 @given(name=st.sampled_from(NAMES), data=st.binary(max_size=400))
-def test_any_bytes_in_any_file(name: str, data: bytes) -> None:
+def test_any_bytes_in_any_segment_file_are_dumped(name: str, data: bytes) -> None:
     files = MemoryFiles()
     put(files, join(FOLDER, name), data)
     lines = list(dump_segment(files, join(FOLDER, name), records=True))
@@ -63,7 +63,7 @@ def test_any_bytes_in_any_file(name: str, data: bytes) -> None:
 
 
 @given(name=st.sampled_from(ROOT_NAMES), data=st.binary(max_size=600))
-def test_any_bytes_in_the_files_of_the_directory(name: str, data: bytes) -> None:
+def test_any_bytes_in_the_files_of_the_directory_are_verified(name: str, data: bytes) -> None:
     files = MemoryFiles()
     put(files, join(FOLDER, "00000000000000000000.log"), sound_log())
     files.replace_file(join("data", name), data)
@@ -95,7 +95,7 @@ def test_a_damaged_log_is_a_problem_and_not_an_exception(
 
 
 @given(data=st.binary(max_size=300))
-def test_a_batch_with_a_right_crc_and_senseless_records(data: bytes) -> None:
+def test_senseless_records_behind_a_right_crc_are_a_problem(data: bytes) -> None:
     """The CRC vouches for the bytes, not for whoever wrote them."""
     batch = encode([Record(b"x" * max(1, len(data)))], now_ms=1000)
     raw = bytearray(batch.data)
@@ -110,7 +110,7 @@ def test_a_batch_with_a_right_crc_and_senseless_records(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("depth", [10, 200_000])
-def test_json_that_goes_too_deep(depth: int) -> None:
+def test_json_that_goes_too_deep_is_a_problem(depth: int) -> None:
     files = MemoryFiles()
     path = join(FOLDER, "quorum-state")
     put(files, path, b"[" * depth)

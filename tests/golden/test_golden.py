@@ -26,7 +26,7 @@ def metas(stage: str) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in (GOLDEN / stage / "expected").glob("*.meta.json")]
 
 
-def test_every_clone_can_have_it() -> None:
+def test_golden_directories_fit_into_every_clone() -> None:
     sizes = [path.stat().st_size for stage in STAGES for path in (GOLDEN / stage).rglob("*") if path.is_file()]
     assert sum(sizes) < 450_000
 
@@ -45,7 +45,7 @@ def recovered() -> list[str]:
     return [f"{stage}-recovered" for stage in UNCLEAN]
 
 
-def test_batches_of_every_kind_are_there() -> None:
+def test_golden_directories_have_batches_of_every_kind() -> None:
     attributes = [span.attributes for span in spans("clean", "[!_]*")]
     assert {bits & 7 for bits in attributes} == {0, 1, 2, 3, 4}, "codecs"
     for bit in (0x08, 0x10, 0x20, 0x40):  # LogAppendTime, transactional, control, delete horizon
@@ -54,7 +54,7 @@ def test_batches_of_every_kind_are_there() -> None:
     assert {span.leader_epoch for span in spans("clean", "epochs-0")} == {0, 2, 4}
 
 
-def test_partitions_of_every_kind_are_there() -> None:
+def test_golden_directories_have_partitions_of_every_kind() -> None:
     found = metas("clean")
     assert any(0 < meta["low"] < meta["high"] for meta in found), "trimmed"
     assert any(meta["low"] == meta["high"] == 0 for meta in found), "empty"
@@ -66,7 +66,7 @@ def test_partitions_of_every_kind_are_there() -> None:
     assert (STAGES["clean"] / "__cluster_metadata-0").is_dir()
 
 
-def test_compaction_has_made_less_of_the_compacted_ones() -> None:
+def test_compacted_directories_are_smaller_than_before() -> None:
     for meta in metas("compact-before"):
         name = f"{meta['topic']}-0"
         left = sum(span.count for span in spans("clean", name) if span.base_offset < meta["high"])
@@ -74,7 +74,7 @@ def test_compaction_has_made_less_of_the_compacted_ones() -> None:
 
 
 @pytest.mark.parametrize("stage", UNCLEAN)
-def test_the_killed_ones_were_not_closed_and_their_recovery_was(stage: str) -> None:
+def test_killed_directories_are_unclean_and_recovered_ones_clean(stage: str) -> None:
     assert not (STAGES[stage] / ".kafka_cleanshutdown").exists()
     assert (STAGES[f"{stage}-recovered"] / ".kafka_cleanshutdown").is_file()
     assert any(path.read_bytes().endswith(bytes(100)) for path in STAGES[stage].glob("*/*.index")), "reserved"

@@ -135,7 +135,7 @@ def every_batch(made: dict[str, list[Case]]) -> Iterator[tuple[Case, bytes]]:
                 yield case, bytes.fromhex(case["hex"])
 
 
-def test_all_decode_to_what_kafka_read(made: dict[str, list[Case]]) -> None:
+def test_all_batches_decode_to_the_records_that_kafka_read(made: dict[str, list[Case]]) -> None:
     seen = 0
     for case, data in every_batch(made):
         batches = list(split(data, check_crc=True))
@@ -155,7 +155,7 @@ def test_all_decode_to_what_kafka_read(made: dict[str, list[Case]]) -> None:
     assert seen
 
 
-def test_records_are_what_was_put_in(made: dict[str, list[Case]]) -> None:
+def test_records_are_those_that_were_put_in(made: dict[str, list[Case]]) -> None:
     for case in made["batches"]:
         if "hex" not in case:
             continue
@@ -250,7 +250,7 @@ def read_all(data: bytes) -> list[list[int]]:
     return [row for batch in split(data, check_crc=True) for row in sketch(batch)]
 
 
-def test_what_kafka_refuses_we_refuse_and_what_it_reads_we_read(invalid: list[Case]) -> None:
+def test_batches_are_read_or_refused_as_kafka_does(invalid: list[Case]) -> None:
     refused, read = 0, 0
     for case in invalid:
         data = bytes.fromhex(case["hex"])
@@ -283,7 +283,7 @@ def test_walk_finds_the_batches_that_kafka_finds_valid(invalid: list[Case]) -> N
         assert end == sum(span.size for span in spans), case["name"]
 
 
-def test_columns_refuse_what_records_refuse(invalid: list[Case]) -> None:
+def test_columns_refuse_the_batches_that_records_refuse(invalid: list[Case]) -> None:
     pytest.importorskip("pyarrow")
     for case in invalid:
         data = bytes.fromhex(case["hex"])
@@ -299,7 +299,7 @@ def test_columns_refuse_what_records_refuse(invalid: list[Case]) -> None:
 # --- hashes -----------------------------------------------------------------------------------------------------------
 
 
-def test_murmur2_and_partitions(facts: Path) -> None:
+def test_murmur2_and_partitions_are_kafkas(facts: Path) -> None:
     found = load(facts / "murmur2.json.gz")
     assert found["rows"]
     for row in found["rows"]:

@@ -75,7 +75,7 @@ class CleanerReplay(Replay):
 
 
 @pytest.mark.parametrize("name", ["cleaner.json.gz", "storage.json.gz"])
-def test_kafkas_cleanings_replayed(facts: Path, name: str) -> None:
+def test_kafkas_cleanings_replayed_give_the_same_logs(facts: Path, name: str) -> None:
     data = json.loads(gzip.decompress((facts / name).read_bytes()))
     topic_id = uuid.UUID(bytes=base64.urlsafe_b64decode(data["topic_id"] + "=="))
     before = CleanerReplay.cleanings
@@ -167,7 +167,7 @@ def cleaned_by_us(fixtures: Path, name: str, now_ms: int) -> tuple[Partition, Cl
     return partition, cleaned
 
 
-def test_a_log_cleaned_once_is_what_kafka_made_of_it(fixtures: Path) -> None:
+def test_a_log_cleaned_once_equals_kafkas(fixtures: Path) -> None:
     name = "compacted-keep-0"
     partition, _ = cleaned_by_us(fixtures, name, cleaned_at(fixtures, name))
     kafkas = copied(fixtures / "clean" / "logdir" / name, {})
@@ -186,7 +186,7 @@ def test_a_log_cleaned_once_is_what_kafka_made_of_it(fixtures: Path) -> None:
 
 
 @pytest.mark.parametrize("committed", [False, True])
-def test_a_log_cleaned_once_shows_what_kafkas_consumers_saw(fixtures: Path, committed: bool) -> None:
+def test_a_log_cleaned_once_shows_the_records_of_kafkas_consumers(fixtures: Path, committed: bool) -> None:
     name = "compacted-keep-0"
     partition, _ = cleaned_by_us(fixtures, name, cleaned_at(fixtures, name))
     isolation = "read_committed." if committed else ""
@@ -195,7 +195,7 @@ def test_a_log_cleaned_once_shows_what_kafkas_consumers_saw(fixtures: Path, comm
     )
 
 
-def test_a_log_cleaned_and_written_to_again_keeps_what_kafka_kept(fixtures: Path) -> None:
+def test_a_log_cleaned_and_written_again_keeps_kafkas_records(fixtures: Path) -> None:
     """Kafka has cleaned it three times: it has dropped more than one pass does, and nothing that it drops not."""
     name = "compacted-drop-0"
     partition, cleaned = cleaned_by_us(fixtures, name, now_ms=1 << 41)

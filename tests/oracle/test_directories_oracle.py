@@ -182,7 +182,7 @@ def test_a_directory_that_was_closed_reads_as_its_clients_saw_it(
 
 
 @pytest.mark.parametrize("way", [as_owner, as_owner_after_a_kill])
-def test_recovery_keeps_what_kafkas_recovery_keeps(
+def test_recovery_keeps_the_records_that_kafkas_recovery_keeps(
     way: Callable[[Path], pylog.Log], fixtures: Path, tmp_path: Path
 ) -> None:
     recovered = [stage for stage in stages(fixtures) if stage.endswith("-recovered")]
@@ -200,7 +200,7 @@ def test_recovery_keeps_what_kafkas_recovery_keeps(
                 assert failures_of(log, fixtures, damaged, of=stage) == []
 
 
-def test_a_reader_of_an_unclean_directory_gives_what_is_whole(fixtures: Path, tmp_path: Path) -> None:
+def test_a_reader_of_an_unclean_directory_gives_whole_batches(fixtures: Path, tmp_path: Path) -> None:
     """No owner, no recovery: up to the torn tail or the damage, and never anything else."""
     found = [stage for stage in stages(fixtures) if not is_clean(fixtures, stage)]
     assert found, "the fixtures have no unclean stage"

@@ -141,7 +141,7 @@ each_kind = pytest.mark.parametrize("kind", sorted(CLASSES))
 
 
 @each_kind
-def test_every_name_is_ours_or_known_not_to_be(facts: Path, kind: str) -> None:
+def test_every_config_of_kafka_is_ours_or_listed_as_missing(facts: Path, kind: str) -> None:
     theirs = configs_of(facts, kind)
     ours = names_of(CLASSES[kind])
     assert ours - theirs.keys() == {name for other, name in OURS if other == kind}
@@ -151,7 +151,7 @@ def test_every_name_is_ours_or_known_not_to_be(facts: Path, kind: str) -> None:
 
 
 @each_kind
-def test_defaults(facts: Path, kind: str) -> None:
+def test_config_defaults_are_kafkas(facts: Path, kind: str) -> None:
     cls = CLASSES[kind]
     theirs = configs_of(facts, kind)
     differing = set()
@@ -165,7 +165,7 @@ def test_defaults(facts: Path, kind: str) -> None:
 
 
 @each_kind
-def test_ranges_of_numbers(facts: Path, kind: str) -> None:
+def test_config_ranges_are_kafkas(facts: Path, kind: str) -> None:
     cls = CLASSES[kind]
     theirs = configs_of(facts, kind)
     checked = 0
@@ -185,7 +185,7 @@ def test_ranges_of_numbers(facts: Path, kind: str) -> None:
     assert checked
 
 
-def test_the_number_that_is_left_out_of_a_range(facts: Path) -> None:
+def test_a_number_excluded_from_a_range_is_refused(facts: Path) -> None:
     for kind, cls in CLASSES.items():
         for name, config in configs_of(facts, kind).items():
             found = RANGE.fullmatch(config["valid"] or "")
@@ -196,7 +196,7 @@ def test_the_number_that_is_left_out_of_a_range(facts: Path) -> None:
 
 
 @each_kind
-def test_choices_and_switches(facts: Path, kind: str) -> None:
+def test_config_choices_and_switches_are_kafkas(facts: Path, kind: str) -> None:
     cls = CLASSES[kind]
     theirs = configs_of(facts, kind)
     for name in names_of(cls) & theirs.keys():
@@ -235,7 +235,7 @@ def synonyms(facts: Path) -> Iterator[tuple[str, list[dict[str, str]]]]:
             yield name, config["synonyms"]
 
 
-def test_what_a_node_knows_a_broker_knows(facts: Path) -> None:
+def test_every_config_of_a_node_is_one_of_a_broker(facts: Path) -> None:
     theirs = configs_of(facts, "broker")
     assert names_of(NodeConfig) - theirs.keys() == {name for kind, name in OURS if kind == "broker"}
     sources = {synonym["name"] for _, found in synonyms(facts) for synonym in found}

@@ -48,7 +48,7 @@ def samples(keys: list[int]) -> Iterator[int]:
         yield from (key - 1, key, key + 1)
 
 
-def test_offset_indexes(fixtures: Path) -> None:
+def test_offset_indexes_are_kafkas_bytes(fixtures: Path) -> None:
     entries = 0
     for path in clean_files(fixtures, "*/*.index"):
         base = int(path.stem)
@@ -68,7 +68,7 @@ def test_offset_indexes(fixtures: Path) -> None:
     assert entries > 0
 
 
-def test_time_indexes(fixtures: Path) -> None:
+def test_time_indexes_are_kafkas_bytes(fixtures: Path) -> None:
     entries = 0
     for path in clean_files(fixtures, "*/*.timeindex"):
         base = int(path.stem)
@@ -124,7 +124,7 @@ def test_unclean_indexes_keep_their_entries_and_lose_their_zeros(fixtures: Path)
         pytest.skip(f"{fixtures} has no index with preallocated space")
 
 
-def test_offset_checkpoints(fixtures: Path) -> None:
+def test_offset_checkpoints_are_kafkas_bytes(fixtures: Path) -> None:
     entries = 0
     for log_dir in log_dirs(fixtures):
         paths = sorted(log_dir.glob("*-offset-checkpoint"))
@@ -139,7 +139,7 @@ def test_offset_checkpoints(fixtures: Path) -> None:
     assert entries > 0
 
 
-def test_leader_epoch_checkpoints(fixtures: Path) -> None:
+def test_leader_epoch_checkpoints_are_kafkas_bytes(fixtures: Path) -> None:
     entries = 0
     for log_dir in log_dirs(fixtures):
         for path in sorted(log_dir.glob("*/leader-epoch-checkpoint")):
@@ -152,7 +152,7 @@ def test_leader_epoch_checkpoints(fixtures: Path) -> None:
     assert entries > 0
 
 
-def test_partition_metadata(fixtures: Path) -> None:
+def test_partition_metadata_is_kafkas_bytes(fixtures: Path) -> None:
     ids = 0
     for log_dir in log_dirs(fixtures):
         for path in sorted(log_dir.glob("*/partition.metadata")):
@@ -165,7 +165,7 @@ def test_partition_metadata(fixtures: Path) -> None:
     assert ids > 0
 
 
-def test_meta_properties(fixtures: Path) -> None:
+def test_meta_properties_are_kafkas_bytes(fixtures: Path) -> None:
     for log_dir in log_dirs(fixtures):
         path = log_dir / "meta.properties"
         properties = read_properties(READER, str(path))

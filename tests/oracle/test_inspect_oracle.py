@@ -73,7 +73,7 @@ def test_batches_and_records_are_those_that_kafka_prints(fixtures: Path) -> None
     assert seen and compared
 
 
-def test_metadata_records_say_what_kafka_says(fixtures: Path) -> None:
+def test_metadata_records_are_shown_as_kafka_shows_them(fixtures: Path) -> None:
     count = 0
     for path, text in kafka_dumps(fixtures, "log"):
         if not path.parent.name.startswith("__cluster_metadata"):
@@ -115,7 +115,7 @@ def test_every_text_file_dumps(fixtures: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", SOUND_STAGES)
-def test_what_kafka_closed_has_no_problem(fixtures: Path, stage: str) -> None:
+def test_a_directory_that_kafka_closed_has_no_problem(fixtures: Path, stage: str) -> None:
     manifest = json.loads((fixtures / "manifest.json").read_text())["stages"][stage]
     events = list(verify(FILES, str(fixtures / stage / "logdir")))
     assert [str(event) for event in events if isinstance(event, Problem) and not event.harmless] == []

@@ -61,7 +61,7 @@ def test_records_come_back_as_the_same_bytes(stages: list[Path]) -> None:
         assert count
 
 
-def test_records_are_what_the_dump_tool_prints(stages: list[Path]) -> None:
+def test_records_are_those_that_the_dump_tool_prints(stages: list[Path]) -> None:
     def plain(value: object) -> object:
         if isinstance(value, UUID):
             return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()

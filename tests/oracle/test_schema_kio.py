@@ -60,7 +60,7 @@ def known_to_kio() -> dict[tuple[str, int], type[Any]]:
 
 @settings(max_examples=300)
 @given(st.data())
-def test_kio_reads_what_we_write_and_writes_the_same(data: st.DataObject) -> None:
+def test_kio_reads_our_bytes_and_writes_the_same(data: st.DataObject) -> None:
     name, version = data.draw(st.sampled_from(sorted(known_to_kio())))
     fields = load(name).fields
     value = data.draw(struct_values(fields, version, {**SIMPLE, **narrowed(fields)}))

@@ -124,7 +124,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("kind", WRITTEN)
-def test_what_the_coordinators_write_is_encoded_the_same(coordinator: Any, kind: str) -> None:
+def test_records_of_the_coordinators_are_encoded_the_same(coordinator: Any, kind: str) -> None:
     key_schema, value_schema = map(message, WRITTEN[kind])
     for case in coordinator["records"][kind]:
         key, value = bytes.fromhex(case["key_hex"]), bytes.fromhex(case.get("value_hex") or "")

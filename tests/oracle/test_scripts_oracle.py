@@ -13,7 +13,7 @@ from .scripts import Replay
 pytestmark = pytest.mark.oracle
 
 
-def test_kafkas_scripts_replayed(facts: Path) -> None:
+def test_kafkas_scripts_replayed_give_the_same_logs(facts: Path) -> None:
     """All but the cleanings, for which see test_cleaner_oracle."""
     data = json.loads(gzip.decompress((facts / "storage.json.gz").read_bytes()))
     topic_id = uuid.UUID(bytes=base64.urlsafe_b64decode(data["topic_id"] + "=="))

@@ -128,7 +128,7 @@ def ask(call: Callable[[], list[Any]]) -> tuple[list[Any], PylogError | None]:
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
-def test_a_leader_lets_in_what_kafkas_leader_lets_in(invalid: Case, policy: str) -> None:
+def test_a_leader_admits_the_batches_that_kafkas_leader_admits(invalid: Case, policy: str) -> None:
     config = TopicConfig.loaded({"cleanup.policy": policy})
     accepted = refused = ruled = 0
     for case in invalid["cases"]:
@@ -164,7 +164,7 @@ def check_sound(batches: list[Batch]) -> None:
         assert batch.max_timestamp == max(record.timestamp for record in records)
 
 
-def test_a_follower_takes_what_kafkas_follower_takes(invalid: Case) -> None:
+def test_a_follower_takes_the_batches_that_kafkas_follower_takes(invalid: Case) -> None:
     accepted = refused = ruled = 0
     for case in invalid["cases"]:
         data = bytes.fromhex(case["hex"])
@@ -259,7 +259,7 @@ def as_sent(batch: Batch, *, append_time: bool) -> bytes:
     return bytes(sent.data)
 
 
-def test_what_we_make_of_a_clients_batch_is_what_the_broker_made_of_it(fixtures: Path) -> None:
+def test_a_clients_batch_is_stored_as_the_broker_stored_it(fixtures: Path) -> None:
     seen = set()
     for config, stored in client_batches(fixtures):
         append_time = stored.append_timestamp is not None

@@ -36,12 +36,12 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return Recorded(folder / "log.trace", whole)
 
 
-def test_what_power_cuts_leave_of_a_log_holds_what_was_promised(recorded: Recorded) -> None:
+def test_a_log_after_a_power_cut_holds_every_promise(recorded: Recorded) -> None:
     assert [words for number in range(STATES) if (words := recorded.whole.judged(number))] == []
 
 
 @pytest.mark.parametrize("forgotten", [".log", "/"], ids=["batches", "names"])
-def test_a_log_that_forgets_its_syncs_is_found_out(recorded: Recorded, forgotten: str) -> None:
+def test_a_log_without_syncs_is_detected(recorded: Recorded, forgotten: str) -> None:
     forgetful = recorded.without(lambda path: path.endswith(forgotten))
     assert len(forgetful.operations) < len(recorded.whole.operations)
     assert any(forgetful.judged(number) for number in range(STATES))

@@ -44,7 +44,7 @@ def batches(draw):
 
 
 @given(batches())
-def test_records_come_back(made):
+def test_records_come_back_as_they_were(made):
     batch, model = made
     read = Batch.parse(bytes(batch.data))
     read.check()
@@ -98,7 +98,7 @@ def as_column(pairs):
 
 
 @given(rows)
-def test_the_size_bound_holds(put):
+def test_no_record_is_larger_than_its_size_bound(put):
     for row in put:
         encoded = encode([(row[0], row[1], row[2], row[3])], now_ms=0)
         assert encoded.size - 61 <= record_size_bound(row[0], row[1], row[3])

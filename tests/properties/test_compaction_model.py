@@ -53,7 +53,7 @@ def decoded(batch, payload, count=None, base_timestamp=None):
 
 
 @given(batches())
-def test_scanning_finds_what_decoding_finds(batch):
+def test_scanning_finds_the_records_that_decoding_finds(batch):
     payload = batch.payload()
     spans = scanned(batch, payload)
     assert [(offset, key, has_value, timestamp) for offset, key, has_value, timestamp, _, _ in spans] == [

@@ -133,7 +133,7 @@ def test_a_partition_goes_on_whatever_its_configs_say(given_configs, changed, st
 
 
 @pytest.mark.parametrize("kind", [Partition, Ordinary])
-def test_a_log_that_has_no_offsets_left_refuses_records_and_stays_readable(kind):
+def test_a_log_without_offsets_left_refuses_records_and_is_readable(kind):
     files = MemoryFiles()
     partition = kind(files, "log/t-0", "t", 0, TopicConfig())
     partition.create(UUID(int=7), NOW, start_offset=LONG - 2)

@@ -58,7 +58,7 @@ def stored(batches: list[tuple[int, int, int, int]], damage: tuple[int, int, int
     written=st.integers(0, 200), window=st.sampled_from([3000, 1 << 20]),
     damage=DAMAGE,
 )  # fmt: skip
-def test_reading(
+def test_reading_finds_the_same_extent_in_both_kernels(
     batches: list[tuple[int, int, int, int]], offset: int, max_bytes: int, upto: int, written: int, window: int,
     damage: tuple[int, int, int] | None,
 ) -> None:  # fmt: skip
@@ -82,7 +82,7 @@ def test_reading(
     max_bytes=st.sampled_from([300, 1000, 3000, 1 << 20]), seen=st.sampled_from([*[0] * 9, -3, -30]),
     is_cut=st.sampled_from([*[False] * 9, True]), more=st.sampled_from([None, 0, 50, 100, 1000, 1000]), damage=DAMAGE,
 )  # fmt: skip
-def test_reading_on(
+def test_reading_on_finds_the_same_extent_in_both_kernels(
     batches: list[tuple[int, int, int, int]], first: int, most: int, max_bytes: int, seen: int, is_cut: bool,
     more: int | None, damage: tuple[int, int, int] | None,
 ) -> None:  # fmt: skip

@@ -152,7 +152,9 @@ TIME_ROWS = st.lists(st.tuples(SMALL | st.integers(-(2**63), 2**63 - 1), SMALL |
 
 
 @given(rows=OFFSET_ROWS, tail=st.binary(max_size=24), base=BASES, active=st.booleans())
-def test_any_offset_index_file(rows: list[tuple[int, int]], tail: bytes, base: int, active: bool) -> None:
+def test_any_offset_index_file_is_believed_as_far_as_it_rises(
+    rows: list[tuple[int, int]], tail: bytes, base: int, active: bool
+) -> None:
     data = b"".join(struct.pack(">ii", *row) for row in rows) + tail
     files = MemoryFiles()
     files.replace_file("index", data)
@@ -176,7 +178,9 @@ def test_any_offset_index_file(rows: list[tuple[int, int]], tail: bytes, base: i
 
 
 @given(rows=TIME_ROWS, tail=st.binary(max_size=30) | st.builds(bytes, st.integers(0, 60)), active=st.booleans())
-def test_any_time_index_file(rows: list[tuple[int, int]], tail: bytes, active: bool) -> None:
+def test_any_time_index_file_is_believed_as_far_as_it_rises(
+    rows: list[tuple[int, int]], tail: bytes, active: bool
+) -> None:
     data = b"".join(struct.pack(">qi", *row) for row in rows) + tail
     files = MemoryFiles()
     files.replace_file("index", data)

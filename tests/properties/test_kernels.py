@@ -49,18 +49,18 @@ def flipped(data, flips):
 
 
 @given(st.lists(rows, max_size=8), st.integers(-1, 2**63 - 1), st.integers(-5, 20_000))
-def test_rows(rows, now_ms, limit):
+def test_both_kernels_encode_rows_alike(rows, now_ms, limit):
     makes_the_same_records(kernel, rows)
     encodes_the_same(kernel, rows, now_ms=now_ms, limit=limit)
 
 
 @given(st.tuples(anything, anything, anything, st.lists(st.tuples(anything, anything) | anything, max_size=2)))
-def test_fields_of_any_type(fields):
+def test_both_kernels_take_or_refuse_fields_alike(fields):
     makes_the_same_records(kernel, [fields])
 
 
 @given(st.lists(rows, min_size=1, max_size=5), st.sampled_from(Codec), flips, st.integers(0, 100))
-def test_good_batches_and_damaged_ones(rows, codec, flips, cut):
+def test_both_kernels_read_batches_alike(rows, codec, flips, cut):
     data = bytes(encode(rows, now_ms=5, codec=codec).data) * 2
     reads_the_same(kernel, flipped(data, flips)[: len(data) - cut])
 
@@ -68,7 +68,7 @@ def test_good_batches_and_damaged_ones(rows, codec, flips, cut):
 @given(st.lists(rows, min_size=1, max_size=5), flips, st.integers(-2, 2), st.integers(-5, 5), st.integers(0, 2**63 - 1))
 @example([(None, None, None, ())], [], 0, 0, 2**63 - 1)
 @example([(None, None, None, ())], [], 1, 0, 2**63 - 1)
-def test_good_streams_and_damaged_ones(rows, flips, more, beyond, base):
+def test_both_kernels_read_streams_alike(rows, flips, more, beyond, base):
     data, count, _, _ = pure.encode_records(rows, 5, 0)
     last = min(base + count - 1 + beyond, 2**63 - 1)
     decodes_the_same(
@@ -81,7 +81,7 @@ def test_good_streams_and_damaged_ones(rows, flips, more, beyond, base):
     st.lists(rows, min_size=1, max_size=5), flips, st.integers(-1, 1), st.lists(st.integers(0, 30_000), max_size=3),
     st.sampled_from([0, 100, 20_000, 2**31 - 1]), st.integers(0, 40),
 )  # fmt: skip
-def test_streams_that_come_in_pieces(rows, flips, more, cuts, record_max, lost):
+def test_both_kernels_check_streams_in_pieces_alike(rows, flips, more, cuts, record_max, lost):
     data, count, base, _ = pure.encode_records(rows, 5, 0)
     data = flipped(data, flips)[: max(len(data) - lost, 0) if lost < 20 else None]
     ends = sorted(min(cut % (len(data) + 1), len(data)) for cut in cuts)
@@ -90,7 +90,7 @@ def test_streams_that_come_in_pieces(rows, flips, more, cuts, record_max, lost):
 
 
 @given(st.lists(st.lists(rows, min_size=1, max_size=3), min_size=1, max_size=3), flips, st.integers(0, 2000))
-def test_batches_at_the_end_of_a_segment(batches, flips, room):
+def test_both_kernels_note_batches_alike(batches, flips, room):
     # No CRC is looked at there: what is wrong with a header was found before.
     data = [bytes(encode(rows, now_ms=5).data) for rows in batches]
     appends_the_same(kernel, [flipped(data[0], flips), *data], room=room)
@@ -100,28 +100,28 @@ ends = st.sampled_from([-1, 2**32 - 1, 2**32, 2**62, 2**62 + 1, 2**63 - 1, 2**63
 
 
 @given(st.lists(st.integers(0, 5) | ends, min_size=11, max_size=11))
-def test_published_numbers(numbers):
+def test_both_kernels_publish_alike(numbers):
     publishes_the_same(kernel, numbers)
 
 
 @given(st.binary(max_size=120), st.integers(-2, 2**31 - 1) | st.integers(0, 8))
-def test_any_bytes(data, count):
+def test_both_kernels_walk_any_bytes_alike(data, count):
     reads_the_same(kernel, data)
     decodes_the_same(kernel, data, count)
 
 
 @given(st.lists(st.binary(max_size=40), max_size=20))
-def test_any_key(keys):
+def test_both_kernels_hash_keys_alike(keys):
     hashes_the_same(kernel, keys)
 
 
-def test_what_kafka_wrote():
+def test_both_kernels_read_kafkas_batches_alike():
     files = [path.read_bytes() for path in sorted(GOLDEN.rglob("*.log"))]
     assert files
     check_kernel(kernel, files)
 
 
-def test_what_kafkas_classes_made(fixtures):
+def test_both_kernels_read_batches_of_kafkas_classes_alike(fixtures):
     paths = [fixtures / "facts" / name for name in ("batches.json.gz", "batches_invalid.json.gz")]
     if not all(path.is_file() for path in paths):
         pytest.skip(f"{paths} are absent: set PYLOG_FIXTURES to a folder that has facts")

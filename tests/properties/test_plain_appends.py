@@ -208,7 +208,7 @@ HIDDEN_AND_DURABLE = [
 
 @given(st.lists(steps, max_size=40))
 @example(HIDDEN_AND_DURABLE)
-def test_one_step_is_as_good_as_the_ordinary_way(steps: list[tuple[Any, ...]]) -> None:
+def test_the_fast_append_equals_the_general_one(steps: list[tuple[Any, ...]]) -> None:
     with sides() as both:
         run = Run(both)
         for what, *given in steps:

@@ -82,7 +82,7 @@ def test_no_chain_of_moves_leads_to_a_member_with_two_fewer(group: Group) -> Non
 
 @given(groups(members=7, topics=5, partitions=9))
 @settings(max_examples=100, deadline=None)
-def test_what_is_assigned_anew_stays_where_it_is(group: Group) -> None:
+def test_an_assignment_made_again_moves_nothing(group: Group) -> None:
     found = assigned(group)
     again = [member._replace(owned=found[member.member_id]) for member in group[1]]
     after = assigned((group[0], again))

@@ -55,7 +55,7 @@ def result(call: Callable[[], Batch]) -> bytes | tuple[type, tuple[object, ...]]
 
 
 @given(rows, st.sampled_from(Codec), topics())
-def test_trust_changes_the_work_and_never_the_result(
+def test_trusted_batches_give_the_result_of_checked_ones(
     records: Rows,
     codec: Codec,
     topic: TopicConfig,

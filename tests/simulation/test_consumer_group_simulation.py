@@ -28,12 +28,12 @@ def test_consumer_groups_under_faults_hold_their_invariants_and_heal(chunk: int)
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_so_they_do_with_the_members_that_consumers_have(chunk: int) -> None:
+def test_consumer_groups_of_real_members_hold_their_invariants(chunk: int) -> None:
     for seed in seeds(300)[chunk::CHUNKS]:
         run(seed, MemberSimulation)
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_so_they_do_with_members_of_both_protocols(chunk: int) -> None:
+def test_mixed_groups_hold_their_invariants(chunk: int) -> None:
     for seed in seeds(150)[chunk::CHUNKS]:
         run(seed, MixedSimulation)

@@ -20,7 +20,7 @@ _delivered, _parts, _may_take = InFlight._delivered, InFlight._parts, InFlight.m
 
 
 @pytest.mark.parametrize("portion", range(PORTIONS))
-def test_what_is_delivered_is_there_once_and_in_order(portion: int) -> None:
+def test_delivered_records_are_in_the_log_once_and_in_order(portion: int) -> None:
     for seed in seeds(300)[portion::PORTIONS]:
         with playing(seed):
             World(seed).run()
@@ -61,7 +61,7 @@ MUTANTS: dict[str, tuple[type, str, Any]] = {
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_the_simulation_finds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_simulation_finds_a_planted_fault(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of the first seeds fails; without the fault, none of them does."""
     place, attribute, planted = MUTANTS[name]
     monkeypatch.setattr(place, attribute, planted)

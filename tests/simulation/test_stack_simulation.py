@@ -12,19 +12,19 @@ MUTANT_SEEDS = 100
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_whatever_happens_nothing_is_lost_or_doubled_and_everything_ends(chunk: int) -> None:
+def test_the_stack_under_faults_loses_and_doubles_nothing_and_ends(chunk: int) -> None:
     for seed in seeds(20, "STACK")[chunk::CHUNKS]:
         with playing(seed, "STACK"):
             play(seed)
 
 
-def test_a_seed_says_everything() -> None:
+def test_a_seed_alone_replays_a_run() -> None:
     first, second = play(7), play(7)
     assert (first.counts, first.history) == (second.counts, second.history)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.number}: {mutant.name}")
-def test_the_simulation_finds(mutant: Mutant) -> None:
+def test_the_simulation_finds_a_planted_fault(mutant: Mutant) -> None:
     """One of a few seeds fails; without the fault, none of them does."""
     with mutant.plant(), pytest.raises((AssertionError, LookupError, TypeError, ValueError)):
         for seed in range(MUTANT_SEEDS):

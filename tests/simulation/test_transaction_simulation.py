@@ -11,14 +11,14 @@ MUTANT_SEEDS = 400
 
 
 @pytest.mark.parametrize("portion", range(PORTIONS))
-def test_whatever_happens_transactions_are_whole(portion: int) -> None:
+def test_transactions_under_faults_are_whole(portion: int) -> None:
     for seed in seeds(2000)[portion::PORTIONS]:
         with playing(seed):
             Clients(seed).run()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.number}: {mutant.name}")
-def test_the_simulation_finds(mutant: Mutant) -> None:
+def test_the_simulation_finds_a_planted_fault(mutant: Mutant) -> None:
     """One of the first seeds fails; without the fault, none of them does."""
     with mutant.plant():
         assert any(not holds(seed) for seed in range(MUTANT_SEEDS))

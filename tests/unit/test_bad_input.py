@@ -80,7 +80,7 @@ def test_a_read_only_directory_can_be_read_and_not_owned(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["t-0", "__cluster_metadata-0", ".pylog-published", "meta.properties", ".lock"])
-def test_a_file_where_a_directory_should_be_and_the_reverse(tmp_path: Path, name: str) -> None:
+def test_a_file_in_place_of_a_directory_is_a_typed_error(tmp_path: Path, name: str) -> None:
     filled(tmp_path)
     path = tmp_path / name
     if path.is_dir():
@@ -100,7 +100,7 @@ def test_a_file_where_a_directory_should_be_and_the_reverse(tmp_path: Path, name
 
 
 @pytest.mark.skipif(ROOT, reason="root may read everything")
-def test_a_segment_that_may_not_be_read(tmp_path: Path) -> None:
+def test_a_segment_that_may_not_be_read_is_a_typed_error(tmp_path: Path) -> None:
     wanted = filled(tmp_path)
     (segment,) = (tmp_path / "t-0").glob("*.log")
     segment.chmod(0)
@@ -112,7 +112,7 @@ def test_a_segment_that_may_not_be_read(tmp_path: Path) -> None:
         assert values(log) == wanted
 
 
-def test_a_directory_in_place_of_a_segment(tmp_path: Path) -> None:
+def test_a_directory_in_place_of_a_segment_is_a_typed_error(tmp_path: Path) -> None:
     filled(tmp_path)
     (segment,) = (tmp_path / "t-0").glob("*.log")
     segment.unlink()
@@ -182,7 +182,7 @@ def test_a_partition_that_did_not_fit_is_made_later(tmp_path: Path) -> None:
         assert values(log) == [b"y"]
 
 
-def test_a_log_that_cannot_be_opened_for_want_of_room_can_be_opened_later(tmp_path: Path) -> None:
+def test_a_log_not_opened_for_want_of_room_opens_later(tmp_path: Path) -> None:
     with file_size_limit(1), pytest.raises(errors.DiskFull):
         pylog.open(tmp_path / "log")
     filled(tmp_path / "log")
@@ -243,7 +243,7 @@ def test_records_are_deleted_with_no_byte_free(tmp_path: Path) -> None:
             assert log.topic("t")[0].start_offset == 150
 
 
-def test_a_partition_that_could_not_be_recovered_for_want_of_room_is_when_there_is(tmp_path: Path) -> None:
+def test_a_partition_not_recovered_for_want_of_room_is_recovered_later(tmp_path: Path) -> None:
     before, disk = tmp_path / "before", tmp_path / "disk"
     with pylog.open(before) as origin:
         origin.create_topic("t", config={"segment.bytes": 1 << 20, "preallocate": True})[0].append([Record(b"x")])
@@ -270,7 +270,7 @@ def test_a_partition_that_could_not_be_recovered_for_want_of_room_is_when_there_
             assert (disk / "log" / ".kafka_cleanshutdown").exists()
 
 
-def test_a_real_full_file_system(tmp_path: Path) -> None:
+def test_a_full_file_system_refuses_appends_and_loses_nothing(tmp_path: Path) -> None:
     with small_file_system(tmp_path, "1m"):
         with pylog.open(tmp_path / "log") as log:
             partition = log.create_topic("t", config={"segment.bytes": 1 << 20, "index.interval.bytes": 0})[0]
@@ -327,9 +327,7 @@ def test_a_damaged_checkpoint_is_written_anew(tmp_path: Path, name: str, damage:
         *(("t-0/partition.metadata", damage) for damage in ("9\n0\n", "0\n1\n", "0\n1\n\xff\n", "nonsense")),
     ],
 )
-def test_what_a_newer_version_wrote_and_an_identity_that_is_damaged_are_left(
-    tmp_path: Path, name: str, damage: str
-) -> None:
+def test_files_of_a_newer_version_and_a_damaged_identity_are_untouched(tmp_path: Path, name: str, damage: str) -> None:
     wanted = filled(tmp_path)
     good = (tmp_path / name).read_bytes() if (tmp_path / name).exists() else b"0\n0\n"
     (tmp_path / name).write_text(damage, "latin-1")
@@ -377,7 +375,7 @@ def test_a_newer_format_is_refused_by_readers_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("position", [0, 9, 20, 300, 32 + 256])
-def test_damage_to_what_is_published_is_harmless_or_named(tmp_path: Path, position: int) -> None:
+def test_damage_to_the_published_file_is_harmless_or_named(tmp_path: Path, position: int) -> None:
     wanted = filled(tmp_path)
     path = tmp_path / ".pylog-published"
     data = bytearray(path.read_bytes())
@@ -471,7 +469,7 @@ def log(tmp_path: Path) -> Iterator[pylog.Log]:
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", ".", "", "x" * 250, "é", "a\0b", "__cluster_metadata"])
-def test_impossible_topic_names(log: pylog.Log, name: str) -> None:
+def test_impossible_topic_names_are_refused(log: pylog.Log, name: str) -> None:
     before = tree(Path(log.path))
     with pytest.raises(errors.InvalidTopic, match="cannot be the name of a topic"):
         log.create_topic(name)
@@ -486,7 +484,7 @@ def test_impossible_topic_names(log: pylog.Log, name: str) -> None:
     assert tree(Path(log.path)) == before
 
 
-def test_a_topic_name_of_the_greatest_length(log: pylog.Log) -> None:
+def test_a_topic_name_of_the_greatest_length_is_taken(log: pylog.Log) -> None:
     name = "x" * 249
     log.create_topic(name)[0].append([Record(b"x")])
     log.delete_topic(name)
@@ -531,7 +529,9 @@ def send(log: pylog.Log, **where: Any) -> None:
         (lambda log: log.consumer("t").poll(float("nan")), ValueError),
     ],
 )  # fmt: skip
-def test_impossible_requests(log: pylog.Log, use: Callable[[pylog.Log], object], error: type[Exception]) -> None:
+def test_impossible_requests_are_refused(
+    log: pylog.Log, use: Callable[[pylog.Log], object], error: type[Exception]
+) -> None:
     with pytest.raises(error):
         use(log)
     assert log.topics() == ["t"] and values(log) == [b"x"]
@@ -545,7 +545,7 @@ def child(*lines: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
 
 
-def test_a_forked_child_has_no_part_in_the_log(tmp_path: Path) -> None:
+def test_a_forked_child_cannot_use_the_log(tmp_path: Path) -> None:
     done = child(
         f"log = pylog.open({str(tmp_path)!r})",
         "topic = log.create_topic('t')",

@@ -34,7 +34,7 @@ EVERY = sorted({kind for kind in all_below(PylogError) if kind.__module__ == err
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
-def test_every_error_survives_a_pickle_and_says_what_it_is(kind: type[PylogError]) -> None:
+def test_every_error_survives_a_pickle_with_its_message(kind: type[PylogError]) -> None:
     assert kind.__doc__
     error = kind("what is wrong")
     copy = pickle.loads(pickle.dumps(error))
@@ -80,26 +80,26 @@ def test_codes_lead_to_classes_and_back() -> None:
             assert for_code(kind.code) is kind
 
 
-def test_a_code_that_is_not_known_and_the_one_that_is_no_error() -> None:
+def test_an_unknown_code_is_an_error_and_code_0_is_none() -> None:
     assert for_code(32_000) is UnknownServer
     with pytest.raises(ValueError, match="no error"):
         for_code(0)
 
 
-def test_what_only_a_client_raises_takes_no_code_away() -> None:
+def test_errors_of_clients_alone_take_no_code() -> None:
     assert for_code(RequestTimedOut.code) is RequestTimedOut
     assert (BufferExhausted.code, BufferExhausted.retriable) == (RequestTimedOut.code, True)
     assert for_code(NoOffsetForPartition.code) is UnknownServer
 
 
-def test_what_can_be_tried_again_says_so() -> None:
+def test_retriable_errors_are_marked() -> None:
     assert RequestTimedOut.retriable
     assert errors.DiskFull.retriable
     assert not OffsetOutOfRange.retriable
     assert not PartitionFailed.retriable
 
 
-def test_the_branches_of_the_tree() -> None:
+def test_errors_are_in_the_documented_branches() -> None:
     assert issubclass(DurabilityUnknown, PartitionFailed)
     assert issubclass(PartitionFailed, StorageError)
     assert not issubclass(StorageError, ProtocolError)

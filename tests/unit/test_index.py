@@ -79,7 +79,7 @@ def test_offset_lookup_is_a_floor(place: tuple[Files, str], sealed: bool) -> Non
         index.entry(3)
 
 
-def test_who_goes_through_an_index_has_the_entries_of_when_it_began(place: tuple[Files, str]) -> None:
+def test_an_iteration_has_the_entries_of_its_beginning(place: tuple[Files, str]) -> None:
     """Another thread may cut it, or be in the middle of adding to it: the second column is filled first."""
     index = offsets(place)
     for offset, position in ((110, 50), (120, 90), (130, 200)):
@@ -170,7 +170,7 @@ def test_many_entries_at_once_are_those_one_by_one(place: tuple[Files, str]) -> 
     assert list(offsets(place)) == list(index)
 
 
-def test_many_times_at_once_leave_out_what_is_known_and_what_has_no_room(place: tuple[Files, str]) -> None:
+def test_many_times_at_once_leave_out_known_ones_and_those_without_room(place: tuple[Files, str]) -> None:
     index = times(place)
     index.extend(array("q", [-1]), array("q", [0]))
     assert index.entries == 0
@@ -182,7 +182,7 @@ def test_many_times_at_once_leave_out_what_is_known_and_what_has_no_room(place: 
 
 
 @pytest.mark.parametrize("sealed", [False, True])
-def test_truncate(place: tuple[Files, str], sealed: bool) -> None:
+def test_truncate_drops_entries_at_and_above_the_offset(place: tuple[Files, str], sealed: bool) -> None:
     index = offsets(place)
     for i in range(1, 6):
         index.add(100 + 10 * i, i)
@@ -199,7 +199,7 @@ def test_truncate(place: tuple[Files, str], sealed: bool) -> None:
     assert (index.entries, index.last, content(place)) == (0, None, b"")
 
 
-def test_a_long_sealed_index_is_what_it_was(place: tuple[Files, str]) -> None:
+def test_a_long_index_is_the_same_after_a_seal(place: tuple[Files, str]) -> None:
     index = offsets(place, max_bytes=1600)
     for i in range(1, 201):
         index.add(100 + 10 * i, 7 * i)
@@ -231,7 +231,7 @@ def test_truncating_times_goes_by_offset(place: tuple[Files, str]) -> None:
     assert index.maybe_add(5, 101)
 
 
-def test_a_cut_does_not_touch_what_somebody_has_mapped(tmp_path: Path) -> None:
+def test_a_cut_does_not_touch_a_mapped_file(tmp_path: Path) -> None:
     # Touching a map behind the end of its file is SIGBUS, so a child process looks.
     program = """
 import sys
@@ -268,7 +268,7 @@ def test_reset_makes_a_sealed_index_active(place: tuple[Files, str]) -> None:
     assert list(offsets(place)) == [(101, 7)]
 
 
-def test_a_missing_file(place: tuple[Files, str]) -> None:
+def test_a_missing_file_is_an_empty_index(place: tuple[Files, str]) -> None:
     index = offsets(place, active=False)
     assert not index.exists
     assert index.sanity() == "the file is missing"
@@ -288,7 +288,7 @@ TAILS = [b"\0", b"\0" * 7, b"\0" * 8, b"\0" * 4096, b"\xff" * 8, bytes.fromhex("
 
 @pytest.mark.parametrize("active", [False, True])
 @pytest.mark.parametrize("tail", TAILS)
-def test_an_offset_tail_that_makes_no_sense(place: tuple[Files, str], active: bool, tail: bytes) -> None:
+def test_a_senseless_offset_tail_is_not_believed(place: tuple[Files, str], active: bool, tail: bytes) -> None:
     good = bytes.fromhex("0000000a00000032 000000140000005a")
     place[0].replace_file(place[1], good + tail)
     index = offsets(place, active=active)
@@ -303,7 +303,7 @@ def test_an_offset_tail_that_makes_no_sense(place: tuple[Files, str], active: bo
 
 @pytest.mark.parametrize("active", [False, True])
 @pytest.mark.parametrize("tail", [b"\0" * 5, b"\0" * 12, b"\0" * 1200, b"\x7f" * 8 + b"\xff" * 4])
-def test_a_time_tail_that_makes_no_sense(place: tuple[Files, str], active: bool, tail: bytes) -> None:
+def test_a_senseless_time_tail_is_not_believed(place: tuple[Files, str], active: bool, tail: bytes) -> None:
     good = bytes.fromhex("000000000000000a00000005")
     place[0].replace_file(place[1], good + tail)
     index = times(place, active=active)
@@ -324,7 +324,7 @@ def test_preallocated_space_is_no_entry(place: tuple[Files, str], active: bool) 
     assert list(times(place, active=active)) == [(0, 100)]
 
 
-def test_offsets_at_the_end_of_64_bits(place: tuple[Files, str]) -> None:
+def test_offsets_at_the_end_of_64_bits_are_found(place: tuple[Files, str]) -> None:
     base = 2**63 - 1000
     index = offsets(place, base)
     index.add(2**63 - 2, 5)

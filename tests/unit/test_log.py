@@ -21,7 +21,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[pylog.Log]:
         yield opened
 
 
-def test_what_is_sent_is_read_with_everything(log: pylog.Log) -> None:
+def test_a_record_sent_is_read_with_all_its_fields(log: pylog.Log) -> None:
     log.create_topic("clicks", partitions=6)
     headers = [("trace", b"1"), ("trace", None)]
     with log.producer(acks="all", compression_type="zstd", linger_ms=5) as producer:
@@ -154,7 +154,7 @@ def test_a_record_that_is_too_large_is_refused(log: pylog.Log) -> None:
     assert log.topic("t")[0].next_offset == 1
 
 
-def test_misuse_is_told(log: pylog.Log) -> None:
+def test_misuse_raises_with_advice(log: pylog.Log) -> None:
     log.create_topic("t")
     with log.producer() as producer:
         with pytest.raises(TypeError, match="value is str"):
@@ -236,7 +236,7 @@ def filled(log: pylog.Log) -> pylog.Log:
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def test_positions_move_with_what_is_polled(filled: pylog.Log) -> None:
+def test_positions_move_with_polled_records(filled: pylog.Log) -> None:
     with filled.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign([T0])
         assert consumer.position(T0) == 0
@@ -251,7 +251,7 @@ def test_positions_move_with_what_is_polled(filled: pylog.Log) -> None:
         assert consumer.position(T0) == 100
 
 
-def test_the_ends_and_times_of_partitions(filled: pylog.Log) -> None:
+def test_a_consumer_finds_the_ends_and_times_of_partitions(filled: pylog.Log) -> None:
     with filled.consumer() as consumer:
         assert consumer.beginning_offsets([T0, T1]) == {T0: 0, T1: 0}
         assert consumer.end_offsets([T0, T1]) == {T0: 100, T1: 100}
@@ -279,7 +279,7 @@ def test_a_poll_waits_for_the_first_record(filled: pylog.Log) -> None:
         timer.join()
 
 
-def test_an_offset_outside_does_what_the_reset_says(filled: pylog.Log) -> None:
+def test_an_offset_outside_the_log_follows_the_reset_policy(filled: pylog.Log) -> None:
     with filled.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign([T0])
         consumer.seek(T0, 1000)
@@ -339,7 +339,7 @@ def test_columns_are_the_records(filled: pylog.Log) -> None:
         next(view.columns(max_rows=0))
 
 
-def test_columns_of_a_batch_that_has_more_rows(log: pylog.Log) -> None:
+def test_columns_hold_rows_that_a_poll_left_over(log: pylog.Log) -> None:
     """A batch of the log with more records than were asked for at once comes in pieces."""
     pytest.importorskip("pyarrow")
     log.create_topic("t")[0].append([Record(b"%d" % n) for n in range(25)])
@@ -361,14 +361,14 @@ def test_columns_without_pyarrow_say_what_to_install(filled: pylog.Log, monkeypa
 # --- owners and readers -----------------------------------------------------------------------------------------------
 
 
-def test_a_second_owner_is_refused_and_told_who_owns(tmp_path: Path) -> None:
+def test_a_second_owner_is_refused_with_the_owners_pid(tmp_path: Path) -> None:
     with pylog.open(tmp_path), pytest.raises(errors.DirectoryLocked, match=str(os.getpid())) as caught:
         pylog.open(tmp_path)
     assert caught.value.pid == os.getpid()
     pylog.open(tmp_path).close()
 
 
-def test_a_reader_sees_what_the_owner_publishes(tmp_path: Path) -> None:
+def test_a_reader_sees_the_records_that_the_owner_publishes(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
         assert reader.topics() == [] and reader.mode == "read"
         owner.create_topic("t", config={"segment.bytes": 1 << 20})
@@ -402,7 +402,7 @@ def test_a_reader_changes_nothing(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
     with pytest.raises(errors.LogNotFound, match="missing"):
         pylog.open(tmp_path / "missing", mode="read")
     assert not (tmp_path / "missing").exists()
@@ -463,7 +463,7 @@ def test_a_closed_log_refuses(tmp_path: Path) -> None:
             use()
 
 
-def test_a_directory_without_a_catalogue_is_adopted(tmp_path: Path) -> None:
+def test_a_directory_without_a_metadata_log_is_adopted(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as log:
         topic = log.create_topic("t", partitions=2)
         topic[1].append([Record(b"kept")])

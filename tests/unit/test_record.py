@@ -8,7 +8,7 @@ from pylog.kernel import BatchScope, pure
 from pylog.record import ConsumerRecord, Header, OffsetAndTimestamp, Record, RecordMetadata, TopicPartition
 
 
-def test_defaults():
+def test_records_have_the_documented_defaults():
     record = Record(b"value")
     assert (record.value, record.key, record.timestamp, record.headers) == (b"value", None, None, ())
 
@@ -66,7 +66,7 @@ def test_a_consumer_record_knows_its_partition():
 
 
 @pytest.mark.parametrize("kind", [RecordMetadata, pure.RecordMetadata])
-def test_where_a_record_landed(kind):
+def test_record_metadata_names_the_place_of_a_record(kind):
     landed = kind("topic", 3, -1, 5)
     assert (landed.topic, landed.partition, landed.offset, landed.timestamp) == ("topic", 3, -1, 5)
     assert repr(landed) == "RecordMetadata(topic='topic', partition=3, offset=-1, timestamp=5)"
@@ -83,7 +83,7 @@ def test_where_a_record_landed(kind):
 
 
 @pytest.mark.parametrize("kind", [RecordMetadata, pure.RecordMetadata])
-def test_where_no_record_can_have_landed(kind):
+def test_record_metadata_of_an_impossible_place_is_refused(kind):
     edges = kind("topic", 2**31 - 1, 2**63 - 1, -(2**63))
     assert (edges.partition, edges.offset, edges.timestamp) == (2**31 - 1, 2**63 - 1, -(2**63))
     for fields, said in (
@@ -96,7 +96,7 @@ def test_where_no_record_can_have_landed(kind):
 
 
 @pytest.mark.parametrize("kind", [ConsumerRecord, pure.ConsumerRecord])
-def test_what_cannot_be_read_from_a_batch(kind):
+def test_consumer_records_of_impossible_fields_are_refused(kind):
     scope = BatchScope("topic", 3, 7, 1)
     for offset, timestamp, name in ((2**63, 0, "offset"), (0, 2**63, "timestamp")):
         with pytest.raises(ValueError, match=f"^{name} 9223372036854775808 does not fit into 64 bits$"):

@@ -83,6 +83,6 @@ def test_a_partition_is_moved_and_several_directories_are_named_with_commas(
 
 
 @pytest.mark.parametrize("words", [("a/b",), ("t", "--config", "retention.mss=5")])
-def test_what_cannot_be_made_leaves_no_log_behind(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_topic_that_cannot_be_made_leaves_no_log_behind(tmp_path: Path, words: tuple[str, ...]) -> None:
     assert run(tmp_path / "new", "create", *words) == 1
     assert not (tmp_path / "new").exists()

@@ -74,7 +74,7 @@ def test_a_name_does_not_move_the_cursor_or_make_a_line(clicks: Run, tmp_path: P
     assert json.loads(clicks("group", "list", "--json").out)["group_id"] == "a\x1b[31m\nb\u202ec"
 
 
-def test_no_group_in_a_state_is_not_no_group_at_all(billing: Run) -> None:
+def test_a_state_without_groups_reads_unlike_a_log_without_groups(billing: Run) -> None:
     assert billing("group", "list", "--state", "stable").err == "pylog: there are no such groups\n"
     assert billing("txn", "list", "--state", "Ongoing").err == "pylog: there are no such transactions\n"
     misused(billing("group", "list", "--state", "stabel"), "invalid choice: 'stabel'")
@@ -123,7 +123,7 @@ def committed(path: Path) -> list[int]:
         return [one.offset for one in log.admin.committed("billing").values()]
 
 
-def test_where_a_group_goes_has_to_be_said_and_to_be_there(billing: Run, tmp_path: Path) -> None:
+def test_a_group_without_a_valid_target_is_not_moved(billing: Run, tmp_path: Path) -> None:
     assert billing("group", "seek", "billing").code == 2
     assert billing("group", "seek", "billing", "--to", "latest", "--shift", "1").code == 2
     failed(billing("group", "seek", "billing", "--to", "latest", "--topic", "nowhere"), "nowhere")
@@ -219,7 +219,7 @@ def test_offsets_are_listed_by_their_time(clicks: Run) -> None:
     failed(clicks("topic", "offsets", "clicks:7"), "7")
 
 
-def test_directories_show_what_lies_in_them(clicks: Run, tmp_path: Path) -> None:
+def test_directories_show_their_partitions(clicks: Run, tmp_path: Path) -> None:
     shown = [line.split()[:2] for line in clicks("topic", "dirs").lines[1:]]
     assert [str(tmp_path / "data"), "clicks-0"] in shown
     facts = json.loads(clicks("topic", "dirs", "--json").out)

@@ -66,7 +66,7 @@ def test_a_wrong_name_is_answered_with_the_nearest(cls: Any, name: str, near: st
         (ConsumerConfig, "client_rack"),
     ],
 )
-def test_what_kafka_has_and_we_have_not_is_said_to_be_so(cls: Any, name: str) -> None:
+def test_a_config_that_only_kafka_has_is_refused_by_name(cls: Any, name: str) -> None:
     with pytest.raises(InvalidConfig, match=r"known to Kafka, not supported by pylog yet"):
         cls.from_kafka({name: "1"})
 
@@ -104,7 +104,7 @@ def test_dots_and_underscores_mean_the_same_and_one_of_them_is_enough() -> None:
         ("message.timestamp.type", "createtime", "one of CreateTime, LogAppendTime"),
     ],
 )
-def test_a_bad_value_is_refused_with_name_value_and_what_is_allowed(name: str, value: Any, allowed: str) -> None:
+def test_a_bad_value_is_refused_with_its_name_and_the_allowed_ones(name: str, value: Any, allowed: str) -> None:
     with pytest.raises(InvalidConfig) as caught:
         TopicConfig.from_kafka({name: value})
     assert f"{name}={value!r}: it has to be " in str(caught.value)
@@ -124,7 +124,7 @@ def test_cleanup_policy_is_a_set(text: Any, policy: set[str]) -> None:
     assert TopicConfig.from_kafka({"cleanup.policy": text}).cleanup_policy == policy
 
 
-def test_canonical_is_what_was_given_in_kafkas_forms() -> None:
+def test_canonical_values_have_kafkas_forms() -> None:
     given = {"preallocate": True, "retention_ms": " +5 ", "cleanup.policy": "delete,compact", "segment.ms": 7}
     assert TopicConfig.canonical(given) == {
         "preallocate": "true", "retention.ms": "5", "cleanup.policy": "compact,delete", "segment.ms": "7",
@@ -134,7 +134,7 @@ def test_canonical_is_what_was_given_in_kafkas_forms() -> None:
         TopicConfig.canonical({"segment.bytes": 1000})
 
 
-def test_defaults_stand_where_nothing_is_said() -> None:
+def test_defaults_stand_for_missing_values() -> None:
     defaults = TopicConfig(segment_ms=5, retention_bytes=100)
     config = TopicConfig.from_kafka({"segment.ms": 6}, defaults=defaults)
     assert (config.segment_ms, config.retention_bytes) == (6, 100)
@@ -223,7 +223,7 @@ def test_a_nodes_configs_are_defaults_for_topics_and_its_own() -> None:
     assert config.max_open_files == 9
 
 
-def test_a_week_by_default_is_not_ours_and_can_be_had() -> None:
+def test_retention_of_a_week_is_no_default_and_can_be_set() -> None:
     assert NodeConfig().topic_defaults.retention_ms == -1
     assert NodeConfig.from_kafka({"log.retention.hours": 168}).topic_defaults.retention_ms == 604_800_000
     assert NodeConfig.from_kafka({"log.retention.hours": -1}).topic_defaults.retention_ms == -1
@@ -267,7 +267,7 @@ def test_other_acks_are_refused(value: object) -> None:
         (ConsumerConfig, "allow.auto.create.topics"),
     ],
 )
-def test_kafka_has_it_and_we_do_not(kind: type[ProducerConfig | ConsumerConfig], name: str) -> None:
+def test_a_client_config_that_only_kafka_has_is_refused(kind: type[ProducerConfig | ConsumerConfig], name: str) -> None:
     with pytest.raises(InvalidConfig, match="known to Kafka"):
         kind.from_kafka({name: "1"})
 
@@ -306,7 +306,7 @@ def test_delivery_covers_linger_and_a_request() -> None:
 
 
 @pytest.mark.parametrize("name", ["partitioner", "key_serializer", "value_serializer"])
-def test_a_function_is_a_function(name: str) -> None:
+def test_a_partitioner_that_is_no_function_is_refused(name: str) -> None:
     assert getattr(ProducerConfig.from_kafka({name: max}), name) is max
     for value in ("fnv1a", 1):
         with pytest.raises(InvalidConfig, match=r"it has to be a callable \("):
@@ -366,7 +366,7 @@ def test_assignors_have_names_and_kafkas_names(given: Any, names: tuple[str, ...
 @pytest.mark.parametrize(
     "given", ["", [], "best", "range,range", ["range", "org.apache.kafka.clients.consumer.RangeAssignor"], 5]
 )
-def test_what_is_no_list_of_assignors_is_refused(given: Any) -> None:
+def test_a_value_that_is_no_list_of_assignors_is_refused(given: Any) -> None:
     with pytest.raises(InvalidConfig, match="range, roundrobin, sticky, cooperative-sticky"):
         ConsumerConfig(partition_assignment_strategy=given)
 
@@ -383,7 +383,7 @@ def test_a_reset_may_go_back_in_time(duration: str, ms: int) -> None:
 @pytest.mark.parametrize(
     "duration", ["", "P", "PT", "P1DT", "1D", "P1H", "PT1D", "-PT1H", "PT-1H", "P1Y", "PT1H "[:-1] + "x"]
 )
-def test_what_is_no_duration_is_refused(duration: str) -> None:
+def test_a_value_that_is_no_duration_is_refused(duration: str) -> None:
     with pytest.raises(InvalidConfig, match="by_duration"):
         ConsumerConfig(auto_offset_reset=f"by_duration:{duration}")
 

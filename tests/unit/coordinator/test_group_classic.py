@@ -144,7 +144,7 @@ def test_the_wait_for_more_members_ends_with_the_rebalance_timeout() -> None:
     assert not group.waits(first)
 
 
-def test_who_leaves_while_an_empty_group_waits_is_not_waited_for() -> None:
+def test_a_member_that_leaves_while_an_empty_group_waits_is_not_awaited() -> None:
     group = Group(group_initial_rebalance_delay_ms=3000)
     first = group.join()
     assert group.leave(LeavingMember("c-1")) == [None]
@@ -162,7 +162,7 @@ def test_a_member_that_has_to_know_its_id_gets_one_first() -> None:
     assert (joined.error, joined.member_id) == (None, given.member_id)
 
 
-def test_an_id_that_nobody_comes_with_is_forgotten_after_a_session() -> None:
+def test_an_unused_member_id_is_forgotten_after_a_session() -> None:
     group = Group()
     first = group.alone()
     given = group.said(group.join(requires_known_member_id=True))
@@ -197,7 +197,7 @@ def test_an_id_that_is_given_back_is_not_waited_for() -> None:
         (JoinGroup("g", "nobody", protocols=[("range", b"")]), UnknownMemberId),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_no_group_comes_of_it(message: JoinGroup, error: type[PylogError]) -> None:
+def test_a_senseless_join_is_refused_and_makes_no_group(message: JoinGroup, error: type[PylogError]) -> None:
     group = Group()
     answer = group.host.ask(message)
     assert is_error(answer, error)
@@ -230,7 +230,7 @@ def test_a_full_group_takes_nobody_in() -> None:
     assert group.said(ticket).error is None
 
 
-def test_a_group_that_is_taken_over_with_too_many_members_lets_the_last_to_join_go() -> None:
+def test_a_group_taken_over_with_too_many_members_drops_the_last_to_join() -> None:
     group = Group()
     leader, follower = group.pair()
     group.host.config = NodeConfig(group_max_size=1)
@@ -241,7 +241,7 @@ def test_a_group_that_is_taken_over_with_too_many_members_lets_the_last_to_join_
     assert group.said(ticket).leader == follower.member_id
 
 
-def test_a_follower_that_asks_again_is_told_what_there_is() -> None:
+def test_a_follower_that_joins_again_gets_the_present_generation() -> None:
     group = Group()
     _, follower = group.pair()
     assert group.said(group.join(follower.member_id)) == JoinedGroup(
@@ -318,7 +318,7 @@ def test_members_without_an_assignment_get_an_empty_one() -> None:
     assert group.state == "Stable"
 
 
-def test_whoever_asks_late_gets_the_assignment_that_there_is() -> None:
+def test_a_late_sync_gets_the_present_assignment() -> None:
     group = Group()
     leader, follower = group.pair()
     assert group.said(group.sync(follower)).assignment == b"2"
@@ -469,7 +469,7 @@ def test_of_two_heartbeats_that_wait_the_first_is_answered() -> None:
     assert is_error(group.said(second), UnknownMemberId)
 
 
-def test_who_leaves_makes_the_others_share_anew_and_the_last_empties_the_group() -> None:
+def test_a_leaving_member_begins_a_rebalance_and_the_last_empties_it() -> None:
     group = Group()
     leader, follower = group.pair()
     assert group.leave(LeavingMember(leader.member_id)) == [None]
@@ -501,7 +501,7 @@ def test_each_member_that_leaves_has_an_error_of_its_own() -> None:
     assert is_error(group.host.ask(LeaveGroup("", [])), InvalidGroupId)
 
 
-def test_that_a_group_is_empty_is_logged_again_where_it_could_not_be() -> None:
+def test_an_empty_group_that_could_not_be_logged_is_logged_again() -> None:
     group = Group()
     joined = group.alone()
     group.host.failures = [DiskFull("full"), DiskFull("full")]
@@ -515,7 +515,7 @@ def test_that_a_group_is_empty_is_logged_again_where_it_could_not_be() -> None:
     assert group.state == "Empty"
 
 
-def test_a_group_that_was_not_logged_as_empty_need_not_be_when_somebody_comes() -> None:
+def test_a_group_not_logged_as_empty_need_not_be_when_a_member_comes() -> None:
     group = Group()
     joined = group.alone()
     group.host.failures = [DiskFull("full")]
@@ -564,7 +564,7 @@ def test_a_static_member_that_comes_back_before_the_assignment_begins_again() ->
     assert group.said(group.join(group_instance_id="i")).generation_id == 2
 
 
-def test_a_static_member_in_the_place_of_one_that_was_to_give_something_back_is_a_rebalance() -> None:
+def test_a_static_member_in_the_place_of_a_revoking_one_begins_a_rebalance() -> None:
     """What that one had stayed nobody's: who came in its place had nothing to give back, and did not join again."""
     keys = [TopicPartition("t", number) for number in range(2)]
     for had, given, is_quiet in (([], keys, True), (keys, keys, True), (keys, keys[:1], False), (keys, None, True)):

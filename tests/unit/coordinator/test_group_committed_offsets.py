@@ -57,7 +57,7 @@ def test_of_two_transactions_the_one_that_staged_later_wins() -> None:
     assert offset(offsets) == 2
 
 
-def test_a_tombstone_takes_what_is_committed_and_what_is_pending() -> None:
+def test_a_tombstone_takes_committed_and_pending_offsets() -> None:
     offsets = CommittedOffsets()
     offsets.replay(commit(1), None)
     offsets.replay(commit(2), 7)
@@ -70,7 +70,7 @@ def test_a_tombstone_takes_what_is_committed_and_what_is_pending() -> None:
     assert offsets.of("g") == {}
 
 
-def test_a_tombstone_of_nothing_is_nothing() -> None:
+def test_a_tombstone_without_an_offset_changes_nothing() -> None:
     offsets = CommittedOffsets()
     offsets.replay(commit(1), None)
     offsets.replay(commit(1, OTHER), 7)
@@ -90,7 +90,7 @@ events = st.one_of(
 
 
 @given(st.lists(events, max_size=30))
-def test_what_counts_is_the_latest_in_the_log_that_was_not_aborted_nor_deleted(log: list[tuple[str, int, int]]) -> None:
+def test_the_latest_offset_neither_aborted_nor_deleted_counts(log: list[tuple[str, int, int]]) -> None:
     offsets = CommittedOffsets()
     for place, (what, number, producer) in enumerate(log):
         at = TopicPartition("t", number)

@@ -97,7 +97,7 @@ def test_nothing_is_logged_when_nothing_changes(host: ConsumerHost) -> None:
     assert client.error is None
 
 
-def test_a_member_that_leaves_frees_what_it_had(host: ConsumerHost) -> None:
+def test_a_member_that_leaves_frees_its_partitions(host: ConsumerHost) -> None:
     clients = [member(host, name) for name in "abc"]
     settle(clients)
     answer = clients[0].leave()
@@ -118,7 +118,7 @@ def test_a_subscription_that_changes_changes_the_target(host: ConsumerHost) -> N
     assert client.owned == host.slots(u=range(8))
 
 
-def test_members_with_other_topics_share_what_they_have_in_common(host: ConsumerHost) -> None:
+def test_members_with_other_topics_share_their_common_topics(host: ConsumerHost) -> None:
     one, both = member(host, "a", "t"), member(host, "b", "t", "u")
     settle([one, both])
     assert (len(one.owned), len(both.owned)) == (8, 8)
@@ -146,7 +146,7 @@ def test_new_partitions_are_given_out_at_the_next_heartbeat(host: ConsumerHost) 
     assert client.epoch == 2
 
 
-def test_topics_that_nobody_reads_change_nothing(host: ConsumerHost) -> None:
+def test_unread_topics_change_nothing(host: ConsumerHost) -> None:
     client = member(host).beat()
     host.set_topics(other=3)
     size = len(host.log)
@@ -220,13 +220,13 @@ def test_a_member_that_missed_an_answer_is_told_again(host: ConsumerHost) -> Non
     assert isinstance(heartbeat(host, topic_partitions=structs(host.slots(u=[0]))).error, FencedMemberEpoch)
 
 
-def test_one_that_is_no_member_has_to_join(host: ConsumerHost) -> None:
+def test_a_client_that_is_no_member_has_to_join(host: ConsumerHost) -> None:
     assert isinstance(heartbeat(host).error, GroupIdNotFound)
     host.ask(JOIN)
     assert isinstance(heartbeat(host, member_id="x").error, UnknownMemberId)
 
 
-def test_a_state_of_a_newer_version_fences_who_has_partitions(host: ConsumerHost) -> None:
+def test_a_state_of_a_newer_version_fences_members_with_partitions(host: ConsumerHost) -> None:
     client = member(host).beat()
     current = host.group().currents["m"]
     record = consumer_record(CURRENT, "g", "m", current._replace(state=MemberState.UNKNOWN))
@@ -273,7 +273,7 @@ def test_a_heartbeat_that_makes_no_sense_is_refused(
     assert host.log == []
 
 
-def test_a_full_group_takes_nobody(host: ConsumerHost) -> None:
+def test_a_full_group_refuses_a_new_member(host: ConsumerHost) -> None:
     host = ConsumerHost(NodeConfig(group_consumer_max_size=1))
     first = member(host, "a").beat()
     assert isinstance(member(host, "b").beat().error, GroupMaxSizeReached)

@@ -78,7 +78,7 @@ def test_a_consumer_group_takes_no_member_that_says_nothing_of_its_topics(host: 
     assert host.coordinator._groups["g"].listed().type == "Classic"
 
 
-def test_what_a_log_says_last_of_a_group_says_its_protocol(host: ConsumerHost) -> None:
+def test_the_last_records_of_a_group_decide_its_protocol(host: ConsumerHost) -> None:
     """Of a group that changed its protocol a compacted log may have lost the tombstone in between."""
     host.ask(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]))
     host.append_record(consumer_record(EPOCH, "g", "", GroupEpoch(3)))
@@ -114,7 +114,7 @@ def test_members_commit_in_their_epoch(host: ConsumerHost) -> None:
     assert commit(host, -1, "") is None
 
 
-def test_what_a_member_has_had_since_an_earlier_epoch_it_commits_in_that(host: ConsumerHost) -> None:
+def test_a_member_commits_old_partitions_in_their_earlier_epoch(host: ConsumerHost) -> None:
     client = member(host).beat()
     host.set_topics(t=9)
     client.beat()
@@ -124,7 +124,7 @@ def test_what_a_member_has_had_since_an_earlier_epoch_it_commits_in_that(host: C
     assert all(isinstance(error, StaleMemberEpoch) for error in host.ask(message).errors.values())
 
 
-def test_what_a_member_has_yet_to_give_up_it_commits_in_an_earlier_epoch(host: ConsumerHost) -> None:
+def test_a_member_commits_revoked_partitions_in_an_earlier_epoch(host: ConsumerHost) -> None:
     client = member(host).beat()
     host.set_topics(t=9)
     client.beat()
@@ -137,13 +137,13 @@ def test_what_a_member_has_yet_to_give_up_it_commits_in_an_earlier_epoch(host: C
         assert host.ask(message).errors == {TopicPartition("t", number): None}
 
 
-def test_a_transaction_of_somebody_that_says_nothing_of_itself_commits(host: ConsumerHost) -> None:
+def test_a_transaction_of_an_anonymous_client_commits(host: ConsumerHost) -> None:
     member(host).beat()
     message = TxnOffsetCommit("x", "g", 7, 0, [OffsetCommitPart("t", 0, 5)])
     assert host.ask(message).errors == {TopicPartition("t", 0): None}
 
 
-def test_a_static_member_commits_as_who_it_is(host: ConsumerHost) -> None:
+def test_a_static_member_commits_under_its_instance_id(host: ConsumerHost) -> None:
     settle([member(host, "a", instance_id="i"), member(host, "m", instance_id="j")])
     epoch = host.group().currents["m"].epoch
     assert commit(host, epoch, "m", "j") is None
@@ -165,7 +165,7 @@ def test_members_fetch_in_their_epoch(host: ConsumerHost) -> None:
     assert isinstance(host.ask(OffsetFetch("g", None, "x", 1)).error, UnknownMemberId)
 
 
-def test_offsets_of_what_is_read_are_kept(host: ConsumerHost) -> None:
+def test_offsets_of_topics_that_are_read_are_kept(host: ConsumerHost) -> None:
     client = member(host).beat()
     commit(host, client.epoch)
     message = OffsetDelete("g", [TopicPartition("t", 0)])

@@ -108,7 +108,7 @@ def test_another_heartbeat_has_the_one_before_it_answered(host: ConsumerHost) ->
     assert len(host.group().held) == 1
 
 
-def test_who_waits_hears_at_once_what_it_is_to_have(host: ConsumerHost) -> None:
+def test_a_waiting_member_hears_its_new_target_at_once(host: ConsumerHost) -> None:
     first = member(host, "a").beat(2)
     first.send(max_wait_ms=20_000)
     second = member(host, "b").beat()
@@ -126,7 +126,7 @@ def test_who_waits_hears_at_once_what_it_is_to_have(host: ConsumerHost) -> None:
     assert host.now.tick == 0, "all of that took no time"
 
 
-def test_who_waits_hears_when_another_one_goes(host: ConsumerHost) -> None:
+def test_a_waiting_member_hears_of_a_leaving_one(host: ConsumerHost) -> None:
     clients = [member(host, name) for name in "abc"]
     settle(clients)
     clients[0].send(max_wait_ms=20_000)
@@ -139,7 +139,7 @@ def test_who_waits_hears_when_another_one_goes(host: ConsumerHost) -> None:
     assert host.now.tick == 0
 
 
-def test_who_waits_hears_that_it_is_out(host: ConsumerHost) -> None:
+def test_a_waiting_member_hears_that_it_is_out(host: ConsumerHost) -> None:
     client = member(host, "a").beat(2)
     client.send(max_wait_ms=20_000)
     client.leave()
@@ -147,7 +147,7 @@ def test_who_waits_hears_that_it_is_out(host: ConsumerHost) -> None:
     assert isinstance(host.answers[ticket].error, UnknownMemberId)
 
 
-def test_who_waits_does_not_outlive_its_revocation_time(host: ConsumerHost) -> None:
+def test_a_waiting_member_does_not_outlive_its_revocation_time(host: ConsumerHost) -> None:
     """What is told to one who waits has to be given up in time, too."""
     first = member(host, "a").beat(2)
     first.send(max_wait_ms=20_000)
@@ -170,7 +170,7 @@ def test_new_topics_are_found_when_the_wait_is_over(host: ConsumerHost) -> None:
     assert client.owned == host.slots(t=range(9))
 
 
-def test_who_waits_is_told_when_its_news_could_not_be_logged(host: ConsumerHost) -> None:
+def test_a_waiting_member_hears_that_its_news_could_not_be_logged(host: ConsumerHost) -> None:
     first = member(host, "a").beat(2)
     first.send(max_wait_ms=20_000)
     member(host, "b").beat()
@@ -220,7 +220,7 @@ def test_a_static_member_of_a_lost_process_may_come_back_at_once(host: ConsumerH
     assert isinstance(member(host, "m", instance_id="j").beat().error, UnreleasedInstanceId)
 
 
-def test_a_static_member_of_a_lost_process_is_out_after_a_session_if_it_does_not_come_back(host: ConsumerHost) -> None:
+def test_a_static_member_of_a_lost_process_is_out_after_a_session(host: ConsumerHost) -> None:
     settle([member(host, "a", process="/dead", instance_id="i")])
     host.restart(lost=("/dead",))
     host.restart(lost=("/dead",))
@@ -229,7 +229,7 @@ def test_a_static_member_of_a_lost_process_is_out_after_a_session_if_it_does_not
     assert host.group().is_empty
 
 
-def test_a_successor_fences_who_does_not_let_go(host: ConsumerHost) -> None:
+def test_a_successor_fences_members_that_do_not_let_go(host: ConsumerHost) -> None:
     member(host, "a").beat()
     member(host, "b").beat()
     heartbeat(host, member_id="a")
@@ -255,7 +255,7 @@ def test_a_log_of_an_older_kafka_is_read_and_mended(host: ConsumerHost) -> None:
 # --- what is over by then --------------------------------------------------------------------------------------------
 
 
-def test_who_waits_and_has_nothing_new_goes_on_waiting(host: ConsumerHost) -> None:
+def test_a_waiting_member_without_news_goes_on_waiting(host: ConsumerHost) -> None:
     first = member(host, "a").beat(2)
     first.send(max_wait_ms=20_000)
     member(host, "b", "u").beat()
@@ -270,7 +270,7 @@ def test_who_waits_and_has_nothing_new_goes_on_waiting(host: ConsumerHost) -> No
     assert host.group().state == "Stable"
 
 
-def test_who_is_in_the_epoch_already_is_told_nothing(host: ConsumerHost) -> None:
+def test_a_member_in_the_present_epoch_is_told_nothing(host: ConsumerHost) -> None:
     clients = [member(host, "a"), member(host, "b")]
     settle(clients)
     clients[1].send(max_wait_ms=20_000)
@@ -282,7 +282,7 @@ def test_who_is_in_the_epoch_already_is_told_nothing(host: ConsumerHost) -> None
     assert clients[1].epoch == clients[0].epoch == 3
 
 
-def test_the_session_of_one_that_left_is_over_for_nobody(host: ConsumerHost) -> None:
+def test_the_session_of_a_member_that_left_fences_no_other(host: ConsumerHost) -> None:
     clients = [member(host, "a"), member(host, "b")]
     settle(clients)
     host.advance(30_000)
@@ -305,7 +305,7 @@ def test_a_static_member_that_left_to_come_back_has_let_go(host: ConsumerHost) -
     assert host.group().currents["a"].revoking == {}
 
 
-def test_who_waits_gets_what_one_had_that_is_fenced(host: ConsumerHost) -> None:
+def test_a_waiting_member_gets_the_partitions_of_a_fenced_one(host: ConsumerHost) -> None:
     clients = [member(host, "a"), member(host, "b")]
     settle(clients)
     host.advance(30_000)

@@ -157,7 +157,7 @@ def test_members_that_wait_for_a_generation_join_the_upgraded_group(host: Consum
     assert sorted(shares(old, slow, new)) == [2, 3, 3]
 
 
-def test_what_a_member_has_yet_to_give_up_is_nobodys_after_an_upgrade(host: ConsumerHost) -> None:
+def test_a_revoked_partition_is_free_after_an_upgrade(host: ConsumerHost) -> None:
     """It is cooperative, and has not heard yet that it has to give something up."""
     message = JoinGroup("g", protocols=[("x", encode_subscription(Said(["t"])))])
     first = host.ask(message).member_id
@@ -310,7 +310,7 @@ def test_a_downgrade_that_cannot_be_logged_has_not_happened(host: ConsumerHost) 
     assert (kind(host), shares(old)) == ("Classic", [8])
 
 
-def test_an_empty_group_that_cannot_be_logged_as_a_classic_one_stays_what_it_is(host: ConsumerHost) -> None:
+def test_an_empty_group_that_cannot_be_logged_as_classic_stays_consumer(host: ConsumerHost) -> None:
     member(host).beat().leave()
     host.failures.append(NotEnoughReplicas("the test says so"))
     old = classic(host)
@@ -327,7 +327,7 @@ def test_a_new_classic_group_that_cannot_be_logged_is_one_in_memory(host: Consum
     assert (kind(host), shares(old)) == ("Classic", [8])
 
 
-def test_what_a_classic_member_asks_of_a_mixed_group_is_refused_if_it_cannot_be_logged(host: ConsumerHost) -> None:
+def test_a_classic_join_that_cannot_be_logged_is_refused_in_a_mixed_group(host: ConsumerHost) -> None:
     clients = [member(host).beat(), classic(host).beat(), member(host, "n").beat()]
     settle(*clients)
     old = clients[1]
@@ -377,7 +377,7 @@ def test_a_classic_member_that_waits_for_its_assignment_joins_an_upgraded_group(
     assert isinstance(host.answers[waits].error, RebalanceInProgress)
 
 
-def test_a_classic_member_may_ask_without_waiting_and_has_to_join_before_it_syncs(host: ConsumerHost) -> None:
+def test_a_classic_member_in_a_mixed_group_joins_before_it_syncs(host: ConsumerHost) -> None:
     member(host).beat()
     joined = host.ask(JoinGroup("g", protocols=[("x", SAID)]))
     assert host.ask(Heartbeat("g", joined.generation_id, joined.member_id)).error is None
@@ -414,7 +414,7 @@ def test_members_that_are_lost_with_their_process_turn_the_group_classic(host: C
 
 
 @pytest.mark.parametrize("ms", [SESSION_MS, 45_000])
-def test_members_that_are_not_heard_of_are_out(host: ConsumerHost, ms: int) -> None:
+def test_silent_members_of_a_mixed_group_are_out(host: ConsumerHost, ms: int) -> None:
     old, new = classic(host).beat(), member(host).beat()
     settle(old, new)
     left: Sequence[Client] = (new,) if ms == SESSION_MS else (old,)
@@ -525,7 +525,7 @@ def test_a_classic_members_commit_of_another_generation_is_refused(
         (lambda old: JoinGroup("g", "x", "i", protocols=[("cooperative-sticky", SAID)]), UnknownMemberId),
     ],
 )
-def test_what_does_not_fit_a_mixed_group_is_refused(
+def test_a_join_that_does_not_fit_a_mixed_group_is_refused(
     host: ConsumerHost, pair: tuple[ClassicClient, Client], ask: object, error: type[PylogError]
 ) -> None:
     assert isinstance(host.ask(ask(pair[0])).error, error)  # type: ignore[operator]

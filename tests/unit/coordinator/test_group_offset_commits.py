@@ -112,7 +112,7 @@ def said_by(joined: JoinedGroup) -> dict[str, Any]:
 # --- commit ----------------------------------------------------------------------------------------------------------
 
 
-def test_anybody_commits_for_a_group_without_members() -> None:
+def test_any_client_commits_for_a_group_without_members() -> None:
     offsets = Offsets()
     assert offsets.commit(5) is None
     assert offsets.fetched() == (5, None)
@@ -138,7 +138,7 @@ def test_leader_epoch_and_metadata_come_back() -> None:
     assert (part.leader_epoch, part.metadata) == (3, "where I was")
 
 
-def test_a_member_commits_in_its_generation_and_nobody_else_does() -> None:
+def test_only_members_commit_in_their_generation() -> None:
     offsets = Offsets()
     joined = offsets.member(group_instance_id="i")
     me = {**said_by(joined), "group_instance_id": "i"}
@@ -160,14 +160,14 @@ def test_a_member_of_a_group_that_is_not_there_has_to_join() -> None:
     assert isinstance(offsets.stage(5, generation_id=1, member_id="m"), IllegalGeneration)
 
 
-def test_a_member_that_has_to_join_again_may_commit_what_it_has_done() -> None:
+def test_a_member_that_has_to_join_again_may_still_commit() -> None:
     offsets = Offsets()
     joined = offsets.member()
     offsets.host.send(JoinGroup("g", protocols=[("range", READS_T)]))
     assert offsets.commit(5, **said_by(joined)) is None
 
 
-def test_nobody_commits_plainly_between_a_join_and_its_assignment() -> None:
+def test_no_member_commits_between_a_join_and_its_assignment() -> None:
     offsets = Offsets()
     joined = offsets.join()
     assert isinstance(offsets.commit(5, **said_by(joined)), RebalanceInProgress)
@@ -182,7 +182,7 @@ def test_commits_keep_a_session_alive() -> None:
         assert offsets.commit(offset, **said_by(joined)) is None
 
 
-def test_what_does_not_fit_is_refused_and_the_rest_is_committed() -> None:
+def test_offsets_that_do_not_fit_are_refused_and_the_rest_committed() -> None:
     host = GroupHost(NodeConfig(offset_metadata_max_bytes=3))
     parts = [
         OffsetCommitPart("t", 0, 1, metadata="😀😀"),
@@ -196,13 +196,13 @@ def test_what_does_not_fit_is_refused_and_the_rest_is_committed() -> None:
     assert len(host.log) == 1
 
 
-def test_a_commit_of_nothing_that_fits_makes_no_group() -> None:
+def test_a_commit_without_a_valid_offset_makes_no_group() -> None:
     host = GroupHost(NodeConfig(offset_metadata_max_bytes=0))
     host.ask(OffsetCommit("g", [OffsetCommitPart("t", 0, 1, metadata="x")]))
     assert host.ask(ListGroups()).groups == []
 
 
-def test_a_commit_that_cannot_be_logged_is_answered_with_why_and_changes_nothing() -> None:
+def test_a_commit_that_cannot_be_logged_fails_and_changes_nothing() -> None:
     offsets = Offsets()
     offsets.host.failures = [NotEnoughReplicas("few"), InvalidProducerEpoch("old"), DiskFull("full")]
     assert isinstance(offsets.commit(5), CoordinatorNotAvailable)
@@ -227,7 +227,7 @@ def test_an_offset_in_a_transaction_counts_from_the_marker_on(committed: bool, o
     assert offsets.fetched(stable=True) == (offset, None)
 
 
-def test_a_staged_offset_then_a_plain_one_then_the_marker_resolve_alike_live_and_replayed() -> None:
+def test_staged_and_plain_offsets_resolve_alike_live_and_replayed() -> None:
     offsets = Offsets()
     offsets.stage(9)
     offsets.commit(5)
@@ -239,7 +239,7 @@ def test_a_staged_offset_then_a_plain_one_then_the_marker_resolve_alike_live_and
     assert isinstance(offsets.host.log[-1], Ended)
 
 
-def test_in_a_transaction_a_producer_that_is_no_member_may_commit_for_an_active_group() -> None:
+def test_a_producer_that_is_no_member_commits_in_a_transaction() -> None:
     offsets = Offsets()
     joined = offsets.member()
     assert offsets.stage(1) is None
@@ -250,7 +250,7 @@ def test_in_a_transaction_a_producer_that_is_no_member_may_commit_for_an_active_
 # --- fetch -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_fetch_shows_what_was_committed_and_nothing_else() -> None:
+def test_a_fetch_shows_only_committed_offsets() -> None:
     offsets = Offsets()
     assert offsets.all() == {}
     assert offsets.fetched() == (-1, None)
@@ -260,7 +260,7 @@ def test_a_fetch_shows_what_was_committed_and_nothing_else() -> None:
     assert offsets.fetched(TopicPartition("t", 1)) == (-1, None)
 
 
-def test_a_fetch_waits_until_what_it_shows_is_safe() -> None:
+def test_a_fetch_waits_until_its_offsets_are_safe() -> None:
     offsets = Offsets()
     offsets.host.sync_always = False
     committed = offsets.host.send(OffsetCommit("g", [OffsetCommitPart(*AT, 5)]))
@@ -322,7 +322,7 @@ def expired(offsets: Offsets, days: float) -> bool:
     return AT not in offsets.all()
 
 
-def test_offsets_of_a_group_that_never_had_members_expire_from_their_commit_and_the_group_with_them() -> None:
+def test_a_group_that_never_had_members_expires_after_its_commits() -> None:
     offsets = Offsets()
     offsets.commit(1)
     assert not expired(offsets, 6.9)
@@ -343,7 +343,7 @@ def test_offsets_of_an_empty_group_expire_from_when_it_became_empty() -> None:
     assert expired(offsets, 0.2)
 
 
-def test_an_empty_group_that_does_not_know_since_when_it_is_empty_goes_by_the_commits() -> None:
+def test_an_empty_group_of_unknown_age_expires_after_its_commits() -> None:
     offsets = Offsets()
     offsets.leave(offsets.member())
     offsets.commit(1)
@@ -363,7 +363,9 @@ def busy(offsets: Offsets, joined: JoinedGroup, days: int) -> None:
     ("metadata", "protocol_type", "left"),
     [(READS_T, "consumer", [AT]), (b"\xff", "consumer", [AT, OTHER]), (b"", "connect", [AT, OTHER])],
 )
-def test_an_active_group_keeps_what_it_reads(metadata: bytes, protocol_type: str, left: list[TopicPartition]) -> None:
+def test_an_active_group_keeps_offsets_of_its_topics(
+    metadata: bytes, protocol_type: str, left: list[TopicPartition]
+) -> None:
     offsets = Offsets(offsets_retention_check_interval_ms=DAY_MS)
     offsets.commit(1)
     offsets.commit(2, OTHER)
@@ -383,7 +385,7 @@ def test_nothing_expires_while_a_group_rebalances() -> None:
     assert isinstance(offsets.host.ask(Heartbeat("g", 1, joined.member_id)).error, RebalanceInProgress)
 
 
-def test_what_an_open_transaction_has_an_offset_for_does_not_expire() -> None:
+def test_an_offset_of_an_open_transaction_does_not_expire() -> None:
     offsets = Offsets()
     offsets.commit(1)
     offsets.stage(2)
@@ -468,7 +470,7 @@ def test_offsets_of_a_deleted_topic_are_deleted_committed_or_pending() -> None:
     assert offsets.all() == {OTHER: 2}
 
 
-def test_an_offset_says_nothing_of_a_topic_that_was_made_anew() -> None:
+def test_an_old_offset_does_not_count_for_a_topic_made_anew() -> None:
     offsets = Offsets()
     offsets.commit(1)
     offsets.commit(2, OTHER)
@@ -478,7 +480,7 @@ def test_an_offset_says_nothing_of_a_topic_that_was_made_anew() -> None:
     assert offsets.fetched() == (-1, None)
 
 
-def test_what_is_committed_for_the_topic_made_anew_is_kept() -> None:
+def test_offsets_of_a_topic_made_anew_are_kept() -> None:
     offsets = Offsets()
     offsets.stage(1, TopicPartition("t", 1))
     offsets.commit(1, TopicPartition("t", 2))
@@ -525,7 +527,7 @@ def test_groups_are_listed_by_state_and_type_whatever_the_letters() -> None:
     assert offsets.host.ask(ListGroups(types=["consumer"])).groups == []
 
 
-def test_a_group_is_described_with_what_its_members_said_while_it_is_stable() -> None:
+def test_a_stable_group_is_described_with_its_members_metadata() -> None:
     offsets = Offsets()
     joined = offsets.join()
     (before,) = offsets.host.ask(DescribeGroups(["g"])).groups
@@ -566,7 +568,7 @@ def test_groups_that_cannot_be_deleted_are_still_there() -> None:
     assert offsets.fetched() == (1, None)
 
 
-def test_an_id_that_was_given_in_a_deleted_group_is_nothing() -> None:
+def test_an_id_that_was_given_in_a_deleted_group_is_unknown() -> None:
     offsets = Offsets()
     given = offsets.host.ask(JoinGroup("g", protocols=[("range", b"")], requires_known_member_id=True))
     offsets.host.ask(DeleteGroups(["g"]))
@@ -599,13 +601,13 @@ def test_a_group_that_has_a_member_twice_is_refused(change: dict[str, str]) -> N
     assert host.ask(ListGroups()).groups == []
 
 
-def test_a_message_for_nobody_here_is_refused() -> None:
+def test_a_message_for_another_coordinator_is_refused() -> None:
     host = GroupHost()
     with pytest.raises(TypeError, match="str"):
         host.send("hello")
 
 
-def test_a_member_id_is_the_client_id_and_something_nobody_has() -> None:
+def test_a_member_id_is_the_client_id_and_a_unique_part() -> None:
     host = GroupHost()
     host.fresh = lambda: GroupCoordinator(0, host.config, host.topics, is_lost=lambda name: False)  # type: ignore[method-assign]
     host.restart()

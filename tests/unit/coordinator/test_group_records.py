@@ -85,7 +85,7 @@ def test_a_member_of_version_0_has_one_timeout_for_both() -> None:
         (offset_record("g", AT, None).key, b"\0\4\0", CorruptBatch),
     ],
 )
-def test_what_is_no_record_is_a_typed_error(key: bytes, value: bytes | None, error: type[Exception]) -> None:
+def test_bytes_that_are_no_record_are_a_typed_error(key: bytes, value: bytes | None, error: type[Exception]) -> None:
     with pytest.raises(error):
         decode(LogRecord(key, value))
 
@@ -97,7 +97,7 @@ def test_any_bytes_are_a_record_or_a_typed_error(key: bytes, value: bytes | None
             decode(record)
 
 
-def test_what_does_not_fit_is_refused_when_it_is_written() -> None:
+def test_a_value_that_does_not_fit_is_refused_when_it_is_written() -> None:
     with pytest.raises(ValueError, match="partition"):
         offset_record("g", TopicPartition("t", 2**31), None)
     assert record_type(offset_record("g", AT, None)) == 1

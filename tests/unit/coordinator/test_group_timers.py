@@ -17,7 +17,7 @@ def drained(deadlines: GroupTimers, until: int, done: list[str]) -> list[str]:
     return list(done)
 
 
-def test_what_is_due_comes_in_the_order_of_time_and_once() -> None:
+def test_due_actions_come_once_and_in_order_of_time() -> None:
     done: list[str] = []
     deadlines = GroupTimers()
     assert deadlines.next_ms is None
@@ -43,7 +43,7 @@ operations = st.lists(st.tuples(st.sampled_from(["set", "cancel", "pop"]), st.sa
 
 
 @given(operations)
-def test_deadlines_are_a_dict_of_times(steps: list[tuple[str, str, int]]) -> None:
+def test_timers_behave_as_a_dict_of_times(steps: list[tuple[str, str, int]]) -> None:
     done: list[str] = []
     model: dict[str, int] = {}
     deadlines = GroupTimers()

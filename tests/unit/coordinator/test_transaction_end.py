@@ -42,7 +42,7 @@ def test_an_end_is_decided_in_the_log_then_marked_then_complete(committed: bool)
 
 
 @outcomes
-def test_until_it_is_complete_everybody_waits(committed: bool) -> None:
+def test_every_request_waits_until_the_end_is_complete(committed: bool) -> None:
     desk = Desk(known(TransactionState.ONGOING))
     desk.end(50, 4, committed=committed)
     for epoch in (4, 5):
@@ -86,13 +86,13 @@ def test_an_abort_of_nothing_raises_the_epoch_in_one_batch(state: TransactionSta
 @pytest.mark.parametrize(
     "state", [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
 )
-def test_nothing_cannot_be_committed(state: TransactionState) -> None:
+def test_an_empty_transaction_cannot_be_committed(state: TransactionState) -> None:
     assert isinstance(Desk(known(state)).end(50, 4, committed=True).error, InvalidTxnState)
 
 
 @outcomes
 @pytest.mark.parametrize("state", [TransactionState.EMPTY, TransactionState.ONGOING])
-def test_in_a_transaction_or_after_a_start_nothing_is_repeated(state: TransactionState, committed: bool) -> None:
+def test_an_end_is_not_repeated_in_a_transaction_or_after_a_start(state: TransactionState, committed: bool) -> None:
     desk = Desk(known(state))
     for epoch in (3, 5):
         assert isinstance(desk.end(50, epoch, committed=committed).error, ProducerFenced)
@@ -105,7 +105,7 @@ def test_an_end_of_long_ago_is_fenced(state: TransactionState) -> None:
         assert isinstance(desk.end(50, epoch, committed=True).error, ProducerFenced)
 
 
-def test_others_are_refused() -> None:
+def test_an_end_of_another_producer_is_refused() -> None:
     assert isinstance(Desk().end(50, 4, committed=True).error, InvalidPidMapping)
     assert isinstance(Desk(known(TransactionState.ONGOING)).end(51, 4, committed=True).error, InvalidPidMapping)
 

@@ -43,7 +43,7 @@ def test_the_next_producer_gets_the_next_epoch_and_its_own_timeout(state: Transa
 
 
 @pytest.mark.parametrize("state", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
-def test_what_is_decided_is_completed_first(state: TransactionState) -> None:
+def test_a_decided_transaction_is_completed_first(state: TransactionState) -> None:
     desk = Desk(known(state))
     assert isinstance(desk.init().error, ConcurrentTransactions)
     desk.marked()
@@ -61,13 +61,13 @@ def test_an_open_transaction_is_aborted_first_and_its_producer_fenced() -> None:
 
 
 @pytest.mark.parametrize("epoch", [3, 5])
-def test_an_elder_that_says_what_it_has_aborts_nothing(epoch: int) -> None:
+def test_an_older_producer_that_names_its_epoch_aborts_nothing(epoch: int) -> None:
     desk = Desk(known(TransactionState.ONGOING))
     assert isinstance(desk.init(50, epoch).error, ProducerFenced)
     assert desk.state is TransactionState.ONGOING
 
 
-def test_who_says_the_current_epoch_aborts_its_own_transaction() -> None:
+def test_a_producer_with_the_current_epoch_aborts_its_own_transaction() -> None:
     desk = Desk(known(TransactionState.ONGOING))
     assert isinstance(desk.init(50, 4).error, ConcurrentTransactions)
     desk.marked()
@@ -82,7 +82,7 @@ def test_a_repetition_that_comes_late_does_not_abort_what_was_begun_since() -> N
     assert desk.state is TransactionState.ONGOING
 
 
-def test_who_was_given_another_producer_id_waits_until_that_is_known() -> None:
+def test_a_producer_with_a_new_id_waits_until_that_is_logged() -> None:
     desk = Desk(known(TransactionState.ONGOING, EPOCH_LAST))
     ended = desk.end(50, EPOCH_LAST, committed=True)
     assert isinstance(desk.init(ended.producer_id, ended.producer_epoch).error, ConcurrentTransactions)
@@ -106,7 +106,7 @@ def test_an_open_transaction_at_the_last_epoch_goes_on_with_another_producer_id(
     assert desk.init() == ProducerIdGiven(None, 1001, 1)
 
 
-def test_who_has_the_current_epoch_gets_a_higher_one_and_may_ask_again() -> None:
+def test_a_producer_with_the_current_epoch_gets_a_higher_one() -> None:
     desk = Desk(known(TransactionState.EMPTY))
     assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
     assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
@@ -114,21 +114,21 @@ def test_who_has_the_current_epoch_gets_a_higher_one_and_may_ask_again() -> None
     assert isinstance(desk.init(50, 6).error, ProducerFenced)
 
 
-def test_who_asks_again_after_another_started_is_fenced() -> None:
+def test_a_repeated_init_after_another_producer_started_is_fenced() -> None:
     desk = Desk(known(TransactionState.EMPTY))
     desk.init(50, 4)
     desk.init()
     assert isinstance(desk.init(50, 4).error, ProducerFenced)
 
 
-def test_who_timed_out_may_go_on_with_the_epoch_that_the_abort_left() -> None:
+def test_a_timed_out_producer_goes_on_with_the_epoch_of_the_abort() -> None:
     desk = Desk(known(TransactionState.ONGOING, timeout_ms=1))
     desk.tick(10_000)
     desk.marked()
     assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
 
 
-def test_a_new_coordinator_does_not_know_who_asked_last() -> None:
+def test_a_new_coordinator_does_not_know_the_last_request() -> None:
     """That is not in the log. Kafka fences such a producer, too."""
     desk = Desk(known(TransactionState.EMPTY))
     desk.init(50, 4)
@@ -140,14 +140,14 @@ def test_another_producer_id_is_fenced() -> None:
     assert isinstance(desk.init(49, 4).error, ProducerFenced)
 
 
-def test_who_used_the_last_epoch_up_may_ask_again() -> None:
+def test_a_producer_that_used_the_last_epoch_may_ask_again() -> None:
     desk = Desk(known(TransactionState.EMPTY, EPOCH_LAST))
     assert desk.init(50, EPOCH_LAST) == ProducerIdGiven(None, 1001, 0)
     assert desk.init(50, EPOCH_LAST) == ProducerIdGiven(None, 1001, 0)
     assert isinstance(desk.init(50, EPOCH_LAST - 1).error, ProducerFenced)
 
 
-def test_at_the_last_epoch_only_who_has_it_gets_another_id() -> None:
+def test_at_the_last_epoch_only_its_producer_gets_another_id() -> None:
     desk = Desk(known(TransactionState.EMPTY, EPOCH_LAST))
     assert isinstance(desk.init(50, EPOCH_LAST - 1).error, ProducerFenced)
 
@@ -163,7 +163,7 @@ def test_the_bounds_of_the_timeout_are_allowed(timeout_ms: int) -> None:
 
 
 @pytest.mark.parametrize("name", [None, "", "x" * 40_000, "\ud800"])
-def test_a_transactional_id_that_is_none_is_refused(name: str | None) -> None:
+def test_an_invalid_transactional_id_is_refused(name: str | None) -> None:
     assert isinstance(Desk().ask(InitProducerId(name)).error, InvalidRequest)
 
 
@@ -172,14 +172,14 @@ def test_a_producer_id_without_an_epoch_is_refused(expected: tuple[int, int]) ->
     assert isinstance(Desk().init(*expected).error, InvalidRequest)
 
 
-def test_without_producer_ids_there_is_nothing_to_give() -> None:
+def test_an_init_without_producer_ids_is_refused() -> None:
     desk = Desk()
     desk.no_ids = KafkaStorage("the file of producer ids")
     assert isinstance(desk.init().error, NotCoordinator)
     assert "x" not in desk.machine.transactions
 
 
-def test_while_a_step_is_on_its_way_everybody_else_waits() -> None:
+def test_a_request_waits_while_a_step_is_being_logged() -> None:
     desk = Desk(known(TransactionState.EMPTY))
     message = InitProducerId("x")
     (append,) = desk.machine.handle(message, Session(), 1, desk.now)
@@ -189,7 +189,7 @@ def test_while_a_step_is_on_its_way_everybody_else_waits() -> None:
     assert desk.carry_out([append]) == {1: ProducerIdGiven(None, 50, 5)}
 
 
-def test_what_could_not_be_written_did_not_happen() -> None:
+def test_an_init_that_could_not_be_written_did_not_happen() -> None:
     desk = Desk(known(TransactionState.EMPTY))
     desk.refuses = UNAVAILABLE
     assert isinstance(desk.init().error, CoordinatorNotAvailable)

@@ -40,7 +40,7 @@ def test_more_partitions_join_and_the_transaction_keeps_its_start() -> None:
     assert (desk.x.partitions, desk.x.start_ms, desk.x.last_update_ms) == ((P0, P1), T0, T0 + 5)
 
 
-def test_who_joined_needs_no_record() -> None:
+def test_a_partition_that_has_joined_needs_no_record() -> None:
     desk = Desk(known(TransactionState.ONGOING))
     assert desk.join(50, 4, P0) is None
     assert not desk.appends
@@ -53,7 +53,7 @@ def test_no_partitions_begin_nothing() -> None:
 
 
 @pytest.mark.parametrize("verify_only", [False, True])
-def test_others_are_refused(verify_only: bool) -> None:
+def test_partitions_of_another_producer_are_refused(verify_only: bool) -> None:
     desk = Desk(known(TransactionState.ONGOING))
     assert Desk().join(50, 4, P0, verify_only=verify_only) is InvalidPidMapping
     assert desk.join(51, 4, P0, verify_only=verify_only) is InvalidPidMapping
@@ -63,7 +63,7 @@ def test_others_are_refused(verify_only: bool) -> None:
 
 @pytest.mark.parametrize("verify_only", [False, True])
 @pytest.mark.parametrize("state", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
-def test_nothing_joins_what_is_decided(state: TransactionState, verify_only: bool) -> None:
+def test_no_partition_joins_a_decided_transaction(state: TransactionState, verify_only: bool) -> None:
     assert Desk(known(state)).join(50, 4, P0, verify_only=verify_only) is ConcurrentTransactions
 
 
@@ -74,7 +74,7 @@ def test_verification_says_of_each_partition_whether_it_joined() -> None:
 
 
 @pytest.mark.parametrize("state", IDLE)
-def test_in_no_transaction_nothing_has_joined(state: TransactionState) -> None:
+def test_without_a_transaction_no_partition_has_joined(state: TransactionState) -> None:
     assert Desk(known(state)).join(50, 4, P0, verify_only=True) is TransactionAbortable
 
 
@@ -86,7 +86,7 @@ def test_in_no_transaction_nothing_has_joined(state: TransactionState) -> None:
         (RecordTooLarge("so many partitions"), UnknownServer),
     ],
 )
-def test_what_could_not_be_written_did_not_join(error: PylogError, told: type) -> None:
+def test_a_partition_that_could_not_be_written_did_not_join(error: PylogError, told: type) -> None:
     desk = Desk(known(TransactionState.EMPTY))
     desk.refuses = error
     assert desk.join(50, 4, P0, P1) is told

@@ -31,7 +31,7 @@ def listed(**filters: object) -> list[str]:
     return [each.transactional_id for each in answer.transactions]
 
 
-def test_all_are_listed_with_their_states() -> None:
+def test_all_transactions_are_listed_with_their_states() -> None:
     assert listed() == ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"]
 
 
@@ -47,11 +47,11 @@ def test_all_are_listed_with_their_states() -> None:
         ({"transactional_id_pattern": ".*Commit", "states": ["PrepareCommit"]}, ["PrepareCommit"]),
     ],
 )
-def test_those_are_listed_that_fit_every_filter(filters: dict[str, object], names: list[str]) -> None:
+def test_transactions_that_fit_every_filter_are_listed(filters: dict[str, object], names: list[str]) -> None:
     assert listed(**filters) == names
 
 
-def test_a_pattern_that_is_none_is_an_error() -> None:
+def test_an_invalid_pattern_is_an_error() -> None:
     answer = DESK.ask(ListTransactions(transactional_id_pattern="("))
     assert isinstance(answer.error, InvalidRegularExpression)
 
@@ -61,12 +61,12 @@ def test_an_open_transaction_is_described_with_its_start_and_partitions() -> Non
     assert answer.transactions == [DescribedTransaction("Ongoing", None, "Ongoing", 11, 4, 60_000, T0, [P0])]
 
 
-def test_one_that_has_ended_has_no_start() -> None:
+def test_a_transaction_that_has_ended_has_no_start() -> None:
     (described,) = DESK.ask(DescribeTransactions(["CompleteCommit"])).transactions
     assert (described.start_time_ms, described.partitions) == (-1, [])
 
 
-def test_what_is_not_known_is_an_error_in_its_place() -> None:
+def test_an_unknown_id_is_an_error_in_its_place() -> None:
     unknown, known = DESK.ask(DescribeTransactions(["x", "Empty"])).transactions
     assert unknown.transactional_id == "x" and isinstance(unknown.error, TransactionalIdNotFound)
     assert known.error is None

@@ -14,7 +14,7 @@ def settle(desk: Desk, epoch: int, *, producer_id: int = 50, **open_in: int) -> 
     desk.carry_out(desk.machine.settle(seen, desk.now))
 
 
-def test_what_is_open_in_its_epoch_goes_on() -> None:
+def test_a_transaction_open_in_its_epoch_goes_on() -> None:
     desk = Desk(known(TransactionState.ONGOING))
     settle(desk, 4, p0=4)
     assert (desk.state, desk.appends, desk.markers) == (TransactionState.ONGOING, [], [])
@@ -32,7 +32,7 @@ def test_what_is_open_in_its_epoch_goes_on() -> None:
         (TransactionState.COMPLETE_ABORT, 9, {"p1": 8}),
     ],
 )
-def test_what_the_log_does_not_know_is_aborted_beyond_all_epochs(
+def test_an_unknown_transaction_is_aborted_beyond_all_epochs(
     state: TransactionState, epoch: int, open_in: dict[str, int]
 ) -> None:
     desk = Desk(known(state))
@@ -44,7 +44,7 @@ def test_what_the_log_does_not_know_is_aborted_beyond_all_epochs(
     assert desk.init().producer_epoch == max(epoch, 4) + 2
 
 
-def test_epochs_are_caught_up_with_where_nothing_is_open() -> None:
+def test_later_epochs_of_partitions_are_taken_over_without_an_abort() -> None:
     desk = Desk(known(TransactionState.COMPLETE_COMMIT))
     settle(desk, 9)
     assert (desk.state, desk.x.producer_epoch, desk.markers) == (TransactionState.COMPLETE_ABORT, 10, [])
@@ -57,7 +57,7 @@ def test_epochs_that_are_used_up_give_another_producer_id() -> None:
     assert (desk.x.producer_id, desk.x.producer_epoch) == (1001, 0)
 
 
-def test_what_is_decided_ends_as_it_was_decided_and_then_the_rest_is_aborted() -> None:
+def test_a_decided_transaction_ends_before_the_rest_is_aborted() -> None:
     desk = Desk(known(TransactionState.PREPARE_COMMIT))
     settle(desk, 8, p1=8)
     assert desk.machine.claims() == {(50, P0), (50, P1)}
@@ -70,7 +70,7 @@ def test_what_is_decided_ends_as_it_was_decided_and_then_the_rest_is_aborted() -
     assert desk.state is TransactionState.COMPLETE_ABORT and desk.init().producer_epoch == 10
 
 
-def test_what_could_not_be_written_is_tried_again() -> None:
+def test_an_abort_that_could_not_be_written_is_tried_again() -> None:
     desk = Desk(known(TransactionState.COMPLETE_COMMIT))
     desk.refuses = UNAVAILABLE
     settle(desk, 8, p1=8)
@@ -90,7 +90,7 @@ def test_without_a_producer_id_it_is_tried_again() -> None:
     assert (desk.x.producer_id, desk.x.producer_epoch) == (1001, 0)
 
 
-def test_an_id_that_was_forgotten_meanwhile_has_nothing_to_end() -> None:
+def test_an_id_that_was_forgotten_meanwhile_ends_no_transaction() -> None:
     desk = Desk(known(TransactionState.PREPARE_COMMIT))
     settle(desk, 4)
     desk.marked()
@@ -98,7 +98,7 @@ def test_an_id_that_was_forgotten_meanwhile_has_nothing_to_end() -> None:
     assert desk.state is TransactionState.COMPLETE_COMMIT and desk.init().producer_epoch == 5
 
 
-def test_producers_of_nobody_are_not_claimed() -> None:
+def test_producers_without_a_transactional_id_are_not_claimed() -> None:
     desk = Desk(known(TransactionState.COMPLETE_COMMIT))
     settle(desk, 4, producer_id=77, p0=4)
     assert (desk.machine.claims(), desk.machine.producer_ids(), desk.appends) == (set(), {50, -1}, [])

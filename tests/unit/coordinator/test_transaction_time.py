@@ -19,7 +19,7 @@ def some(count: int, **more: object) -> list[tuple[str, Transaction]]:
 # --- taking over -----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_decided_is_driven_to_its_end() -> None:
+def test_a_decided_transaction_is_driven_to_its_end() -> None:
     desk = Desk(known(TransactionState.PREPARE_COMMIT), ("y", known(TransactionState.PREPARE_ABORT)[1]))
     first, second = desk.marked(), desk.marked()
     assert (first.committed, first.producer_epoch, second.committed) == (True, 4, False)
@@ -27,12 +27,12 @@ def test_what_is_decided_is_driven_to_its_end() -> None:
     assert desk.machine.transactions["y"].state is TransactionState.COMPLETE_ABORT
 
 
-def test_markers_have_the_version_of_who_decided() -> None:
+def test_markers_have_the_version_of_their_decision() -> None:
     """A transaction of version 1 (a log that Kafka wrote for an older client) has markers of its own epoch."""
     assert Desk(known(TransactionState.PREPARE_COMMIT, client_version=0)).marked().transaction_version == 0
 
 
-def test_what_is_decided_without_partitions_is_completed_by_the_next_tick() -> None:
+def test_a_decision_without_partitions_is_completed_by_the_next_tick() -> None:
     desk = Desk(known(TransactionState.PREPARE_ABORT, partitions=()))
     assert desk.machine.due_ms == 0 and not desk.markers
     desk.tick(0)
@@ -45,7 +45,7 @@ def test_an_open_transaction_without_partitions_ends_at_once() -> None:
     assert desk.state is TransactionState.COMPLETE_COMMIT and not desk.markers
 
 
-def test_before_it_takes_over_nothing_is_due() -> None:
+def test_nothing_is_due_before_the_coordinator_takes_over() -> None:
     machine = TransactionCoordinator(0, CONFIG, new_producer_id=lambda: 1)
     assert machine.due_ms is None
     for record in Desk(known(TransactionState.ONGOING)).log:
@@ -55,7 +55,7 @@ def test_before_it_takes_over_nothing_is_due() -> None:
     assert machine.tick(Desk().now) == []
 
 
-def test_there_are_no_transactions_in_its_own_log() -> None:
+def test_a_marker_in_the_coordinators_own_log_is_ignored() -> None:
     desk = Desk(known(TransactionState.EMPTY))
     desk.machine.replay_marker(Stamp(50, 4), committed=True)
     assert desk.state is TransactionState.EMPTY
@@ -167,7 +167,7 @@ def test_many_time_outs_are_one_append_and_a_tick_takes_so_many() -> None:
     assert len(desk.appends) == 3
 
 
-def test_what_is_left_of_many_waits_a_little_after_a_failure() -> None:
+def test_the_rest_of_many_time_outs_waits_a_little_after_a_failure() -> None:
     desk = Desk(*some(300, timeout_ms=1))
     desk.refuses = UNAVAILABLE
     desk.tick(2)
@@ -185,7 +185,7 @@ def test_markers_that_are_tried_again_do_not_wait_for_the_log() -> None:
 # --- forgetting ------------------------------------------------------------------------------------------------------
 
 
-def test_a_transactional_id_that_nobody_uses_is_forgotten() -> None:
+def test_an_unused_transactional_id_is_forgotten() -> None:
     expires_ms = CONFIG.transactional_id_expiration_ms
     states = [state for state in TransactionState if state <= TransactionState.COMPLETE_ABORT]
     desk = Desk(*((state.name, known(state, timeout_ms=900_000, last_update_ms=T0)[1]) for state in states))
@@ -199,14 +199,14 @@ def test_a_transactional_id_that_nobody_uses_is_forgotten() -> None:
     assert sum(record.value is None for append in desk.appends for record in append.records) == 3
 
 
-def test_who_comes_back_after_that_is_new() -> None:
+def test_a_producer_of_a_forgotten_id_is_new() -> None:
     desk = Desk(known(TransactionState.EMPTY))
     desk.tick(FORGET_SCAN_MS)
     assert desk.join(50, 4, P0) is InvalidPidMapping
     assert desk.init(50, 4).producer_id == 1001
 
 
-def test_what_could_not_be_forgotten_is_still_known() -> None:
+def test_an_id_that_could_not_be_forgotten_is_still_known() -> None:
     desk = Desk(known(TransactionState.EMPTY))
     desk.refuses = UNAVAILABLE
     desk.tick(FORGET_SCAN_MS)

@@ -121,7 +121,7 @@ def test_sending_tells_the_troubles_of_the_file_from_those_of_the_socket(tmp_pat
     assert file.pins == 0
 
 
-def test_the_size_of_a_file_that_cannot_be_asked_for(tmp_path: Path) -> None:
+def test_a_size_that_cannot_be_read_is_a_typed_error(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"abc")
     file = DiskFiles(read_only=True).open(str(tmp_path / "f"))
     assert isinstance(file, DiskFile)
@@ -146,7 +146,7 @@ def test_a_full_disk_refuses_to_reserve_and_takes_what_fits(tmp_path: Path) -> N
     assert (file.size(), os.path.getsize(file.path)) == (100, 10_000)
 
 
-def test_where_nothing_can_be_reserved_nothing_happens(tmp_path: Path) -> None:
+def test_a_reserve_that_the_system_lacks_changes_nothing(tmp_path: Path) -> None:
     file = made(tmp_path / "f", b"")
     nowhere = os.open("/dev/null", os.O_RDWR)
     os.dup2(nowhere, file.descriptor)
@@ -156,7 +156,7 @@ def test_where_nothing_can_be_reserved_nothing_happens(tmp_path: Path) -> None:
     assert file.size() == 1
 
 
-def test_a_full_disk_between_the_calls_of_one_write(tmp_path: Path) -> None:
+def test_a_full_disk_between_the_calls_of_one_write_takes_it_back(tmp_path: Path) -> None:
     file = made(tmp_path / "f", b"x" * 100)
     # What one call takes (1024 buffers) fits, of the next one half a buffer more.
     with (
@@ -204,7 +204,7 @@ def test_a_write_interrupted_between_two_system_calls_is_taken_back(tmp_path: Pa
     assert file.read(0, 10) == b"abcd"
 
 
-def test_a_write_interrupted_before_it_is_asked_why_it_was_short_is_taken_back(tmp_path: Path) -> None:
+def test_a_write_interrupted_after_a_short_one_is_taken_back(tmp_path: Path) -> None:
     file = made(tmp_path / "f", b"abc")
 
     def interrupt(frame: FrameType, event: str, arg: object) -> None:
@@ -222,7 +222,7 @@ def test_a_write_interrupted_before_it_is_asked_why_it_was_short_is_taken_back(t
     assert file.read(0, 9) == b"abcx"
 
 
-def test_what_was_not_written_whole_is_taken_back(tmp_path: Path) -> None:
+def test_a_partial_write_is_taken_back(tmp_path: Path) -> None:
     file = made(tmp_path / "f", b"abc")
     os.pwrite(file.descriptor, b"half", 3)
     file.take_back()
@@ -256,7 +256,7 @@ def test_a_directory_that_comes_into_being_meanwhile_is_fine(tmp_path: Path) -> 
     assert DiskFiles().list_dir(str(tmp_path)) == ["new"]
 
 
-def test_paths_that_no_system_takes(tmp_path: Path) -> None:
+def test_paths_that_no_system_takes_are_typed_errors(tmp_path: Path) -> None:
     files, long, loop = DiskFiles(), str(tmp_path / ("x" * 300)), str(tmp_path / "loop")
     os.symlink(loop, loop)
     for path, advice in ((long, "Choose another path"), (loop, "Remove the symbolic link")):
@@ -265,7 +265,7 @@ def test_paths_that_no_system_takes(tmp_path: Path) -> None:
                 call(path)
 
 
-def test_the_last_descriptor_is_one_of_ours(tmp_path: Path) -> None:
+def test_a_full_process_gives_up_one_of_our_descriptors(tmp_path: Path) -> None:
     files = DiskFiles()
     first, second = (files.open(str(tmp_path / name), create=True) for name in "ab")
     assert isinstance(first, DiskFile) and isinstance(second, DiskFile)
@@ -333,7 +333,7 @@ def test_a_forked_child_has_no_locks(tmp_path: Path) -> None:
     lock.close()
 
 
-def test_what_is_being_written_keeps_its_descriptor(tmp_path: Path) -> None:
+def test_a_file_being_written_keeps_its_descriptor(tmp_path: Path) -> None:
     files = DiskFiles(max_open=2)
     paths = [str(tmp_path / name) for name in "abcd"]
     made = [files.open(path, create=True) for path in paths]
@@ -380,7 +380,7 @@ def test_a_file_closed_during_a_read_keeps_its_descriptor_until_the_end_of_it(tm
     assert file.descriptor < 0
 
 
-def test_what_is_written_into_reserved_space_leaves_the_rest_of_it(tmp_path: Path) -> None:
+def test_a_write_into_reserved_space_leaves_the_rest_of_it(tmp_path: Path) -> None:
     file = made(tmp_path / "f", b"abc")
     file.allocate(100)
     file.write(3, b"def")

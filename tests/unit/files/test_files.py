@@ -31,7 +31,7 @@ def place_of(kind: str, tmp_path: Path) -> tuple[Files, str]:
 
 @pytest.mark.parametrize("check", FILES_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("kind", PLACES)
-def test_the_door_is_the_same_everywhere(kind: str, check: Check, tmp_path: Path) -> None:
+def test_disk_and_memory_pass_the_same_checks(kind: str, check: Check, tmp_path: Path) -> None:
     check(*place_of(kind, tmp_path))
 
 
@@ -50,7 +50,7 @@ def test_check_files_finds_what_is_wrong() -> None:
         check_files(lambda: make(Forgetful))
 
 
-def test_join() -> None:
+def test_join_of_paths() -> None:
     assert join("a", "b") == "a/b"
     assert join("a/", "b") == "a/b"
     assert join("", "b") == "b"
@@ -85,7 +85,7 @@ except DirectoryLocked as error:
     assert run(program, str(tmp_path / ".lock")) == ""
 
 
-def test_a_lock_whose_owner_has_not_written_its_pid(tmp_path: Path) -> None:
+def test_a_lock_without_a_written_pid_is_refused_without_one(tmp_path: Path) -> None:
     lock = DiskFiles().lock(str(tmp_path / ".lock"), "pylog")
     (tmp_path / ".lock").write_bytes(b"")
     with pytest.raises(DirectoryLocked) as raised:
@@ -121,7 +121,7 @@ os.wait()
 # --- only on a disk -------------------------------------------------------------------------------------------------
 
 
-def test_the_descriptor_budget(tmp_path: Path) -> None:
+def test_open_descriptors_stay_within_the_budget(tmp_path: Path) -> None:
     files = DiskFiles(max_open=5)
     opened = [files.open(str(tmp_path / str(i)), create=True) for i in range(40)]
     for i, file in enumerate(opened):
@@ -297,7 +297,7 @@ print(file.read(0, 9))
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-def test_no_space_left(tmp_path: Path) -> None:
+def test_a_full_file_system_raises_disk_full(tmp_path: Path) -> None:
     file = DiskFiles().open(str(tmp_path / "f"), create=True)
     full = os.open("/dev/full", os.O_RDWR)
     os.dup2(full, file.descriptor)
@@ -331,7 +331,9 @@ def loop(path: Path) -> None:
     (Path.mkdir, "There is a directory where a file should be: move it away"),
     (loop, "Remove the symbolic link"),
 ])  # fmt: skip
-def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path, make: Callable[[Path], None], words: str) -> None:
+def test_a_thing_that_is_no_file_is_refused_without_waiting(
+    tmp_path: Path, make: Callable[[Path], None], words: str
+) -> None:
     make(tmp_path / "f")
     path = str(tmp_path / "f")
     writing, reading = DiskFiles(), DiskFiles(read_only=True)
@@ -343,7 +345,7 @@ def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path, make: Callab
             call()
 
 
-def test_a_fifo_in_the_way_of_a_replacement_is_refused_and_one_that_is_replaced_goes(tmp_path: Path) -> None:
+def test_a_fifo_as_the_temporary_file_is_refused(tmp_path: Path) -> None:
     files, path = DiskFiles(), tmp_path / "f"
     fifo(path)
     files.replace_file(str(path), b"new")
@@ -363,13 +365,13 @@ def test_a_sparse_giant_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [fifo, endless])
-def test_what_is_neither_a_file_nor_a_directory_has_no_size(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_a_thing_that_is_neither_file_nor_directory_has_no_stat(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "f")
     with pytest.raises(StorageError, match="and a file should be there: move it away"):
         DiskFiles().stat(str(tmp_path / "f"))
 
 
-def test_whether_a_file_is_in_place_is_an_error_where_nobody_can_say(tmp_path: Path) -> None:
+def test_is_in_place_raises_where_the_system_cannot_say(tmp_path: Path) -> None:
     files = DiskFiles()
     file, lock = files.open(str(tmp_path / "f"), create=True), files.lock(str(tmp_path / ".lock"), "pylog")
     for held, path in ((file, tmp_path / "f"), (lock, tmp_path / ".lock")):
@@ -435,7 +437,7 @@ def test_a_reader_sees_growth_and_changes_nothing(tmp_path: Path) -> None:
     assert files.list_dir(str(tmp_path)) == ["f"]
 
 
-def test_a_directory_without_permission() -> None:
+def test_a_directory_without_permission_is_read_only() -> None:
     # Not tmp_path: its parents are closed to the user that a root's child process becomes.
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o555)
@@ -517,7 +519,7 @@ for call in (
 # --- space that is reserved -----------------------------------------------------------------------------------------
 
 
-def test_what_is_reserved_is_on_the_disk_and_goes_with_the_handle(tmp_path: Path) -> None:
+def test_reserved_space_is_on_the_disk_and_goes_with_the_handle(tmp_path: Path) -> None:
     path = str(tmp_path / "f")
     file = DiskFiles().open(path, create=True)
     file.write(0, b"abc")

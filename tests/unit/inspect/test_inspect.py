@@ -100,7 +100,7 @@ def totals(directory: Directory) -> Totals:
 # --- verify ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_sound_directory(directory: Directory) -> None:
+def test_a_sound_directory_has_no_problem(directory: Directory) -> None:
     events = list(verify(directory.files, "data"))
     assert [event for event in events if isinstance(event, Problem)] == []
     sizes = [event.size for event in events if isinstance(event, Checked)]
@@ -110,7 +110,7 @@ def test_a_sound_directory(directory: Directory) -> None:
     )
 
 
-def test_a_missing_directory_and_a_file_and_something_else(directory: Directory) -> None:
+def test_a_path_that_is_no_log_directory_raises(directory: Directory) -> None:
     directory.files.make_dir("empty")
     for path, words in (("nowhere", "nowhere"), ("data/meta.properties", "file"), ("empty", "no log directory")):
         with pytest.raises(LogNotFound, match=words):
@@ -119,7 +119,7 @@ def test_a_missing_directory_and_a_file_and_something_else(directory: Directory)
             log_bytes(directory.files, path)
 
 
-def test_one_topic_alone(directory: Directory) -> None:
+def test_verify_of_one_topic_reads_it_alone(directory: Directory) -> None:
     directory.files.make_dir("data/other-0")
     directory.put("data/other-0/00000000000000000000.log", b"\1" * 100)
     assert [event for event in verify(directory.files, "data", topic="clicks") if isinstance(event, Problem)] == []
@@ -138,7 +138,7 @@ def test_a_flipped_bit_is_named_and_the_rest_is_checked(directory: Directory) ->
     assert totals(directory).batches == 3, "the batches behind the damage count"
 
 
-def test_a_torn_tail_of_the_last_segment(directory: Directory) -> None:
+def test_a_torn_tail_of_the_last_segment_is_a_problem(directory: Directory) -> None:
     whole = directory.files.read_file(name(5, ".log"))
     directory.put(name(5, ".log"), whole[:-10])
     problem = directory.problem()
@@ -148,7 +148,7 @@ def test_a_torn_tail_of_the_last_segment(directory: Directory) -> None:
 
 
 @pytest.mark.parametrize("left", [1, 11, 12, 60])
-def test_a_few_bytes_of_a_batch(directory: Directory, left: int) -> None:
+def test_a_few_bytes_of_a_batch_are_a_problem(directory: Directory, left: int) -> None:
     whole = directory.files.read_file(name(5, ".log"))
     directory.put(name(5, ".log"), whole + batch(9, 1)[:left])
     problem = directory.problem()
@@ -163,7 +163,7 @@ def test_an_append_under_way_is_a_note(directory: Directory) -> None:
     assert [(note.position, note.offset) for note in directory.notes()] == [(len(whole), 9)]
 
 
-def test_a_tail_of_zeros(directory: Directory) -> None:
+def test_a_tail_of_zeros_is_a_problem(directory: Directory) -> None:
     whole = directory.files.read_file(name(5, ".log"))
     directory.put(name(5, ".log"), whole + bytes(500))
     problem = directory.problem()
@@ -171,7 +171,7 @@ def test_a_tail_of_zeros(directory: Directory) -> None:
     assert "500 zero bytes" in problem.what
 
 
-def test_less_than_what_was_promised(directory: Directory) -> None:
+def test_a_log_shorter_than_its_promise_is_a_problem(directory: Directory) -> None:
     directory.publish(PublishedState(next_offset=12, high_watermark=12, durable_offset=11))
     write_offsets(directory.files, "data/recovery-point-offset-checkpoint", {TopicPartition("clicks", 0): 10})
     published, recovery = directory.problems()
@@ -179,7 +179,7 @@ def test_less_than_what_was_promised(directory: Directory) -> None:
     assert recovery.path == "data/recovery-point-offset-checkpoint" and "below 10" in recovery.what
 
 
-def test_a_lost_first_segment(directory: Directory) -> None:
+def test_a_lost_first_segment_is_a_problem(directory: Directory) -> None:
     for suffix in (".log", ".index", ".timeindex"):
         directory.files.remove(name(0, suffix))
     assert directory.problems() == [], "nobody said that it was there"
@@ -187,17 +187,17 @@ def test_a_lost_first_segment(directory: Directory) -> None:
     assert "should start at 0" in directory.problem().what
 
 
-def test_a_failed_partition(directory: Directory) -> None:
+def test_a_failed_partition_is_a_problem(directory: Directory) -> None:
     directory.publish(PublishedState(next_offset=9, high_watermark=9, durable_offset=5, failed=True))
     assert "failed" in directory.problem().what
 
 
-def test_a_damaged_published_file(directory: Directory) -> None:
+def test_a_damaged_published_file_is_a_problem(directory: Directory) -> None:
     directory.put("data/.pylog-published", b"x" * 512)
     assert directory.problem().path == "data/.pylog-published"
 
 
-def test_offsets_that_go_back_and_overlap(directory: Directory) -> None:
+def test_offsets_that_go_back_or_overlap_are_problems(directory: Directory) -> None:
     directory.put(name(5, ".log"), batch(5, 2) + batch(6, 2))
     assert "go back" in directory.problem().what
     directory.put(name(5, ".log"), batch(5, 4))
@@ -206,19 +206,19 @@ def test_offsets_that_go_back_and_overlap(directory: Directory) -> None:
     assert any("ends at offset 5" in what for what in whats), whats
 
 
-def test_a_leader_epoch_that_falls(directory: Directory) -> None:
+def test_a_leader_epoch_that_falls_is_a_problem(directory: Directory) -> None:
     directory.put(name(5, ".log"), batch(5, 2, epoch=3) + batch(7, 2, epoch=2))
     whats = {problem.what for problem in directory.problems()}
     assert any("leader epoch 2" in what for what in whats)
     assert any("last epoch is 0" in what for what in whats)
 
 
-def test_an_epoch_behind_the_end(directory: Directory) -> None:
+def test_an_epoch_behind_the_end_is_a_problem(directory: Directory) -> None:
     write_epochs(directory.files, join(FOLDER, "leader-epoch-checkpoint"), [(0, 0), (1, 40)])
     assert "behind the end" in directory.problem().what
 
 
-def test_index_entries_that_point_beside_a_batch(directory: Directory) -> None:
+def test_index_entries_that_point_beside_a_batch_are_problems(directory: Directory) -> None:
     at = len(batch(0, 2))
     for entry, words in (((4, at + 1), f"says position {at + 1}"), ((3, at), "no batch of the log ends with offset 3")):
         directory.put(name(0, ".index"), struct.pack(">ii", *entry))
@@ -230,7 +230,7 @@ def test_index_entries_that_point_beside_a_batch(directory: Directory) -> None:
     assert problem.position == 8 and "does not follow" in problem.what
 
 
-def test_time_index_entries_that_lie(directory: Directory) -> None:
+def test_wrong_time_index_entries_are_problems(directory: Directory) -> None:
     directory.put(name(0, ".timeindex"), struct.pack(">qi", T0 + 1, 4))
     assert "largest timestamp" in directory.problem().what
     directory.put(name(0, ".timeindex"), struct.pack(">qi", T0 + 1, 1))
@@ -248,7 +248,7 @@ def test_reserved_space_is_a_note_in_the_active_segment_alone(directory: Directo
     assert directory.problem().position == 8
 
 
-def test_files_that_are_missing_or_too_many(directory: Directory) -> None:
+def test_missing_and_extra_files_are_problems(directory: Directory) -> None:
     directory.put(name(99, ".index"), b"")
     directory.put(name(7, ".log.deleted"), b"")
     directory.put(join(FOLDER, "notes.txt"), b"hello")
@@ -271,7 +271,7 @@ def test_a_gap_is_a_note(directory: Directory) -> None:
     assert [note.offset for note in directory.notes() if "no segment has" in note.what] == [5]
 
 
-def test_text_files_that_do_not_parse(directory: Directory) -> None:
+def test_text_files_that_do_not_parse_are_problems(directory: Directory) -> None:
     directory.put(join(FOLDER, "leader-epoch-checkpoint"), b"0\n2\n0 0\n")
     problem = directory.problem()
     assert problem.path.endswith("leader-epoch-checkpoint") and problem.what.startswith("line 2")
@@ -280,7 +280,7 @@ def test_text_files_that_do_not_parse(directory: Directory) -> None:
     assert directory.problem().what.startswith("line 2")
 
 
-def test_two_partitions_with_different_topic_ids(directory: Directory) -> None:
+def test_two_partitions_with_different_topic_ids_are_a_problem(directory: Directory) -> None:
     directory.files.make_dir("data/clicks-1")
     write_topic_id(directory.files, "data/clicks-1", UUID(int=7))
     assert "topic id" in directory.problem().what
@@ -289,7 +289,7 @@ def test_two_partitions_with_different_topic_ids(directory: Directory) -> None:
 # --- dump -----------------------------------------------------------------------------------------------------------
 
 
-def test_dump_of_a_log(directory: Directory) -> None:
+def test_dump_of_a_log_shows_its_batches_and_records(directory: Directory) -> None:
     lines = list(dump_segment(directory.files, name(0, ".log")))
     assert [(line.base_offset, line.last_offset, line.position) for line in lines if isinstance(line, BatchEntry)] == [
         (0, 1, 0), (2, 4, len(batch(0, 2))),
@@ -312,7 +312,7 @@ def test_dump_goes_on_behind_a_flipped_bit(directory: Directory) -> None:
     assert isinstance(second, BatchEntry) and second.is_valid
 
 
-def test_dump_of_indexes(directory: Directory) -> None:
+def test_dump_of_indexes_shows_their_entries(directory: Directory) -> None:
     assert list(dump_segment(directory.files, name(0, ".index"))) == [OffsetEntry(4, len(batch(0, 2)))]
     assert list(dump_segment(directory.files, name(0, ".timeindex"))) == [TimeEntry(T0 + 4, 4)]
     assert list(dump_segment(directory.files, name(5, ".index"))) == []
@@ -325,7 +325,7 @@ def test_dump_of_indexes(directory: Directory) -> None:
     assert isinstance(last, Problem) and last.position == 8
 
 
-def test_dump_of_text_files(directory: Directory) -> None:
+def test_dump_of_text_files_shows_their_lines(directory: Directory) -> None:
     assert [str(line) for line in dump_segment(directory.files, join(FOLDER, "leader-epoch-checkpoint"))] == [
         "epoch: 0 startOffset: 0"
     ]
@@ -333,7 +333,7 @@ def test_dump_of_text_files(directory: Directory) -> None:
     assert str(line) == "version: 1 node.id: 1"
 
 
-def test_dump_of_other_names(directory: Directory) -> None:
+def test_dump_of_other_names_is_refused(directory: Directory) -> None:
     directory.put("data/notes.txt", b"hello")
     with pytest.raises(UnsupportedFormat, match=r"notes\.txt"):
         dump_segment(directory.files, "data/notes.txt")

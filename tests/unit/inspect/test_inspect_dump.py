@@ -69,7 +69,7 @@ def the_problem(found: Sequence[object]) -> Problem:
 # --- batches ----------------------------------------------------------------------------------------------------------
 
 
-def test_names_say_what_is_in_a_file() -> None:
+def test_names_tell_the_kind_of_a_file() -> None:
     assert [kind_of(name) for name in ("a/b.log", "00000000000000000000-0000000001.checkpoint", "x.swap")] == [
         "log", "log", "",
     ]  # fmt: skip
@@ -84,7 +84,7 @@ def test_sequences_begin_again_behind_the_largest() -> None:
     assert [line.sequence for line in rest if isinstance(line, RecordEntry)] == [2**31 - 2, 2**31 - 1, 0]
 
 
-def test_a_codec_that_nobody_knows() -> None:
+def test_an_unknown_codec_is_shown_as_a_number() -> None:
     entry, problem = lines(changed(batch(0), 22, b"\x07"))
     assert isinstance(entry, BatchEntry) and (entry.codec, entry.is_valid) == ("unknown(7)", True)
     assert isinstance(problem, Problem) and "its records cannot be decoded" in problem.what
@@ -101,7 +101,7 @@ def test_records_that_make_no_sense_are_told_and_the_rest_is_shown() -> None:
 
 
 @pytest.mark.parametrize("kept", [30, 70])
-def test_a_bad_batch_that_nothing_bears_out_ends_what_can_be_said(kept: int) -> None:
+def test_a_bad_batch_with_an_unconfirmed_length_ends_the_dump(kept: int) -> None:
     """Its header says too little, or less than the file: where the next one begins is not known."""
     bad = bytearray(batch(1))
     bad[16] = 1
@@ -117,7 +117,7 @@ def test_a_bad_batch_before_rubbish_is_not_believed() -> None:
         assert told in the_problem(lines(batch(0), bytes(bad), rest)).what
 
 
-def test_a_bad_batch_whose_header_cannot_be_is_a_problem_alone() -> None:
+def test_a_bad_batch_with_an_impossible_header_is_a_problem_alone() -> None:
     bad = bytearray(batch(1))
     bad[57:61] = b"\xff\xff\xff\xff"
     bad[-1] ^= 1
@@ -126,7 +126,7 @@ def test_a_bad_batch_whose_header_cannot_be_is_a_problem_alone() -> None:
     assert [line.base_offset for line in found if isinstance(line, BatchEntry)] in ([0, 2], [0, 1, 2])
 
 
-def test_batches_of_several_windows() -> None:
+def test_batches_of_several_windows_are_all_found() -> None:
     sizes = [10, 5 << 20, 10, 3 << 20, 3 << 20, 10]
     data = [batch(offset, Record(b"x" * size, timestamp=NOW)) for offset, size in enumerate(sizes)]
     files = made(*data)
@@ -138,7 +138,7 @@ def test_batches_of_several_windows() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 5, 70])
-def test_what_the_owner_cuts_off_meanwhile_is_not_waited_for(size: int) -> None:
+def test_batches_that_the_owner_cuts_meanwhile_are_no_damage(size: int) -> None:
     inner = made(*[batch(offset, Record(b"x" * (1 << 20), timestamp=NOW)) for offset in range(6)])
     first = len(batch(0, Record(b"x" * (1 << 20), timestamp=NOW)))
     for cut in (size, 4 * first + size):
@@ -160,7 +160,7 @@ def control(key: bytes | None, value: bytes | None) -> str | None:
     return entry.control
 
 
-def test_control_records_say_what_they_mean() -> None:
+def test_control_records_show_their_meaning() -> None:
     (end,) = records(bytes(marker(5, commit=True).data))
     assert end.control == "endTxnMarker: COMMIT coordinatorEpoch: 0"
     assert str(end).endswith(f"headerKeys: [] {end.control}")
@@ -171,14 +171,14 @@ def test_control_records_say_what_they_mean() -> None:
     assert (said["leaderId"], said["voters"][0]["voterId"]) == (3, 3)
 
 
-def test_control_records_that_mean_nothing_are_shown_as_they_are() -> None:
+def test_control_records_without_meaning_are_shown_as_they_are() -> None:
     assert control(None, b"x") == control(b"\0\0", b"x") == "control record without a type"
     assert control(struct.pack(">hh", 0, 9), b"what?") == "controlType: 9 value: what?"
     assert control(struct.pack(">hh", 0, 1), b"") == "controlType: 1 value: "
     assert control(struct.pack(">hh", 0, 3), b"\0\0") == "SnapshotHeader: \\x00\\x00"
 
 
-def test_the_metadata_log_is_decoded_and_what_it_does_not_know_is_shown() -> None:
+def test_metadata_records_are_decoded_and_unknown_ones_shown() -> None:
     known, *_ = create_topic("clicks", UUID(int=5), {}, leader=1)
     unknown = b"\x01\xff\x01\x00"
     shown = records(batch(0, *[Record(value, None, NOW) for value in (known, unknown, b"?", None)]), path=METADATA)
@@ -213,7 +213,7 @@ def test_a_record_is_one_line() -> None:
 # --- transaction indexes and snapshots --------------------------------------------------------------------------------
 
 
-def test_a_transaction_index_and_a_snapshot_say_what_pylog_wrote() -> None:
+def test_a_transaction_index_and_a_snapshot_are_dumped() -> None:
     log = Log()
     log.in_transaction("a", producer_id=5, sequence=0)
     log.end(5, commit=False)
@@ -231,7 +231,7 @@ def test_a_transaction_index_and_a_snapshot_say_what_pylog_wrote() -> None:
     assert str(ongoing).endswith(f"firstSequence: 3 lastSequence: 3 lastOffset: 2 offsetDelta: 0 timestamp: {NOW}")
 
 
-def test_a_producer_of_which_only_a_marker_is_known() -> None:
+def test_a_producer_known_by_a_marker_alone_is_shown() -> None:
     entry = ProducerDump(5, 0, -1, -1, 0, NOW, 3, -1)
     assert str(entry).endswith(f"currentTxnFirstOffset: OptionalLong.empty lastTimestamp: {NOW}")
 
@@ -250,7 +250,7 @@ def snapshot(version: int, count: int, body: bytes, crc: int | None = None) -> b
         (snapshot(1, 2, bytes(46)), "2 entries has 46 bytes"),
     ],
 )
-def test_a_snapshot_that_cannot_be_read(data: bytes, words: str) -> None:
+def test_a_snapshot_that_cannot_be_read_is_a_problem(data: bytes, words: str) -> None:
     path = f"t-0/{7:020d}.snapshot"
     problem = the_problem(lines(data, path=path))
     assert words in problem.what and problem.what_to_do.startswith("delete it")
@@ -260,7 +260,7 @@ def test_a_snapshot_that_cannot_be_read(data: bytes, words: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"[1, 2]", b"{", b"\xff", b"[" * 100_000])
-def test_a_quorum_state_that_is_none(content: bytes) -> None:
+def test_an_invalid_quorum_state_is_a_problem(content: bytes) -> None:
     path = "__cluster_metadata-0/quorum-state"
     problem = the_problem(lines(content, path=path))
     assert problem.what_to_do.startswith("delete it")
@@ -281,7 +281,7 @@ def test_a_text_file_that_is_removed_meanwhile_is_not_found() -> None:
         list(dump_segment(files, path))  # type: ignore[arg-type]
 
 
-def test_a_topic_id_that_is_not_there_or_goes_meanwhile() -> None:
+def test_a_topic_id_that_is_missing_or_goes_meanwhile_is_passed_over() -> None:
     path = "t-0/partition.metadata"
     with pytest.raises(LogNotFound, match=path):
         list(dump_segment(MemoryFiles(), path))
@@ -291,14 +291,14 @@ def test_a_topic_id_that_is_not_there_or_goes_meanwhile() -> None:
     assert list(dump_segment(files, path)) == []  # type: ignore[arg-type]
 
 
-def test_a_problem_names_what_is_known_of_its_place() -> None:
+def test_a_problem_names_its_place_as_far_as_known() -> None:
     assert str(Problem("f", None, None, "what", "do")) == "f: what; do"
     assert str(Problem("f", 5, None, "what", "do")) == "f, position 5: what; do"
     assert str(Problem("f", 5, 7, "what", "do")) == "f, position 5, offset 7: what; do"
     assert str(Problem("f", None, 7, "what", "do")) == "f, offset 7: what; do"
 
 
-def test_a_listing_shows_what_there_was_at_a_clean_close() -> None:
+def test_a_listing_shows_the_segments_of_a_clean_close() -> None:
     log = Log()
     log.fill(60)
     bases = [segment.base_offset for segment, _ in log.partition.segments]

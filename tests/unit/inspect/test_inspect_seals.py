@@ -41,17 +41,17 @@ def name(suffix: str) -> str:
     return f"{0:020d}{suffix}"
 
 
-def test_a_seal_that_fits_is_no_news(folder: Path) -> None:
+def test_a_seal_that_fits_is_no_problem(folder: Path) -> None:
     assert found(folder) == found(folder, harmless=True) == []
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_an_index_that_is_not_what_was_sealed(folder: Path, suffix: str) -> None:
+def test_an_index_that_differs_from_its_seal_is_a_problem(folder: Path, suffix: str) -> None:
     change(folder / name(suffix), 5)
     assert f"{name(suffix)}: it has changed since its segment was sealed" in found(folder)
 
 
-def test_a_log_that_was_cut_between_batches(folder: Path) -> None:
+def test_a_sealed_log_cut_between_batches_is_a_problem(folder: Path) -> None:
     first = next(iter(dump_segment(FILES, str(folder / name(".log")))))
     size = getattr(first, "size", 0)
     with (folder / name(".log")).open("r+b") as file:
@@ -59,14 +59,14 @@ def test_a_log_that_was_cut_between_batches(folder: Path) -> None:
     assert f"{name('.log')}: it was cut: {size} bytes are left of {5 * size}" in found(folder)
 
 
-def test_a_log_that_is_longer_than_it_was_sealed(folder: Path) -> None:
+def test_a_log_longer_than_its_seal_is_a_problem(folder: Path) -> None:
     with (folder / name(".log")).open("ab") as file:
         file.write(b"more")
     assert not any("sealed" in line or "was cut" in line for line in found(folder))
     assert found(folder) + found(folder, harmless=True) != []
 
 
-def test_a_segment_that_another_program_has_replaced_is_not_held_against_the_seal(folder: Path) -> None:
+def test_a_segment_of_another_program_is_not_compared_with_the_seal(folder: Path) -> None:
     """Kafka's cleaner knows nothing of seals."""
     path = folder / name(".log")
     path.write_bytes(path.read_bytes()[:118])
@@ -75,7 +75,7 @@ def test_a_segment_that_another_program_has_replaced_is_not_held_against_the_sea
     assert any("it speaks of another .log" in line for line in found(folder, harmless=True))
 
 
-def test_what_an_owner_writes_meanwhile_is_not_held_against_the_seal_it_removed(folder: Path) -> None:
+def test_a_seal_that_the_owner_removes_meanwhile_does_not_count(folder: Path) -> None:
     class Overtaken(DiskFiles):
         """The owner removes the seal, and writes, just when the index is to be read."""
 
@@ -90,7 +90,7 @@ def test_what_an_owner_writes_meanwhile_is_not_held_against_the_seal_it_removed(
     assert [*check_seal(Overtaken(), span, whose, start=0, is_whole=True)] == []
 
 
-def test_a_damaged_seal_says_nothing(folder: Path) -> None:
+def test_a_damaged_seal_is_ignored(folder: Path) -> None:
     change(folder / name(".pylog-seal"), 20)
     assert found(folder) == []
     assert found(folder, harmless=True) == [f"{name('.pylog-seal')}: it is damaged, and is ignored"]
@@ -98,7 +98,7 @@ def test_a_damaged_seal_says_nothing(folder: Path) -> None:
     assert isinstance(line, Problem)
 
 
-def test_the_dump_of_a_seal(folder: Path) -> None:
+def test_the_dump_of_a_seal_shows_sizes_and_crcs(folder: Path) -> None:
     (line,) = dump_segment(FILES, str(folder / name(".pylog-seal")))
     assert isinstance(line, SealEntry)
     size = (folder / name(".log")).stat().st_size
@@ -108,7 +108,7 @@ def test_the_dump_of_a_seal(folder: Path) -> None:
     assert "txnindex" not in str(line)
 
 
-def test_a_segment_that_has_gone_since_the_log_was_closed(folder: Path) -> None:
+def test_a_segment_lost_since_the_close_is_a_problem(folder: Path) -> None:
     with pylog.open(folder.parent) as log:
         log.broker.partition("t", 0).roll(0)
         log.topic("t")[0].append([pylog.Record(b"x")])
@@ -119,20 +119,20 @@ def test_a_segment_that_has_gone_since_the_log_was_closed(folder: Path) -> None:
     assert not any("was closed" in line for line in found(folder))
 
 
-def test_a_damaged_listing_says_nothing(folder: Path) -> None:
+def test_a_damaged_listing_is_ignored(folder: Path) -> None:
     change(folder / "pylog-listing", 20)
     assert found(folder) == []
     assert found(folder, harmless=True) == ["pylog-listing: it is damaged, and is ignored"]
 
 
-def test_a_folder_that_is_missing(folder: Path) -> None:
+def test_a_missing_partition_folder_is_a_problem(folder: Path) -> None:
     shutil.rmtree(folder)
     assert found(folder) == [
         "t-0: recovery-point-offset-checkpoint says that it had everything below offset 5, and it is missing"
     ]
 
 
-def test_what_is_given_up_for_lost(folder: Path) -> None:
+def test_quarantined_offsets_are_problems(folder: Path) -> None:
     write_damages(FILES, str(folder), {0: [(100, 100, 3, 5), (200, 250, 7, 8)]})
     assert found(folder) == ["pylog-damages: nothing is left of the offsets 3 to 4, which were durable"]
     first, second = dump_segment(FILES, str(folder / "pylog-damages"))
@@ -140,6 +140,6 @@ def test_what_is_given_up_for_lost(folder: Path) -> None:
     assert str(second) == "baseOffset: 0 position: 200 bytes: 50 offset: 7 nextOffset: 8"
 
 
-def test_a_list_of_damages_that_cannot_be_read(folder: Path) -> None:
+def test_a_list_of_damages_that_cannot_be_read_is_a_problem(folder: Path) -> None:
     (folder / "pylog-damages").write_text("0\n1\nnonsense\n")
     assert any(line.startswith("pylog-damages: line 3") for line in found(folder)), found(folder)

@@ -15,7 +15,7 @@ from pylog.files import SMALL_BYTES_MAX, File, Files, MemoryFiles
 from pylog.inspect import AbortedEntry, Checked, OffsetEntry, Problem, TimeEntry, verify
 from pylog.kernel import Record
 from pylog.logdirs.log_directories import Directories
-from pylog.logdirs.metadata_log import Catalogue
+from pylog.logdirs.metadata_log import MetadataLog
 from pylog.protocol.batch import encode
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import write_epochs, write_offsets, write_topic_id
@@ -95,23 +95,23 @@ def directory() -> Directory:
 # --- batches that cannot be -------------------------------------------------------------------------------------------
 
 
-def test_an_offset_that_no_index_can_name(directory: Directory) -> None:
+def test_an_offset_too_large_for_an_index_is_a_problem(directory: Directory) -> None:
     directory.active(batch(5), batch(5 + 2**31))
     assert "is more than 2^31 - 1 above the segment's base 5" in directory.problem().what
 
 
-def test_records_that_cannot_be_decoded(directory: Directory) -> None:
+def test_records_that_cannot_be_decoded_are_a_problem(directory: Directory) -> None:
     directory.active(batch(5), changed(batch(6), 61, b"\x7f"))
     problem = directory.problem()
     assert problem.offset == 6 and "its records cannot be decoded" in problem.what
 
 
-def test_a_largest_timestamp_that_no_record_has(directory: Directory) -> None:
+def test_a_largest_timestamp_without_a_record_is_a_problem(directory: Directory) -> None:
     directory.active(changed(batch(5), 35, struct.pack(">q", NOW + 9)))
     assert f"newest record has timestamp {NOW + 5}, and its header says {NOW + 9}" in directory.problem().what
 
 
-def test_records_that_are_not_as_many_or_not_where_the_header_says(directory: Directory) -> None:
+def test_records_that_contradict_their_header_are_a_problem(directory: Directory) -> None:
     further = bytearray(batch(5))
     further[further.index(b"\x02k\x02v") - 1] = 2
     fewer = changed(batch(5, 3), 57, struct.pack(">i", 2))
@@ -121,7 +121,7 @@ def test_records_that_are_not_as_many_or_not_where_the_header_says(directory: Di
         assert problem.offset == 5 and "its records cannot be decoded" in problem.what
 
 
-def test_a_batch_without_records_says_nothing(directory: Directory) -> None:
+def test_a_batch_without_records_is_no_problem(directory: Directory) -> None:
     empty = batch(5)[:61]
     empty = changed(empty, 8, struct.pack(">i", 49))
     empty = changed(empty, 57, struct.pack(">i", 0))
@@ -129,7 +129,7 @@ def test_a_batch_without_records_says_nothing(directory: Directory) -> None:
     assert directory.found() == []
 
 
-def test_only_the_first_damage_ends_what_indexes_are_held_against(directory: Directory) -> None:
+def test_indexes_are_checked_up_to_the_first_damage(directory: Directory) -> None:
     size = len(batch(0))
     directory.put(name(0, ".log"), batch(0) + spoiled(batch(1)) + batch(2) + spoiled(batch(3)) + batch(4))
     directory.put(name(0, ".index"), struct.pack(">iiii", 1, 5, 4, 4 * size))
@@ -147,7 +147,7 @@ def test_a_torn_tail_below_what_was_acknowledged_is_a_loss(directory: Directory)
     assert directory.found() == []
 
 
-def test_a_batch_that_is_not_newer_than_the_last_is_no_newest(directory: Directory) -> None:
+def test_an_older_batch_does_not_change_the_newest_timestamp(directory: Directory) -> None:
     older = changed(batch(6), 27, struct.pack(">qq", NOW, NOW))
     directory.active(batch(5), older)
     directory.put(name(5, ".timeindex"), struct.pack(">qi", NOW + 5, 0))
@@ -157,7 +157,7 @@ def test_a_batch_that_is_not_newer_than_the_last_is_no_newest(directory: Directo
 # --- indexes ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_time_index_that_goes_back(directory: Directory) -> None:
+def test_a_time_index_that_goes_back_is_a_problem(directory: Directory) -> None:
     directory.put(name(0, ".timeindex"), struct.pack(">qiqi", NOW + 4, 4, NOW + 3, 3))
     assert f"entry 1: timestamp {NOW + 3}, relative offset 3 do not follow" in directory.problem().what
 
@@ -175,7 +175,7 @@ def aborted(*entries: tuple[int, int, int, int, int]) -> bytes:
         ([(0, 5, 3, 2, 0)], "entry 0: the transaction starts at 3, behind its end 2"),
     ],
 )
-def test_transactions_that_cannot_be(directory: Directory, entries: list[tuple[int, ...]], words: str) -> None:
+def test_impossible_transactions_are_problems(directory: Directory, entries: list[tuple[int, ...]], words: str) -> None:
     directory.put(name(0, ".txnindex"), aborted((0, 5, 0, 2, 0)))
     assert directory.found() == []
     directory.put(name(0, ".txnindex"), aborted(*entries))  # type: ignore[arg-type]
@@ -197,21 +197,21 @@ def test_entries_are_shown_in_a_line_each() -> None:
 # --- the folder and its checkpoints -----------------------------------------------------------------------------------
 
 
-def test_epochs_that_are_missing_or_behind(directory: Directory) -> None:
+def test_missing_and_late_epochs_are_problems(directory: Directory) -> None:
     directory.active(batch(5, epoch=3))
     assert "its last epoch is 0, and the log has batches of epoch 3" in directory.problem().what
     directory.files.remove(f"{FOLDER}/leader-epoch-checkpoint")
     assert "it is missing, and the log has leader epochs up to 3" in directory.problem().what
 
 
-def test_a_snapshot_that_cannot_be_read(directory: Directory) -> None:
+def test_a_producer_snapshot_that_cannot_be_read_is_a_problem(directory: Directory) -> None:
     directory.put(name(5, ".snapshot"), b"?")
     (problem,) = directory.found(harmless=True)
     assert problem.path == name(5, ".snapshot") and problem.what_to_do.startswith("an older one is read")
     assert directory.found() == []
 
 
-def test_what_is_not_of_a_log_is_a_note(directory: Directory) -> None:
+def test_files_that_are_not_of_a_log_are_a_note(directory: Directory) -> None:
     directory.files.make_dir("data/photos")
     directory.put("data/t-1.tmp", b"")
     directory.files.remove("data/meta.properties")
@@ -220,7 +220,7 @@ def test_what_is_not_of_a_log_is_a_note(directory: Directory) -> None:
     ]  # fmt: skip
 
 
-def test_an_entry_of_what_was_published_that_is_damaged(directory: Directory) -> None:
+def test_a_damaged_published_slot_is_a_problem(directory: Directory) -> None:
     directory.publish(PublishedState(next_offset=6, durable_offset=6))
     directory.publish(PublishedState(next_offset=6, durable_offset=6))
     file = directory.files.open("data/.pylog-published")
@@ -229,7 +229,7 @@ def test_an_entry_of_what_was_published_that_is_damaged(directory: Directory) ->
     assert problem.path == "data/.pylog-published"
 
 
-def test_a_checkpoint_that_promises_more(directory: Directory) -> None:
+def test_a_checkpoint_that_promises_more_is_a_problem(directory: Directory) -> None:
     write_offsets(directory.files, "data/replication-offset-checkpoint", {TopicPartition("t", 0): 9})
     assert "ends at offset 6, and this says that everything below 9 is replicated" in directory.problem().what
 
@@ -268,7 +268,7 @@ def test_a_file_that_retention_removes_meanwhile_is_passed_over(directory: Direc
     assert not [event for event in events if isinstance(event, Problem) and event.path == files.path]
 
 
-def test_what_its_owner_changes_meanwhile_is_looked_at_again(directory: Directory) -> None:
+def test_a_partition_that_its_owner_changes_is_checked_again(directory: Directory) -> None:
     """A compaction, say: an index of the time before, and a log of the time after."""
     good = directory.files.read_file(name(0, ".timeindex"))
     directory.put(name(0, ".timeindex"), struct.pack(">qi", NOW + 3, 4))
@@ -284,7 +284,7 @@ def test_what_its_owner_changes_meanwhile_is_looked_at_again(directory: Director
     assert directory.found(Compacted(directory.files)) == []  # type: ignore[arg-type]
 
 
-def test_an_owner_that_never_rests_cannot_hide_what_is_wrong(directory: Directory) -> None:
+def test_an_owner_that_never_rests_cannot_hide_a_problem(directory: Directory) -> None:
     directory.put(name(0, ".timeindex"), struct.pack(">qi", NOW + 3, 4))
     numbers = count()
 
@@ -297,7 +297,7 @@ def test_an_owner_that_never_rests_cannot_hide_what_is_wrong(directory: Director
     assert problem.path == name(0, ".timeindex")
 
 
-def test_what_an_interrupted_compaction_has_left_is_for_the_next_open(directory: Directory) -> None:
+def test_files_of_an_interrupted_compaction_are_a_note(directory: Directory) -> None:
     state = PublishedState(2, 0, 6, 6, 6, 6, 6, 5, False, 0, 0)
     directory.publish(state)
     for suffix in (".log", ".timeindex"):
@@ -335,7 +335,7 @@ def test_a_disk_that_fails_under_a_listing_ends_the_check(directory: Directory) 
         look()
 
 
-def test_a_seal_whose_log_goes_meanwhile_says_nothing(directory: Directory) -> None:
+def test_a_seal_whose_log_goes_meanwhile_is_ignored(directory: Directory) -> None:
     seal = Seal(NOBODY, 0, 5, Mark(5 * len(batch(0)), 0), NOT_YET, Mark(0, 0), Mark(12, 0), Mark(-1, 0))
     write_seal(directory.files, name(0, ".pylog-seal"), seal).close()
     assert [problem.path for problem in directory.found()] == [name(0, ".timeindex")]
@@ -350,13 +350,15 @@ def test_a_seal_whose_log_goes_meanwhile_says_nothing(directory: Directory) -> N
     assert directory.found(Gone(inner, "")) == []  # type: ignore[arg-type]
 
 
-def test_a_snapshot_of_the_metadata_log_that_cannot_be_read() -> None:
+def test_a_damaged_metadata_snapshot_is_a_problem() -> None:
     files = MemoryFiles()
     for name in "ab":
-        catalogue = Catalogue(Directories(files, ["data"], None), lambda: NOW, 1)
-        catalogue.commit(catalogue.new_topic(name, UUID(int=ord(name)), {0: catalogue.directory.directory_id}, {}))
-        catalogue.close()
-        catalogue.directories.release()
+        metadata_log = MetadataLog(Directories(files, ["data"], None), lambda: NOW, 1)
+        metadata_log.commit(
+            metadata_log.new_topic(name, UUID(int=ord(name)), {0: metadata_log.directory.directory_id}, {})
+        )
+        metadata_log.close()
+        metadata_log.directories.release()
     folder = "data/__cluster_metadata-0"
     paths = [f"{folder}/{name}" for name in files.list_dir(folder) if name.endswith(".checkpoint")]
     assert not [event for event in verify(files, "data") if isinstance(event, Problem) and event.path in paths]

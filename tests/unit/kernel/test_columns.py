@@ -46,12 +46,12 @@ MIXED = [
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_the_same_as_records(codec):
+def test_columns_are_the_same_as_records(codec):
     batches = [batch(MIXED, 10, codec=codec), batch(MIXED[:1] * 200, 14), batch(MIXED[::-1], 300, codec=codec)]
     assert found(batches) == expected(batches)
 
 
-def test_types():
+def test_columns_have_the_documented_types():
     arrays = columns([batch(MIXED)], 0, END, ALL)
     headers = arrays.pop("headers").type
     assert {name: str(array.type) for name, array in arrays.items()} == {
@@ -61,7 +61,7 @@ def test_types():
     assert str(headers.value_type) == "struct<key: string, value: binary>"
 
 
-def test_a_part_of_the_offsets():
+def test_a_range_of_offsets_gives_its_rows():
     batches = [batch(MIXED, 10), batch(MIXED, 14)]
     for first, end in [(0, 10), (11, 17), (13, 14), (18, 30), (15, 12)]:
         assert found(batches, first, end) == expected(batches, first, end)
@@ -84,19 +84,19 @@ def test_columns_that_are_kept_stay_as_they_are(sizes):
             assert list(rows) == expected(lot)
 
 
-def test_no_batches():
+def test_no_batches_give_empty_columns():
     assert found([]) == []
     assert [str(array.type) for array in columns([], 0, END, frozenset({"key", "offset"})).values()]
 
 
-def test_only_what_is_wanted():
+def test_only_wanted_columns_are_made():
     assert set(columns([batch(MIXED)], 0, END, frozenset({"key"}))) == {"key"}
     assert columns([batch(MIXED)], 0, END, frozenset()) == {}
     with pytest.raises(ValueError, match="colour"):
         columns([batch(MIXED)], 0, END, frozenset({"colour"}))
 
 
-def test_log_append_time():
+def test_log_append_time_fills_the_timestamps():
     late = batch(MIXED, 10)
     late.stamp_append_time(T0 + 777)
     batches = [batch(MIXED), late]
@@ -104,7 +104,7 @@ def test_log_append_time():
 
 
 @pytest.mark.parametrize("count", [16, 17, 40])
-def test_many_headers(count):
+def test_many_headers_are_a_list_column(count):
     rows = [(b"v", None, T0, tuple((f"name{i}", b"x" * i) for i in range(count))), *MIXED]
     assert found([batch(rows)]) == expected([batch(rows)])
 
@@ -116,7 +116,7 @@ def test_header_names_that_are_not_utf8_are_mended():
     assert found([Batch.parse(data)])[0][5] == [{"key": "\ufffd(", "value": b"x"}]
 
 
-def test_what_is_damaged_is_refused_whatever_is_wanted():
+def test_a_damaged_batch_is_refused_for_any_columns():
     good = bytes(batch(MIXED).data)
     for at in range(61, len(good)):
         for mask in (0x01, 0x80, 0xFF):

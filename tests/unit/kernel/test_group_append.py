@@ -144,7 +144,7 @@ def test_index_entries_lie_where_one_append_after_the_other_puts_them(tmp_path: 
     assert len(both[0][0]) > 2
 
 
-def test_what_is_not_plain_is_appended_in_its_place_by_whoever_leads(tmp_path: Path) -> None:
+def test_a_general_batch_of_a_group_is_appended_in_its_place(tmp_path: Path) -> None:
     log = Log(tmp_path, **{"segment.bytes": "1000"})
     log.leading.acquire()
     log.join(300, 300, 800, 100, 2000, 10)
@@ -204,7 +204,7 @@ def test_a_sync_that_fails_is_the_answer_of_all_that_were_written(tmp_path: Path
     log.partition.abandon()
 
 
-def test_who_is_interrupted_while_he_waits_has_appended_nothing(log: Log) -> None:
+def test_a_waiter_that_is_interrupted_has_appended_nothing(log: Log) -> None:
     def interrupt() -> None:
         log.leading.refused.get(timeout=SECONDS)
         log.join(1)
@@ -239,7 +239,7 @@ def test_a_signal_is_for_the_thread_that_it_strikes_alone(log: Log) -> None:
     assert (log.partition.next_offset, log.partition.high_watermark) == (5, 5)
 
 
-def test_a_signal_in_what_is_not_plain_waits_until_it_is_done(tmp_path: Path) -> None:
+def test_a_signal_in_a_general_append_waits_until_it_is_done(tmp_path: Path) -> None:
     log = Log(tmp_path, **{"segment.bytes": "1000"})
 
     def ordinary(batch: Batch) -> Appended | None:
@@ -254,7 +254,7 @@ def test_a_signal_in_what_is_not_plain_waits_until_it_is_done(tmp_path: Path) ->
     log.partition.close()
 
 
-def test_where_somebody_has_joined_the_ordinary_way_nobody_overtakes_him(tmp_path: Path) -> None:
+def test_a_batch_does_not_overtake_one_that_joined_the_general_way(tmp_path: Path) -> None:
     partition = Partition(DiskFiles(), str(tmp_path / "t-0"), "t", 0, TopicConfig.loaded({}), topic_id=TOPIC_ID)
     partition.create(TOPIC_ID, NOW)
     leader = Leader(partition, epoch=0, followers=frozenset(), visible_when_durable=True)
@@ -268,7 +268,7 @@ def test_where_somebody_has_joined_the_ordinary_way_nobody_overtakes_him(tmp_pat
     partition.close()
 
 
-def test_what_showing_raises_is_told_to_all(log: Log) -> None:
+def test_an_error_of_publishing_is_told_to_all(log: Log) -> None:
     def refuse(_: object) -> None:
         raise PylogError("there is nobody to show it to")
 
@@ -311,7 +311,7 @@ def test_a_log_is_closed_while_threads_share_and_others_send(tmp_path: Path) -> 
     assert all(values[offset] == value for offset, value in acknowledged)
 
 
-def test_many_threads_through_a_log(tmp_path: Path) -> None:
+def test_many_threads_through_a_log_lose_nothing(tmp_path: Path) -> None:
     each, count = 60, 8
     with pylog.open(tmp_path / "log", flush="sync") as log:
         partition = log.create_topic("t")[0]

@@ -34,7 +34,7 @@ def test_recovery_gives_up_only_the_batch_that_lies(by: int) -> None:
     assert log.values(4) == ["4", "5", "6", "7"]
 
 
-def test_a_look_up_by_time_does_not_believe_it() -> None:
+def test_a_look_up_by_time_does_not_believe_a_false_header() -> None:
     partition = lying(8, 3, 1).partition
     with pytest.raises(CorruptBatch, match="offset 4"):
         partition.offset_for_time(NOW + 2500, upto=8)
@@ -61,7 +61,7 @@ def test_a_reader_does_not_believe_a_last_batch_that_ends_beyond_the_end(tmp_pat
                 consumer.offsets_for_times({TopicPartition("t", 0): NOW + 1})
 
 
-def test_a_batch_that_says_it_is_the_last_is_held_against_what_follows_it() -> None:
+def test_a_false_last_batch_is_compared_with_the_next_one() -> None:
     partition = lying(4, 1, 2).partition
     with pytest.raises(CorruptBatch, match=r"offset 2 .* follows offset 3"):
         partition.read(1, 1 << 20, upto=4)

@@ -49,7 +49,7 @@ def test_encodes_the_worked_example():
     assert (count, base, newest) == (3, T0, T0 + 5)
 
 
-def test_no_rows():
+def test_no_rows_make_an_empty_stream():
     assert encode_records([], T0) == (bytearray(61), 0, -1, -1)
 
 
@@ -79,7 +79,7 @@ def test_records_below_the_first_offset_are_left_out():
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 8191, 8192, 8193, 1 << 20])
-def test_lengths_around_the_edges_of_varints(size):
+def test_lengths_around_the_edges_of_varints_come_back(size):
     rows = [(bytes(size), bytes(size), T0, (("k" * size, bytes(size)), ("n", None)))]
     payload, count, _ = stream(rows)
     (record,) = decode(payload, count)
@@ -87,19 +87,19 @@ def test_lengths_around_the_edges_of_varints(size):
 
 
 @pytest.mark.parametrize("count", [1, 64, 65, 8192, 8193, 20_000])
-def test_many_records(count):
+def test_many_records_come_back(count):
     payload, found, _ = stream([(b"v", None, T0, ())] * count)
     assert found == count
     assert [record.offset for record in decode(payload, count)] == list(range(count))
 
 
 @pytest.mark.parametrize("delta", [0, 63, 64, -64, -65, 8191, 8192, 1 << 20, -(1 << 27), 1 << 34, 1 << 41, -T0 - 1])
-def test_timestamp_deltas_of_every_width(delta):
+def test_timestamp_deltas_of_every_width_come_back(delta):
     payload, _, base = stream([(b"v", None, T0, ()), (b"v", None, T0 + delta, ())])
     assert decode(payload, 2, base=base)[1].timestamp == T0 + delta
 
 
-def test_the_largest_timestamps_and_the_absent_one():
+def test_the_largest_and_the_absent_timestamp_come_back():
     rows = [(b"v", None, -1, ()), (b"v", None, 2**63 - 1, ())]
     data, _, base, newest = encode_records(rows, T0, 0)
     assert (base, newest) == (-1, 2**63 - 1)
@@ -107,7 +107,7 @@ def test_the_largest_timestamps_and_the_absent_one():
 
 
 @pytest.mark.parametrize("timestamp", [-2, 2**63])
-def test_timestamps_that_cannot_be_are_refused(timestamp):
+def test_impossible_timestamps_are_refused(timestamp):
     with pytest.raises(ValueError, match=str(timestamp)):
         encode_records([(b"v", None, timestamp, ())], T0)
 
@@ -117,7 +117,7 @@ def test_values_that_are_not_bytes_are_refused():
         encode_records([("text", None, T0, ())], T0)
 
 
-def test_the_size_bound_holds():
+def test_no_record_is_larger_than_its_size_bound():
     for value, key, headers in [(None, None, ()), (bytes(100), b"k", (("é" * 70, None), ("n", bytes(9000))))]:
         payload, _, _ = stream([(value, key, T0, headers)])
         assert len(payload) <= record_size_bound(value, key, headers) <= len(payload) + 60
@@ -173,7 +173,7 @@ LAX = {
 
 
 @pytest.mark.parametrize("what", LAX)
-def test_what_kafka_reads_is_read(what):
+def test_batches_that_kafka_reads_are_read(what):
     payload, key, value = LAX[what]
     (record,) = decode(payload, 1)
     assert (record.key, record.value) == (key, value)
@@ -210,7 +210,7 @@ def test_walk_gives_every_header():
     assert walk(one + two, len(one))[0] == spans[1:]
 
 
-def test_what_is_asked_of_all_batches_at_once():
+def test_spans_answer_for_all_batches_at_once():
     stamps = [T0 + 5, T0, T0 + 9]
     made = [encode([(b"v", None, stamp, ())] * 2, now_ms=0, producer_id=at - 1) for at, stamp in enumerate(stamps)]
     for at, one in enumerate(made):
@@ -242,7 +242,7 @@ def test_a_partial_batch_at_the_end_is_no_fault(cut):
     assert (len(spans), end, reason) == (1, len(one), None)
 
 
-def test_walk_of_nothing():
+def test_walk_of_no_bytes_finds_nothing():
     assert walk(b"") == ([], 0, None)
 
 
@@ -264,7 +264,7 @@ def altered(at, form, value):
         (57, ">i", 1, "CRC"),
     ],
 )
-def test_walk_says_what_is_wrong(at, form, value, says):
+def test_walk_names_the_fault(at, form, value, says):
     spans, end, reason = walk(altered(at, form, value))
     assert (len(spans), end) == (1, len(batch()))
     assert says in reason
@@ -273,7 +273,7 @@ def test_walk_says_what_is_wrong(at, form, value, says):
 @pytest.mark.parametrize(
     ("at", "form", "value"), [(0, ">q", -1), (23, ">i", -1), (57, ">i", -1), (57, ">i", 3), (0, ">q", 2**63 - 1)]
 )
-def test_walk_refuses_numbers_that_cannot_be(at, form, value):
+def test_walk_refuses_impossible_numbers(at, form, value):
     _, end, reason = walk(altered(at, form, value), check_crc=False)
     assert end == len(batch())
     assert "impossible" in reason
@@ -294,5 +294,5 @@ def test_zeros_behind_the_last_batch_are_a_fault():
     [(b"", 275646681), (b"21", -973932308), (b"abc", 479470107), (b"foobar", -790332482),
      (b"a-little-bit-long-string", -985981536), (b"k1", 1684045097)],
 )  # fmt: skip
-def test_murmur2(key, value):
+def test_murmur2_gives_kafkas_hashes(key, value):
     assert murmur2(key) == value

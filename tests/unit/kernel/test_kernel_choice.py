@@ -30,19 +30,19 @@ def run(code, **environment):
     return done.stdout.splitlines()
 
 
-def test_the_environment_can_ask_for_the_pure_one():
+def test_the_environment_can_ask_for_the_pure_kernel():
     said = json.loads(run(SAY, PYLOG_PURE="1")[-1])
     assert (said["kernel"], said["why_pure"]) == ("pure", "PYLOG_PURE is set")
 
 
-def test_without_a_compiled_one_the_pure_one_runs_and_it_is_said():
+def test_without_a_compiled_kernel_the_pure_one_runs_with_a_warning():
     *log, version = run(HIDE + SAY, PYLOG_PURE="0")
     assert len(log) == 1 and log[0].startswith("pylog INFO the kernel runs in pure Python")
     said = json.loads(version)
     assert said["kernel"] == "pure" and said["why_pure"].startswith("there is no compiled kernel")
 
 
-def test_the_compiled_one_runs_where_it_is():
+def test_the_compiled_kernel_runs_where_it_is_built():
     pytest.importorskip("pylog.kernel.compiled", exc_type=ImportError)
     said = json.loads(run(SAY, PYLOG_PURE="")[-1])
     assert (said["kernel"], said["why_pure"]) == ("compiled", "")

@@ -18,7 +18,7 @@ HEADERS = ((" name", b"value"), ("none", None))
 
 
 @pytest.mark.parametrize("by_tables", [False, True])
-def test_the_crc_of_every_length_and_alignment(by_tables):
+def test_the_crc_is_right_for_every_length_and_alignment(by_tables):
     data = bytes(n * 31 % 251 for n in range(40_000))
     for size in [*range(1000), 3 * 4096 - 1, 3 * 4096, 3 * 4096 + 3 * 128 + 13, 39_990]:
         for start in (0, 1, 7):
@@ -84,7 +84,7 @@ def everything(rows, damaged):
             call()
 
 
-def test_nothing_leaks():
+def test_no_memory_leaks():
     rows = [(b"v" * 200, b"k%d" % n, T0 + n, HEADERS) for n in range(20)]
     damaged = bytes(compiled.encode_records(rows, T0, 0)[0])[:-1]
     held = [rows[0][0], rows[0][1], HEADERS, HEADERS[0][1], SCOPE, damaged]
@@ -100,7 +100,7 @@ def test_nothing_leaks():
 
 
 @pytest.mark.parametrize("name", ["value", "key", "headers"])
-def test_what_a_loop_asks_of_each_record_is_read_without_a_call(name):
+def test_fields_of_records_are_read_without_a_call(name):
     slot = type(type("Slotted", (), {"__slots__": ("field",)}).field)
     assert type(getattr(compiled.Record, name)) is slot
     assert type(getattr(compiled.ConsumerRecord, name)) is slot

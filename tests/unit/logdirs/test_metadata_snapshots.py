@@ -91,7 +91,7 @@ def cut(files: MemoryFiles, snapshot: SnapshotId, size: int) -> None:
     files.replace_file(join("m", snapshot.name), files.read_file(join("m", snapshot.name))[:size])
 
 
-def test_a_snapshot_says_all_that_the_log_said() -> None:
+def test_a_snapshot_has_all_of_the_log() -> None:
     image = everything()
     assert facts(image_of(*image_records(image))) == facts(image)
     assert (len(image.nodes[1].records), image.others) == (2, [BROKER_CONFIG, QUOTA, UNKNOWN])
@@ -135,7 +135,7 @@ def test_the_newest_snapshot_is_read() -> None:
     assert (list(image.topics), position) == (["t25"], 25)
 
 
-def test_an_epoch_counts_more_than_an_offset() -> None:
+def test_a_snapshot_of_a_later_epoch_is_newer() -> None:
     assert snapshot_ids(written(SECOND, SnapshotId(4, 12)), "m") == [SECOND, SnapshotId(4, 12)]
 
 
@@ -148,7 +148,7 @@ def test_a_damaged_snapshot_is_passed_over_for_the_one_before(position: int) -> 
 
 
 @pytest.mark.parametrize("size", [0, 60, 90, -30, -79])
-def test_a_snapshot_that_ends_early_is_none(size: int) -> None:
+def test_a_snapshot_that_ends_early_is_refused(size: int) -> None:
     files = written(FIRST)
     cut(files, FIRST, size)
     with pytest.raises(CorruptBatch, match=r"the end of the snapshot is missing|not whole|too few"):
@@ -157,7 +157,7 @@ def test_a_snapshot_that_ends_early_is_none(size: int) -> None:
     assert (facts(image), position) == (facts(MetadataImage()), 0), "the log from 0 on has it all"
 
 
-def test_a_file_that_begins_or_goes_on_otherwise_is_no_snapshot() -> None:
+def test_a_file_with_another_begin_or_end_is_no_snapshot() -> None:
     files = written(FIRST)
     data = files.read_file(join("m", FIRST.name))
     spans, _, _ = walk(data)
@@ -169,7 +169,7 @@ def test_a_file_that_begins_or_goes_on_otherwise_is_no_snapshot() -> None:
         read_snapshot(files, "m", FIRST)
 
 
-def test_without_a_good_snapshot_for_its_start_a_log_is_refused_with_what_to_do() -> None:
+def test_a_log_without_a_snapshot_for_its_start_is_refused_with_advice() -> None:
     files = written(FIRST, SECOND)
     for snapshot in (FIRST, SECOND):
         damage(files, snapshot, 90)
@@ -180,7 +180,7 @@ def test_without_a_good_snapshot_for_its_start_a_log_is_refused_with_what_to_do(
         read_image(files, "m", 26)
 
 
-def test_a_batch_larger_than_anybody_writes_is_damage() -> None:
+def test_a_batch_larger_than_any_writers_is_damage() -> None:
     files = written(FIRST)
     data = bytearray(files.read_file(join("m", FIRST.name)))
     data[8:12] = (1 << 30).to_bytes(4, "big")
@@ -189,7 +189,7 @@ def test_a_batch_larger_than_anybody_writes_is_damage() -> None:
         read_snapshot(files, "m", FIRST)
 
 
-def test_what_a_failed_writing_leaves_is_removed() -> None:
+def test_remains_of_a_failed_snapshot_are_removed() -> None:
     kept = written(FIRST)
     files = FaultFiles(kept, error=ENOSPC)
     files.faults.fail_at = 2
@@ -202,6 +202,6 @@ def test_what_a_failed_writing_leaves_is_removed() -> None:
     assert kept.list_dir("m") == [FIRST.name, "mine.checkpoint.part"]
 
 
-def test_a_snapshot_of_nothing_says_nothing() -> None:
+def test_a_snapshot_of_an_empty_image_is_empty() -> None:
     files = written(FIRST, image=MetadataImage())
     assert facts(read_snapshot(files, "m", FIRST)) == facts(MetadataImage())

@@ -111,7 +111,7 @@ class Damaged:
 
 @pytest.mark.parametrize("declared", [True, False])
 @pytest.mark.parametrize(("segment", "batch"), [(0, 0), (1, 3), (2, -1), (-1, 0), (-1, -1)])
-def test_what_was_damaged_is_a_gap_and_the_rest_is_as_it_was(segment: int, batch: int, declared: bool) -> None:
+def test_damaged_records_become_a_gap_and_the_rest_stays(segment: int, batch: int, declared: bool) -> None:
     log = Damaged(lambda log: log.flip(segment, batch), declared=declared)
     found = log.repair()
     (damage,) = found.damages
@@ -132,7 +132,7 @@ def test_several_parts_of_several_segments_are_dropped_at_once() -> None:
 
 
 @pytest.mark.parametrize(("segment", "declared"), [(1, True), (1, False), (-1, True)])
-def test_a_file_that_was_cut_is_closed_as_it_is(segment: int, declared: bool) -> None:
+def test_a_cut_file_keeps_its_remaining_records(segment: int, declared: bool) -> None:
     log = Damaged(lambda log: log.cut(segment, 200), declared=declared)
     found = log.repair()
     lost = {offset for damage in found.damages for offset in range(damage.offset, damage.next_offset)}
@@ -140,7 +140,7 @@ def test_a_file_that_was_cut_is_closed_as_it_is(segment: int, declared: bool) ->
     log.check(lost)
 
 
-def test_the_files_as_they_were_are_kept_with_word_of_what_is_missing() -> None:
+def test_the_old_files_are_kept_with_a_list_of_dropped_parts() -> None:
     log = Damaged(lambda log: log.flip(1, 3))
     segment = log.partition.segments[1][0]
     wanted = {name: log.files.read_file(f"{DIRECTORY}/{name}") for name in log.files.list_dir(DIRECTORY)}
@@ -172,7 +172,7 @@ def test_a_batch_that_claims_to_lie_beyond_its_segment_is_dropped() -> None:
     log.check({damage.offset})
 
 
-def test_nothing_is_dropped_that_was_not_found_before() -> None:
+def test_damage_that_was_not_found_before_is_not_dropped() -> None:
     log = Damaged(lambda log: log.flip(1, 3))
     found = find_damage(log.partition)
     segment = log.partition.segments[1][0]
@@ -253,7 +253,7 @@ def test_a_transaction_index_that_is_lost_is_made_from_the_log(snapshots: bool) 
     assert log.committed() == seen
 
 
-def test_indexes_that_cannot_be_believed_are_written_anew() -> None:
+def test_bad_indexes_are_written_anew() -> None:
     log = Damaged(lambda log: flip(log.files, f"{DIRECTORY}/{file_name(0, '.index')}", 3), declared=False)
     assert log.partition.segments[0][0].offsets.entries == 0
     found = log.repair()
@@ -282,7 +282,7 @@ def test_aborted_records_stay_hidden_when_their_marker_is_given_up() -> None:
     assert log.committed() == ["plain", "more"]
 
 
-def test_producers_and_epochs_are_what_they_were() -> None:
+def test_producers_and_epochs_survive_a_repair() -> None:
     log = Log()
     for at in range(30):
         log.append("x" * 100, producer_id=3, producer_epoch=0, base_sequence=at, epoch=at // 10)
@@ -499,7 +499,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_dry_run_shows_it_and_leaves_it(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_shows_the_damage_and_changes_nothing(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = contents(data)
     assert run(data, "--dry-run") == 0
     out, err = capsys.readouterr()
@@ -511,7 +511,7 @@ def test_a_dry_run_shows_it_and_leaves_it(data: Path, capsys: pytest.CaptureFixt
     assert not (data.parent / "data-repaired").exists()
 
 
-def test_it_is_done_when_it_is_agreed_to(
+def test_the_command_repairs_after_consent(
     data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(data)
@@ -538,7 +538,9 @@ def test_it_is_done_when_it_is_agreed_to(
     assert "nothing had to be dropped" in capsys.readouterr().err
 
 
-def test_one_partition_alone_and_where_the_copies_go(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_repairs_one_partition_with_copies_elsewhere(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(data, "users", "--yes") == 0 == run(data, "clicks:1", "--yes")
     with pytest.raises(CorruptBatch):
         values(data)
@@ -558,7 +560,7 @@ def test_one_partition_alone_and_where_the_copies_go(data: Path, capsys: pytest.
         (("--yes", "--keep", "{data}/kept"), "lies in the log directory"),
     ],
 )
-def test_what_cannot_be_repaired_is_said(
+def test_the_command_names_damage_that_it_cannot_repair(
     data: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
 ) -> None:
     before = contents(data)
@@ -574,14 +576,14 @@ def test_a_directory_that_is_no_log_is_not_made_one(tmp_path: Path, capsys: pyte
         run(tmp_path, "a:b")
 
 
-def test_a_log_that_somebody_else_owns_is_left_alone(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_with_another_owner_is_left_alone(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pylog.open(data):
         assert run(data, "--yes") == 1
         assert "owns this log" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("unreadable", ["clicks-0/pylog-damages", "clicks-1/partition.metadata", "meta.properties"])
-def test_metadata_that_cannot_be_read_leaves_everything(
+def test_an_unreadable_metadata_log_stops_a_repair(
     data: Path, capsys: pytest.CaptureFixture[str], unreadable: str
 ) -> None:
     (data / unreadable).write_bytes(b"\xff nonsense\n")

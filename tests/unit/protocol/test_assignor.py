@@ -79,12 +79,12 @@ def is_even(found: Mapping[str, list[TopicPartition]], members: Sequence[Subscri
         ("CooperativeStickyAssignor", "cooperative-sticky"),
     ],
 )
-def test_is_known_by_its_name_and_by_kafkas_class(kafka: str, name: str) -> None:
+def test_an_assignor_is_known_by_its_name_and_by_kafkas_class(kafka: str, name: str) -> None:
     assert assignor_named(PACKAGE + kafka) is assignor_named(name) is ASSIGNORS[name]
     assert ASSIGNORS[name].name == name
 
 
-def test_says_which_name_was_meant() -> None:
+def test_an_unknown_assignor_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(InvalidConfig, match="did you mean 'roundrobin'"):
         assignor_named("round-robin")
     with pytest.raises(InvalidConfig, match=r"did you mean 'org\.apache\.kafka\.clients\.consumer\.StickyAssignor'"):
@@ -127,7 +127,9 @@ groups = st.tuples(
 
 
 @given(groups)
-def test_gives_each_partition_to_one_subscriber(group: tuple[dict[str, int], list[list[str]], random.Random]) -> None:
+def test_an_assignor_gives_each_partition_to_one_subscriber(
+    group: tuple[dict[str, int], list[list[str]], random.Random],
+) -> None:
     topics, subscriptions, _ = group
     members = [SubscribedMember(f"m{number}", None, wanted) for number, wanted in enumerate(subscriptions)]
     for name, assignor in ASSIGNORS.items():
@@ -166,7 +168,7 @@ def test_sticky_goes_on_from_any_claims(
 
 @pytest.mark.parametrize("name", STICKY)
 @pytest.mark.parametrize("topics_of", [lambda n: ["a", "b"], lambda n: ["a", "b"][: 1 + n % 2]], ids=["same", "other"])
-def test_a_member_that_leaves_moves_only_what_it_had(name: str, topics_of: object) -> None:
+def test_a_member_that_leaves_moves_only_its_partitions(name: str, topics_of: object) -> None:
     assert callable(topics_of)
     topics = {"a": 40, "b": 40}
     assignor = ASSIGNORS[name]
@@ -190,7 +192,7 @@ def test_one_member_in_as_many_as_there_are_partitions_left_over_keeps_one_more(
 
 
 @pytest.mark.parametrize("name", STICKY)
-def test_the_later_generation_keeps_what_two_claim(name: str) -> None:
+def test_of_two_claims_the_later_generation_keeps_the_partition(name: str) -> None:
     for first, second in ((1, 2), (2, 1)):
         members = [owning(name, "m", ["a"], part("a", 0), first), owning(name, "n", ["a"], part("a", 0), second)]
         found = ASSIGNORS[name].assign({"a": 2}, members)
@@ -199,7 +201,7 @@ def test_the_later_generation_keeps_what_two_claim(name: str) -> None:
         )
 
 
-def test_what_two_claim_of_one_generation_belongs_to_neither() -> None:
+def test_two_claims_of_one_generation_are_both_lost() -> None:
     """A cooperative leader gives it out in the next round, when both have let go of it."""
     members = [
         owning("cooperative-sticky", "m", ["a"], part("a", 0, 1), 1),
@@ -257,7 +259,7 @@ def test_sticky_says_nothing_before_its_first_generation() -> None:
     assert ASSIGNORS["range"].user_data(part("a", 0), 3) is None
 
 
-def test_an_earlier_owner_gets_back_what_it_had() -> None:
+def test_an_earlier_owner_gets_its_partitions_back() -> None:
     """Of three that could take it, `z` had a-0 two generations ago."""
     sticky = "sticky"
     members = [
@@ -268,7 +270,7 @@ def test_an_earlier_owner_gets_back_what_it_had() -> None:
     assert ASSIGNORS[sticky].assign({"a": 3}, members)["z"] == part("a", 0)
 
 
-def test_a_subscription_that_changes_gives_up_what_it_no_longer_covers() -> None:
+def test_a_changed_subscription_gives_up_partitions_it_no_longer_covers() -> None:
     members = [owning("sticky", "m", ["b"], part("a", 0, 1), 1), owning("sticky", "n", ["a", "b"], part("b", 0), 1)]
     found = ASSIGNORS["sticky"].assign({"a": 2, "b": 2}, members)
     assert found == {"m": part("b", 1, 0), "n": part("a", 0, 1)}
@@ -336,7 +338,7 @@ def test_no_bytes_are_an_empty_assignment() -> None:
 
 
 @pytest.mark.parametrize("decode", [decode_subscription, decode_assignment])
-def test_refuses_an_old_version_and_cut_bytes(decode: object) -> None:
+def test_an_old_version_and_cut_bytes_are_refused(decode: object) -> None:
     assert callable(decode)
     for data in (b"\x00", b"\xff\xff\x00\x00\x00\x00", b"\x00\x00\x00\x00\x00\x01"):
         with pytest.raises(CorruptBatch, match="this is no ConsumerProtocol"):

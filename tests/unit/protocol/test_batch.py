@@ -34,7 +34,7 @@ def test_the_worked_example_byte_for_byte():
     assert bytes(example().data) == EXAMPLE_A
 
 
-def test_encode_gives_a_batch_that_says_what_its_bytes_say():
+def test_the_fields_of_an_encoded_batch_are_those_of_its_bytes():
     made = encode(
         RECORDS, now_ms=T0, codec=Codec.ZSTD, producer_id=7, producer_epoch=2, base_sequence=9, transactional=True,
         base_offset=50, leader_epoch=4,
@@ -52,7 +52,7 @@ def test_encode_gives_a_batch_that_says_what_its_bytes_say():
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_records(codec):
+def test_records_of_a_batch_come_back(codec):
     batch = encode(RECORDS, now_ms=T0, codec=codec)
     batch.stamp(100, 5)
     records = batch.records("topic", 3)
@@ -81,7 +81,7 @@ def test_a_stamp_leaves_the_crc_right_and_the_rest_alone():
     assert (read.base_offset, read.leader_epoch) == (2**63 - 10, -1)
 
 
-def test_log_append_time():
+def test_a_batch_stamped_with_append_time_gives_it_to_all_records():
     batch = example()
     batch.stamp_append_time(T0 + 777)
     batch.check()
@@ -91,7 +91,7 @@ def test_log_append_time():
     assert {(record.timestamp, record.timestamp_type) for record in read.records("topic", 0)} == {(T0 + 777, 1)}
 
 
-def test_bytes_of_somebody_else_are_copied_before_they_are_stamped():
+def test_foreign_bytes_are_copied_before_they_are_stamped():
     window = bytes(10) + EXAMPLE_A
     batch = Batch.parse(window, 10)
     batch.stamp(1, 1)
@@ -132,32 +132,32 @@ def changed(at, form, value, *, crc=True):
     [(8, ">i", 0), (8, ">i", 48), (8, ">i", -5), (8, ">i", 10_000), (16, ">b", 3), (16, ">b", -1), (57, ">i", -1),
      (57, ">i", 4), (23, ">i", -1), (0, ">q", -1), (0, ">q", 2**63 - 1)],
 )  # fmt: skip
-def test_headers_that_cannot_be(at, form, value):
+def test_impossible_headers_are_refused(at, form, value):
     with pytest.raises(CorruptBatch) as caught:
         Batch.parse(bytes(7) + changed(at, form, value), 7)
     assert caught.value.position == 7
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_older_message_formats(magic):
+def test_older_message_formats_are_refused(magic):
     with pytest.raises(UnsupportedFormat, match=f"magic {magic}"):
         Batch.parse(changed(16, ">b", magic))
 
 
 @pytest.mark.parametrize("size", [0, 1, 12, 17, 60, 94])
-def test_too_few_bytes(size):
+def test_too_few_bytes_are_refused(size):
     with pytest.raises(CorruptBatch):
         Batch.parse(EXAMPLE_A[:size])
 
 
-def test_a_wrong_crc():
+def test_a_wrong_crc_is_refused():
     batch = Batch.parse(changed(70, ">b", 1, crc=False))
     with pytest.raises(CorruptBatch, match="CRC") as caught:
         batch.check()
     assert caught.value.offset == 100
 
 
-def test_a_codec_that_does_not_exist():
+def test_an_unknown_codec_is_refused():
     batch = Batch.parse(changed(21, ">h", 5))
     with pytest.raises(CorruptBatch, match="codec 5"):
         batch.records("topic", 0)
@@ -172,7 +172,7 @@ def test_errors_in_records_name_the_offset(codec):
         assert caught.value.offset == 100
 
 
-def test_split():
+def test_split_gives_whole_batches_and_drops_a_torn_one():
     data = EXAMPLE_A + EMPTIED
     assert [batch.base_offset for batch in split(data)] == [100, 200]
     assert [batch.base_offset for batch in split(data[:-1])] == [100]
@@ -201,7 +201,7 @@ def test_the_header_is_61_bytes():
     assert HEADER.size == 61
 
 
-def test_a_record_that_shrinks_to_next_to_nothing_is_read_where_that_is_allowed():
+def test_a_highly_compressed_record_is_read_where_it_is_allowed():
     batch = encode([(bytes(90 << 20), None, T0, ())], now_ms=T0, codec=Codec.ZSTD)
     assert batch.size < 100_000
     (((record,), after),) = Batch.parse(batch.data).groups("t", 0, record_bytes_max=100 << 20)
@@ -210,6 +210,6 @@ def test_a_record_that_shrinks_to_next_to_nothing_is_read_where_that_is_allowed(
         Batch.parse(batch.data).records("t", 0)
 
 
-def test_what_would_not_fit_into_a_batch_uncompressed_is_refused():
+def test_records_that_fit_only_compressed_are_refused():
     with mmap.mmap(-1, 1 << 31) as stream, pytest.raises(RecordTooLarge, match="append them in parts"):
         seal((stream, 1, T0, T0), codec=Codec.ZSTD)

@@ -27,7 +27,7 @@ def test_names_are_kafkas() -> None:
         Isolation.named("serializable")
 
 
-def test_what_was_aborted_is_left_out_until_its_marker() -> None:
+def test_aborted_batches_are_left_out_until_their_marker() -> None:
     delivery = VisibleBatches([(7, 2)])
     batches = [
         data(0, 7), data(1, 8), data(2, 7), data(3, 8), at(4, marker(8, commit=False)), data(5, 7),

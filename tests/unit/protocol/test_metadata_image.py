@@ -147,7 +147,7 @@ def test_taking_leadership_raises_both_epochs_each_time(image: MetadataImage) ->
         ),
     ],
 )
-def test_a_change_says_only_what_changes(
+def test_a_change_record_has_only_the_changed_fields(
     image: MetadataImage, change: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     before = image.topics["clicks"].partitions[0]
@@ -184,7 +184,7 @@ def test_old_versions_of_the_records_are_read() -> None:
         [encode_record("ConfigRecord", {"resourceType": 2, "resourceName": "t", "name": "a", "value": "b"})],
     ],
 )
-def test_a_record_about_what_never_was(image: MetadataImage, record: list[bytes]) -> None:
+def test_a_record_about_an_unknown_topic_is_refused(image: MetadataImage, record: list[bytes]) -> None:
     with pytest.raises(CorruptBatch, match="no earlier record made"):
         apply(image, record)
 
@@ -238,7 +238,7 @@ def test_every_kind_of_metadata_record_is_decoded_and_applied_or_skipped() -> No
                 MetadataImage().apply(record)
 
 
-def test_what_is_not_known_and_not_used_is_skipped(image: MetadataImage) -> None:
+def test_unknown_records_of_no_use_are_skipped(image: MetadataImage) -> None:
     unknown_type = b"\x01\xe8\x07\x05whatever"
     newer_unused = b"\x01" + bytes([message("NoOpRecord").api_key]) + b"\x07new"
     for value in (unknown_type, newer_unused):
@@ -248,7 +248,7 @@ def test_what_is_not_known_and_not_used_is_skipped(image: MetadataImage) -> None
     assert list(image.topics) == ["clicks"]
 
 
-def test_a_newer_version_of_what_is_used_is_refused() -> None:
+def test_a_newer_version_of_a_used_record_is_refused() -> None:
     with pytest.raises(UnsupportedFormat, match="PartitionRecord"):
         decode_record(b"\x01" + bytes([message("PartitionRecord").api_key]) + b"\x07")
 
@@ -272,7 +272,7 @@ def test_every_prefix_of_a_record_is_refused() -> None:
 
 
 @given(st.binary(max_size=100))
-def test_noise_raises_what_pylog_raises(noise: bytes) -> None:
+def test_noise_raises_only_errors_of_pylog(noise: bytes) -> None:
     with contextlib.suppress(PylogError):
         MetadataImage().apply(decode_record(noise))
 
@@ -281,7 +281,7 @@ def test_noise_raises_what_pylog_raises(noise: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "__consumer_offsets", "x" * 249, "-"])
-def test_names_that_topics_may_have(name: str) -> None:
+def test_valid_topic_names_are_taken(name: str) -> None:
     validate_topic_name(name)
 
 
@@ -300,7 +300,7 @@ def test_names_that_topics_may_have(name: str) -> None:
         (METADATA_TOPIC, "metadata log"),
     ],
 )
-def test_names_that_topics_may_not_have(name: str, reason: str) -> None:
+def test_invalid_topic_names_are_refused(name: str, reason: str) -> None:
     with pytest.raises(InvalidTopic, match=reason):
         validate_topic_name(name)
 
@@ -311,7 +311,7 @@ def test_names_that_differ_in_dots_and_underscores_alone_collide() -> None:
         validate_topic_name("a.b", ["c", "a_b"])
 
 
-def test_a_name_that_is_no_name_makes_no_topic() -> None:
+def test_a_record_with_an_invalid_name_makes_no_topic() -> None:
     (record, *_) = create_topic("clicks", TOPIC_ID, {}, leader=1)
     value = decode_record(record)
     bad = replace(value, value={**value.value, "name": "../clicks"})
@@ -319,7 +319,7 @@ def test_a_name_that_is_no_name_makes_no_topic() -> None:
         MetadataImage().apply(bad)
 
 
-def test_a_partition_with_a_negative_number_is_none() -> None:
+def test_a_partition_with_a_negative_number_is_refused() -> None:
     with pytest.raises(CorruptBatch, match="the number -1"):
         apply(MetadataImage(), create_topic("clicks", TOPIC_ID, {-1: ONE}, leader=1))
 

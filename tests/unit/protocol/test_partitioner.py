@@ -43,7 +43,7 @@ def test_a_negative_hash_is_masked_and_not_negated() -> None:
 
 
 @pytest.mark.parametrize("partitions", [0, -1])
-def test_no_partitions_no_choice(make_sticky: MakeSticky, partitions: int) -> None:
+def test_without_partitions_a_choice_is_refused(make_sticky: MakeSticky, partitions: int) -> None:
     with pytest.raises(ValueError, match="there is none"):
         partition_for_key(b"k", partitions)
     with pytest.raises(ValueError, match="there is none"):
@@ -74,7 +74,7 @@ def runs(sticky: StickyPartitioner, partitions: int, sizes: list[int]) -> list[i
     return chosen
 
 
-def test_sticks_until_a_batch_is_full(make_sticky: MakeSticky) -> None:
+def test_the_sticky_partitioner_stays_until_a_batch_is_full(make_sticky: MakeSticky) -> None:
     chosen = runs(make_sticky(100, Random(7)), 50, [30] * 12)
     assert [len(set(chosen[at : at + 4])) for at in (0, 4, 8)] == [1, 1, 1]
     assert len(set(chosen)) > 1
@@ -110,7 +110,7 @@ def test_every_partition_gets_its_share_of_bytes(make_sticky: MakeSticky) -> Non
 
 
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 40), min_size=1, max_size=50))
-def test_stays_inside_whatever_the_number_of_partitions_becomes(
+def test_a_choice_stays_within_a_changed_number_of_partitions(
     make_sticky: MakeSticky, seed: int, counts: list[int]
 ) -> None:
     sticky = make_sticky(100, Random(seed))

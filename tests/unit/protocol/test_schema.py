@@ -27,13 +27,13 @@ def decoded(name: str, version: int, data: bytes) -> dict[str, Any]:
 # --- known bytes ------------------------------------------------------------------------------------------------------
 
 
-def test_a_flexible_record() -> None:
+def test_a_flexible_record_is_encoded_byte_for_byte() -> None:
     data = message("TopicRecord").encode(0, {"name": "clicks", "topicId": TOPIC_ID})
     assert data == b"\x07clicks" + TOPIC_ID.bytes + b"\x00"
     assert decoded("TopicRecord", 0, data) == {"name": "clicks", "topicId": TOPIC_ID}
 
 
-def test_a_classic_body() -> None:
+def test_a_classic_body_is_encoded_byte_for_byte() -> None:
     value = {"group": "g", "topic": "t", "partition": 7}
     data = message("OffsetCommitKey").encode(0, value)
     assert data == b"\x00\x01g\x00\x01t\x00\x00\x00\x07"
@@ -70,7 +70,7 @@ def test_the_client_id_of_a_header_is_never_compact() -> None:
     assert data == b"\x00\x12" + bytes(6) + b"\x00\x02ab" + b"\x00"
 
 
-def test_bytes_are_views_into_what_was_decoded() -> None:
+def test_decoded_bytes_are_views_into_the_input() -> None:
     data = bytearray(message("SaslAuthenticateRequest").encode(2, {"authBytes": b"secret"}))
     value, _ = message("SaslAuthenticateRequest").decode(2, data)
     assert isinstance(value["authBytes"], memoryview)
@@ -78,7 +78,7 @@ def test_bytes_are_views_into_what_was_decoded() -> None:
     assert bytes(value["authBytes"]) == b"Secret"
 
 
-def test_a_nullable_struct() -> None:
+def test_a_nullable_struct_comes_back() -> None:
     schema = message("DescribeTopicPartitionsResponse")
     assert decoded("DescribeTopicPartitionsResponse", 0, schema.encode(0, {}))["nextCursor"] is None
     value = decoded("DescribeTopicPartitionsResponse", 0, schema.encode(0, {"nextCursor": {"topicName": "t"}}))
@@ -88,7 +88,7 @@ def test_a_nullable_struct() -> None:
 @pytest.mark.parametrize(
     ("value", "data"), [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02"), (2**32 - 1, "ffffffff0f")]
 )
-def test_unsigned_varints(value: int, data: str) -> None:
+def test_unsigned_varints_come_back(value: int, data: str) -> None:
     assert uvarint(value).hex() == data
     assert read_uvarint(b"xx" + bytes.fromhex(data), 2) == (value, 2 + len(data) // 2)
 
@@ -185,19 +185,19 @@ def test_the_error_says_where() -> None:
 
 
 @pytest.mark.parametrize("version", [-1, 3, 99])
-def test_a_version_that_is_not_there(version: int) -> None:
+def test_an_unknown_version_is_refused(version: int) -> None:
     with pytest.raises(UnsupportedFormat, match="PartitionRecord has the versions 0 to 2"):
         message("PartitionRecord").encode(version, {})
     with pytest.raises(UnsupportedFormat, match="PartitionRecord has the versions 0 to 2"):
         message("PartitionRecord").decode(version, b"")
 
 
-def test_a_message_that_is_not_there() -> None:
+def test_an_unknown_message_is_a_key_error() -> None:
     with pytest.raises(KeyError, match="Nonsense"):
         message("Nonsense")
 
 
-def test_a_negative_position() -> None:
+def test_a_negative_position_is_refused() -> None:
     with pytest.raises(ValueError, match="position"):
         message("TopicRecord").decode(0, bytes(40), -1)
 
@@ -224,7 +224,7 @@ def test_a_misfit_deep_inside_is_named() -> None:
         message("ListOffsetsRequest").encode(1, {"topics": topics})
 
 
-def test_a_field_that_a_version_lacks() -> None:
+def test_a_field_that_a_version_lacks_is_refused() -> None:
     """Harmless where it is at its default or Kafka calls it ignorable; an error where something would be lost."""
     schema = message("PartitionRecord")
     plain = schema.encode(0, {})
@@ -238,6 +238,6 @@ def test_a_field_that_a_version_lacks() -> None:
         schema.encode(1, {"_tags": {1: b"x"}})
 
 
-def test_a_struct_where_none_may_be_missing() -> None:
+def test_a_missing_struct_that_is_not_nullable_is_refused() -> None:
     with pytest.raises(ValueError, match="clusterId"):
         message("QuorumStateData").encode(0, {"clusterId": None})

@@ -55,7 +55,7 @@ def test_sim_clock_does_not_go_back() -> None:
 # --- a clock that is waited for in one thread ------------------------------------------------------------------------
 
 
-def test_who_waits_on_a_condition_lets_the_world_go_on() -> None:
+def test_a_wait_on_a_condition_advances_the_simulated_clock() -> None:
     clock = Steps()
     lock = threading.Lock()
     told = condition(clock, lock)

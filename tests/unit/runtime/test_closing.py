@@ -51,7 +51,7 @@ def test_a_script_that_closes_nothing_has_sent_everything(tmp_path: Path, linger
     assert len(values(tmp_path / "log")) == count
 
 
-def test_what_is_still_held_at_the_exit_is_closed_without_a_word(tmp_path: Path) -> None:
+def test_logs_still_held_at_exit_are_closed_silently(tmp_path: Path) -> None:
     script = SEND.format(count=1000, linger=10_000, last="return log, producer", call="log, producer = main()")
     ended = run(script, tmp_path / "log", "-Wd")
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -95,7 +95,7 @@ def test_dropped_producers_deliver_and_leave_no_thread(tmp_path: Path) -> None:
         assert {record.value for record in log.topic("t")[0].records()} == {b"%d" % number for number in range(60)}
 
 
-def test_a_log_waits_for_what_its_dropped_producers_were_given(tmp_path: Path) -> None:
+def test_a_log_waits_for_records_of_its_dropped_producers(tmp_path: Path) -> None:
     with pylog.open(tmp_path, flush="none") as log:
         log.create_topic("t")
         with pytest.warns(ResourceWarning):
@@ -139,7 +139,7 @@ def test_a_directory_that_another_one_holds_stays_locked(tmp_path: Path) -> None
         pylog.open(tmp_path / "held")
 
 
-def test_what_was_made_with_a_log_keeps_it_open() -> None:
+def test_objects_made_by_a_log_keep_it_open() -> None:
     def made(make: Callable[[pylog.Log], Any]) -> Any:
         log = pylog.open(":memory:")
         log.create_topic("t")
@@ -193,7 +193,7 @@ def test_clients_that_are_closed_or_hold_nothing_may_be_dropped() -> None:
     del producer, consumer, log
 
 
-def test_what_cannot_be_closed_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_cannot_be_closed_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = pylog.open(tmp_path)
     node: Any = log.broker.node
     close = node.close

@@ -209,7 +209,7 @@ def test_a_callback_may_add_another() -> None:
     assert sorted(seen) == ["first", "second"]
 
 
-def test_each_callback_is_called_once_whoever_comes_first(hasty: None) -> None:
+def test_each_callback_is_called_once_in_a_race_with_the_answer(hasty: None) -> None:
     for _ in range(60):
         future: Future[int] = Future()
         calls: Counter[int] = Counter()
@@ -243,7 +243,7 @@ def test_await_wakes_the_loop_from_another_thread(make_delivery: MakeDelivery) -
     assert [fields(landed) for landed in asyncio.run(main())] == [("t", 3, 40 + n, 100 + n) for n in range(5)]
 
 
-def test_await_of_what_is_there_and_of_an_error() -> None:
+def test_await_of_a_complete_future_returns_or_raises() -> None:
     async def main() -> int:
         with pytest.raises(OSError, match="gone"):
             await failed(OSError("gone"))
@@ -290,7 +290,7 @@ def test_the_time_of_the_append_stands_for_all(make_delivery: MakeDelivery) -> N
     assert [future.result().offset for future in futures] == [0, 1, 2]
 
 
-def test_nobody_asked_means_no_offset(make_delivery: MakeDelivery) -> None:
+def test_a_future_without_acknowledgement_has_no_offset(make_delivery: MakeDelivery) -> None:
     delivery = make_delivery("clicks", 4)
     delivery.complete(-1)
     assert fields(delivery.future(2, 10).result()) == ("clicks", 4, -1, 10)
@@ -367,7 +367,7 @@ def test_a_wait_for_what_brings_a_batch_ends_in_time(make_delivery: MakeDelivery
         delivery.future(0, 5).result(0)
 
 
-def test_several_answers_are_one_when_the_last_is_there_and_the_first_error_among_them() -> None:
+def test_several_answers_complete_with_the_last_or_the_first_error() -> None:
     first, second = Future[int](), Future[int]()
     both = gathered([first, completed(2), second], sum)
     second.set_result(4)

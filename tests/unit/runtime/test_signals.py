@@ -59,7 +59,7 @@ def test_the_second_one_strikes_at_once() -> None:
     assert done == [1]
 
 
-def test_what_waits_is_handled_whatever_another_handler_raises() -> None:
+def test_a_waiting_signal_is_handled_after_another_handler_raises() -> None:
     ran: list[int] = []
 
     def alarmed(number: int, frame: FrameType | None) -> None:
@@ -184,7 +184,7 @@ def test_where_signals_strike_another_thread_than_was_thought_none_is_held() -> 
     assert done == [None, None]
 
 
-def test_others_raise_as_they_do() -> None:
+def test_errors_inside_a_block_are_raised_unchanged() -> None:
     with pytest.raises(KeyError), WHOLE:
         raise KeyError
     with pytest.raises(StruckError) as caught, WHOLE:
@@ -193,7 +193,7 @@ def test_others_raise_as_they_do() -> None:
     assert isinstance(caught.value.__context__, KeyError)
 
 
-def test_what_is_opened_may_be_ended() -> None:
+def test_a_block_that_opens_may_be_ended() -> None:
     done = []
     with pytest.raises(StruckError), WHOLE:
         with opened():
@@ -217,7 +217,7 @@ def test_what_is_opened_may_be_ended() -> None:
     assert len(done) == 2
 
 
-def test_who_puts_a_handler_of_his_own_in_keeps_it() -> None:
+def test_a_handler_installed_in_a_block_stays() -> None:
     ours = signal.getsignal(signal.SIGTERM)
     with WHOLE:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -250,7 +250,7 @@ def test_a_lock_is_held_in_a_block() -> None:
     assert done == [False] and lock.acquire(False)
 
 
-def test_who_waits_at_a_condition_holds_no_lock_when_a_signal_strikes() -> None:
+def test_a_wait_at_a_condition_holds_no_lock_when_a_signal_strikes() -> None:
     lock = WholeLock()
     condition = threading.Condition(lock)  # type: ignore[arg-type]  # it is locked like these
     free = []
@@ -490,7 +490,7 @@ def test_a_reader_that_waits_for_its_owner_can_be_struck(tmp_path: Path) -> None
                 signal.signal(signal.SIGALRM, before)
 
 
-def test_a_consumer_that_was_struck_is_nobodys(tmp_path: Path) -> None:
+def test_a_consumer_that_was_struck_has_no_owner_thread(tmp_path: Path) -> None:
     with pylog.open(":memory:") as log, log.consumer() as consumer:
         for step in range(1, 60):
             is_struck(step, consumer.subscription)
@@ -528,7 +528,7 @@ def test_a_member_is_gone_whenever_a_signal_comes_to_its_end(protocol: Literal["
 
 
 @pytest.mark.parametrize("end", ["producer", "log"])
-def test_what_is_closed_is_closed_whenever_a_signal_comes(tmp_path: Path, end: str) -> None:
+def test_a_close_is_complete_whenever_a_signal_comes(tmp_path: Path, end: str) -> None:
     """The directory stayed locked by this process, futures were never done and threads stayed."""
     struck = 0
     threads = threading.active_count()
@@ -560,7 +560,7 @@ def test_a_producer_that_waits_for_its_transactional_id_ends_with_its_log() -> N
             log.close()
 
 
-def test_what_would_wait_for_the_send_that_a_signal_has_interrupted_is_refused() -> None:
+def test_a_handler_that_waits_for_the_interrupted_send_is_refused() -> None:
     """A handler that closed the log while its thread waited for room in a queue waited for ever."""
     full = {"segment.bytes": 1 << 20, "retention.bytes": 1 << 20, "pylog.full.policy": "block"}
     refused = 0

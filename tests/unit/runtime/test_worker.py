@@ -12,7 +12,7 @@ from support.stepping import Steps
 SECONDS = 20
 
 
-def test_work_is_done_when_it_is_due_and_not_before_anybody_wakes_it() -> None:
+def test_work_is_done_when_it_is_due_or_woken() -> None:
     clock = SystemClock()
     due: list[int] = []
     done = threading.Event()

@@ -28,7 +28,7 @@ def durable_file(files: CrashFiles, data: bytes = b"") -> None:
     files.sync_dir("d")
 
 
-def test_what_was_synced_is_there_and_nothing_else() -> None:
+def test_a_power_cut_keeps_synced_bytes_and_nothing_else() -> None:
     files = CrashFiles()
     durable_file(files, b"abc")
     assert [state.tree for state in last(files)] == [{"d": None, "d/f": b"abc"}]
@@ -92,14 +92,14 @@ def test_a_replaced_file_is_the_old_one_or_the_new_one() -> None:
     assert contents(last(files), "d/f") == {b"two"}
 
 
-def test_a_killed_process_leaves_what_it_wrote_and_a_part_of_the_last_write() -> None:
+def test_a_killed_process_leaves_its_writes_and_a_part_of_the_last() -> None:
     files = CrashFiles()
     files.make_dir("d")
     files.open("d/f", create=True).write(0, b"ab", b"cde")
     assert [state.tree.get("d/f") for state in files.kills()][-4:] == [b"", b"a", b"ab", b"abcde"]
 
 
-def test_what_was_reserved_is_zeros_until_it_is_cut() -> None:
+def test_reserved_space_is_zeros_until_it_is_cut() -> None:
     files = CrashFiles()
     durable_file(files)
     file = files.open("d/f")
@@ -131,7 +131,7 @@ def test_a_state_is_where_the_next_files_begin() -> None:
     assert MemoryFiles(tree=state.tree).tree() == state.tree
 
 
-def test_one_power_cut_leaves_what_was_synced_and_any_part_of_the_rest() -> None:
+def test_one_power_cut_leaves_synced_bytes_and_any_part_of_the_rest() -> None:
     files = CrashFiles()
     durable_file(files, b"abc")
     before = len(files.operations)
