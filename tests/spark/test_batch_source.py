@@ -337,7 +337,7 @@ def test_no_directory(spark: SparkSession, log: pylog.Log, tmp_path: Path) -> No
         spark.read.format("pylog").option("subscribe", "clicks").load([str(log.path), str(log.path)])
 
 
-def test_options_that_are_not_there_yet_are_refused_by_name(spark: SparkSession, log: pylog.Log) -> None:
+def test_writes_and_streams_are_refused_as_not_there_yet(spark: SparkSession, log: pylog.Log) -> None:
     with pytest.raises(AnalysisException, match="not written to from Spark yet"):
         spark.createDataFrame([("v",)], "value string").write.format("pylog").mode("append").save(log.path)
     source = PylogDataSource({"path": log.path, "subscribe": "clicks"})

@@ -339,7 +339,7 @@ def test_columns_are_the_records(filled: pylog.Log) -> None:
         next(view.columns(max_rows=0))
 
 
-def test_columns_hold_rows_that_a_poll_left_over(log: pylog.Log) -> None:
+def test_columns_of_a_large_batch_come_in_pieces(log: pylog.Log) -> None:
     """A batch of the log with more records than were asked for at once comes in pieces."""
     pytest.importorskip("pyarrow")
     log.create_topic("t")[0].append([Record(b"%d" % n) for n in range(25)])

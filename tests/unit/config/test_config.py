@@ -306,7 +306,7 @@ def test_delivery_covers_linger_and_a_request() -> None:
 
 
 @pytest.mark.parametrize("name", ["partitioner", "key_serializer", "value_serializer"])
-def test_a_partitioner_that_is_no_function_is_refused(name: str) -> None:
+def test_a_callable_is_taken_as_it_is_and_another_value_refused(name: str) -> None:
     assert getattr(ProducerConfig.from_kafka({name: max}), name) is max
     for value in ("fnv1a", 1):
         with pytest.raises(InvalidConfig, match=r"it has to be a callable \("):

@@ -44,7 +44,7 @@ def test_an_unknown_transaction_is_aborted_beyond_all_epochs(
     assert desk.init().producer_epoch == max(epoch, 4) + 2
 
 
-def test_later_epochs_of_partitions_are_taken_over_without_an_abort() -> None:
+def test_a_later_epoch_in_a_partition_raises_the_producers_epoch() -> None:
     desk = Desk(known(TransactionState.COMPLETE_COMMIT))
     settle(desk, 9)
     assert (desk.state, desk.x.producer_epoch, desk.markers) == (TransactionState.COMPLETE_ABORT, 10, [])

@@ -345,7 +345,7 @@ def test_a_thing_that_is_no_file_is_refused_without_waiting(
             call()
 
 
-def test_a_fifo_as_the_temporary_file_is_refused(tmp_path: Path) -> None:
+def test_a_fifo_is_replaced_and_one_as_the_temporary_file_is_refused(tmp_path: Path) -> None:
     files, path = DiskFiles(), tmp_path / "f"
     fifo(path)
     files.replace_file(str(path), b"new")

@@ -281,7 +281,7 @@ def test_a_text_file_that_is_removed_meanwhile_is_not_found() -> None:
         list(dump_segment(files, path))  # type: ignore[arg-type]
 
 
-def test_a_topic_id_that_is_missing_or_goes_meanwhile_is_passed_over() -> None:
+def test_a_missing_topic_id_raises_and_one_that_goes_meanwhile_is_empty() -> None:
     path = "t-0/partition.metadata"
     with pytest.raises(LogNotFound, match=path):
         list(dump_segment(MemoryFiles(), path))

@@ -297,7 +297,7 @@ def test_an_owner_that_never_rests_cannot_hide_a_problem(directory: Directory) -
     assert problem.path == name(0, ".timeindex")
 
 
-def test_files_of_an_interrupted_compaction_are_a_note(directory: Directory) -> None:
+def test_files_of_an_interrupted_compaction_are_no_problem(directory: Directory) -> None:
     state = PublishedState(2, 0, 6, 6, 6, 6, 6, 5, False, 0, 0)
     directory.publish(state)
     for suffix in (".log", ".timeindex"):

@@ -104,7 +104,7 @@ def test_log_append_time_fills_the_timestamps():
 
 
 @pytest.mark.parametrize("count", [16, 17, 40])
-def test_many_headers_are_a_list_column(count):
+def test_many_headers_are_the_same_as_in_records(count):
     rows = [(b"v", None, T0, tuple((f"name{i}", b"x" * i) for i in range(count))), *MIXED]
     assert found([batch(rows)]) == expected([batch(rows)])
 

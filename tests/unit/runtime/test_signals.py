@@ -490,7 +490,7 @@ def test_a_reader_that_waits_for_its_owner_can_be_struck(tmp_path: Path) -> None
                 signal.signal(signal.SIGALRM, before)
 
 
-def test_a_consumer_that_was_struck_has_no_owner_thread(tmp_path: Path) -> None:
+def test_a_consumer_that_was_struck_is_locked_by_no_thread(tmp_path: Path) -> None:
     with pylog.open(":memory:") as log, log.consumer() as consumer:
         for step in range(1, 60):
             is_struck(step, consumer.subscription)
