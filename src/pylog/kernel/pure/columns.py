@@ -87,7 +87,7 @@ def check_columns(want: frozenset[str]) -> None:
 
 
 def _boundaries(batches: Sequence[Source], view: Array) -> tuple[Array, Array]:
-    """Where the body of each record begins and ends in the payloads put together."""
+    """The begin and the end of each record's body in the payloads put together."""
     ends = array("q")
     append = ends.append
     origin = 0
@@ -127,7 +127,7 @@ def _boundaries(batches: Sequence[Source], view: Array) -> tuple[Array, Array]:
 
 
 def _varints(view: Array, cursor: Array, ends: Array, bits: int) -> tuple[Array, Array]:
-    """One zigzag varint at every position of `cursor`: where each ends, and its value."""
+    """One zigzag varint at every position of `cursor`: its end, and its value."""
     if bool((cursor >= ends).any()):
         raise CorruptBatch("a record ends before its fields do")
     byte = view[cursor]

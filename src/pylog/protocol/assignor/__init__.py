@@ -14,7 +14,8 @@ order is that of the hashes, and ours too. Where Kafka's order is the one in whi
 the same partition), the hashes decide here. Kafka's sticky assignors may give partitions to a member without
 subscription; ours do not, and move none to an earlier owner that no longer subscribes to it.
 
-Read `member` first, then `simple`, `sticky`, `constrained` and `general`; `subscription` has the bytes.
+Read `member` first, then `simple`, `sticky`, `constrained` and `general`; `evening` improves the result, and
+`subscription` has the bytes.
 """
 
 import difflib

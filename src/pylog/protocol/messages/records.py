@@ -38,7 +38,7 @@ class ProducePart:
     given: Batch | Callable[[], Batch]
     """The records, or what gives them when they are needed: until then a producer may add to them."""
     topic_id: uuid.UUID = NO_ID
-    """Which topic of that name is meant: another one made since answers UnknownTopicId (KIP-516)."""
+    """The id of the topic that is meant: another one of that name answers UnknownTopicId (KIP-516)."""
 
     @property
     def batch(self) -> Batch:
