@@ -79,7 +79,7 @@ def test_offsets_follow_each_other_and_epochs_are_remembered(disk: Disk) -> None
     assert disk.partition.epochs.entries == [(0, 0), (3, 3)]
 
 
-def test_a_read_stops_at_the_bound_and_refuses_what_is_outside(disk: Disk) -> None:
+def test_a_read_stops_at_its_bound_and_refuses_offsets_outside(disk: Disk) -> None:
     disk.append("a", "b")
     disk.append("c")
     piece = disk.partition.read(0, 1 << 20, upto=2)
@@ -107,7 +107,7 @@ def test_segments_roll_by_size_and_every_record_is_found_by_offset(disk: Disk) -
     disk.partition.check()
 
 
-def test_whoever_reads_on_sees_what_is_there_now(disk: Disk) -> None:
+def test_a_reader_that_goes_on_sees_the_present_records(disk: Disk) -> None:
     partition = disk.partition
 
     def read_on(offset: int, upto: int | None = None, max_bytes: int = 1 << 20) -> list[str] | None:
@@ -239,7 +239,7 @@ def test_the_first_record_at_or_after_a_time(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_log_that_ends_below_what_was_durable_goes_on_behind_it(disk: Disk, clean: bool) -> None:
+def test_a_log_that_ends_below_its_durable_offset_goes_on_behind_that(disk: Disk, clean: bool) -> None:
     disk.append("a")
     whole = disk.partition.size
     disk.append("b")
@@ -365,7 +365,7 @@ def test_damage_is_found_when_it_is_read(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("target", [0, 1, 25, 26, 49, 50])
-def test_truncation_leaves_what_lies_below(disk: Disk, target: int) -> None:
+def test_a_truncation_leaves_the_records_below(disk: Disk, target: int) -> None:
     wanted = [f"{i} {'x' * 100}" for i in range(50)]
     for value in wanted:
         disk.append(value)

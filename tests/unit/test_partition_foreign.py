@@ -51,7 +51,7 @@ def test_a_batch_larger_than_a_segment_is_refused() -> None:
 # --- a leader's bytes -------------------------------------------------------------------------------------------------
 
 
-def test_a_follower_takes_what_its_leader_wrote_and_not_what_a_later_one_did() -> None:
+def test_a_follower_takes_only_batches_of_its_leaders_epoch() -> None:
     log = Log()
     data = b"".join(bytes(one.data) for one in (batch(0), batch(3, epoch=1), batch(4, epoch=2)))
     assert log.partition.append_follower(data, epoch=1, now_ms=NOW) == Appended(0, 4)

@@ -79,7 +79,7 @@ def assert_same(leader: Leader, follower: Follower) -> None:
 # --- what is committed ------------------------------------------------------------------------------------------------
 
 
-def test_the_high_watermark_is_what_every_replica_has() -> None:
+def test_the_high_watermark_is_the_lowest_end_of_the_replicas() -> None:
     leader, follower = lead(make(), 0), Follower(make(), leader=LEADER, epoch=0)
     write(leader, "a", "b")
     leader.advance()
@@ -116,7 +116,7 @@ def test_a_follower_that_lost_its_tail_does_not_move_the_high_watermark_back() -
     assert_same(leader, follower)
 
 
-def test_an_offset_nobody_can_have_is_no_acknowledgement() -> None:
+def test_an_impossible_offset_is_no_acknowledgement() -> None:
     leader = lead(make(), 0)
     write(leader, "a")
     with pytest.raises(OffsetOutOfRange):
@@ -126,7 +126,7 @@ def test_an_offset_nobody_can_have_is_no_acknowledgement() -> None:
     assert leader.partition.high_watermark == 0
 
 
-def test_who_is_no_replica_may_read_but_does_not_count() -> None:
+def test_a_fetcher_that_is_no_replica_may_read_but_does_not_count() -> None:
     leader = lead(make(), 0)
     write(leader, "a")
     leader.fetch(FetchPart("t", 0, 1), replica_id=77, max_bytes=100)
@@ -161,7 +161,7 @@ def test_segments_roll_at_the_same_batches_by_size_and_by_time(max_bytes: int) -
 
 @pytest.mark.parametrize("step", [2, 9, 200])
 @pytest.mark.parametrize("limit", [{"segment.index.bytes": "48"}, {"segment.bytes": "1000"}, {"segment.ms": "9000"}])
-def test_what_comes_at_once_is_laid_down_as_if_it_came_batch_by_batch(limit: dict[str, str], step: int) -> None:
+def test_batches_in_one_fetch_are_appended_as_if_one_by_one(limit: dict[str, str], step: int) -> None:
     """Segments and indexes: a full index rolls, too, in the middle of what one answer has brought."""
     config = TopicConfig.loaded({"index.interval.bytes": "100", **limit})
     batches = [
@@ -186,7 +186,7 @@ def index_files(partition: Partition) -> dict[str, bytes]:
     return {path + kind: partition.files.read_file(path + kind) for path in paths for kind in (".index", ".timeindex")}
 
 
-def test_what_lies_before_a_bad_batch_is_taken() -> None:
+def test_batches_before_a_bad_one_are_taken() -> None:
     leader, follower = lead(make(), 0), Follower(make(), leader=LEADER, epoch=0)
     write(leader, "a")
     catch_up(leader, follower)
@@ -254,7 +254,7 @@ def parted(common: int, ours: list[str], theirs: list[str]) -> tuple[Leader, Fol
 @pytest.mark.parametrize("theirs", [[], ["x"], ["x"] * 5, ["y" * 850, "z"]])
 @pytest.mark.parametrize("ours", [[], ["p"], ["p" * 900, "q" * 900, "r"]])
 @pytest.mark.parametrize("common", [0, 3])
-def test_what_the_old_leader_alone_had_is_cut(common: int, ours: list[str], theirs: list[str]) -> None:
+def test_records_that_only_the_old_leader_had_are_cut(common: int, ours: list[str], theirs: list[str]) -> None:
     leader, follower = parted(common, ours, theirs)
     catch_up(leader, follower)
     assert values(follower.partition) == [f"common {i}" for i in range(common)] + theirs
@@ -337,7 +337,7 @@ def test_a_follower_behind_the_leaders_start_begins_anew() -> None:
 # --- epochs -----------------------------------------------------------------------------------------------------------
 
 
-def test_who_believes_in_another_epoch_is_told() -> None:
+def test_a_fetcher_with_another_epoch_is_refused() -> None:
     leader = lead(make(), 5)
     for epoch, error in ((4, FencedLeaderEpoch), (6, UnknownLeaderEpoch)):
         with pytest.raises(error, match=str(epoch)):
@@ -345,7 +345,7 @@ def test_who_believes_in_another_epoch_is_told() -> None:
     leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=5), replica_id=FOLLOWER, max_bytes=1)
 
 
-def test_a_leader_whose_time_is_over_appends_nothing() -> None:
+def test_a_deposed_leader_appends_nothing() -> None:
     partition = make()
     stale = lead(partition, 1)
     write(stale, "a")

@@ -76,7 +76,7 @@ def test_a_batch_that_says_it_reaches_into_the_next_segment_ends_the_search() ->
     assert (caught.value.path, caught.value.offset) == (segment.path, 7)
 
 
-def test_the_largest_time_is_read_from_the_log_where_the_time_index_is_not_what_was_sealed() -> None:
+def test_the_largest_time_is_read_from_the_log_without_a_good_index() -> None:
     log = made((5, 7), (3,))
     assert log.partition.close()
     path = f"{DIRECTORY}/{0:020d}.timeindex"
@@ -95,7 +95,7 @@ def test_a_cut_is_found_behind_more_than_one_window() -> None:
     log.partition.check()
 
 
-def test_a_transaction_index_that_is_not_what_was_sealed_is_not_believed() -> None:
+def test_a_changed_transaction_index_is_not_believed() -> None:
     log = Log()
     log.in_transaction("a", producer_id=5, sequence=0)
     log.end(5, commit=False)

@@ -165,7 +165,7 @@ def test_a_leader_comes_back_and_its_follower_goes_on(pair: Pair) -> None:
     assert pair.same_files()
 
 
-def test_the_lead_changes_hands_and_what_was_not_committed_goes(pair: Pair) -> None:
+def test_a_change_of_leaders_drops_uncommitted_records(pair: Pair) -> None:
     pair.roles(leader=1)
     produce(pair.logs[1], b"a").result(SECONDS)
     pair.logs[2].close()
@@ -287,7 +287,7 @@ def test_a_fetch_waits_for_min_bytes(log: pylog.Log) -> None:
         ({"replica_id": 7}, FetchPart("t", 0, 1, high_watermark=1), False),
     ],
 )
-def test_who_waits_for_a_batch_is_given_what_a_read_would_find(
+def test_a_waiting_fetch_gets_the_bytes_that_a_read_would_find(
     log: pylog.Log, changes: dict[str, Any], asked: FetchPart, is_given: bool
 ) -> None:
     log.topic("t")[0].append([Record(b"before")])
@@ -304,7 +304,7 @@ def test_who_waits_for_a_batch_is_given_what_a_read_would_find(
     assert replace(given, path=read.path, position=read.position) == read
 
 
-def test_who_has_records_of_an_older_epoch_is_answered_by_a_look_at_the_log(log: pylog.Log) -> None:
+def test_a_fetcher_of_an_older_epoch_is_answered_from_the_log(log: pylog.Log) -> None:
     log.topic("t")[0].append([Record(b"before")])
     waiting = log.broker.handle(
         Fetch([FetchPart("t", 0, 1, last_fetched_epoch=0)], max_wait_ms=SECONDS * 1000), SESSION
@@ -336,7 +336,7 @@ def test_a_batch_of_a_topic_that_was_made_anew_meanwhile_is_not_given(log: pylog
     assert [record.value for found in split(part.data) for record in found.records("t", 0)] == [b"newer"]
 
 
-def test_a_batch_too_small_for_min_bytes_is_read_with_what_is_there_besides(log: pylog.Log) -> None:
+def test_a_batch_too_small_for_min_bytes_is_read_with_the_others(log: pylog.Log) -> None:
     waiting = log.broker.handle(Fetch([FetchPart("t", 0, 0)], max_wait_ms=SECONDS * 1000, min_bytes=150), SESSION)
     leader = log.broker.node.roles.writer("t", 0)
     batches = [encode([(b"x" * 50, None, None, [])], now_ms=7) for _ in range(2)]
@@ -371,7 +371,7 @@ def test_a_topic_may_go_while_a_fetch_waits_for_it(log: pylog.Log) -> None:
     assert isinstance(waiting.result(SECONDS).parts[0].error, errors.UnknownTopicOrPartition)
 
 
-def test_closing_answers_what_waits(tmp_path: Path) -> None:
+def test_a_close_answers_waiting_requests(tmp_path: Path) -> None:
     with ExitStack() as closing:
         pair = Pair(tmp_path, closing, "none")
         pair.lead(1)

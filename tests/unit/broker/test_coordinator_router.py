@@ -133,7 +133,7 @@ def test_offsets_count_with_the_commit_of_their_transaction(log: pylog.Log) -> N
     assert offset(log) == 3
 
 
-def test_a_newer_producer_fences_its_elder_and_aborts_what_it_left(log: pylog.Log) -> None:
+def test_a_newer_producer_fences_the_older_and_aborts_its_transaction(log: pylog.Log) -> None:
     elder = Client(log)
     assert elder.send(b"a") is None
     first = log.broker.handle(InitProducerId("tx"), SESSION).result(10)
@@ -172,14 +172,14 @@ def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
     assert len(set(given)) == len(given)
 
 
-def test_whoever_names_an_id_that_another_producer_has_joins_no_transaction(log: pylog.Log) -> None:
+def test_a_producer_with_the_id_of_another_joins_no_transaction(log: pylog.Log) -> None:
     client = Client(log)
     Client(log, "other")
     assert isinstance(client.send(b"a", transactional_id="other"), errors.InvalidPidMapping)
     assert log.topic("t")[0].next_offset == 0
 
 
-def test_what_an_owner_has_left_open_is_ended_when_its_time_is_up(tmp_path: Path) -> None:
+def test_an_open_transaction_of_a_former_owner_ends_by_its_time_out(tmp_path: Path) -> None:
     clock = SimClock(NOW, 0)
     with pylog.open(tmp_path, clock=clock) as log:
         log.create_topic("t")
@@ -198,7 +198,7 @@ def test_what_an_owner_has_left_open_is_ended_when_its_time_is_up(tmp_path: Path
 
 
 @pytest.mark.parametrize("committed_", [True, False])
-def test_what_an_owner_has_decided_and_not_written_everywhere_is_written(tmp_path: Path, committed_: bool) -> None:
+def test_markers_that_a_former_owner_decided_are_written(tmp_path: Path, committed_: bool) -> None:
     with pylog.open(tmp_path) as log:
         log.create_topic("t", partitions=2)
         client = Client(log)
@@ -225,7 +225,7 @@ def test_offsets_are_known_again_after_an_open(tmp_path: Path) -> None:
         assert offset(log) == 5
 
 
-def test_who_reads_sees_what_its_owner_commits(log: pylog.Log) -> None:
+def test_a_reader_sees_the_commits_of_the_owner(log: pylog.Log) -> None:
     with pylog.open(log.path, mode="read") as reader:
         assert reader.admin.list_transactions() == reader.admin.list_groups() == []
         with pytest.raises(errors.GroupIdNotFound):
@@ -325,7 +325,7 @@ def damage(path: Path) -> None:
     path.write_bytes(data)
 
 
-def test_damage_in_the_log_of_transactions_is_told_to_who_asks(
+def test_damage_in_the_log_of_transactions_is_an_error_of_requests(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pylog.open(tmp_path) as log:
@@ -356,7 +356,7 @@ class Node:
         return self.broker.handle(message, SESSION).result(10)
 
 
-def test_what_a_full_disk_refuses_has_not_happened_and_works_again_later() -> None:
+def test_a_request_refused_by_a_full_disk_works_again_later() -> None:
     node = Node()
     given = node.ask(InitProducerId("tx"))
     shard = next(iter(node.broker._coordinating._shards._shards.values()))
@@ -378,7 +378,7 @@ def test_what_a_full_disk_refuses_has_not_happened_and_works_again_later() -> No
     node.broker.close()
 
 
-def test_what_could_not_be_made_durable_is_not_answered_as_if_it_were() -> None:
+def test_a_request_that_is_not_durable_is_answered_with_an_error() -> None:
     node = Node()
     given = node.ask(InitProducerId("tx"))
     shard = next(iter(node.broker._coordinating._shards._shards.values()))
@@ -417,7 +417,7 @@ def with_something_that_nobody_waits_for(node: Node) -> Partition:
     return partition
 
 
-def test_what_nobody_waits_for_is_durable_a_second_later() -> None:
+def test_records_without_a_waiter_are_durable_a_second_later() -> None:
     node = Node()
     partition = with_something_that_nobody_waits_for(node)
     node.broker.work()
@@ -425,7 +425,7 @@ def test_what_nobody_waits_for_is_durable_a_second_later() -> None:
     node.broker.close()
 
 
-def test_what_nobody_waits_for_latches_where_the_disk_refuses_it_and_the_node_goes_on() -> None:
+def test_a_failed_sync_without_a_waiter_latches_and_the_node_goes_on() -> None:
     node = Node()
     partition = with_something_that_nobody_waits_for(node)
     node.files.faults.fail_at = len(node.files.sites) + 1
@@ -436,7 +436,7 @@ def test_what_nobody_waits_for_latches_where_the_disk_refuses_it_and_the_node_go
     assert isinstance(node.ask(InitProducerId("tx")).error, errors.PylogError)
 
 
-def test_records_that_nobody_understands_are_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_records_are_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pylog.open(tmp_path) as log:
         log.create_topic("t")
         log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION).result(10)
@@ -466,7 +466,7 @@ def test_one_coordinator_that_cannot_answer_is_the_answer_for_all(log: pylog.Log
     assert [group.group_id for group in described.groups] == ["g", "h"]
 
 
-def test_members_that_lived_in_the_owner_before_are_gone_at_once_and_others_are_not(tmp_path: Path) -> None:
+def test_members_of_a_former_owners_process_are_gone_at_once(tmp_path: Path) -> None:
     far = Session("far", "/192.0.2.1")
     with pylog.open(tmp_path) as log:
         for name, session in (("here", SESSION), ("there", far)):
@@ -495,7 +495,7 @@ def test_a_group_and_its_offsets_are_forgotten(log: pylog.Log) -> None:
         log.admin.describe_group("g")
 
 
-def test_who_joins_hears_when_this_node_stops_coordinating(log: pylog.Log) -> None:
+def test_a_joining_member_hears_when_the_node_stops_coordinating(log: pylog.Log) -> None:
     first = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION).result(10)
     waiting = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION)
     assert first.error is None and not waiting.done()

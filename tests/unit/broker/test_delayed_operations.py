@@ -3,7 +3,7 @@
 from pylog.broker.delayed_operations import DelayedOperations
 
 
-def test_an_offset_releases_what_waited_for_it_or_for_less() -> None:
+def test_an_offset_releases_operations_that_wait_for_it_or_for_less() -> None:
     pending: DelayedOperations[str] = DelayedOperations()
     for name, offset in (("c", 30), ("a", 10), ("b", 20), ("b too", 20)):
         pending.add(name, [("p", offset)], 1000)
@@ -13,7 +13,7 @@ def test_an_offset_releases_what_waited_for_it_or_for_less() -> None:
     assert pending.reached(("p", 30)) == ["c"]
 
 
-def test_what_waits_for_several_leaves_with_the_first() -> None:
+def test_an_operation_that_waits_for_several_leaves_with_the_first() -> None:
     pending: DelayedOperations[str] = DelayedOperations()
     pending.add("x", [("p", 5), ("q", 7)], 1000)
     assert pending.reached(("q", 8)) == ["x"]
@@ -48,7 +48,7 @@ def test_the_same_item_may_wait_twice() -> None:
     assert len(pending) == 0
 
 
-def test_what_has_left_is_not_kept() -> None:
+def test_a_released_operation_is_not_kept() -> None:
     """A consumer of an idle partition waits for the same offset again and again."""
     pending: DelayedOperations[int] = DelayedOperations()
     for now in range(1000):

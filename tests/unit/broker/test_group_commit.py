@@ -41,7 +41,7 @@ class Log:
         return commit
 
 
-def test_who_waits_syncs_for_all_who_have_joined() -> None:
+def test_a_waiter_syncs_for_all_that_have_joined() -> None:
     log = Log()
     commits = [log.join(offset) for offset in range(3)]
     assert commits[1].result(0).parts[0].base_offset == 1
@@ -49,7 +49,7 @@ def test_who_waits_syncs_for_all_who_have_joined() -> None:
     assert (log.groups, log.called) == ([[0, 1, 2]], [])
 
 
-def test_who_joins_during_a_sync_is_of_the_next_group() -> None:
+def test_an_append_during_a_sync_is_of_the_next_group() -> None:
     log = Log()
     late: list[PendingAppend] = []
     log.during = lambda: late.append(log.join(len(late) + 1)) if not late else None
@@ -61,7 +61,7 @@ def test_who_joins_during_a_sync_is_of_the_next_group() -> None:
     assert (late[0].done(), log.groups) == (True, [[0], [1]])
 
 
-def test_who_sleeps_is_woken_by_the_answer_or_to_lead() -> None:
+def test_a_sleeping_waiter_is_woken_by_the_answer_or_to_lead() -> None:
     log = Log()
     first, begun, go_on = log.join(0), threading.Event(), threading.Event()
 
@@ -90,7 +90,7 @@ def test_who_sleeps_is_woken_by_the_answer_or_to_lead() -> None:
     assert (sorted(answers), log.groups) == ([0, 0, 1, 2], [[0], [1, 2]])
 
 
-def test_who_will_not_wait_longer_leaves_it_to_the_thread() -> None:
+def test_a_waiter_whose_time_is_up_leaves_the_sync_to_the_thread() -> None:
     log = Log()
     first = log.join(0)
     second: list[PendingAppend] = []
@@ -124,7 +124,7 @@ def test_an_interrupted_leader_leaves_its_group_to_the_next_one() -> None:
     assert log.groups == [[0, 1], [0, 1]]
 
 
-def test_a_callback_calls_the_thread_and_one_that_raises_keeps_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_callback_that_raises_keeps_no_other_waiting(caplog: pytest.LogCaptureFixture) -> None:
     log, thread = Log(), CommitThread()
     gate = GroupCommit(log._settle, log._answer, thread.call, lambda *_: None, lambda _: None)
     log.gate = gate
@@ -147,7 +147,7 @@ def test_a_callback_calls_the_thread_and_one_that_raises_keeps_nobody_waiting(ca
     assert "a callback of an append raised" in caplog.text
 
 
-def test_a_thread_that_nobody_has_called_can_be_closed() -> None:
+def test_a_commit_thread_that_was_never_called_can_be_closed() -> None:
     CommitThread().close()
 
 
@@ -179,7 +179,7 @@ def test_threads_that_append_each_find_their_records_durable(tmp_path: Path) -> 
         assert (wrong, partition.high_watermark) == ([], 160)
 
 
-def test_what_nobody_has_waited_for_is_durable_after_a_close(tmp_path: Path) -> None:
+def test_appends_without_a_waiter_are_durable_after_a_close(tmp_path: Path) -> None:
     log = pylog.open(tmp_path / "log")
     log.create_topic("t")
     answers = [
@@ -190,7 +190,7 @@ def test_what_nobody_has_waited_for_is_durable_after_a_close(tmp_path: Path) -> 
     assert [answer.result(0).parts[0].base_offset for answer in answers] == [0, 1]
 
 
-def test_who_is_interrupted_while_it_appends_leaves_nothing_appended_twice(tmp_path: Path) -> None:
+def test_an_interrupted_append_is_not_appended_twice(tmp_path: Path) -> None:
     with pylog.open(tmp_path / "log") as log:
         log.create_topic("t")
         batches = [encode([Record(b"%d" % number)], now_ms=1) for number in range(3)]
@@ -210,7 +210,7 @@ def test_who_is_interrupted_while_it_appends_leaves_nothing_appended_twice(tmp_p
 
 
 @pytest.mark.parametrize("moment", ["before the append", "before the sync", "after the sync"])
-def test_a_partition_that_moves_takes_what_is_being_appended_along(tmp_path: Path, moment: str) -> None:
+def test_a_partition_that_moves_takes_pending_appends_along(tmp_path: Path, moment: str) -> None:
     places = [tmp_path / "a", tmp_path / "b"]
     with pylog.open(places) as log:
         log.create_topic("t")[0].append([Record(b"0")])
@@ -235,7 +235,7 @@ def test_a_partition_that_moves_takes_what_is_being_appended_along(tmp_path: Pat
         assert node.roles.partition("t", 0).directory.startswith(target)
 
 
-def test_who_finds_the_partition_closed_for_a_move_appends_where_it_went(tmp_path: Path) -> None:
+def test_an_append_to_a_moved_partition_goes_to_its_new_place(tmp_path: Path) -> None:
     places = [tmp_path / "a", tmp_path / "b"]
     with pylog.open(places, flush="none") as log:
         view = log.create_topic("t")[0]

@@ -127,7 +127,7 @@ def test_a_coordinator_leads_beyond_the_epochs_that_markers_have() -> None:
     assert (entry.current_txn_start_offset, entry.coordinator_epoch) == (-1, 9)
 
 
-def test_a_commit_does_not_reach_an_older_transaction_whose_own_end_is_gone() -> None:
+def test_a_commit_does_not_end_an_older_transaction_that_lost_its_end() -> None:
     node = Node()
     node.append(batch(77, 3, b"of long ago"))
     assert node.mark(77, 8) is None
@@ -137,7 +137,7 @@ def test_a_commit_does_not_reach_an_older_transaction_whose_own_end_is_gone() ->
     assert node.committed() == [b"of now"]
 
 
-def test_a_coordinator_that_cannot_be_read_keeps_what_it_may_know(caplog: pytest.LogCaptureFixture) -> None:
+def test_transactions_of_an_unreadable_coordinator_are_kept(caplog: pytest.LogCaptureFixture) -> None:
     node = Node()
     node.ask(InitProducerId("tx"))
     node.append(batch(77, 3))
@@ -182,7 +182,7 @@ def test_a_disk_that_is_full_at_the_open_leaves_it_to_the_next_one() -> None:
         assert full.killed().admin.find_hanging_transactions() == []
 
 
-def test_what_followers_have_too_is_left_to_their_leader() -> None:
+def test_transactions_that_followers_have_are_left_to_their_leader() -> None:
     node = Node()
     node.append(batch(77, 3))
     tree = node.tree.tree()

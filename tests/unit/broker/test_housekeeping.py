@@ -89,7 +89,7 @@ def test_one_partition_does_not_keep_the_others_from_retention(
     assert housekeeping.retain() == {}
 
 
-def test_an_error_that_nobody_expects_does_not_end_the_background_work(
+def test_an_unexpected_error_does_not_end_the_background_work(
     clock: SimClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     files, _, housekeeping = make(clock, "delete")
@@ -155,7 +155,7 @@ def test_topics_come_and_go_while_housekeeping_never_rests() -> None:
         assert housekeeping._cleaner._thread is not None and housekeeping._cleaner._thread.is_alive()
 
 
-def test_what_cleaning_has_come_to_is_written_once_for_all_partitions(clock: SimClock) -> None:
+def test_results_of_cleaning_are_written_once_for_all_partitions(clock: SimClock) -> None:
     replaced: list[str] = []
 
     class Watched(MemoryFiles):

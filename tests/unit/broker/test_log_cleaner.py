@@ -132,7 +132,7 @@ def test_a_clean_log_has_nothing_to_clean():
     assert (plan.dirty_ratio, overdue) == (0, 0) and not plan.resets_checkpoint
 
 
-def test_what_is_written_after_a_cleaning_makes_the_log_dirty_again():
+def test_records_after_a_cleaning_make_the_log_dirty_again():
     log = Log()
     log.fill()
     end = log.clean().end_offset
@@ -275,7 +275,7 @@ def test_a_reader_of_a_segment_that_is_replaced_reads_on():
     assert not [name for name in log.names() if name.endswith(".deleted")]
 
 
-def test_it_can_be_stopped_anywhere_and_begun_again():
+def test_a_cleaner_can_be_stopped_anywhere_and_begun_again():
     before = None
     for steps in range(40):
         log = Log()
@@ -347,7 +347,7 @@ def test_damage_stops_a_cleaning_and_nothing_is_lost(position):
     assert not [name for name in log.names() if name.endswith(".cleaned")]
 
 
-def test_a_disk_that_is_full_as_a_segment_is_put_in_its_place_leaves_no_half_of_it() -> None:
+def test_a_full_disk_at_a_replacement_leaves_no_half_segment() -> None:
     """It cannot be taken back, and memory does not know which files are which then: the next open does."""
     at = 0
     while True:

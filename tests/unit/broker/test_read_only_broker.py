@@ -51,7 +51,7 @@ def test_a_reader_follows_a_writer_through_its_rolls(tmp_path: Path) -> None:
             assert found == 0 and reader.topic("t")[0].offset_for_time(2**60) is None
 
 
-def test_a_reader_sees_what_a_truncation_took_away(tmp_path: Path) -> None:
+def test_a_reader_sees_a_truncation(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
         owner.create_topic("t", config={"segment.bytes": 1 << 20})
         fill(owner, 60, 50_000)
@@ -67,7 +67,7 @@ def test_a_reader_sees_what_a_truncation_took_away(tmp_path: Path) -> None:
         assert offsets(reader) == [500]
 
 
-def test_a_reader_checks_what_an_owner_has_written(tmp_path: Path) -> None:
+def test_a_reader_checks_the_bytes_of_its_owner(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
         owner.create_topic("t")
         fill(owner, 5)
@@ -121,7 +121,7 @@ def test_a_partition_is_followed_as_long_as_it_gets_records_and_nothing_else(tmp
 
 
 @pytest.mark.parametrize("change", ["delete", "roll, delete", "delete, make anew", "roll, delete, make anew"])
-def test_who_follows_a_partition_hears_what_becomes_of_its_topic(tmp_path: Path, change: str) -> None:
+def test_a_reader_of_a_partition_hears_of_its_topics_end(tmp_path: Path, change: str) -> None:
     with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
         owner.create_topic("t")
         fill(owner, 5)
@@ -144,7 +144,7 @@ def test_who_follows_a_partition_hears_what_becomes_of_its_topic(tmp_path: Path,
             assert isinstance(part.error, errors.UnknownTopicOrPartition)
 
 
-def test_who_is_in_the_middle_of_a_topic_that_was_made_anew_comes_to_its_end(tmp_path: Path) -> None:
+def test_a_reader_inside_a_topic_made_anew_comes_to_its_end(tmp_path: Path) -> None:
     with pylog.open(tmp_path, flush="none") as owner, pylog.open(tmp_path, mode="read") as reader:
         owner.create_topic("t")
         fill(owner, 40, 100_000)
@@ -156,7 +156,7 @@ def test_who_is_in_the_middle_of_a_topic_that_was_made_anew_comes_to_its_end(tmp
         assert len(list(records)) == 39
 
 
-def test_who_asks_for_nothing_gets_it_when_the_time_is_up(tmp_path: Path) -> None:
+def test_an_empty_fetch_is_answered_when_its_time_is_up(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
         owner.create_topic("t")
         assert isinstance(reader._node, ReadOnlyBroker)
@@ -253,7 +253,7 @@ def test_a_reader_of_several_directories_follows_a_partition_that_moves(tmp_path
         assert everything(reader) == wanted
 
 
-def test_a_partition_on_its_way_to_another_directory_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+def test_a_partition_that_is_being_moved_is_not_taken_for_empty(tmp_path: Path) -> None:
     paths = [tmp_path / "a", tmp_path / "b"]
     with pylog.open(paths) as owner:
         owner.create_topic("t")
@@ -288,9 +288,7 @@ def test_directories_without_a_list_of_topics_are_read_together(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_a_reader_that_waits_is_woken_by_what_is_published(
-    tmp_path: Path, told: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_waiting_reader_is_woken_by_a_publish(tmp_path: Path, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not told:
         monkeypatch.setattr(DiskFiles, "watch", lambda _, path: None)
     with pylog.open(tmp_path, flush="none") as owner, pylog.open(tmp_path, mode="read") as reader:

@@ -94,7 +94,7 @@ def problems(log: pylog.Log) -> list[str]:
 # --- reading everything -----------------------------------------------------------------------------------------------
 
 
-def test_what_was_read_is_in_the_seal_and_is_read_again_a_week_later(log: pylog.Log, clock: SimClock) -> None:
+def test_a_scrubbed_segment_is_read_again_a_week_later(log: pylog.Log, clock: SimClock) -> None:
     path = segment(log, 4)
     before = read_seal(DiskFiles(), str(segment(log, 4, SEAL)))
     assert before is not None and before.read_ms == NOT_YET and before.next_offset == 8
@@ -113,7 +113,7 @@ def test_what_was_read_is_in_the_seal_and_is_read_again_a_week_later(log: pylog.
     log.close()
 
 
-def test_the_indexes_of_what_was_read_do_not_stay_in_memory(log: pylog.Log) -> None:
+def test_indexes_of_scrubbed_segments_do_not_stay_in_memory(log: pylog.Log) -> None:
     log.close()
     with opened(Path(log.path), SimClock(NOW)) as again:
         scrubber(again).scrub(everything=True)
@@ -185,7 +185,7 @@ def test_an_index_that_has_changed_is_found(log: pylog.Log, tmp_path: Path, capl
         assert "cannot be believed" in caplog.text
 
 
-def test_what_goes_or_fails_while_it_is_read_is_passed_over(
+def test_a_segment_that_goes_or_fails_while_it_is_read_is_passed_over(
     log: pylog.Log, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = log.broker.partition("t", 0)
@@ -261,7 +261,7 @@ def test_closing_ends_it_in_the_middle_of_a_file(log: pylog.Log, monkeypatch: py
     log.close()
 
 
-def test_it_begins_with_the_first_append_and_can_be_switched_off(tmp_path: Path) -> None:
+def test_scrubbing_begins_with_the_first_append_and_can_be_off(tmp_path: Path) -> None:
     clock = SimClock(NOW)
     with pylog.open(tmp_path / "a", clock=clock, config={"scrub.interval.ms": -1}) as log:
         log.create_topic("t")[0].append([Record(b"x")])
@@ -353,7 +353,7 @@ def test_the_folder_of_another_topic_is_not_read(log: pylog.Log) -> None:
         list(reader.topic("u")[0].records())
 
 
-def test_who_takes_the_topic_id_away_gives_the_folder_to_the_topic(log: pylog.Log) -> None:
+def test_a_folder_without_a_topic_id_belongs_to_the_topic(log: pylog.Log) -> None:
     log.close()
     folder = Path(log.path) / "t-0"
     swap(log, 4)
@@ -413,7 +413,7 @@ def test_a_repair_gives_a_lost_segment_up(log: pylog.Log) -> None:
 
 
 @pytest.mark.parametrize("kind", [".index", ".timeindex"])
-def test_indexes_that_are_built_anew_leave_what_the_seal_said_of_the_next_segment(log: pylog.Log, kind: str) -> None:
+def test_rebuilt_indexes_keep_the_seals_word_on_the_next_segment(log: pylog.Log, kind: str) -> None:
     kill(log)
     lose(log, 4)
     segment(log, 0, kind).unlink()
@@ -436,7 +436,7 @@ def test_compaction_and_retention_leave_no_segment_missing(log: pylog.Log) -> No
     assert problems(log) == []
 
 
-def test_what_a_crash_leaves_below_the_start_is_no_loss(log: pylog.Log) -> None:
+def test_files_that_a_crash_leaves_below_the_start_are_no_loss(log: pylog.Log) -> None:
     """Two segments were about to go, and one of them has."""
     log.delete_records({KEY: 8})
     kill(log)
@@ -471,7 +471,7 @@ def test_a_gap_behind_a_segment_that_was_closed_is_no_segment_missing(tmp_path: 
     assert problems(log) == []
 
 
-def test_a_folder_that_nobody_has_named_is_anybodys(log: pylog.Log, tmp_path: Path) -> None:
+def test_a_folder_without_a_topic_id_is_read_whatever_its_seals_say(log: pylog.Log, tmp_path: Path) -> None:
     """A directory without a list of topics, read by another process: what its seals say of a topic cannot be held
     against anything.
     """
@@ -487,7 +487,7 @@ def test_a_folder_that_nobody_has_named_is_anybodys(log: pylog.Log, tmp_path: Pa
 # --- beside other work ------------------------------------------------------------------------------------------------
 
 
-def test_what_was_repaired_already_costs_nothing_more(log: pylog.Log, tmp_path: Path) -> None:
+def test_a_repaired_segment_is_not_repaired_again(log: pylog.Log, tmp_path: Path) -> None:
     overwrite(segment(log, 4), 70, b"XXXX")
     found = scrubber(log).scrub()
     assert log.repair(found, keep_in=tmp_path / "kept")
@@ -542,7 +542,7 @@ def test_an_older_copy_of_a_segment_is_not_taken_for_another_programs(log: pylog
                 consumer.offsets_for_times({KEY: NOW + 5})
 
 
-def test_what_kafkas_cleaner_has_written_anew_is_not_held_against_its_seal(log: pylog.Log) -> None:
+def test_a_segment_that_kafka_cleaned_is_not_compared_with_its_seal(log: pylog.Log) -> None:
     """Of a compacted topic, by a Kafka that was killed then: nobody has taken the seals away."""
     log.alter_config("t", {"cleanup.policy": "compact"})
     log.close()

@@ -75,7 +75,7 @@ def test_without_linger_the_first_record_makes_a_batch_ready_and_others_may_foll
     assert taken(accumulator, A) == [[b"e"]]
 
 
-def test_without_linger_what_is_full_is_followed_by_the_next_batch() -> None:
+def test_without_linger_a_full_batch_is_followed_by_the_next() -> None:
     accumulator = Accumulator(batch_size=HEADER_BYTES + 2 * size_of(b"x" * 100), linger_ms=0)
     assert fill(accumulator, A, *[b"x" * 100] * 5) == [True, False, True, False, True]
     assert accumulator.ready(A) == 3
@@ -135,7 +135,7 @@ def test_a_route_has_the_open_batch_of_each_partition_there_is() -> None:
     assert taken(accumulator, B) == [[b"b"]]
 
 
-def test_records_without_a_key_stick_to_a_partition_also_when_the_routes_were_hidden() -> None:
+def test_keyless_records_stick_to_a_partition_after_hidden_routes() -> None:
     """Every transaction hides them at its end, and each small one went to a partition of its own."""
     accumulator = Accumulator(batch_size=1000, linger_ms=0)
     chosen = set()

@@ -51,7 +51,9 @@ def test_a_group_of_the_newer_protocol_is_described(log: pylog.Log) -> None:
 @pytest.mark.parametrize(
     ("protocol_type", "assignment"), [("connect", b"\0\0"), ("consumer", b"odd"), ("consumer", b"")]
 )
-def test_what_members_have_in_their_own_words_is_theirs(log: pylog.Log, protocol_type: str, assignment: bytes) -> None:
+def test_an_unreadable_assignment_of_a_member_is_shown_as_empty(
+    log: pylog.Log, protocol_type: str, assignment: bytes
+) -> None:
     joined = ask(log, JoinGroup("g", protocol_type=protocol_type, protocols=[("range", b"\0\0")]))
     sync = SyncGroup("g", 1, joined.member_id, assignments=[(joined.member_id, assignment)])
     assert ask(log, sync).error is None
@@ -134,7 +136,7 @@ def test_groups_are_listed_by_states_that_there_are(log: pylog.Log) -> None:
         log.admin.list_groups(types=["share"])
 
 
-def test_offsets_are_listed_by_what_is_asked(log: pylog.Log) -> None:
+def test_offsets_are_listed_by_each_kind_of_question(log: pylog.Log) -> None:
     found = log.admin.list_offsets({FIRST: "max_timestamp", SECOND: NOW + 5})
     assert (found[FIRST].offset, found[SECOND].offset) == (9, 5)
     assert log.admin.list_offsets({FIRST: "latest"}, isolation_level="read_committed")[FIRST].offset == 10
@@ -146,7 +148,7 @@ def test_offsets_are_listed_by_what_is_asked(log: pylog.Log) -> None:
         log.admin.list_offsets({TopicPartition("nowhere", 0): "latest"})
 
 
-def test_the_node_says_what_it_goes_by_and_where_it_lies(log: pylog.Log, tmp_path: Path) -> None:
+def test_the_node_tells_its_configs_and_directories(log: pylog.Log, tmp_path: Path) -> None:
     assert log.admin.describe_node_config()["max.open.files"] == "256"
     (directory,) = log.admin.describe_log_dirs()
     assert (directory.path, directory.error) == (str(tmp_path / "log"), None)
@@ -198,7 +200,7 @@ def test_an_error_of_a_node_is_the_answer(log: pylog.Log) -> None:
         lambda admin: admin.delete_records([FIRST]), lambda admin: admin.delete_records({FIRST: "1"}),
     ],
 )  # fmt: skip
-def test_what_is_of_another_type_is_refused(log: pylog.Log, call: Any) -> None:
+def test_arguments_of_another_type_are_refused(log: pylog.Log, call: Any) -> None:
     with pytest.raises(TypeError):
         call(log.admin)
 

@@ -75,7 +75,7 @@ def test_lists_grow_and_shrink_and_nothing_else_does() -> None:
         assert log.topic("t").overrides == {"cleanup.policy": "delete"}
 
 
-def test_what_is_not_there_may_be_deleted_and_a_list_may_say_a_word_twice() -> None:
+def test_a_missing_override_may_be_deleted() -> None:
     with pylog.open(":memory:") as log:
         log.create_topic("t")
         assert alter(log, ConfigChange("retention.mss", operation="delete")) is None
@@ -226,7 +226,7 @@ def test_records_of_a_compacted_topic_are_not_deleted() -> None:
             log.delete_records({TopicPartition("t", 0): 1})
 
 
-def test_a_deleted_topic_is_out_of_sight_at_once_and_gone_when_its_time_has_come(tmp_path: Path) -> None:
+def test_a_deleted_topic_is_hidden_at_once_and_removed_later(tmp_path: Path) -> None:
     clock = SimClock(1_000_000)
     with pylog.open(tmp_path, clock=clock) as log:
         log.create_topic("t", config={"file.delete.delay.ms": 60_000})
@@ -279,7 +279,7 @@ def test_a_partition_that_was_added_since_can_be_named() -> None:
             producer.send("t", b"x", partition=2)
 
 
-def test_who_waits_for_records_of_a_topic_hears_at_once_that_it_was_deleted() -> None:
+def test_a_waiting_consumer_hears_at_once_of_a_deleted_topic() -> None:
     with pylog.open(":memory:", clock=SimClock()) as log:
         topic = log.create_topic("t")
         fetch = Fetch([FetchPart("t", 0, 0, topic_id=topic.id)], max_wait_ms=60_000)
@@ -302,7 +302,7 @@ def test_where_nothing_is_to_be_cleaned_nothing_is_written(tmp_path: Path) -> No
         assert [view.cleaning for view in log.topic("t")] == [None] * 3
 
 
-def test_what_cleaning_came_to_is_forgotten_with_the_topic(tmp_path: Path) -> None:
+def test_results_of_cleaning_are_dropped_with_the_topic(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as log:
         log.create_topic("t", config={"cleanup.policy": "compact"})
         fill(log, "t", 10)
@@ -431,7 +431,7 @@ def test_a_compacted_topic_keeps_the_newest_of_each_key(tmp_path: Path) -> None:
         assert len(values(log, "t")) == 8 and log.topic("t")[0].next_offset == 51
 
 
-def test_the_cleaner_takes_what_is_worth_it_and_leaves_what_is_damaged(tmp_path: Path) -> None:
+def test_the_cleaner_cleans_dirty_logs_and_leaves_damaged_ones(tmp_path: Path) -> None:
     with pylog.open(tmp_path, config={"log.cleaner.enable": False}) as log:
         for name, ratio in (("clean", 0.9), ("dirty", 0.1), ("bad", 0.0)):
             log.create_topic(name, config={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": ratio})

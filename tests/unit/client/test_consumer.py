@@ -68,7 +68,7 @@ def test_nothing_is_given_when_everything_is_paused(log: pylog.Log) -> None:
         assert len(consumer.poll(1000)) == 60
 
 
-def test_a_paused_partition_keeps_what_was_fetched(log: pylog.Log) -> None:
+def test_a_paused_partition_keeps_fetched_records(log: pylog.Log) -> None:
     with log.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign([T0])
         assert len(consumer.poll(1000, max_records=5)) == 5
@@ -78,7 +78,7 @@ def test_a_paused_partition_keeps_what_was_fetched(log: pylog.Log) -> None:
         assert [record.offset for record in consumer.poll(0)] == list(range(5, 30))
 
 
-def test_seeking_into_a_batch_skips_what_lies_before(log: pylog.Log) -> None:
+def test_a_seek_into_a_batch_skips_the_records_before(log: pylog.Log) -> None:
     with log.consumer() as consumer:
         consumer.assign([T0])
         for offset in (0, 9, 10, 15, 29):
@@ -152,7 +152,7 @@ def test_a_loop_over_a_consumer_that_reads_nothing_ends_with_an_error(log: pylog
         next(iter(consumer))
 
 
-def test_misuse_is_told(log: pylog.Log) -> None:
+def test_misuse_raises_with_advice(log: pylog.Log) -> None:
     with log.consumer("t") as consumer:
         with pytest.raises(ValueError, match="negative"):
             consumer.seek(T0, -1)
@@ -201,7 +201,7 @@ def test_in_a_loop_the_position_is_behind_the_record_in_hand(log: pylog.Log) -> 
 
 
 @pytest.mark.parametrize("at", [0, 6, 7, 12])
-def test_what_a_loop_has_not_come_to_is_read_again(log: pylog.Log, at: int) -> None:
+def test_records_that_a_loop_has_not_reached_are_read_again(log: pylog.Log, at: int) -> None:
     """A poll, a seek or a pause in the middle of a list that the loop has polled loses nothing and repeats nothing."""
     with log.consumer(auto_offset_reset="earliest", max_poll_records=7, consumer_timeout_ms=0) as consumer:
         consumer.assign([T0])
@@ -296,9 +296,7 @@ COMMITTED = [32, 34, 36, 38]
 
 
 @pytest.mark.parametrize("bytes_max", [1, 100, 1 << 20])
-def test_read_committed_gives_what_was_committed_up_to_the_first_open_transaction(
-    log: pylog.Log, mixed: Writer, bytes_max: int
-) -> None:
+def test_read_committed_ends_at_the_first_open_transaction(log: pylog.Log, mixed: Writer, bytes_max: int) -> None:
     config = {"max_partition_fetch_bytes": bytes_max, "max_poll_records": 1}
     view = log.topic("t")[0]
     assert (view.last_stable_offset, view.high_watermark) == (39, 42)

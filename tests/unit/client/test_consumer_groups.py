@@ -253,7 +253,7 @@ def test_members_wait_for_a_topic_that_is_not_there_yet(log: pylog.Log, protocol
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_a_listener_hears_what_comes_and_goes(log: pylog.Log, strategy: str) -> None:
+def test_a_listener_hears_of_assigned_and_revoked_partitions(log: pylog.Log, strategy: str) -> None:
     noting = Noting()
     first = member(log, partition_assignment_strategy=strategy)
     first.subscribe(["t"], listener=noting)
@@ -356,7 +356,7 @@ def test_a_member_that_was_thrown_out_loses_its_partitions_and_comes_back(log: p
 
 
 @BOTH
-def test_what_a_member_that_was_thrown_out_commits_in_a_transaction_is_refused(log: pylog.Log, protocol: str) -> None:
+def test_a_fenced_member_cannot_commit_in_a_transaction(log: pylog.Log, protocol: str) -> None:
     """Also where it has heard of that since it has polled: it must not pass for nobody in particular."""
     with member(log, group_protocol=protocol) as consumer, log.producer(transactional_id="job") as producer:
         until(lambda: shared_by(consumer), consumer)
@@ -371,7 +371,7 @@ def test_what_a_member_that_was_thrown_out_commits_in_a_transaction_is_refused(l
 
 
 @BOTH
-def test_what_is_lost_is_revoked_for_a_listener_that_knows_no_loss(log: pylog.Log, protocol: str) -> None:
+def test_lost_partitions_are_revoked_for_a_listener_without_on_lost(log: pylog.Log, protocol: str) -> None:
     class Short:
         def __init__(self) -> None:
             self.revoked: list[TopicPartition] = []
@@ -426,7 +426,7 @@ def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(log: p
 # --- committing ------------------------------------------------------------------------------------------------------
 
 
-def test_commits_are_positions_or_what_is_given(log: pylog.Log) -> None:
+def test_commits_are_positions_or_given_offsets(log: pylog.Log) -> None:
     with member(log, enable_auto_commit=False) as consumer:
         consumer.assign(KEYS[:2])
         assert consumer.committed(KEYS[:2]) == {KEYS[0]: None, KEYS[1]: None}
@@ -488,7 +488,7 @@ def test_in_a_loop_the_record_in_hand_is_done(log: pylog.Log) -> None:
         assert next(iter(consumer)).offset == 21
 
 
-def test_what_a_poll_has_given_is_committed_by_the_next_ones() -> None:
+def test_records_of_a_poll_are_committed_by_the_next_polls() -> None:
     clock = SimClock(wall_ms=1_700_000_000_000)
     with pylog.open(":memory:", clock=clock) as log:
         fill(log.create_topic("t", partitions=1))
@@ -509,7 +509,7 @@ def test_what_a_poll_has_given_is_committed_by_the_next_ones() -> None:
         assert watcher.committed([key]) == {key: OffsetAndMetadata(40, "", 0)}
 
 
-def test_after_an_exception_what_was_worked_on_is_read_again(log: pylog.Log) -> None:
+def test_records_in_work_are_read_again_after_an_exception(log: pylog.Log) -> None:
     with pytest.raises(ZeroDivisionError), member(log) as consumer:
         until(lambda: shared_by(consumer), consumer)
         raise ZeroDivisionError
@@ -518,7 +518,7 @@ def test_after_an_exception_what_was_worked_on_is_read_again(log: pylog.Log) -> 
 
 
 @BOTH
-def test_members_commit_what_they_give_back(log: pylog.Log, protocol: str) -> None:
+def test_members_commit_the_partitions_that_they_give_back(log: pylog.Log, protocol: str) -> None:
     first, second = (
         member(log, group_protocol=protocol, max_poll_records=7),
         member(log, group_protocol=protocol, max_poll_records=7),

@@ -85,7 +85,7 @@ def test_a_deserializer_must_not_poll(log: pylog.Log) -> None:
                 consumer.poll(1000)
 
 
-def test_what_a_poll_had_read_before_ctrl_c_is_read_again(log: pylog.Log) -> None:
+def test_records_of_an_interrupted_poll_are_read_again(log: pylog.Log) -> None:
     append(log, b"0", b"1")
     append(log, b"2", b"3", partition=1)
     interrupts = [b"1", b"3"]
@@ -135,7 +135,7 @@ def test_a_record_that_cannot_be_deserialized_is_raised_until_it_is_skipped(log:
             consumer.skip()
 
 
-def test_a_key_may_be_what_is_wrong(log: pylog.Log) -> None:
+def test_a_bad_key_is_reported_as_one(log: pylog.Log) -> None:
     append(log, b"1", key=b"x")
     with (
         log.consumer("t", auto_offset_reset="earliest", key_deserializer=int) as consumer,
@@ -144,7 +144,7 @@ def test_a_key_may_be_what_is_wrong(log: pylog.Log) -> None:
         read(consumer)
 
 
-def test_whoever_has_moved_has_nothing_to_skip(log: pylog.Log) -> None:
+def test_a_consumer_that_has_moved_skips_nothing(log: pylog.Log) -> None:
     append(log, b"x", b"1")
     with log.consumer("t", auto_offset_reset="earliest", value_deserializer=int) as consumer:
         with pytest.raises(errors.DeserializationError):
@@ -287,7 +287,7 @@ def test_reading_may_begin_a_while_ago() -> None:
             assert consumer.position(T1) == 1, "where nothing is that young, at the end"
 
 
-def test_lag_is_what_is_left_to_read(log: pylog.Log) -> None:
+def test_lag_counts_the_records_left_to_read(log: pylog.Log) -> None:
     append(log, *[b"x"] * 10)
     with log.consumer(auto_offset_reset="earliest", max_poll_records=4) as consumer:
         assert consumer.lag() == {}
@@ -463,7 +463,7 @@ def test_a_poll_without_time_does_not_wait_and_asks_once(far: pylog.Log, way: He
 
 
 @pytest.mark.parametrize("move", ["seek", "seek_to_end", "assign", "away and back"])
-def test_an_answer_to_what_was_asked_before_a_move_changes_nothing(far: pylog.Log, way: Held, move: str) -> None:
+def test_an_answer_to_a_request_before_a_move_changes_nothing(far: pylog.Log, way: Held, move: str) -> None:
     """librdkafka 2.1.1 (#4261), 2.4.0 (#4636)."""
     consumer = at_zero(far)
     way.holds = {Fetch}
@@ -523,7 +523,7 @@ def test_an_answer_that_is_lost_is_asked_for_again(far: pylog.Log, way: Held, cl
         (OffsetFetch, OffsetsFetched(errors.CoordinatorLoadInProgress("soon"))),
     ],
 )
-def test_what_goes_away_by_itself_is_asked_again_after_a_while(
+def test_a_retriable_error_is_tried_again_after_a_while(
     far: pylog.Log, way: Held, clock: SimClock, kind: type, error: Any
 ) -> None:
     consumer = far.consumer(auto_offset_reset="earliest", group_id="g", retry_backoff_ms=100)
@@ -537,7 +537,7 @@ def test_what_goes_away_by_itself_is_asked_again_after_a_while(
 
 
 @pytest.mark.parametrize("kind", [Fetch, ListOffsets, OffsetFetch])
-def test_what_does_not_go_away_is_raised(far: pylog.Log, way: Held, kind: type) -> None:
+def test_an_error_that_is_not_retriable_is_raised(far: pylog.Log, way: Held, kind: type) -> None:
     consumer = far.consumer(auto_offset_reset="earliest", group_id="g")
     consumer.assign([T0])
     way.answers[kind] = [errors.TopicAuthorization("no"), errors.TopicAuthorization("no")]
@@ -589,7 +589,7 @@ def test_a_commit_is_tried_again_where_that_helps(far: pylog.Log, way: Held) -> 
         one.close()
 
 
-def test_what_is_committed_by_itself_is_tried_again_and_complained_about(
+def test_a_failed_auto_commit_is_tried_again_with_a_warning(
     far: pylog.Log, way: Held, clock: SimClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     consumer = far.consumer(group_id="g", auto_offset_reset="earliest", retry_backoff_ms=100, max_poll_records=4)
@@ -658,9 +658,7 @@ def test_a_partition_by_hand_that_is_made_again_begins_anew(far: pylog.Log) -> N
         assert [record.value for record in read(consumer)] == [b"new"] and consumer.paused() == {T1}
 
 
-def test_what_members_give_back_waits_for_its_commit_and_not_for_ever(
-    far: pylog.Log, way: Held, clock: SimClock
-) -> None:
+def test_a_revocation_waits_for_its_commit_within_limits(far: pylog.Log, way: Held, clock: SimClock) -> None:
     consumer = far.consumer("t", group_id="g", auto_offset_reset="earliest", default_api_timeout_ms=1000)
     assert len(read(consumer)) == 10
     far.create_topic("u")
@@ -701,7 +699,7 @@ def test_a_coordinator_that_is_away_costs_a_member_nothing(
         consumer.commit()
 
 
-def test_without_news_of_topics_a_leader_assigns_what_it_knows(far: pylog.Log, way: Held) -> None:
+def test_a_leader_without_new_metadata_assigns_known_topics(far: pylog.Log, way: Held) -> None:
     with far.consumer("t", group_id="g", auto_offset_reset="earliest") as consumer:
         way.answers[Metadata] = [errors.NetworkError("gone")]
         assert len(read(consumer)) == 10
@@ -760,7 +758,7 @@ def fetched(codec: str, *batches: list[bytes], **config: Any) -> FetchedRecords:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_a_record_that_grows_too_large_is_an_error_and_those_around_it_are_given(codec: str) -> None:
+def test_a_record_that_grows_too_large_is_an_error_of_its_own(codec: str) -> None:
     part = fetched(codec, [b"before"], [b"first", bytes(60 * MIB), b"last"], [b"behind"], record_bytes_max=2 * MIB)
     assert [record.value for _ in range(2) for record in part.take(10)] == [b"before", b"first"]
     for _ in range(2):

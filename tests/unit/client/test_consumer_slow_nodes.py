@@ -63,9 +63,7 @@ def log(wire: Wire) -> Iterator[pylog.Log]:
         yield log
 
 
-def test_a_batch_that_was_refused_is_sent_again_whether_its_topic_is_known_better_or_not(
-    wire: Wire, log: pylog.Log
-) -> None:
+def test_a_refused_batch_is_sent_again_without_new_metadata(wire: Wire, log: pylog.Log) -> None:
     # The thread that brings answers must not wait for one.
     with log.producer(linger_ms=0, retry_backoff_ms=1) as producer:
         producer.send("t", b"first", partition=0).result()
@@ -161,7 +159,7 @@ def test_a_members_poll_waits_for_no_topic(wire: Wire, log: pylog.Log) -> None:
         consumer.close()
 
 
-def test_what_a_group_gives_is_kept_also_where_its_topic_cannot_be_asked_about(wire: Wire, log: pylog.Log) -> None:
+def test_an_assignment_is_kept_where_its_topic_is_unknown(wire: Wire, log: pylog.Log) -> None:
     config = {
         "auto_offset_reset": "earliest",
         "retry_backoff_ms": 1,
@@ -211,7 +209,7 @@ def test_a_topic_whose_name_is_not_known_yet_is_asked_about_after_a_while(wire: 
             consumer.poll(20)
 
 
-def test_what_is_asked_of_a_slow_node_ends_with_the_clients_own_error(wire: Wire, log: pylog.Log) -> None:
+def test_a_request_to_a_slow_node_ends_with_the_clients_time_out(wire: Wire, log: pylog.Log) -> None:
     with log.consumer("t", default_api_timeout_ms=20) as consumer:
         consumer.poll(0)
         wire.held[ListOffsets] = []

@@ -117,7 +117,7 @@ def test_the_first_of_a_lane_goes_alone_and_then_so_many_as_may() -> None:
     assert dispatch.may_take(A) and dispatch.due(0) == []
 
 
-def test_what_is_sent_again_holds_up_what_is_behind_and_waits_for_what_is_before() -> None:
+def test_a_batch_sent_again_keeps_its_place_in_order() -> None:
     dispatch = made()
     first, second, third = begun(dispatch, 2, 3, 4)
     assert dispatch.answered(second, MOVED, 0) is BatchOutcome.AGAIN
@@ -174,7 +174,7 @@ def test_a_batch_that_has_failed_is_not_numbered_any_more() -> None:
         (errors.DiskFull(""), False), (ZeroDivisionError(), False),
     ],
 )  # fmt: skip
-def test_what_may_pass(error: BaseException, passes: bool) -> None:
+def test_a_retriable_error_sends_a_batch_again_and_another_fails_it(error: BaseException, passes: bool) -> None:
     assert may_pass(error) is passes
     dispatch = made()
     (only,) = sent(dispatch, 1)
@@ -196,7 +196,7 @@ def test_waits_grow_up_to_a_bound() -> None:
     assert [dispatch.backoff_ms(attempts) for attempts in (1, 2, 3, 10_000)] == [10, 20, 25, 25]
 
 
-def test_nothing_is_sent_again_in_a_hurry_or_after_its_time_or_where_it_would_not_help() -> None:
+def test_a_batch_is_sent_again_only_in_time_and_where_it_helps() -> None:
     dispatch = made()
     (only,) = sent(dispatch, 1)
     dispatch.hurry()
@@ -230,7 +230,7 @@ def test_after_a_failure_the_lane_begins_anew_when_nothing_is_in_flight() -> Non
     assert numbers(*sent(dispatch, 1)) == [(1, 3)]
 
 
-def test_others_stay_in_their_epoch_while_something_is_unanswered_and_then_begin_anew() -> None:
+def test_partitions_keep_their_epoch_while_a_batch_is_unanswered() -> None:
     """KAFKA-12152."""
     dispatch = made()
     (idle, other) = begun(dispatch, 1, key=B) + sent(dispatch, 1, key=B)
@@ -289,7 +289,7 @@ def test_a_batch_that_the_node_may_have_is_never_numbered_again() -> None:
     assert numbers(third) == [(1, 0)] and dispatch.next_again(A, 100) is third
 
 
-def test_a_batch_that_nobody_has_looked_at_is_numbered_when_it_is() -> None:
+def test_an_unsealed_batch_is_numbered_when_it_is_sealed() -> None:
     dispatch = made()
     (first,) = begun(dispatch, 2)
     late = InFlightBatch(A, 3, DEADLINE)
@@ -361,7 +361,7 @@ def test_a_batch_too_large_is_sent_in_parts_with_the_same_numbers() -> None:
     assert dispatch.failed() == []
 
 
-def test_what_has_failed_meanwhile_is_not_split() -> None:
+def test_a_batch_that_failed_meanwhile_is_not_split() -> None:
     dispatch = made(idempotent=False)
     (large,) = sent(dispatch, 5)
     assert dispatch.answered(large, LARGE, 0) is BatchOutcome.SPLIT
@@ -383,7 +383,7 @@ def test_parts_are_numbered_only_where_batches_are_and_one_record_is_not_split()
 # --- time, and the end ------------------------------------------------------------------------------------------------
 
 
-def test_what_has_waited_too_long_fails_also_in_flight() -> None:
+def test_a_batch_that_waited_too_long_fails_also_in_flight() -> None:
     dispatch = made()
     first, second = begun(dispatch, 1, 1)
     assert dispatch.due_ms == DEADLINE

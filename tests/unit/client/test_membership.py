@@ -178,7 +178,7 @@ def test_a_leader_of_a_settled_group_watches_and_does_not_assign() -> None:
     assert play.take(SyncGroup).assignments == []
 
 
-def test_nobody_joins_without_topics() -> None:
+def test_a_member_without_topics_does_not_join() -> None:
     play = Play()
     play.machine.subscribe(frozenset())
     assert not play.machine.needs_poll
@@ -211,7 +211,7 @@ def test_an_eager_member_gives_everything_back_before_it_joins_again() -> None:
     assert play.join(2, T1, T2) == [AssignPartitions([T1, T2], [T1, T2])]
 
 
-def test_a_sticky_member_says_what_it_had() -> None:
+def test_a_sticky_member_tells_its_last_partitions() -> None:
     play = Play("sticky").stable(T0, T1)
     hear(play, RebalanceInProgress("come"))
     play.poll()
@@ -232,7 +232,7 @@ def test_a_new_subscription_joins_again() -> None:
     assert play.machine.needs_poll, "the subscription has changed while it joined"
 
 
-def test_whoever_assigns_anew_makes_the_group_join_again() -> None:
+def test_a_member_that_assigns_anew_makes_the_group_join_again() -> None:
     play = Play().stable()
     play.machine.join_again()
     play.sent.clear()
@@ -243,7 +243,7 @@ def test_whoever_assigns_anew_makes_the_group_join_again() -> None:
 # --- cooperative -----------------------------------------------------------------------------------------------------
 
 
-def test_a_cooperative_member_gives_back_only_what_goes_and_joins_once_more() -> None:
+def test_a_cooperative_member_gives_back_moved_partitions_and_rejoins() -> None:
     play = Play(COOPERATIVE).stable(T0, T1)
     hear(play, RebalanceInProgress("come"))
     assert play.poll() == []
@@ -278,7 +278,7 @@ def test_a_cooperative_member_gives_back_topics_that_it_does_not_want_any_more()
 
 
 @pytest.mark.parametrize("strategy", [EAGER, COOPERATIVE])
-def test_what_the_group_takes_while_something_is_given_back_is_lost(strategy: str) -> None:
+def test_partitions_taken_during_a_revocation_are_lost(strategy: str) -> None:
     play = Play(strategy)
     play.machine.subscribe(frozenset({"t", "u"}))
     play.stable(T0, U0)
@@ -349,7 +349,7 @@ def test_a_member_that_was_replaced_says_so_for_ever() -> None:
     assert isinstance(play.poll()[0], Fail)
 
 
-def test_what_nobody_can_help_against_is_raised_and_tried_again() -> None:
+def test_a_refused_join_is_raised_and_tried_again_later() -> None:
     play = Play(retry_backoff_ms=100)
     play.poll()
     full = GroupMaxSizeReached("full")
@@ -446,7 +446,7 @@ def test_a_coordinator_that_is_away_hears_of_the_member_soon() -> None:
     assert play.machine.generation == 1
 
 
-def test_nobody_that_does_not_poll_stays() -> None:
+def test_a_member_that_does_not_poll_leaves() -> None:
     play = Play(max_poll_interval_ms=10_000, heartbeat_interval_ms=3000).stable(T0)
     beat = play.take(Heartbeat)
     play.machine.answered(beat, Heartbeaten(), play.now)
@@ -483,7 +483,7 @@ def test_a_member_says_goodbye_and_a_static_one_does_not() -> None:
     assert never.machine.leave("bye") == []
 
 
-def test_what_is_given_back_after_the_end_changes_nothing() -> None:
+def test_a_revocation_after_the_end_changes_nothing() -> None:
     play = Play().stable(T0)
     play.machine.leave("bye")
     assert play.machine.revoked([T0]) == [] and play.machine.owned == []
@@ -492,7 +492,7 @@ def test_what_is_given_back_after_the_end_changes_nothing() -> None:
     assert play.machine.state is MembershipState.UNJOINED
 
 
-def test_whoever_wants_nothing_any_more_does_not_join_again() -> None:
+def test_a_member_without_subscription_does_not_join_again() -> None:
     play = Play().stable(T0)
     play.machine.subscribe(frozenset())
     assert play.poll() == [Revoke([T0])]

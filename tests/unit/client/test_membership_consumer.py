@@ -77,7 +77,7 @@ class Play:
         return self
 
 
-def test_a_member_says_everything_when_it_joins_and_when_it_has_what_it_was_given() -> None:
+def test_a_member_says_all_when_it_joins_and_when_it_is_done() -> None:
     play = Play(group_remote_assignor="range", max_poll_interval_ms=70_000)
     assert play.machine.needs_poll and play.machine.due_ms is None
     assert play.poll() == [] and play.poll() == []
@@ -93,7 +93,7 @@ def test_a_member_says_everything_when_it_joins_and_when_it_has_what_it_was_give
     assert not play.machine.needs_poll
 
 
-def test_what_it_never_took_is_given_back_where_that_is_all_that_has_changed() -> None:
+def test_partitions_never_taken_are_given_back_at_once() -> None:
     """The coordinator waited for it, and so did everybody else, until the rebalance time-out (Kafka's LocalAssignment
     has an epoch for this).
     """
@@ -106,7 +106,7 @@ def test_what_it_never_took_is_given_back_where_that_is_all_that_has_changed() -
     assert play.take().topic_partitions == [(T, [0])], "this is what it has, and all"
 
 
-def test_what_it_has_is_said_when_that_changes() -> None:
+def test_a_member_tells_its_partitions_when_they_change() -> None:
     play = Play().stable(0, 1)
     play.answer(2, 1, 2)
     assert play.machine.needs_poll
@@ -121,7 +121,7 @@ def test_what_it_has_is_said_when_that_changes() -> None:
     assert play.machine.revoked([T2]) == [], "nobody has asked"
 
 
-def test_an_epoch_alone_is_news_and_an_empty_answer_is_none() -> None:
+def test_an_epoch_alone_is_news_and_an_empty_answer_is_not() -> None:
     play = Play().stable(0)
     play.answer(2, none=True)
     assert play.machine.generation == 2 and play.machine.due_ms == play.now
@@ -198,7 +198,7 @@ def test_a_member_that_was_replaced_says_so_for_ever() -> None:
     assert play.machine.due_ms is None
 
 
-def test_what_nobody_can_help_against_is_raised_and_tried_again() -> None:
+def test_a_refused_join_is_raised_and_tried_again_later() -> None:
     play = Play(retry_backoff_ms=100)
     play.poll()
     full = GroupMaxSizeReached("full")
@@ -260,7 +260,7 @@ def test_a_target_may_be_lost_with_any_answer() -> None:
         (ConsumerGroupHeartbeaten(None, None, 1, 5000, None), False),
     ],
 )
-def test_what_an_overtaken_message_was_told_is_asked_for_again(answer: object, is_lost: bool) -> None:
+def test_the_answer_of_an_overtaken_heartbeat_is_asked_for_again(answer: object, is_lost: bool) -> None:
     # It may have come after the one that has overtaken it: then the coordinator believes that the target is known.
     play = Play().stable(0)
     overtaken = play.take()
@@ -273,7 +273,7 @@ def test_what_an_overtaken_message_was_told_is_asked_for_again(answer: object, i
     assert (play.take().topic_partitions is not None) == is_lost
 
 
-def test_what_says_all_is_not_overtaken() -> None:
+def test_a_full_heartbeat_is_not_overtaken() -> None:
     # Its answer says all, too, and would be asked for again, and again.
     play = Play().stable(0)
     overtaken = play.take()
@@ -290,7 +290,7 @@ def test_what_says_all_is_not_overtaken() -> None:
     assert play.take().subscribed_topic_names == ["t", "u"]
 
 
-def test_who_is_fenced_as_it_joins_leaves_and_joins_as_somebody_else() -> None:
+def test_a_member_fenced_as_it_joins_joins_under_a_new_id() -> None:
     # The coordinator still knows it, in a later epoch; as Kafka's would, until that session has ended.
     play = Play(retry_backoff_ms=100).stable(0)
     play.machine._new_id = lambda: uuid.UUID(int=2)
@@ -308,7 +308,7 @@ def test_who_is_fenced_as_it_joins_leaves_and_joins_as_somebody_else() -> None:
     assert play.machine.identity == ConsumerGroupMetadata("g", 5, str(uuid.UUID(int=2)), None)
 
 
-def test_who_is_unknown_as_it_joins_tries_again_after_a_while() -> None:
+def test_a_member_unknown_as_it_joins_tries_again_after_a_while() -> None:
     play = Play(retry_backoff_ms=100)
     play.poll()
     play.fail(UnknownMemberId("who?"))
@@ -318,7 +318,7 @@ def test_who_is_unknown_as_it_joins_tries_again_after_a_while() -> None:
     assert (play.take().member_id, play.machine.state) == (ME, MembershipState.JOINING)
 
 
-def test_nobody_that_does_not_poll_stays() -> None:
+def test_a_member_that_does_not_poll_leaves() -> None:
     for instance_id, epoch in ((None, -1), ("one", -2)):
         play = Play(max_poll_interval_ms=10_000, group_instance_id=instance_id).stable(0)
         play.sent.clear()
@@ -349,7 +349,7 @@ def test_leaving_and_coming_back() -> None:
     assert Play().machine.leave("bye") == []
 
 
-def test_what_a_commit_is_told() -> None:
+def test_an_unknown_member_error_of_a_commit_ends_the_membership() -> None:
     play = Play().stable(0)
     who = play.machine.committer()
     play.machine.refused(who, StaleMemberEpoch("the new one is on its way"), play.now)
@@ -360,7 +360,7 @@ def test_what_a_commit_is_told() -> None:
     assert play.machine.generation == -1
 
 
-def test_what_it_was_told_before_it_said_all_counts_no_more() -> None:
+def test_an_answer_from_before_a_full_heartbeat_does_not_count() -> None:
     """The coordinator has heard that it has none of that, and may have given it to others: it tells all again."""
     play = Play().stable(0)
     message = play.take()

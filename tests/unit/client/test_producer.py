@@ -143,7 +143,7 @@ def test_an_unreachable_node_is_the_records_error(node: SlowNode) -> None:
     sending.close()
 
 
-def test_what_is_sent_before_the_node_looks_at_a_batch_is_in_it(node: SlowNode) -> None:
+def test_records_sent_before_a_batch_is_sealed_are_in_it(node: SlowNode) -> None:
     sending = producer(node, linger_ms=0)
     sending.send("t", b"the first goes alone", partition=0)
     node.answer()
@@ -175,7 +175,7 @@ def test_a_batch_that_is_refused_unseen_takes_no_more_records(node: SlowNode) ->
     sending.close()
 
 
-def test_what_cannot_be_sealed_is_an_error_of_its_records_alone(tmp_path: Path) -> None:
+def test_a_batch_that_cannot_be_sealed_fails_its_records_alone(tmp_path: Path) -> None:
     """Whoever leads a group commit closes the batches of others."""
     with pylog.open(tmp_path / "log") as log:
         partition = log.create_topic("t")[0]
@@ -204,7 +204,7 @@ def test_after_a_retriable_error_the_leader_is_asked_for_again(node: SlowNode) -
     sending.close()
 
 
-def test_linger_sends_what_nobody_flushes(node: SlowNode) -> None:
+def test_linger_sends_records_without_a_flush(node: SlowNode) -> None:
     sending = producer(node, linger_ms=1)
     future = sending.send("t", b"x")
     assert node.arrived.acquire(timeout=SECONDS)
@@ -274,7 +274,7 @@ def test_a_callback_that_finds_the_buffer_full_is_told_so_in_time() -> None:
         assert sending.send("t", b"x" * 150).result(SECONDS).offset == 1
 
 
-def test_the_longest_linger_is_until_somebody_flushes() -> None:
+def test_the_longest_linger_waits_until_a_flush() -> None:
     with pylog.open(":memory:") as log, log.producer(linger_ms=2**63 - 1, batch_size=300) as sending:
         log.create_topic("t")
         first = sending.send("t", b"")
@@ -286,7 +286,7 @@ def test_the_longest_linger_is_until_somebody_flushes() -> None:
         assert sending._client._worker._thread.is_alive()
 
 
-def test_an_error_that_nobody_foresaw_is_the_records_and_linger_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_fails_the_records_and_linger_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     with pylog.open(":memory:") as log, log.producer(linger_ms=1) as sending:
         log.create_topic("t")
         with monkeypatch.context() as patched:
@@ -304,7 +304,7 @@ def test_an_error_that_nobody_foresaw_is_the_records_and_linger_goes_on(monkeypa
         ({"timestamp_ms": -1}, ValueError),
     ],
 )
-def test_what_no_batch_can_hold_is_refused_at_once(
+def test_a_record_too_large_for_any_batch_is_refused_at_once(
     node: SlowNode, settings: dict[str, Any], error: type[Exception]
 ) -> None:
     with pytest.raises(error, match=r"partition is|64 bits|timestamp_ms is -1"):

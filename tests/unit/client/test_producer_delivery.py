@@ -120,13 +120,13 @@ def test_batches_are_numbered_for_each_partition_and_sent_again_as_they_were(nod
     assert node.batches == [(0, 0, 0, 1), *[(0, 0, 1, 1)] * 3, (1, 0, 0, 1), (0, 0, 2, 1)]
 
 
-def test_without_idempotence_nobody_is_asked_for_an_id(node: Node) -> None:
+def test_without_idempotence_no_producer_id_is_asked_for(node: Node) -> None:
     with producer(node, enable_idempotence=False) as sending:
         sending.send("t", b"1", partition=0).result(SECONDS)
     assert node.ids_asked == 0 and node.batches == [(0, -1, -1, 1)]
 
 
-def test_a_batch_that_nobody_could_deliver_leaves_no_gap_to_stumble_over(node: Node) -> None:
+def test_an_undeliverable_batch_leaves_no_gap_in_the_sequence(node: Node) -> None:
     with producer(node) as sending:
         sending.send("t", b"1", partition=0).result(SECONDS)
         sending.send("t", b"1", partition=1).result(SECONDS)
@@ -137,7 +137,7 @@ def test_a_batch_that_nobody_could_deliver_leaves_no_gap_to_stumble_over(node: N
     assert node.batches[2:] == [(0, 0, 1, 1), (0, 1, 0, 1), (1, 1, 0, 1)]
 
 
-def test_a_topic_made_again_takes_what_is_sent_to_it(log: pylog.Log) -> None:
+def test_a_topic_made_again_takes_new_records(log: pylog.Log) -> None:
     with log.producer(linger_ms=0) as sending:
         sending.send("t", b"old", partition=0).result(SECONDS)
         log.delete_topic("t")
@@ -150,7 +150,7 @@ def test_a_topic_made_again_takes_what_is_sent_to_it(log: pylog.Log) -> None:
         assert sending.send("t", b"again", partition=0).result(SECONDS).offset == 0
 
 
-def test_an_id_is_asked_for_until_it_is_given_and_what_waits_is_sent_then(node: Node) -> None:
+def test_a_producer_id_is_asked_for_until_it_is_given(node: Node) -> None:
     node.id_answers = [errors.NetworkError("gone"), errors.CoordinatorNotAvailable("wait")]
     with producer(node, retry_backoff_ms=1) as sending:
         futures = [sending.send("t", b"x", partition=number % 2) for number in range(10)]
@@ -180,7 +180,7 @@ def test_a_transport_that_raises_gives_no_id(node: Node) -> None:
 # --- time -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_delivered_in_time_is_an_error(node: Node) -> None:
+def test_records_not_delivered_in_time_are_an_error(node: Node) -> None:
     clock = SimClock(T0)
     node.waits = True
     sending = producer(node, clock, delivery_timeout_ms=40_000)
@@ -200,7 +200,7 @@ def test_what_is_not_delivered_in_time_is_an_error(node: Node) -> None:
     sending.close()
 
 
-def test_the_thread_gives_up_what_nobody_answers(node: Node) -> None:
+def test_the_thread_gives_up_unanswered_batches(node: Node) -> None:
     node.waits = True
     sending = producer(node, delivery_timeout_ms=30, request_timeout_ms=30)
     with pytest.raises(errors.RequestTimedOut, match="delivery_timeout_ms"):
@@ -208,13 +208,13 @@ def test_the_thread_gives_up_what_nobody_answers(node: Node) -> None:
     sending.close()
 
 
-def test_what_has_to_wait_is_sent_again_by_a_thread(node: Node) -> None:
+def test_a_batch_that_has_to_wait_is_sent_again_by_a_thread(node: Node) -> None:
     with producer(node, retry_backoff_ms=1) as sending:
         node.errors = [errors.NotLeaderOrFollower("")] * 3
         assert sending.send("t", b"x").result(SECONDS).offset == 100
 
 
-def test_what_waits_longer_than_the_one_before_it_is_sent_again_in_its_time(node: Node) -> None:
+def test_a_batch_that_waits_longer_is_sent_again_in_its_time(node: Node) -> None:
     """Its wait begins later where its answer did, and is not over when the one before it is delivered."""
     clock = Steps()
     sending = producer(node, clock, batch_size=1, retry_backoff_ms=100)
@@ -233,7 +233,7 @@ def test_what_waits_longer_than_the_one_before_it_is_sent_again_in_its_time(node
     assert futures[1].done()
 
 
-def test_a_closed_log_does_not_wait_for_what_may_pass() -> None:
+def test_a_closed_log_does_not_wait_for_retriable_errors() -> None:
     with pytest.raises(errors.Undelivered), pylog.open(":memory:", config={"replica.fetch.backoff.ms": 1}) as log:
         log.create_topic("t")
         log.broker.apply(pylog.Lead(topic="t", partition=0, leader_epoch=5, replicas=(1, 2)))
@@ -242,7 +242,7 @@ def test_a_closed_log_does_not_wait_for_what_may_pass() -> None:
     assert isinstance(future.exception(0), errors.RequestTimedOut)
 
 
-def test_a_close_in_no_time_lets_fail_what_was_not_answered(node: Node) -> None:
+def test_a_close_without_time_fails_unanswered_records(node: Node) -> None:
     node.waits = True
     sending = producer(node)
     futures = [sending.send("t", b"x" * 262_072, partition=0) for _ in range(3)]
@@ -275,7 +275,7 @@ def test_a_batch_too_large_for_its_topic_is_sent_in_parts(log: pylog.Log, compre
 # --- callbacks --------------------------------------------------------------------------------------------------------
 
 
-def test_a_callback_gets_what_the_future_has(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_callback_gets_the_result_of_the_future(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     told: list[tuple[RecordMetadata | None, BaseException | None]] = []
 
     def note(metadata: RecordMetadata | None, error: BaseException | None) -> None:
@@ -389,7 +389,7 @@ def test_a_partitioner_has_to_choose_one_that_there_is(log: pylog.Log, chosen: A
 
 
 @pytest.mark.parametrize("config", [{}, {"max_in_flight_requests_per_connection": 1}, {"linger_ms": 0}])
-def test_threads_lose_nothing_and_keep_their_order_before_a_node_that_refuses_at_times(config: dict[str, Any]) -> None:
+def test_threads_keep_their_order_before_a_node_that_refuses_at_times(config: dict[str, Any]) -> None:
     """Each batch that is refused, or has no answer, is sent again; the node is a real one."""
     count = 300
     with pylog.open(":memory:") as log:

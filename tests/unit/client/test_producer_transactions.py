@@ -45,7 +45,7 @@ def read(log: pylog.Log, isolation: str = "read_committed") -> list[bytes | None
         return sorted((record.value for record in consumer), key=lambda value: value or b"")
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(log: pylog.Log) -> None:
+def test_committed_records_are_read_and_aborted_ones_are_not(log: pylog.Log) -> None:
     with log.producer(transactional_id="etl") as producer:
         for number in range(4):
             producer.begin()
@@ -73,7 +73,7 @@ def test_a_block_commits_and_one_that_raises_aborts(log: pylog.Log) -> None:
     assert read(log) == [b"in"]
 
 
-def test_what_was_not_sent_when_it_was_aborted_says_so(log: pylog.Log) -> None:
+def test_records_not_sent_before_an_abort_fail(log: pylog.Log) -> None:
     with log.producer(transactional_id="etl", linger_ms=60_000) as producer:
         producer.begin()
         future = producer.send("t", b"x")
@@ -85,7 +85,7 @@ def test_what_was_not_sent_when_it_was_aborted_says_so(log: pylog.Log) -> None:
     assert read(log) == [b"y"]
 
 
-def test_a_close_aborts_what_is_open(log: pylog.Log) -> None:
+def test_a_close_aborts_the_open_transaction(log: pylog.Log) -> None:
     with log.producer(transactional_id="etl") as producer:
         producer.begin()
         producer.send("t", b"x")
@@ -95,7 +95,7 @@ def test_a_close_aborts_what_is_open(log: pylog.Log) -> None:
     assert read(log) == [b"y"]
 
 
-def test_who_takes_up_an_id_fences_whoever_had_it(log: pylog.Log) -> None:
+def test_a_producer_that_takes_an_id_fences_the_one_before(log: pylog.Log) -> None:
     elder = log.producer(transactional_id="etl")
     elder.begin()
     elder.send("t", b"elder")
@@ -401,7 +401,7 @@ def test_a_close_without_its_coordinator_leaves_the_transaction_to_it(
     assert "its coordinator will do that" in caplog.text
 
 
-def test_what_waits_behind_a_failed_batch_fails_with_the_transaction(coordinator: Coordinator) -> None:
+def test_records_behind_a_failed_batch_fail_with_the_transaction(coordinator: Coordinator) -> None:
     producer = producer_of(coordinator, linger_ms=60_000, batch_size=100)
     producer.begin()
     answer: Future[Produced] = Future()

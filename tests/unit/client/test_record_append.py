@@ -168,7 +168,7 @@ def test_which_twin_runs_is_decided_with_the_kernel() -> None:
     assert issubclass(Producer, twin.Sender)
 
 
-def test_nothing_leaks() -> None:
+def test_no_memory_leaks() -> None:
     topic, value, key = "t" * 40, b"v" * 100, b"k" * 20
     seen: list[object] = []
     held = (topic, value, key, seen.clear)

@@ -66,7 +66,7 @@ def test_the_time_of_the_append():
 
 
 @pytest.mark.parametrize("what", ["compressed", "crc", "cut", "magic", "empty", "count", "stream", "behind"])
-def test_it_stops_before_what_takes_a_decision(what):
+def test_taking_stops_before_a_batch_that_needs_a_decision(what):
     odd = batch(12, 1, codec=Codec.GZIP if what == "compressed" else Codec.NONE)
     data = bytearray(odd.data)
     check_crc = what == "crc"

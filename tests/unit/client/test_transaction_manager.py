@@ -46,7 +46,7 @@ def made(state: TransactionManagerState = TransactionManagerState.READY) -> Tran
     return transacting
 
 
-def test_it_begins_with_a_producer_id() -> None:
+def test_a_transaction_manager_begins_with_a_producer_id() -> None:
     transacting = made(TransactionManagerState.UNINITIALIZED)
     assert transacting.request() == InitProducerId("etl", 5000, -1, -1)
     assert transacting.answered(ProducerIdGiven(BUSY))
@@ -120,7 +120,7 @@ REFUSALS = {
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("state", TransactionManagerState)
-def test_which_call_is_allowed_and_what_to_do_where_it_is_not(state: TransactionManagerState, call: str) -> None:
+def test_a_call_that_is_not_allowed_raises_with_advice(state: TransactionManagerState, call: str) -> None:
     transacting = made(state)
     if call in ALLOWED[state]:
         CALLS[call](transacting)
@@ -177,7 +177,7 @@ def test_some_errors_are_fatal_and_the_first_stays(state: TransactionManagerStat
     "state",
     [TransactionManagerState.UNINITIALIZED, TransactionManagerState.COMMITTING, TransactionManagerState.ABORTING],
 )
-def test_what_may_pass_is_asked_again(state: TransactionManagerState, error: PylogError) -> None:
+def test_a_retriable_error_is_asked_again(state: TransactionManagerState, error: PylogError) -> None:
     transacting = made(state)
     before = transacting.request()
     assert transacting.answered(
@@ -202,7 +202,7 @@ def test_a_fenced_producer_is_told_so_for_good(state: TransactionManagerState, e
     assert transacting.request() is None
 
 
-def test_another_error_is_fatal_and_says_what_to_do() -> None:
+def test_another_error_is_fatal_and_gives_advice() -> None:
     transacting = made(TransactionManagerState.UNINITIALIZED)
     transacting.answered(ProducerIdGiven(errors.InvalidTxnTimeout("too long")))
     with pytest.raises(errors.InvalidTxnTimeout, match=r"can send no more \(InvalidTxnTimeout: too long\): close it"):

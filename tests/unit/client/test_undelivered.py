@@ -24,7 +24,7 @@ def log() -> Iterator[pylog.Log]:
         yield opened
 
 
-def test_a_block_that_nobody_looked_back_at_raises_what_has_failed(log: pylog.Log) -> None:
+def test_a_block_raises_failures_that_were_not_looked_at(log: pylog.Log) -> None:
     told = pytest.raises(errors.Undelivered, match=r"2 records were not delivered.*RecordTooLarge: .*400")
     with told as raised, log.producer() as producer:
         for partition in (0, 1):
@@ -65,7 +65,9 @@ LOOKS: list[Callable[[Producer], Any]] = [
 
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("linger_ms", [0, 60_000])
-def test_what_was_looked_at_is_no_surprise(log: pylog.Log, look: Callable[[Producer], Any], linger_ms: int) -> None:
+def test_a_failure_that_was_looked_at_is_not_raised_again(
+    log: pylog.Log, look: Callable[[Producer], Any], linger_ms: int
+) -> None:
     with log.producer(linger_ms=0) as producer:
         look(producer)
     with log.producer(linger_ms=linger_ms) as producer:
@@ -75,7 +77,7 @@ def test_what_was_looked_at_is_no_surprise(log: pylog.Log, look: Callable[[Produ
             assert [type(future.exception()) for future in futures] == [errors.RecordTooLarge] * 3
 
 
-def test_a_flush_gives_what_nobody_has_looked_at_so_far(log: pylog.Log) -> None:
+def test_a_flush_raises_failures_not_looked_at_so_far(log: pylog.Log) -> None:
     producer = log.producer(linger_ms=60_000)
     assert producer.flush() is None
     futures = [producer.send("t", value, partition=0) for value in (b"a", LARGE, LARGE, b"b")]
@@ -153,7 +155,7 @@ producer.send("t", b"x" * 600)
     assert ended.stderr.startswith("a record was not delivered") and ended.stderr.count("\n") == 1
 
 
-def test_what_fails_in_a_transaction_is_told_by_its_end_alone(log: pylog.Log) -> None:
+def test_a_failure_in_a_transaction_is_raised_by_its_end_alone(log: pylog.Log) -> None:
     with log.producer(transactional_id="a") as producer:
         with pytest.raises(errors.TransactionAbortable), producer.transaction():
             producer.send("t", LARGE)

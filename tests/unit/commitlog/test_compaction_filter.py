@@ -73,7 +73,7 @@ def test_a_batch_that_loses_nothing_is_the_same_object():
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_what_says_who_wrote_a_batch_stays(codec):
+def test_a_filtered_batch_keeps_its_producers_numbers(codec):
     batch = example(codec=codec, producer_id=7, producer_epoch=2, base_sequence=9, transactional=True)
     found = run(batch, keeping(101))
     assert (found.base_offset, found.last_offset, found.count, found.leader_epoch) == (100, 102, 1, 5)

@@ -63,7 +63,7 @@ def ratio(sizes, checkpoint):
     )  # fmt: skip
 
 
-def test_the_dirty_ratio_is_what_is_dirty_of_all_but_the_active_segment():
+def test_the_dirty_ratio_leaves_out_the_active_segment():
     found = ratio([300, 100, 100, 999], 100)
     assert (found.clean_bytes, found.cleanable_bytes, found.dirty_ratio) == (300, 200, 0.4)
     assert found.is_due(min_dirty_ratio=0.39) and not found.is_due(min_dirty_ratio=0.4)
@@ -80,7 +80,7 @@ def test_nothing_to_clean_is_never_due():
         assert found.dirty_ratio == 0 and not found.is_due(min_dirty_ratio=0, overdue_ms=10**9)
 
 
-def test_what_has_waited_too_long_is_overdue():
+def test_a_log_that_has_waited_too_long_is_overdue():
     facts = [
         SegmentFacts(base_offset=base, size=100, first_timestamp=timestamp)
         for base, timestamp in [(0, NOW - 10**9), (100, NOW - 5000), (200, -1), (300, NOW - 7000), (400, NOW - 9000)]

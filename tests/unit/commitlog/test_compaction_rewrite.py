@@ -57,7 +57,7 @@ def test_records_that_make_no_sense_end_the_first_pass() -> None:
     assert (caught.value.path, caught.value.position) == (segment.path, second)
 
 
-def test_records_that_make_no_sense_end_the_second_pass_and_nothing_is_left_of_it() -> None:
+def test_senseless_records_end_the_second_pass_without_remains() -> None:
     log, segment, second = made()
     keys = noted(log.partition.segments[:1])
     spoil(log, segment, second)

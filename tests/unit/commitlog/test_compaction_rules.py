@@ -129,7 +129,7 @@ def test_aborted_data_goes_at_once_and_supersedes_nothing():
     assert log.clean() == [(0, b"1"), (2, "marker")]
 
 
-def test_an_abort_marker_goes_two_horizons_after_its_data_and_the_index_entry_before_it():
+def test_an_abort_marker_goes_two_horizons_after_its_data():
     log = Log(in_transaction(1, (b"a", b"2")), marker(2, ABORT), index=[aborted(1, 2)])
     assert log.clean(now_ms=T0) == [(2, "marker")]
     assert len(log.index) == 1 and not log.batches[-1].has_delete_horizon

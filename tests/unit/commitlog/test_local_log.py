@@ -40,7 +40,7 @@ def test_a_segment_that_has_no_room_leaves_nothing_behind_and_the_log_goes_on() 
     assert [segment.base_offset for segment, _ in log.partition.segments] == [0, 3]
 
 
-def test_what_lies_in_the_place_of_a_new_segment_is_none_of_it() -> None:
+def test_indexes_left_in_the_place_of_a_new_segment_are_replaced() -> None:
     log = Log(segment_bytes=100_000)
     log.fill(3)
     for kind in (".index", ".timeindex"):
@@ -149,7 +149,7 @@ def test_retention_on_a_full_disk_gives_its_room_back_at_once_or_later() -> None
         goes_on(log, files)
 
 
-def test_retention_of_everything_on_a_full_disk_leaves_the_last_segment_for_the_next_time() -> None:
+def test_retention_on_a_full_disk_leaves_the_last_segment() -> None:
     for log, files in full_disks(retention_ms=1):
         try:
             log.partition.apply_retention(NOW + 10**9)
@@ -188,7 +188,7 @@ def test_compaction_on_a_full_disk_is_whole_or_has_changed_nothing() -> None:
         goes_on(log, files)
 
 
-def test_what_could_not_be_removed_is_tried_again_and_keeps_nothing_else() -> None:
+def test_a_failed_removal_is_tried_again_and_stops_no_other() -> None:
     class Stuck(MemoryFiles):
         """One file cannot be removed."""
 
@@ -215,7 +215,7 @@ def test_what_could_not_be_removed_is_tried_again_and_keeps_nothing_else() -> No
     assert not [name for name in files.list_dir(DIRECTORY) if name.endswith(".deleted")]
 
 
-def test_a_partition_that_is_in_no_log_directory_remembers_its_offsets_nowhere_else() -> None:
+def test_a_partition_without_a_log_directory_keeps_no_checkpoint() -> None:
     log = Log()
     log.append("a")
     log.partition.checkpoint()

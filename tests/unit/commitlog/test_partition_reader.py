@@ -42,13 +42,13 @@ def test_the_largest_time_is_that_of_the_first_batch_that_has_it() -> None:
     assert [segment._largest()[1] for segment, _ in log.partition.segments] == [0, 1, 2, 3, 4]
 
 
-def test_partitions_and_segments_say_what_they_are() -> None:
+def test_partitions_and_segments_have_a_readable_repr() -> None:
     log = made(1, 2)
     assert repr(log.partition) == "<Partition t-0 [0, 2)>"
     assert repr(log.partition.segments[1][0]) == "<Segment log/t-0/00000000000000000001.log>"
 
 
-def test_a_partition_without_files_is_empty_for_whoever_reads_it() -> None:
+def test_a_partition_without_files_is_empty_for_a_reader() -> None:
     partition = PartitionReader("log/t-0", "t", 0)
     assert (partition.start_offset, partition.last_stable_offset, partition.high_watermark) == (0, 0, 0)
     assert (partition.segments, partition.size) == ([], 0)
@@ -112,7 +112,7 @@ def cut_and_append(log: Log) -> None:
     ids=["check", "time", "time of none", "largest time"],
 )
 @pytest.mark.parametrize("names", [("read", "size"), ("stat", "open")], ids=["read", "open"])
-def test_who_looks_while_another_writes_finds_no_damage(
+def test_a_look_during_an_append_finds_no_damage(
     action: Callable[[Log], None], look: Callable[[Partition], object], names: tuple[str, ...]
 ) -> None:
     """In the middle of a look something is appended, dropped or cut: it is as if that came before, or after."""
@@ -134,9 +134,7 @@ def test_who_looks_while_another_writes_finds_no_damage(
     assert at > 1
 
 
-def test_who_opens_a_log_while_another_cuts_it_and_appends_does_not_take_its_handle_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_opened_during_a_cut_keeps_the_writers_handle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A handle knows the size of its file: what is appended through an older one would begin where that ended."""
     monkeypatch.chdir(tmp_path)
     files = InterruptingFiles(DiskFiles())
@@ -159,7 +157,7 @@ def test_who_opens_a_log_while_another_cuts_it_and_appends_does_not_take_its_han
     partition.check()
 
 
-def test_who_reads_on_when_a_partition_is_closed_writes_nothing() -> None:
+def test_a_read_of_a_closed_partition_writes_nothing() -> None:
     """The next owner has the files then, perhaps in another process: what it is writing looks damaged."""
     log = Log(retention_ms=-1, index_interval_bytes=0)
     for i in range(3):
@@ -192,7 +190,7 @@ class SealReading(InterruptingFiles):
         return data
 
 
-def test_a_seal_that_went_while_somebody_read_it_says_nothing() -> None:
+def test_a_seal_removed_while_it_is_read_is_ignored() -> None:
     files = SealReading(MemoryFiles())
     log = Log(files, retention_ms=-1, segment_bytes=600)  # type: ignore[arg-type]
     for i in range(14):

@@ -118,7 +118,7 @@ def test_a_refused_sync_of_a_single_append_latches(tmp_path: Path) -> None:
         assert [record.value for record in view.records(0)] == [b"a", b"b", b"c"]
 
 
-def test_what_is_shown_after_a_failure_still_says_that_it_failed(tmp_path: Path) -> None:
+def test_a_publish_after_a_failure_still_says_failed(tmp_path: Path) -> None:
     files = DiskFiles()
     entry = Published(files, str(tmp_path / "published"), writable=True).entry(UUID(int=7), 0)
     partition = Partition(files, str(tmp_path / "t-0"), "t", 0, Log().config, entry)
@@ -174,7 +174,7 @@ def deleted(log: Log) -> None:
 
 
 @pytest.mark.parametrize("call", ["sync", "sync_dir"])
-def test_what_was_removed_meanwhile_needs_no_sync(call: str, disk: DiskFiles) -> None:
+def test_a_file_removed_meanwhile_needs_no_sync(call: str, disk: DiskFiles) -> None:
     files = InterruptingFiles(disk)
     log = Log(files)  # type: ignore[arg-type]
     log.append("a")
@@ -214,7 +214,7 @@ def test_a_sync_that_succeeds_beside_one_that_fails_is_not_believed() -> None:
     assert log.partition.durable_offset == 0
 
 
-def test_what_a_removal_has_kept_from_a_sync_is_synced_all_the_same(disk: DiskFiles) -> None:
+def test_a_sync_interrupted_by_a_removal_is_made_again(disk: DiskFiles) -> None:
     """One file is gone before its turn; those behind it have not had theirs."""
     faults = FaultFiles(disk)
     files = InterruptingFiles(faults)

@@ -300,7 +300,7 @@ def starts(whole: list[tuple[int, bytes]], given: list[tuple[int, bytes]], offse
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_in_the_middle_of_what_an_owner_does_a_reader_reads(action: Callable[[Pair], None], place: Path) -> None:
+def test_a_reader_reads_in_the_middle_of_any_change_of_the_owner(action: Callable[[Pair], None], place: Path) -> None:
     """At calls that the owner makes, spread over all of them: also what a reader sees whose owner has died there."""
     calls = calls_of(action, place)
     read_in_the_middle(action, place, range(1, calls + 1, max(1, calls // 15)))
@@ -399,7 +399,7 @@ def test_damage_is_told_and_forgotten_when_it_was_cut_off(place: Path) -> None:
     pair.close()
 
 
-def test_what_is_appended_costs_a_reader_no_look_at_the_directory(place: Path) -> None:
+def test_an_append_costs_a_reader_no_listing_of_the_directory(place: Path) -> None:
     """With 10,000 segments that would be 40,000 names a fetch: only a new segment is worth it."""
     pair = Pair(place, CONFIG | {"segment.bytes": "4000"})
     listed: list[str] = []
@@ -415,7 +415,7 @@ def test_what_is_appended_costs_a_reader_no_look_at_the_directory(place: Path) -
     pair.close()
 
 
-def test_after_a_change_of_files_that_was_given_up_half_way_nobody_follows(place: Path) -> None:
+def test_a_change_of_files_given_up_half_way_is_not_followed(place: Path) -> None:
     """The files may have any names then: whoever reads on has to look at them each time."""
     pair = Pair(place, COMPACTED)
     pair.fill(80)
@@ -464,7 +464,7 @@ def test_a_new_owner_shows_no_less_than_the_last_one(place: Path) -> None:
         directory.close(clean=False)
 
 
-def test_a_partition_that_is_made_while_it_is_measured_shows_nothing_unpublished(place: Path) -> None:
+def test_a_partition_made_while_it_is_measured_shows_published_records(place: Path) -> None:
     """The files hold a record already, and the reader has found no word of the partition: it looks again."""
     pair = Pair(place)
     entry = Published(DiskFiles(read_only=True), pair.published_at, writable=False).find(TOPIC_ID, 0)
@@ -480,7 +480,7 @@ def test_a_partition_that_is_made_while_it_is_measured_shows_nothing_unpublished
 
 
 @pytest.mark.parametrize("is_rolled", [True, False])
-def test_whoever_reads_on_is_told_of_a_batch_that_says_it_is_elsewhere(place: Path, *, is_rolled: bool) -> None:
+def test_a_batch_with_a_false_place_is_damage_for_a_reader(place: Path, *, is_rolled: bool) -> None:
     pair = Pair(place)
 
     def write(text: bytes) -> None:

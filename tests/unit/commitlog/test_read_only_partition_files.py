@@ -58,7 +58,7 @@ def test_a_damaged_snapshot_gives_way_to_an_older_one_and_the_log(damaged: int) 
     assert attached(log).last_stable_offset == 0
 
 
-def test_a_snapshot_of_what_is_not_there_says_nothing() -> None:
+def test_a_snapshot_behind_the_end_is_ignored() -> None:
     log = Log()
     log.in_transaction("open", producer_id=5, sequence=0)
     log.fill(60)
@@ -183,7 +183,7 @@ def cut(log: Log) -> None:
 
 
 @pytest.mark.parametrize("change", [rolled, cut])
-def test_what_the_owner_does_is_seen_at_the_next_look(change: Callable[[Log], None]) -> None:
+def test_changes_of_the_owner_are_seen_at_the_next_look(change: Callable[[Log], None]) -> None:
     log = Log(MemoryFiles())
     log.files.remove_dir(DIRECTORY)
     partition, reader = owned(log)

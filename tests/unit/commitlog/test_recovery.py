@@ -24,7 +24,7 @@ def copied(log: Log, source: str, target: str) -> None:
     put(log, target, log.files.read_file(f"{DIRECTORY}/{source}"))
 
 
-def test_a_replacement_that_was_complete_takes_the_place_of_all_that_it_replaces() -> None:
+def test_a_complete_replacement_takes_the_place_of_its_segments() -> None:
     log = Log()
     values = log.fill(40)
     bases = [segment.base_offset for segment, _ in log.partition.segments]
@@ -53,7 +53,7 @@ def test_a_replacement_beside_one_that_is_still_written_is_undone(cleaned_at: in
     assert log.values() == values
 
 
-def test_what_was_deleted_or_half_written_goes_whatever_its_name_is() -> None:
+def test_deleted_and_half_written_files_are_removed() -> None:
     log = Log()
     for name in (file_name(7, ".log.deleted"), "checkpoint.tmp", "what.cleaned", file_name(9, ".index")):
         put(log, name)
@@ -139,7 +139,7 @@ def test_segments_behind_a_torn_one_are_cut_too() -> None:
     assert log.values() == values[: end - 1]
 
 
-def test_a_control_record_that_says_nothing_keeps_nobody_from_opening_the_log() -> None:
+def test_an_unknown_control_record_does_not_stop_an_open() -> None:
     log = Log()
     log.in_transaction("a", producer_id=5, sequence=0)
     nonsense = encode(
@@ -156,7 +156,7 @@ def test_a_control_record_that_says_nothing_keeps_nobody_from_opening_the_log() 
     assert partition.last_stable_offset == 3
 
 
-def test_a_log_below_whose_start_nothing_is_left_begins_anew_there() -> None:
+def test_a_log_without_records_behind_its_start_begins_anew_there() -> None:
     log = Log()
     log.fill(10)
     partition = log.reopen(Checkpoint(start_offset=50, clean=False))
@@ -187,7 +187,7 @@ def test_a_gap_that_a_truncation_leaves_at_the_end_is_not_missed_later() -> None
         assert (partition.quarantined, partition.next_offset) == ((), 1)
 
 
-def test_a_gap_of_the_leader_before_what_is_cut_was_never_durable() -> None:
+def test_a_gap_before_a_cut_was_never_durable() -> None:
     log = Log()
     batch = encode([Record(b"x", b"k", NOW)] * 4, now_ms=NOW, base_offset=3, leader_epoch=0)
     log.partition.append_follower(batch.data, epoch=0, now_ms=NOW)

@@ -57,7 +57,7 @@ def test_batches_without_epochs_make_none() -> None:
     assert (partition.next_offset, partition.epochs.entries) == (3, [])
 
 
-def test_damage_that_nobody_was_promised_is_kept_too_where_the_log_was_closed_cleanly() -> None:
+def test_unpromised_damage_is_kept_after_a_clean_close() -> None:
     """As after Kafka, of which no durable offset is known: what follows the damage in later segments is good."""
     log = Log()
     values = log.fill(60)
@@ -76,7 +76,7 @@ def test_damage_that_nobody_was_promised_is_kept_too_where_the_log_was_closed_cl
     assert log.values(end - 1) == values[end - 1 :]
 
 
-def test_what_a_sealed_segment_has_lost_at_its_end_is_told() -> None:
+def test_a_loss_at_the_end_of_a_sealed_segment_is_damage() -> None:
     log = Log()
     log.in_transaction("a", producer_id=5, sequence=0)
     log.end(5, commit=False)
@@ -154,7 +154,7 @@ def test_a_lie_behind_damage_is_not_believed_either() -> None:
 
 
 @pytest.mark.parametrize("bit", [0, 8, 20, 29])
-def test_a_last_batch_that_says_it_lies_further_on_is_damage_after_an_unclean_stop_too(bit: int) -> None:
+def test_a_last_batch_with_a_false_place_is_damage_after_a_crash(bit: int) -> None:
     """No CRC covers where a batch lies; but what was promised ended with a batch."""
     log = Log()
     log.fill(60)

@@ -47,7 +47,7 @@ def calls_of(log: Log, files: Files) -> list[str]:
     return [site.rpartition(" ")[2] for site in watched.sites]
 
 
-def test_who_only_reads_changes_nothing() -> None:
+def test_a_run_that_only_reads_changes_nothing() -> None:
     log = closed()
     before = contents(log)
     changes = {"write", "truncate", "remove", "rename", "replace_file", "create", "sync", "sync_dir", "set_modified"}
@@ -70,7 +70,7 @@ def test_the_seal_goes_before_the_first_byte_is_written() -> None:
     assert log.values()[-1] == "first"
 
 
-def test_what_is_refused_by_its_size_leaves_the_seal() -> None:
+def test_an_append_refused_by_its_size_leaves_the_seal() -> None:
     log = closed()
     reopened(log)
     with pytest.raises(RecordBatchTooLarge):
@@ -102,7 +102,7 @@ def test_a_roll_of_an_empty_segment_that_is_sealed_keeps_it() -> None:
 
 
 @pytest.mark.parametrize("at", [0, 3, 41, 42])
-def test_it_is_cut_as_any_other(at: int) -> None:
+def test_a_reopened_log_is_cut_as_any_other(at: int) -> None:
     log = closed()
     reopened(log)
     kept = log.values()[: min(at, 40)]
@@ -115,7 +115,7 @@ def test_it_is_cut_as_any_other(at: int) -> None:
     log.partition.check()
 
 
-def test_what_is_appended_goes_on_with_the_indexes_there_are() -> None:
+def test_an_append_goes_on_with_the_present_indexes() -> None:
     """As if it had never been closed, but for the closing time index entry."""
     one, other = Log(segment_bytes=1 << 20), Log(segment_bytes=1 << 20)
     for log in (one, other):
@@ -151,7 +151,7 @@ def test_an_index_of_the_last_segment_that_is_damaged_is_built_anew(kind: str) -
     assert log.values()[-1] == "on"
 
 
-def test_what_lies_in_the_last_segment_is_sealed_no_more_than_before_when_the_seal_is_gone() -> None:
+def test_a_last_segment_that_lost_its_seal_is_sealed_by_the_close() -> None:
     log = closed()
     log.files.remove(seal_of(log))
     reopened(log)
@@ -172,7 +172,7 @@ def test_a_cut_of_the_last_segment_is_told() -> None:
 
 
 @pytest.mark.parametrize("damaged", [(".index",), (".timeindex",), (".index", ".timeindex")])
-def test_what_a_cut_makes_the_last_segment_does_not_go_on_with_an_index_that_is_damaged(damaged: tuple[str]) -> None:
+def test_a_last_segment_after_a_cut_drops_a_damaged_index(damaged: tuple[str]) -> None:
     log = closed()
     reopened(log)
     values, base = log.values(), log.partition.segments[1][0].base_offset

@@ -54,7 +54,7 @@ def test_a_segment_is_as_old_as_its_newest_record(log: Log) -> None:
     assert over_age(segments, bounds(log, now_ms=NOW + DAY), config(retention_ms=-1)) == 0
 
 
-def test_nothing_goes_that_reaches_beyond_the_high_watermark_nor_an_empty_active_segment(log: Log) -> None:
+def test_retention_keeps_segments_beyond_the_high_watermark(log: Log) -> None:
     segments = log.partition._segments
     old = config(retention_ms=1)
     late = NOW + DAY

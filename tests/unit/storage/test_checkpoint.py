@@ -28,7 +28,7 @@ def files() -> MemoryFiles:
     return files
 
 
-def test_offsets(files: MemoryFiles) -> None:
+def test_offset_checkpoints_come_back(files: MemoryFiles) -> None:
     offsets = {TopicPartition("clicks", 10): 7, TopicPartition("a-b.c_d", 0): 2**63 - 1}
     write_offsets(files, "d/c", offsets)
     assert files.read_file("d/c") == b"0\n2\nclicks 10 7\na-b.c_d 0 9223372036854775807\n"
@@ -38,7 +38,7 @@ def test_offsets(files: MemoryFiles) -> None:
     assert read_offsets(files, "d/c") == {}
 
 
-def test_epochs(files: MemoryFiles) -> None:
+def test_leader_epoch_checkpoints_come_back(files: MemoryFiles) -> None:
     write_epochs(files, "d/c", [(0, 0), (5, 1042)])
     assert files.read_file("d/c") == b"0\n2\n0 0\n5 1042\n"
     assert read_epochs(files, "d/c") == [(0, 0), (5, 1042)]
@@ -67,7 +67,7 @@ def test_damaged_offsets_name_the_line(files: MemoryFiles, content: bytes, line:
 
 
 @pytest.mark.parametrize("content", [b"0\n2\n1 0\n1 5\n", b"0\n2\n1 5\n2 5\n", b"0\n2\n0 0\n-1 5\n"])
-def test_epochs_rise(files: MemoryFiles, content: bytes) -> None:
+def test_leader_epochs_that_do_not_rise_are_refused(files: MemoryFiles, content: bytes) -> None:
     files.replace_file("d/c", content)
     with pytest.raises(StorageError, match=r"d/c, line 4: "):
         read_epochs(files, "d/c")
@@ -82,13 +82,13 @@ def test_a_newer_version(files: MemoryFiles) -> None:
         read_topic_id(files, "d")
 
 
-def test_a_missing_file(files: MemoryFiles) -> None:
+def test_a_missing_checkpoint_is_not_found(files: MemoryFiles) -> None:
     with pytest.raises(LogNotFound, match="d/c"):
         read_offsets(files, "d/c")
     assert read_topic_id(files, "d") is None
 
 
-def test_topic_id(files: MemoryFiles) -> None:
+def test_the_topic_id_of_a_folder_comes_back(files: MemoryFiles) -> None:
     topic_id = uuid.UUID(int=1)
     write_topic_id(files, "d", topic_id)
     assert files.read_file("d/partition.metadata") == b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"

@@ -134,7 +134,7 @@ def test_an_index_that_is_wrong_about_the_last_batches_is_not_believed() -> None
 
 
 @pytest.mark.parametrize("which", [0, 7])
-def test_what_it_begins_and_ends_with_has_to_follow(which: int) -> None:
+def test_a_region_is_refused_where_its_ends_do_not_follow(which: int) -> None:
     log = big(MemoryFiles())
     segment = log.partition.segments[0][0]
     (window,) = segment.scan(check_crc=True)
@@ -195,7 +195,7 @@ def test_a_reader_gives_bytes(tmp_path: Path) -> None:
 # --- sending ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_sent_is_what_lies_there(files: Files, sockets: tuple[socket.socket, socket.socket]) -> None:
+def test_a_region_sends_the_bytes_of_the_file(files: Files, sockets: tuple[socket.socket, socket.socket]) -> None:
     log = big(files, 100)
     extent = extent_of(log)
     whole = log.partition.read(0, 1 << 20, upto=100)
@@ -205,7 +205,7 @@ def test_what_is_sent_is_what_lies_there(files: Files, sockets: tuple[socket.soc
     assert (extent.left, extent.send(sockets[0].fileno()), extent.read()) == (0, 0, b"")
 
 
-def test_what_a_socket_does_not_take_is_left(files: Files, sockets: tuple[socket.socket, socket.socket]) -> None:
+def test_bytes_that_a_socket_does_not_take_are_left(files: Files, sockets: tuple[socket.socket, socket.socket]) -> None:
     log = big(files, 200)
     extent = extent_of(log)
     with pytest.raises(BlockingIOError):
@@ -219,7 +219,7 @@ def test_what_a_socket_does_not_take_is_left(files: Files, sockets: tuple[socket
 
 
 @pytest.mark.parametrize("change", ["grows", "is dropped and removed", "is closed"])
-def test_what_is_being_sent_stays(
+def test_a_file_that_is_being_sent_stays_readable(
     files: Files, sockets: tuple[socket.socket, socket.socket], change: str
 ) -> None:  # fmt: skip
     log = big(files, 200)
@@ -245,7 +245,7 @@ def test_what_is_being_sent_stays(
             waiting.send(sockets[0].fileno())
 
 
-def test_what_was_cut_is_not_sent(files: Files, sockets: tuple[socket.socket, socket.socket]) -> None:
+def test_bytes_that_were_cut_are_not_sent(files: Files, sockets: tuple[socket.socket, socket.socket]) -> None:
     log = big(files)
     extent, begun = extent_of(log), extent_of(log)
     begun.send(sockets[0].fileno())

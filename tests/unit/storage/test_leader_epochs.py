@@ -54,7 +54,9 @@ def test_assign_is_on_disk_when_it_returns(files: MemoryFiles) -> None:
         (0, 0, [(0, 0)]),
     ],
 )  # fmt: skip
-def test_assign(files: MemoryFiles, epoch: int, start: int, after: list[tuple[int, int]]) -> None:
+def test_assign_keeps_epochs_and_starts_rising(
+    files: MemoryFiles, epoch: int, start: int, after: list[tuple[int, int]]
+) -> None:
     epochs = made(files, (0, 0), (2, 10), (4, 20))
     epochs.assign(epoch, start)
     assert epochs.entries == after
@@ -71,7 +73,9 @@ def test_negative_values_are_misuse(files: MemoryFiles) -> None:
     ("asked", "answer"),
     [(-1, (-1, -1)), (0, (0, 10)), (1, (1, 10)), (2, (2, 20)), (3, (2, 20)), (4, (4, 20 + 13)), (5, (-1, -1))],
 )
-def test_end_offset_for(files: MemoryFiles, asked: int, answer: tuple[int, int]) -> None:
+def test_end_offset_for_an_epoch_is_the_start_of_the_next(
+    files: MemoryFiles, asked: int, answer: tuple[int, int]
+) -> None:
     assert made(files, (2, 10), (4, 20)).end_offset_for(asked, 33) == answer
 
 
@@ -83,7 +87,7 @@ def test_end_offset_for_without_epochs(files: MemoryFiles) -> None:
     ("offset", "after"),
     [(100, [(2, 10), (4, 20)]), (21, [(2, 10), (4, 20)]), (20, [(2, 10)]), (11, [(2, 10)]), (10, []), (0, [])],
 )
-def test_truncate_end(files: MemoryFiles, offset: int, after: list[tuple[int, int]]) -> None:
+def test_truncate_end_drops_later_epochs(files: MemoryFiles, offset: int, after: list[tuple[int, int]]) -> None:
     epochs = made(files, (2, 10), (4, 20))
     epochs.truncate_end(offset)
     assert epochs.entries == LeaderEpochs(files, PATH).entries == after
@@ -96,13 +100,15 @@ def test_truncate_end(files: MemoryFiles, offset: int, after: list[tuple[int, in
         (100, [(4, 100)]),
     ],
 )  # fmt: skip
-def test_truncate_start(files: MemoryFiles, offset: int, after: list[tuple[int, int]]) -> None:
+def test_truncate_start_keeps_the_epoch_of_the_start(
+    files: MemoryFiles, offset: int, after: list[tuple[int, int]]
+) -> None:
     epochs = made(files, (2, 10), (4, 20))
     epochs.truncate_start(offset)
     assert epochs.entries == LeaderEpochs(files, PATH).entries == after
 
 
-def test_clear(files: MemoryFiles) -> None:
+def test_clear_drops_all_epochs(files: MemoryFiles) -> None:
     epochs = made(files, (2, 10))
     epochs.clear()
     assert epochs.entries == LeaderEpochs(files, PATH).entries == []
@@ -116,7 +122,7 @@ def test_a_failed_write_changes_nothing_in_memory(files: MemoryFiles) -> None:
     assert epochs.entries == [(2, 10)]
 
 
-def test_a_damaged_file(files: MemoryFiles) -> None:
+def test_a_damaged_file_is_a_typed_error(files: MemoryFiles) -> None:
     files.replace_file(PATH, b"0\n1\nzero 0\n")
     with pytest.raises(StorageError, match=rf"{PATH}, line 3"):
         LeaderEpochs(files, PATH)

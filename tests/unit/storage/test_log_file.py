@@ -104,7 +104,7 @@ def test_where_no_batch_follows_there_is_nothing_to_tell() -> None:
     made(first, batch(100), damages=(damage,)).check_following(len(first), 101, 3)
 
 
-def test_a_gap_that_reaches_beyond_what_is_wanted_holds_nothing() -> None:
+def test_a_gap_that_reaches_beyond_the_wanted_offsets_is_empty() -> None:
     log = made(batch(100), batch(110))
     assert log.read(Wanted(101, 105, 120, 1000, 0), 0, expected=100, window=4096, cuts=0) is None
     found = log.read(Wanted(101, 111, 120, 1000, 0), 0, expected=100, window=4096, cuts=0)
@@ -127,7 +127,7 @@ def test_reading_goes_on_with_the_next_whole_batch() -> None:
     assert resumed(b"") is None
 
 
-def test_what_only_looks_like_a_batch_is_passed_over() -> None:
+def test_bytes_that_only_look_like_a_batch_are_passed_over() -> None:
     good = batch(110)
     bad_crc = bytearray(batch(101))
     bad_crc[-1] ^= 1

@@ -173,7 +173,7 @@ def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
     assert log.producers.expire(T0 + 100 * DAY) == [7]
 
 
-def test_kafka_9144_a_marker_puts_expiry_off_so_the_coordinator_epoch_cannot_go_back() -> None:
+def test_kafka_9144_a_marker_puts_the_expiry_of_a_producer_off() -> None:
     log = Log()
     log.data(txn=True, timestamp=T0)
     log.end(timestamp=T0 + DAY, coordinator_epoch=9)

@@ -79,7 +79,7 @@ def test_a_reload_keeps_one_batch_of_the_window_and_the_open_transactions() -> N
 
 
 @pytest.mark.parametrize("end", [2, 3, 4])
-def test_kafka_12153_after_a_truncation_the_unstable_offset_is_that_of_the_log_that_is_left(end: int) -> None:
+def test_kafka_12153_a_truncation_moves_the_unstable_offset(end: int) -> None:
     log = Log()
     log.data(producer_id=1, txn=True)
     log.data(producer_id=2, txn=True)

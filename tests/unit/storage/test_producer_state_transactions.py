@@ -76,7 +76,7 @@ def test_a_batch_outside_of_the_open_transaction_is_refused() -> None:
             log.data(sequence=1, origin=origin)
 
 
-def test_what_lies_in_the_log_is_never_refused() -> None:
+def test_batches_in_the_log_are_never_refused() -> None:
     """A marker may have been lost with a damaged part of the log."""
     log = Log()
     log.batches += [data(0, txn=True), data(2, sequence=1), marker(3, epoch=0, abort=True)]
@@ -102,7 +102,7 @@ def test_a_marker_of_an_older_epoch_is_refused() -> None:
         log.end(epoch=2)
 
 
-def test_a_marker_of_transaction_version_2_has_to_raise_the_epoch_of_an_open_transaction() -> None:
+def test_a_marker_of_version_2_has_to_raise_the_epoch() -> None:
     log = Log()
     log.data(txn=True)
     with pytest.raises(InvalidProducerEpoch, match="KIP-890"):
@@ -220,7 +220,7 @@ def test_plain_batches_need_no_verification() -> None:
     log.end()
 
 
-def test_a_verification_that_nobody_comes_back_to_expires() -> None:
+def test_an_unused_verification_expires() -> None:
     log = Log(verify=True)
     guard = verify(log)
     for now_ms in (T0, T0 + DAY - 1, T0 - DAY):

@@ -53,7 +53,7 @@ def test_publish_and_read(files: MemoryFiles) -> None:
     assert files.open(PATH).size() == 3 * ENTRY_BYTES
 
 
-def test_a_reader_in_another_process_sees_what_comes(tmp_path: Path) -> None:
+def test_a_reader_in_another_process_sees_new_numbers(tmp_path: Path) -> None:
     path = str(tmp_path / ".pylog-published")
     with pytest.raises(LogNotFound):
         Published(DiskFiles(read_only=True), path, writable=False)
@@ -103,7 +103,7 @@ def test_a_torn_slot_leaves_the_state_before(files: MemoryFiles, bytes_written: 
     assert reopened.read() == state(9)
 
 
-def test_two_damaged_slots_are_an_error_for_readers_and_nothing_published_for_the_owner(files: MemoryFiles) -> None:
+def test_two_damaged_slots_are_an_error_for_readers_alone(files: MemoryFiles) -> None:
     entry = Published(files, PATH, writable=True).entry(CLICKS, 0)
     entry.publish(state(0))
     entry.publish(state(1))

@@ -41,7 +41,7 @@ def signed(body: bytes) -> bytes:
     return body + struct.pack("<I", crc32c(body))
 
 
-def test_what_was_written_is_read_and_a_second_one_takes_its_place() -> None:
+def test_a_seal_is_read_back_and_replaced_by_a_second_one() -> None:
     files = MemoryFiles()
     assert read_seal(files, "seal") is None
     write_seal(files, "seal", SEAL).close()
@@ -50,7 +50,7 @@ def test_what_was_written_is_read_and_a_second_one_takes_its_place() -> None:
     assert read_seal(files, "seal") == EMPTY
 
 
-def test_a_mark_is_of_what_is_there_now() -> None:
+def test_a_mark_is_of_the_present_bytes() -> None:
     files = MemoryFiles()
     assert mark(files, "index") == Mark(-1, 0)
     files.replace_file("index", b"abc")
@@ -71,7 +71,7 @@ def test_half_a_seal_says_nothing() -> None:
 
 
 @pytest.mark.parametrize(("position", "value"), [(0, b"QYLOGSEA"), (8, b"\x01\0\0\0")])
-def test_what_another_version_wrote_says_nothing(position: int, value: bytes) -> None:
+def test_a_seal_of_another_version_is_ignored(position: int, value: bytes) -> None:
     body = sealed()[:-4]
     body[position : position + len(value)] = value
     assert read(signed(bytes(body))) is None

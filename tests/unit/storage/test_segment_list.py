@@ -65,7 +65,7 @@ def test_after_a_clean_stop_nothing_is_listed_and_no_sealed_segment_looked_at(fi
     assert len(opened(log, checkpoint, log.files)) == len(first)
 
 
-def test_it_says_what_is_there(files: Files) -> None:
+def test_a_listing_names_the_files_of_the_folder(files: Files) -> None:
     log, _ = closed(files)
     found, unchanged = read_listing(files, DIRECTORY)
     assert unchanged and found is not None and found == listed(files.list_dir(DIRECTORY))
@@ -73,7 +73,7 @@ def test_it_says_what_is_there(files: Files) -> None:
     assert len(found.transactional) == 1 and found.snapshots[-1] == log.partition.next_offset
 
 
-def test_it_stays_as_it_is_while_nothing_changes(files: Files) -> None:
+def test_a_listing_stays_the_same_without_changes(files: Files) -> None:
     log, checkpoint = closed(files)
     before = files.read_file(PATH)
     assert lists(opened(log, checkpoint, files)) == lists(opened(log, checkpoint, files)) == 0
@@ -154,7 +154,7 @@ def test_a_folder_with_something_to_mend_is_not_put_down(odd: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["compaction", "retention", "deleted records"])
-def test_what_was_dropped_and_waits_to_be_deleted_is_not_missed(tmp_path: Path, way: str) -> None:
+def test_a_dropped_segment_that_waits_for_deletion_is_not_missed(tmp_path: Path, way: str) -> None:
     with pylog.open(tmp_path) as log:
         view = log.create_topic("t", config={"cleanup.policy": "compact,delete"})[0]
         for _ in range(3):
@@ -209,7 +209,7 @@ def test_no_failure_keeps_a_log_from_closing() -> None:
 
 
 @pytest.mark.parametrize("odd", [None, file_name(0, ".log.deleted")])
-def test_no_failure_leaves_what_an_earlier_close_has_put_down(odd: str | None) -> None:
+def test_a_failed_close_removes_the_listing_of_an_earlier_one(odd: str | None) -> None:
     call = 0
     while True:
         call += 1

@@ -115,7 +115,7 @@ def test_truncating_drops_the_markers_from_an_offset_on(place: tuple[Files, str]
     assert list(transactions(place)) == list(index)
 
 
-def test_an_iteration_goes_on_over_what_it_began_with(place: tuple[Files, str]) -> None:
+def test_an_iteration_has_the_entries_of_its_beginning(place: tuple[Files, str]) -> None:
     index = filled(place)
     rows = iter(index)
     assert next(rows) == FIRST
@@ -156,9 +156,7 @@ def packed(*fields: int) -> bytes:
         (bytes(34), "entry 1 cannot be"),
     ],
 )
-def test_only_what_comes_before_an_impossible_entry_is_believed(
-    place: tuple[Files, str], bad: bytes, fault: str
-) -> None:
+def test_entries_before_an_impossible_one_are_believed(place: tuple[Files, str], bad: bytes, fault: str) -> None:
     place[0].replace_file(place[1], FIRST_BYTES + bad + packed(0, *THIRD))
     index = transactions(place)
     assert list(index) == [FIRST] and index.sanity() is not None
@@ -181,7 +179,7 @@ def test_a_partial_entry_at_the_end_is_ignored_and_written_over(place: tuple[Fil
     assert content(place) == FIRST_BYTES + packed(0, *SECOND)
 
 
-def test_a_reader_sees_what_the_owner_adds_and_takes_away(tmp_path: Path) -> None:
+def test_a_reader_sees_entries_that_the_owner_adds_and_removes(tmp_path: Path) -> None:
     path = str(tmp_path / "00000000000000000970.txnindex")
     owner = transactions((DiskFiles(), path))
     reader = transactions((DiskFiles(read_only=True), path))
@@ -231,7 +229,7 @@ def test_a_full_disk_keeps_entries_in_memory_until_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("ending", ["trim", "close"])
-def test_what_a_full_disk_kept_back_is_written_later(ending: str) -> None:
+def test_entries_kept_back_by_a_full_disk_are_written_later(ending: str) -> None:
     files = SmallFiles()
     place = (files, "00000000000000000970.txnindex")
     files.room = 34
@@ -244,7 +242,7 @@ def test_what_a_full_disk_kept_back_is_written_later(ending: str) -> None:
     assert list(transactions(place)) == [FIRST, SECOND]
 
 
-def test_a_truncation_on_a_full_disk_cuts_what_is_in_memory_too() -> None:
+def test_a_truncation_on_a_full_disk_cuts_entries_in_memory_too() -> None:
     files = SmallFiles()
     place = (files, "00000000000000000970.txnindex")
     files.room = 34

@@ -91,7 +91,7 @@ def test_a_good_batch_goes_through_untouched(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
-def test_a_topic_keeps_its_codec_and_records_stay_what_they_are(codec: Codec, target: str) -> None:
+def test_a_topics_codec_is_used_and_the_records_stay(codec: Codec, target: str) -> None:
     records = [Record(b"x" * 50, b"k", NOW - 5, [("h", None)]), Record(None, None, NOW, ()), Record(b"", b"", 3)]
     given = batch(*records, codec=codec)
     checked = leader_batch(given, config(compression_type=target), NOW)
@@ -111,7 +111,7 @@ def test_a_level_counts_where_a_batch_is_recompressed_and_never_makes_it_so(name
         assert leader_batch(small, topic, NOW) is small and leader_batch(large, topic, NOW) is large
 
 
-def test_recompression_keeps_what_the_producer_is_known_by() -> None:
+def test_recompression_keeps_the_producers_numbers() -> None:
     given = encode(
         [Record(b"a"), Record(b"b")], now_ms=NOW, producer_id=7, producer_epoch=3, base_sequence=2**31 - 1,
         transactional=True,
@@ -315,7 +315,7 @@ def test_a_coordinators_control_batch_is_let_in_and_never_compressed(codec: str)
     assert bytes(found.data) == before
 
 
-def test_a_coordinator_needs_no_sequence_and_its_records_are_checked_all_the_same() -> None:
+def test_records_of_a_coordinator_are_checked_without_a_sequence() -> None:
     data = sent(TWO, producer_id=9, producer_epoch=0)
     assert len(leader_batches(data, config(), NOW, origin=Origin.COORDINATOR)) == 1
     with pytest.raises(InvalidRecord, match="no key"):
@@ -325,7 +325,7 @@ def test_a_coordinator_needs_no_sequence_and_its_records_are_checked_all_the_sam
 
 
 @pytest.mark.parametrize("origin", [Origin.RAFT_LEADER, Origin.REPLICATION])
-def test_what_a_raft_leader_or_a_replica_has_is_taken_as_it_is(origin: Origin) -> None:
+def test_batches_of_a_raft_leader_or_a_replica_are_taken_as_they_are(origin: Origin) -> None:
     topic = config(max_message_bytes=1, compression_type="zstd", cleanup_policy="compact")
     data = sent(batch(control=True), base_offset=3) + sent(batch(Record(b"v", timestamp=NOW + 9 * HOUR)), base_offset=9)
     found = leader_batches(data, topic, NOW, origin=origin)
@@ -356,7 +356,7 @@ def test_a_follower_takes_batches_with_gaps_and_drops_a_partial_one() -> None:
         (sent(TWO)[:16] + b"\x00" + sent(TWO)[17:], UnsupportedFormat, "magic 0"),
     ],
 )
-def test_what_a_follower_refuses(data: bytes, error: type[PylogError], words: str) -> None:
+def test_a_follower_refuses_bad_batches(data: bytes, error: type[PylogError], words: str) -> None:
     with pytest.raises(error, match=words):
         follower_spans(data)
 
@@ -483,7 +483,7 @@ def zeros(codec: Codec, size: int, count: int) -> Batch:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="there is no /proc to say how much memory is used")
-def test_what_a_batch_grows_to_is_never_held(tmp_path: Path) -> None:
+def test_a_batch_that_grows_far_is_never_held_whole(tmp_path: Path) -> None:
     arguments: list[str] = []
     for number, (codec, target, size, count, _) in enumerate(BOMBS):
         file = tmp_path / str(number)
