@@ -2,7 +2,6 @@
 
 import pytest
 
-from bugs.partition_log import DAY, NOW, UNCLEAN, Log, marker
 from pylog.broker.log_cleaner import Cleaned, Cleaner, clean, dirt
 from pylog.commitlog.compaction.offset_map import SLOT_BYTES
 from pylog.commitlog.compaction.plan import SegmentFacts, cleanable
@@ -11,6 +10,7 @@ from pylog.kernel import Record
 from pylog.partition import Checkpoint
 from pylog.protocol.batch import Batch, Origin, encode
 from pylog.protocol.compression import Codec
+from support.partition_log import DAY, NOW, UNCLEAN, Log, marker
 
 ABORT_KEY, COMMIT_KEY = bytes([0, 0, 0, 0]), bytes([0, 0, 0, 1])
 

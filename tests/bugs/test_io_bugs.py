@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import pylog
-from bugs.partition_log import InterruptingFiles, Log
 from pylog import errors
 from pylog.config import NodeConfig
 from pylog.files import DiskFiles, MemoryFiles
@@ -20,6 +19,7 @@ from pylog.partition import Checkpoint
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import NewTopic, Produce, ProducePart, Session
 from pylog.testing import FaultFiles, SimClock
+from support.partition_log import InterruptingFiles, Log
 
 OWNER = """
 import sys, pylog

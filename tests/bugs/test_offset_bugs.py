@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import pylog
-from bugs.partition_log import DAY, NOW, UNCLEAN, InterruptingFiles, Log
 from pylog import errors
 from pylog.config import TopicConfig
 from pylog.files import DiskFiles, MemoryFiles
@@ -21,6 +20,7 @@ from pylog.replica import Leader
 from pylog.segment import Segment
 from pylog.storage.segment_files import file_name
 from pylog.testing import SimClock
+from support.partition_log import DAY, NOW, UNCLEAN, InterruptingFiles, Log
 
 
 def test_kafka_1670_no_segment_grows_beyond_what_an_index_can_point_at(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from uuid import UUID
 import pytest
 
 import pylog
-from bugs.partition_log import DIRECTORY, NOW, UNCLEAN, InterruptingFiles, Log, ReadOnlyFiles, committed
 from pylog.commitlog.read_only_partition import ReadOnlyPartition
 from pylog.errors import DiskFull, DurabilityUnknown, PartitionFailed, StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles
@@ -24,6 +23,7 @@ from pylog.storage.leader_epochs import LeaderEpochs
 from pylog.storage.producer_state import Producers, snapshot_name
 from pylog.storage.segment_files import file_name
 from pylog.testing import CrashFiles, FaultFiles
+from support.partition_log import DIRECTORY, NOW, UNCLEAN, InterruptingFiles, Log, ReadOnlyFiles, committed
 
 
 def test_kafka_3919_offsets_that_do_not_rise_end_the_log_and_not_the_broker() -> None:

@@ -4,12 +4,12 @@ from uuid import UUID
 
 import pytest
 
-from bugs.partition_log import DIRECTORY, NOW, Log, marker
 from pylog.errors import CorruptRecord, InvalidTxnState, OffsetOutOfRange, RecordBatchTooLarge
 from pylog.kernel import Record
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, Origin, encode
 from support.leader_appends import append_bytes
+from support.partition_log import DIRECTORY, NOW, Log, marker
 
 
 def batch(offset: int, value: bytes = b"x", *, epoch: int = 0, **header: object) -> Batch:

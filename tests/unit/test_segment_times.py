@@ -5,13 +5,13 @@ import tracemalloc
 
 import pytest
 
-from bugs.partition_log import DIRECTORY, NOW, Log
 from pylog.errors import CorruptBatch
 from pylog.kernel import Record
 from pylog.protocol.batch import encode
 from pylog.segment import Segment
 from pylog.storage.file_ranges import DamagedRange
 from pylog.storage.segment_reader import TimestampAndOffset
+from support.partition_log import DIRECTORY, NOW, Log
 
 
 def made(*batches: tuple[int, ...]) -> Log:

@@ -20,7 +20,7 @@ from pylog.protocol.messages import (
     SyncedGroup,
     SyncGroup,
 )
-from tests.unit.cli.test_cli import Run, failed, misused, run
+from support.command_line import Run, failed, misused, run
 
 __all__ = ["run"]
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pytest
 from crc32c import crc32c
 
-from bugs.partition_log import DIRECTORY, NOW, Log
 from pylog.commitlog.compaction.offset_map import KeyMap
 from pylog.commitlog.compaction.rewrite import CleanerStats, note_keys, rewrite
 from pylog.commitlog.compaction.rules import Rules
@@ -13,6 +12,7 @@ from pylog.commitlog.compaction.transactions import Transactions
 from pylog.errors import CorruptBatch
 from pylog.segment import Segment
 from pylog.storage.file_ranges import DamagedRange
+from support.partition_log import DIRECTORY, NOW, Log
 
 CRC_AT, CRC_FROM, RECORDS_AT = 17, 21, 61
 

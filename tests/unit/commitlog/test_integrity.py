@@ -2,10 +2,10 @@
 
 import pytest
 
-from bugs.partition_log import NOW, Log
 from pylog.commitlog.integrity import check_segment
 from pylog.errors import CorruptBatch
 from pylog.storage.transaction_index import AbortedTxn
+from support.partition_log import NOW, Log
 
 
 def made() -> Log:

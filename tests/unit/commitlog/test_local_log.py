@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from bugs.partition_log import DIRECTORY, NOW, Log
 from pylog.broker.log_cleaner import clean
 from pylog.commitlog.deleted_segments import RETRY_MS
 from pylog.errors import DiskFull, DurabilityUnknown, StorageError
@@ -13,6 +12,7 @@ from pylog.files import MemoryFiles
 from pylog.partition import Checkpoint
 from pylog.storage.segment_files import file_name
 from pylog.testing import FaultFiles
+from support.partition_log import DIRECTORY, NOW, Log
 
 
 def test_a_segment_that_has_no_room_leaves_nothing_behind_and_the_log_goes_on() -> None:

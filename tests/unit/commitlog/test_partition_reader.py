@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 import pylog
-from bugs.partition_log import NOW, InterruptingFiles, Log
 from pylog.commitlog.partition_reader import PartitionReader
 from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.partition import Checkpoint, Partition
 from pylog.runtime.signals import WHOLE
 from pylog.storage.segment_reader import TimestampAndOffset
+from support.partition_log import NOW, InterruptingFiles, Log
 
 
 def made(*times: int) -> Log:

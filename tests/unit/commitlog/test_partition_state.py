@@ -14,7 +14,6 @@ from uuid import UUID
 import pytest
 
 import pylog
-from bugs.partition_log import DIRECTORY, NOW, InterruptingFiles, Log
 from pylog.errors import (
     Closed,
     DiskFull,
@@ -31,6 +30,7 @@ from pylog.protocol.messages import Produce, ProducePart, Session
 from pylog.protocol.metadata_image import METADATA_TOPIC_ID
 from pylog.storage.published import Published
 from pylog.testing import FaultFiles
+from support.partition_log import DIRECTORY, NOW, InterruptingFiles, Log
 
 
 def interrupted() -> None:

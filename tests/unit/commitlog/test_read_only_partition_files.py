@@ -5,7 +5,6 @@ from uuid import UUID
 
 import pytest
 
-from bugs.partition_log import DIRECTORY, NOW, Log, ReadOnlyFiles
 from pylog.commitlog.read_only_partition import LIST_ATTEMPTS, ReadOnlyPartition
 from pylog.errors import LogNotFound
 from pylog.files import File, MemoryFiles
@@ -14,6 +13,7 @@ from pylog.protocol.batch import split
 from pylog.storage.producer_state import snapshot_offsets
 from pylog.storage.published import Published
 from pylog.storage.segment_files import SUFFIXES, file_name
+from support.partition_log import DIRECTORY, NOW, Log, ReadOnlyFiles
 
 TOPIC_ID = UUID(int=7)
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from bugs.partition_log import DIRECTORY, NOW, UNCLEAN, Log, marker
 from pylog.commitlog.crash_cleanup import settle
 from pylog.errors import CorruptBatch
 from pylog.files import MemoryFiles
@@ -10,6 +9,7 @@ from pylog.kernel import Record
 from pylog.partition import Checkpoint
 from pylog.protocol.batch import Origin, encode
 from pylog.storage.segment_files import file_name
+from support.partition_log import DIRECTORY, NOW, UNCLEAN, Log, marker
 
 
 def names(log: Log) -> list[str]:

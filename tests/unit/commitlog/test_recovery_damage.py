@@ -2,7 +2,6 @@
 
 import pytest
 
-from bugs.partition_log import DIRECTORY, NOW, Log
 from pylog.errors import CorruptBatch
 from pylog.kernel import Record
 from pylog.partition import Checkpoint
@@ -10,6 +9,7 @@ from pylog.protocol.batch import encode
 from pylog.segment import Segment
 from pylog.storage.checkpoint import read_damages, write_damages, write_epochs
 from pylog.storage.segment_files import file_name
+from support.partition_log import DIRECTORY, NOW, Log
 
 
 def positions(segment: Segment) -> dict[int, tuple[int, int]]:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from bugs.partition_log import DAY, NOW, Log
 from pylog.commitlog.retention import Bounds, below_start, over_age, over_size, rules
 from pylog.config import TopicConfig
 from pylog.files import MemoryFiles
 from pylog.partition import DROPPED_AT_ONCE
+from support.partition_log import DAY, NOW, Log
 
 
 def bounds(log: Log, *, start: int = 0, mark: int | None = None, now_ms: int = NOW) -> Bounds:

@@ -8,7 +8,6 @@ from uuid import UUID
 import pytest
 from crc32c import crc32c
 
-from bugs.partition_log import InterruptingFiles, Log, marker
 from pylog.errors import LogNotFound
 from pylog.files import MemoryFiles
 from pylog.inspect import (
@@ -27,6 +26,7 @@ from pylog.protocol.metadata_changes import create_topic
 from pylog.protocol.metadata_image import encode_record
 from pylog.protocol.schema import message
 from pylog.storage.producer_state import snapshot_offsets
+from support.partition_log import InterruptingFiles, Log, marker
 
 NOW = 1_700_000_000_000
 LOG = f"t-0/{0:020d}.log"

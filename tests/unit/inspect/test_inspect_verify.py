@@ -9,7 +9,6 @@ from uuid import UUID
 import pytest
 from crc32c import crc32c
 
-from bugs.partition_log import InterruptingFiles
 from pylog.errors import StorageError
 from pylog.files import SMALL_BYTES_MAX, File, Files, MemoryFiles
 from pylog.inspect import AbortedEntry, Checked, OffsetEntry, Problem, TimeEntry, verify
@@ -22,6 +21,7 @@ from pylog.storage.checkpoint import write_epochs, write_offsets, write_topic_id
 from pylog.storage.published import ENTRY_BYTES, Published, PublishedState
 from pylog.storage.segment_checksum import NOBODY, NOT_YET, Mark, Seal, write_seal
 from pylog.testing import FaultFiles
+from support.partition_log import InterruptingFiles
 
 NOW = 1_700_000_000_000
 FOLDER = "data/t-0"

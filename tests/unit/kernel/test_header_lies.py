@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 import pylog
-from bugs.partition_log import NOW, Log
 from pylog import Record, TopicPartition
 from pylog.errors import CorruptBatch
 from pylog.partition import Checkpoint
+from support.partition_log import NOW, Log
 
 
 def lying(count: int, which: int, by: int) -> Log:

@@ -10,7 +10,6 @@ from uuid import UUID
 import pytest
 
 import pylog
-from bugs.partition_log import DIRECTORY, NOW, Log
 from pylog import Record, TopicPartition
 from pylog.cli import main
 from pylog.config import TopicConfig
@@ -24,6 +23,7 @@ from pylog.protocol.batch import encode, split
 from pylog.storage.checkpoint import read_damages, write_damages
 from pylog.storage.segment_files import file_name
 from pylog.testing import CrashFiles
+from support.partition_log import DIRECTORY, NOW, Log
 
 KEPT = "log-repaired/now/t-0"
 PROMISED = Checkpoint(clean=False, durable_offset=60, high_watermark=60)

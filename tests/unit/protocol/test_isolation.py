@@ -2,10 +2,10 @@
 
 import pytest
 
-from bugs.partition_log import NOW, marker
 from pylog.kernel import Record
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.isolation import Isolation, VisibleBatches
+from support.partition_log import NOW, marker
 
 
 def at(offset: int, batch: Batch) -> Batch:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import pylog
-from bugs.partition_log import NOW, Log
 from pylog.errors import Closed, CorruptBatch, StorageError, Truncated
 from pylog.files import DiskFiles, Files, MemoryFiles
 from pylog.protocol.isolation import Isolation
@@ -17,6 +16,7 @@ from pylog.storage.file_ranges import Slice
 from pylog.storage.file_region import FileExtent
 from pylog.storage.log_file import HEAD_BYTES
 from pylog.testing import FaultFiles
+from support.partition_log import NOW, Log
 
 
 @pytest.fixture(params=["disk", "memory"])

@@ -10,7 +10,6 @@ import pytest
 from crc32c import crc32c
 
 import pylog
-from bugs.partition_log import DIRECTORY, NOW, Log
 from pylog import Record, TopicPartition
 from pylog.broker.log_cleaner import clean
 from pylog.errors import CorruptBatch
@@ -19,6 +18,7 @@ from pylog.partition import Checkpoint
 from pylog.storage.segment_files import file_name
 from pylog.storage.segment_list import LISTING, Listing, listed, parse_listing, read_listing, write_listing
 from pylog.testing import CrashFiles, FaultFiles
+from support.partition_log import DIRECTORY, NOW, Log
 
 PATH = f"{DIRECTORY}/{LISTING}"
 
