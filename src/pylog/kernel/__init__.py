@@ -9,6 +9,7 @@ it is not the compiled one ("" where it is). Static types are those of the pure 
     encode, decode     rows to a stream; a stream, or plain batches, to records
     check              a stream that comes in pieces, checked and not kept
     columns            a stream to Arrow; imported only by those who ask for it, as it needs numpy and pyarrow
+    crc                CRC-32C
     header, stream     a batch and its header, batches one after the other
     header_walk        from header to header, to where wanted batches begin and end
     tail               the end of a segment, where a batch is written and noted
@@ -70,6 +71,7 @@ from pylog.kernel.pure import (
     Spans,
     StreamCheck,
     Tail,
+    crc32c,
     decode_records,
     encode_records,
     keep_records,
@@ -141,6 +143,7 @@ __all__ = [
     "check_fields",
     "check_stream",
     "checked_headers",
+    "crc32c",
     "decode_records",
     "encode_records",
     "frame_fault",
