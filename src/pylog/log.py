@@ -17,14 +17,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pylog.broker.broker import Broker
 from pylog.broker.describe import unknown_topic
 from pylog.broker.log_cleaner import Cleaned
-from pylog.broker.read_only_broker import ReadOnlyBroker
-from pylog.client.admin import Admin
-from pylog.client.consumer.consumer import Consumer
+from pylog.client.admin.topics import TopicAdmin
+from pylog.client.cluster import Cluster
 from pylog.client.producer import Producer
 from pylog.client.producer.failures import tell_failures
 from pylog.commitlog.recovery import Quarantined, Recovered
@@ -40,6 +39,11 @@ from pylog.runtime.closing import Lease, has_dropped, settle
 from pylog.runtime.signals import WholeLock
 from pylog.transport import MemoryTransport, Transport
 from pylog.views import TopicView
+
+if TYPE_CHECKING:
+    from pylog.broker.read_only_broker import ReadOnlyBroker
+    from pylog.client.admin.admin import Admin
+    from pylog.client.consumer.consumer import Consumer
 
 MEMORY = ":memory:"
 Mode = Literal["auto", "own", "read"]
@@ -86,6 +90,8 @@ def open(  # noqa: A001
         if where == MEMORY:
             raise ValueError('":memory:" belongs to the process that opens it: there is nothing to read for another')
         paths = [os.path.abspath(one) for one in paths]
+        from pylog.broker.read_only_broker import ReadOnlyBroker
+
         files = DiskFiles(node_config.max_open_files, read_only=True)
         reader = ReadOnlyBroker(files, paths, config=node_config, clock=ticking, node_id=node_id or 1)
         way.attach(reader.node_id, reader.handle)
@@ -153,12 +159,12 @@ class Log:
     it, is closed so in the background: that is a ResourceWarning.
     """
 
-    def __init__(self, path: str, node: Broker | ReadOnlyBroker, transport: Transport, clock: Clock) -> None:
+    def __init__(self, path: str, node: "Broker | ReadOnlyBroker", transport: Transport, clock: Clock) -> None:
         self.path = path
         self._node = node
         self._transport = transport
         self._clock = clock
-        self._admin = Admin(transport, node.node_id)
+        self._topics = TopicAdmin(Cluster(transport, node.node_id, "admin"))
         self._opened = OpenLog(path, node, transport)
         self._lease = Lease(self._opened)
 
@@ -166,14 +172,16 @@ class Log:
         return repr(self._opened)
 
     @property
-    def admin(self) -> Admin:
+    def admin(self) -> "Admin":
         """Groups, transactions, producers, offsets, log directories: what `Log` itself has no word for."""
+        from pylog.client.admin.admin import Admin
+
         return Admin(self._transport, self.node_id, self._lease)
 
     @property
     def mode(self) -> Literal["own", "read"]:
         """How the directory was opened."""
-        return "read" if isinstance(self._node, ReadOnlyBroker) else "own"
+        return "own" if isinstance(self._node, Broker) else "read"
 
     @property
     def node_id(self) -> int:
@@ -183,7 +191,7 @@ class Log:
     @property
     def broker(self) -> Broker:
         """The node itself, for giving roles (`apply`); it keeps no log open. Raises ReadOnly in mode "read"."""
-        if isinstance(self._node, ReadOnlyBroker):
+        if not isinstance(self._node, Broker):
             raise ReadOnly(f'{self.path} was opened with mode="read": there is no node of its own here')
         return self._node
 
@@ -216,13 +224,13 @@ class Log:
         """
         self._check_open()
         with suppress(TopicAlreadyExists) if exist_ok else nullcontext():
-            self._admin.create_topic(name, partitions, config or {})
+            self._topics.create_topic(name, partitions, config or {})
         return self.topic(name)
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic with all its records. Raises UnknownTopicOrPartition, ReadOnly."""
         self._check_open()
-        self._admin.delete_topic(name)
+        self._topics.delete_topic(name)
 
     def alter_config(
         self, name: str, config: Mapping[str, Any] | None = None, *, delete: Iterable[str] = ()
@@ -232,7 +240,7 @@ class Log:
         Open partitions go by it at once. Raises UnknownTopicOrPartition, InvalidConfig, ReadOnly; nothing is changed.
         """
         self._check_open()
-        self._admin.alter_config(name, config or {}, delete)
+        self._topics.alter_config(name, config or {}, delete)
         return self.topic(name)
 
     def create_partitions(self, name: str, total: int) -> TopicView:
@@ -241,7 +249,7 @@ class Log:
         Raises UnknownTopicOrPartition, InvalidPartitions, ReadOnly.
         """
         self._check_open()
-        self._admin.create_partitions(name, total)
+        self._topics.create_partitions(name, total)
         return self.topic(name)
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -250,7 +258,7 @@ class Log:
         Raises OffsetOutOfRange, PolicyViolation (a topic that is only compacted), UnknownTopicOrPartition, ReadOnly.
         """
         self._check_open()
-        return self._admin.delete_records(offsets)
+        return self._topics.delete_records(offsets)
 
     def move_partition(self, topic: str, partition: int, path: str | os.PathLike[str]) -> None:
         """Move a partition into another of this log's directories, while it is in use.
@@ -258,7 +266,7 @@ class Log:
         Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull (it stays where it is), ReadOnly.
         """
         self._check_open()
-        self._admin.move_partition(topic, partition, os.path.abspath(os.fspath(path)))
+        self._topics.move_partition(topic, partition, os.path.abspath(os.fspath(path)))
 
     def apply_retention(self) -> dict[TopicPartition, int]:
         """Drop now what no topic has to keep; gives how many segments went. It is done from time to time anyway."""
@@ -301,12 +309,12 @@ class Log:
     def topics(self, *, internal: bool = False) -> list[str]:
         """The names of the topics, sorted; internal ones (the logs of coordinators) on request."""
         self._check_open()
-        return [topic.name for topic in self._admin.topics() if internal or topic.name not in INTERNAL_TOPICS]
+        return [topic.name for topic in self._topics.topics() if internal or topic.name not in INTERNAL_TOPICS]
 
     def topic(self, name: str) -> TopicView:
         """A topic as it is now. Raises UnknownTopicOrPartition."""
         self._check_open()
-        self._admin.topic(name)
+        self._topics.topic(name)
         if name not in self._node.image.topics:
             raise unknown_topic(name)
         return TopicView(self._node, name, self._clock, self._lease)
@@ -325,7 +333,7 @@ class Log:
         settings = ProducerConfig.from_kafka(config)
         return Producer(self._transport, self.node_id, settings, self._clock, self._lease)
 
-    def consumer(self, *topics: str, group_id: str | None = None, **config: Any) -> Consumer:
+    def consumer(self, *topics: str, group_id: str | None = None, **config: Any) -> "Consumer":
         """A consumer, subscribed to `topics` if any. Configs are Kafka's, with underscores (`ConsumerConfig`).
 
         With a `group_id` the partitions are shared with the other consumers of that group, and positions can be
@@ -344,6 +352,8 @@ class Log:
                 f'{self.path} was opened with mode="read", and a group writes: open it with mode="own", or leave '
                 f"group_id={settings.group_id!r} out"
             )
+        from pylog.client.consumer.consumer import Consumer
+
         consumer = Consumer(self._transport, self.node_id, settings, self._clock, self._lease)
         try:
             self._opened.add(consumer)

@@ -9,16 +9,19 @@ import os
 import threading
 import weakref
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from pylog.broker.broker import Broker
-from pylog.broker.read_only_broker import ReadOnlyBroker
-from pylog.client.consumer.consumer import Consumer
 from pylog.client.producer.client import ProducerClient
 from pylog.client.producer.failures import log_failures, together
 from pylog.errors import Closed, Undelivered
 from pylog.runtime.closing import drop, has_dropped, settle
 from pylog.runtime.signals import WholeLock, pause, whole
 from pylog.transport import Transport
+
+if TYPE_CHECKING:
+    from pylog.broker.read_only_broker import ReadOnlyBroker
+    from pylog.client.consumer.consumer import Consumer
 
 _open: set["OpenLog"] = set()
 
@@ -28,7 +31,7 @@ PAUSE_SECONDS = 3600.0
 class OpenLog:
     """A node, how to reach it, and its clients in this process."""
 
-    def __init__(self, path: str, node: Broker | ReadOnlyBroker, transport: Transport) -> None:
+    def __init__(self, path: str, node: "Broker | ReadOnlyBroker", transport: Transport) -> None:
         self.path = path
         self.node = node
         self.transport = transport
@@ -43,7 +46,7 @@ class OpenLog:
         _open.add(self)
 
     def __repr__(self) -> str:
-        mode = "read" if isinstance(self.node, ReadOnlyBroker) else "own"
+        mode = "own" if isinstance(self.node, Broker) else "read"
         return f"<Log {self.path} node {self.node.node_id}, {mode}>"
 
     @whole
@@ -93,19 +96,19 @@ class OpenLog:
         if isinstance(self.node, Broker):
             self.node.close()
 
-    def _close_all(self, clients: list[ProducerClient | Consumer], failures: list[Undelivered | None]) -> None:
+    def _close_all(self, clients: "list[ProducerClient | Consumer]", failures: list[Undelivered | None]) -> None:
         with ExitStack() as closing:
             # Last in, first out: each is closed, whatever another one raises.
             closing.callback(self.node.close)
-            if isinstance(self.node, ReadOnlyBroker):
+            if not isinstance(self.node, Broker):
                 closing.callback(self.transport.detach, self.node.node_id)
             for client in clients:
-                if isinstance(client, Consumer):
-                    closing.callback(client.log_closes)
-                else:
+                if isinstance(client, ProducerClient):
                     closing.callback(_close_producer, client, failures)
+                else:
+                    closing.callback(client.log_closes)
 
-    def add(self, client: ProducerClient | Consumer) -> None:
+    def add(self, client: "ProducerClient | Consumer") -> None:
         """Have a client closed with the log, which ends what it waits for. Raises Closed: it is for its maker then."""
         self.clients.add(client)
         self.check_open()

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pylog.broker.broker import Broker
-from pylog.broker.read_only_broker import ReadOnlyBroker
 from pylog.commitlog.partition_reader import PartitionReader
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
@@ -25,6 +24,8 @@ from pylog.storage.file_ranges import Slice
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from pylog.broker.read_only_broker import ReadOnlyBroker
 
 READ_BYTES = 1 << 20
 """As Kafka's max.partition.fetch.bytes: what is done once a read, and once an Arrow batch made of it, hardly shows."""
@@ -45,7 +46,7 @@ class PartitionView:
     """One partition as it lies on this node."""
 
     def __init__(
-        self, node: Broker | ReadOnlyBroker, topic: str, partition: int, clock: Clock, lease: Lease | None = None
+        self, node: "Broker | ReadOnlyBroker", topic: str, partition: int, clock: Clock, lease: Lease | None = None
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -272,7 +273,7 @@ def _groups(batches: Iterable[Batch], max_rows: int) -> Iterator[list[Batch]]:
 class TopicView:
     """A topic: its name, id, config, and its partitions by number."""
 
-    def __init__(self, node: Broker | ReadOnlyBroker, name: str, clock: Clock, lease: Lease | None = None) -> None:
+    def __init__(self, node: "Broker | ReadOnlyBroker", name: str, clock: Clock, lease: Lease | None = None) -> None:
         image = node.image.topics[name]
         self.name = name
         self.id: uuid.UUID = image.id

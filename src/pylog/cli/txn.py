@@ -10,8 +10,7 @@ import pylog
 from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, natural, partitions_of, topic_partition
 from pylog.cli.opening import owned
 from pylog.cli.output import Column, agreed, count_text, duration_text, json_line, print_line, print_table, say
-from pylog.client.admin import HangingTransaction
-from pylog.client.admin.transactions import STATES
+from pylog.client.admin.transactions import STATES, HangingTransaction
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 

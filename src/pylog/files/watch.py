@@ -5,7 +5,6 @@ but to read. Elsewhere, and where the system has no more watches to give, there 
 It is a hint: a look after it may find nothing new, and what was written before the watch was made is not told.
 """
 
-import ctypes
 import os
 
 _MODIFY, _MOVED_TO = 0x002, 0x080
@@ -38,6 +37,8 @@ class Watch:
 
 def watch(path: str) -> Watch | None:
     """A watch of the files in the directory `path`; None where the system has none."""
+    import ctypes
+
     try:
         libc = ctypes.CDLL(None)
         descriptor = libc.inotify_init1(_FLAGS)

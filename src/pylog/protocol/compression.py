@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from pylog.errors import CorruptBatch
 from pylog.kernel import STREAM_BYTES_MAX
-from pylog.kernel.pure.varint import read_varint
 from pylog.protocol.codecs import (
     LZ4_FAST_LEVEL,
     PACKERS,
@@ -139,6 +138,8 @@ def _whole(codec: Codec, data: bytes, record_bytes_max: int) -> tuple[int, int, 
     """Where the last whole record in `data` ends, how many there are up to there, and how many bytes the next one has:
     0 where that is not known yet. What cannot be a record is raised where nothing is before it, which goes out first.
     """
+    from pylog.kernel.pure.varint import read_varint
+
     at = count = 0
     while True:
         try:

@@ -2,12 +2,13 @@
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from pylog.errors import PylogError
 from pylog.protocol.batch import Batch
 from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages.message import message
 
 LATEST = -1
 EARLIEST = -2
@@ -19,7 +20,7 @@ NO_ID = uuid.UUID(int=0)
 NOTHING = memoryview(b"")
 
 
-@dataclass(slots=True)
+@message
 class Session:
     """Who sent a message."""
 
@@ -31,7 +32,7 @@ class Session:
 # --- produce ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@message
 class ProducePart:
     topic: str
     partition: int
@@ -48,7 +49,7 @@ class ProducePart:
         return self.given
 
 
-@dataclass(slots=True)
+@message
 class Produce:
     parts: list[ProducePart]
     acks: int = ACKS_ALL
@@ -56,7 +57,7 @@ class Produce:
     transactional_id: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class ProducedPart:
     topic: str
     partition: int
@@ -67,7 +68,7 @@ class ProducedPart:
     log_start_offset: int = -1
 
 
-@dataclass(slots=True)
+@message
 class Produced:
     parts: list[ProducedPart]
 
@@ -75,7 +76,7 @@ class Produced:
 # --- fetch -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@message
 class FetchPart:
     topic: str
     partition: int
@@ -117,7 +118,7 @@ class Extent(Protocol):
         """Owed by who stops sending before nothing is left."""
 
 
-@dataclass(slots=True)
+@message
 class Fetch:
     parts: list[FetchPart]
     replica_id: int = CONSUMER
@@ -129,7 +130,7 @@ class Fetch:
     """The asker sends the bytes on: where they are many, a part may have an `extent` instead of `data`."""
 
 
-@dataclass(slots=True)
+@message
 class FetchedPart:
     topic: str
     partition: int
@@ -154,7 +155,7 @@ class FetchedPart:
         return len(self.data) if self.extent is None else self.extent.size
 
 
-@dataclass(slots=True)
+@message
 class Fetched:
     parts: list[FetchedPart]
 
@@ -167,7 +168,7 @@ class Fetched:
 # --- offsets ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@message
 class ListOffsetsPart:
     topic: str
     partition: int
@@ -175,13 +176,13 @@ class ListOffsetsPart:
     """Milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP."""
 
 
-@dataclass(slots=True)
+@message
 class ListOffsets:
     parts: list[ListOffsetsPart]
     isolation: Isolation = Isolation.READ_UNCOMMITTED
 
 
-@dataclass(slots=True)
+@message
 class ListedPart:
     topic: str
     partition: int
@@ -192,7 +193,7 @@ class ListedPart:
     leader_epoch: int = NO_EPOCH
 
 
-@dataclass(slots=True)
+@message
 class ListedOffsets:
     parts: list[ListedPart]
 
@@ -200,7 +201,7 @@ class ListedOffsets:
 # --- deleting ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@message
 class DeleteRecordsPart:
     topic: str
     partition: int
@@ -208,12 +209,12 @@ class DeleteRecordsPart:
     """The log is to start here; -1: at its high watermark."""
 
 
-@dataclass(slots=True)
+@message
 class DeleteRecords:
     parts: list[DeleteRecordsPart]
 
 
-@dataclass(slots=True)
+@message
 class DeletedPart:
     topic: str
     partition: int
@@ -222,6 +223,6 @@ class DeletedPart:
     """Where the log starts now."""
 
 
-@dataclass(slots=True)
+@message
 class RecordsDeleted:
     parts: list[DeletedPart]
