@@ -9,9 +9,10 @@ import pylog
 
 LATER = """
 import sys, pylog
+PARTS = {"crc32c", "cramjam", "lz4", "zstandard", "ctypes", "pylog.coordinator.group", "pylog.kernel.pure",
+    "pylog.coordinator.transaction", "pylog.broker.read_only_broker", *pylog.ON_FIRST_USE.values()}
 def loaded():
-    return sorted({"crc32c", "cramjam", "lz4", "zstandard", "ctypes", "pylog.coordinator.group", "pylog.kernel.pure",
-        "pylog.coordinator.transaction", *pylog.ON_FIRST_USE.values(), "pylog.broker.read_only_broker"} & set(sys.modules))
+    return sorted(PARTS & set(sys.modules))
 with pylog.open(":memory:") as log:
     log.create_topic("t")
     with log.producer() as producer:

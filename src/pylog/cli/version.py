@@ -12,10 +12,12 @@ import pylog
 from pylog import kernel
 from pylog.cli.arguments import Parser, add_log
 from pylog.cli.output import json_line, print_line
-from pylog.protocol import compression
+from pylog.protocol.compression import Codec
 
 __all__ = ["add", "title"]
 
+CODECS = {Codec.SNAPPY: "cramjam", Codec.LZ4: "lz4", Codec.ZSTD: "zstandard"}
+"""The codecs that need a package, and which one."""
 EXTRAS = {
     "arrow": ("pyarrow", "numpy"),
     "spark": ("pyspark", "pyarrow", "pandas", "numpy"),
@@ -50,7 +52,7 @@ def installed(distribution: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Run `version`."""
-    codecs = compression.available()
+    codecs = {codec.name.lower(): codec not in CODECS or _module(CODECS[codec]) is not None for codec in Codec}
     extras = {name: {module: _module(module) for module in modules} for name, modules in EXTRAS.items()}
     python = (
         f"{platform.python_version()} ({platform.python_implementation()}, {platform.system()} {platform.machine()})"

@@ -5,7 +5,6 @@ No codec's ratio is too good to be true (zeros shrink to a 30,000th), so what gr
 piece by piece: it is held as a whole only when it is as many records as its batch says, and nothing else.
 """
 
-import importlib.util
 from collections.abc import Iterator
 
 from pylog.errors import CorruptBatch
@@ -28,7 +27,7 @@ from pylog.protocol.codecs import (
 )
 
 __all__ = [
-    "Codec", "Packer", "available", "compress", "decompress", "held_whole", "packer", "pieces", "whole_records"
+    "Codec", "Packer", "compress", "decompress", "held_whole", "packer", "pieces", "whole_records"
 ]  # fmt: skip
 
 LIMIT_BYTES = 64 << 20
@@ -38,15 +37,6 @@ PIECE_BYTES = 1 << 18
 """What is looked at piece by piece comes in pieces of so many bytes, and what is put together in larger ones."""
 PART_BYTES = 1 << 20
 _RECORD_BYTES_MIN = 6  # attributes, two deltas, two lengths, the number of headers
-
-
-def available() -> dict[str, bool]:
-    """Which codecs can be used here, by Kafka's names. All of them, in a whole installation."""
-    modules = {Codec.SNAPPY: "cramjam", Codec.LZ4: "lz4", Codec.ZSTD: "zstandard"}
-    return {
-        codec.name.lower(): codec not in modules or importlib.util.find_spec(modules[codec]) is not None
-        for codec in Codec
-    }
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
