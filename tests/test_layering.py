@@ -43,7 +43,6 @@ ON_EXTRAS = {"pylog.kernel.columns", "pylog.kernel.pure.columns", "pylog.kernel.
 LAZILY = {
     "pylog.broker.coordinators": {"pylog.coordinator"},
     "pylog.broker.hanging_transactions": {"pylog.coordinator"},
-    "pylog.config.options": {"difflib"},
     "pylog.files.watch": {"ctypes"},
     "pylog.kernel.pure.crc": {"crc32c"},
     "pylog.log": {"pylog.broker.read_only_broker"},

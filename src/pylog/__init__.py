@@ -1,7 +1,6 @@
 """pylog: Kafka's log as a Python library. `pylog.open(path)` is where it begins.
 
-`ON_FIRST_USE` lists the names whose modules are imported when the name is first looked up here, or when a `Log` first
-needs them. A process that only writes never loads them.
+`ON_FIRST_USE` lists names and their modules: each is imported when its name is first looked up, or when a log is opened.
 """
 
 from importlib import import_module

@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
+from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -48,6 +49,13 @@ if TYPE_CHECKING:
 MEMORY = ":memory:"
 Mode = Literal["auto", "own", "read"]
 Flush = Literal["sync", "interval", "none"]
+PARTS_OF_WORK = """
+    pylog.client.admin.admin pylog.client.consumer.consumer pylog.coordinator.group pylog.coordinator.transaction
+    pylog.kernel.pure cramjam lz4.frame zstandard
+""".split()
+"""The parts that an open log may need at any moment. An import takes a descriptor, and a call in the middle of work may
+find none: `open` loads them before it begins.
+"""
 
 
 def open(  # noqa: A001
@@ -79,6 +87,8 @@ def open(  # noqa: A001
         raise ValueError(f'mode is {mode!r}, not "auto", "own" or "read"')
     if flush not in (None, "sync", "interval", "none"):
         raise ValueError(f'flush is {flush!r}, not "sync", "interval" or "none"')
+    for part in PARTS_OF_WORK:
+        import_module(part)
     paths = _paths(path)
     where = paths[0]
     if node_id is not None and (type(node_id) is not int or not 0 <= node_id < 1 << 31):

@@ -37,9 +37,9 @@ class Watch:
 
 def watch(path: str) -> Watch | None:
     """A watch of the files in the directory `path`; None where the system has none."""
-    import ctypes
-
     try:
+        import ctypes
+
         libc = ctypes.CDLL(None)
         descriptor = libc.inotify_init1(_FLAGS)
     except (AttributeError, OSError, TypeError):  # pragma: no cover  (another system)
