@@ -43,11 +43,14 @@ ON_EXTRAS = {"pylog.kernel.columns", "pylog.kernel.pure.columns", "pylog.kernel.
 LAZILY = {
     "pylog.broker.coordinators": {"pylog.coordinator"},
     "pylog.broker.hanging_transactions": {"pylog.coordinator"},
+    "pylog.config.options": {"difflib"},
+    "pylog.files.disk": {"shutil"},
     "pylog.files.watch": {"ctypes"},
     "pylog.kernel.pure.crc": {"crc32c"},
     "pylog.log": {"pylog.broker.read_only_broker"},
     "pylog.protocol.codecs": {"cramjam", "lz4", "zstandard"},
     "pylog.protocol.compression": {"pylog.kernel.pure.varint"},
+    "pylog.protocol.schema.table": {"pkgutil"},
     "pylog.runtime.future": {"asyncio"},
 }
 CORE = {"cramjam", "crc32c", "lz4", "mmh3", "rich", "sortedcontainers", "zstandard"}

@@ -1,6 +1,6 @@
 """pylog: Kafka's log as a Python library. `pylog.open(path)` is where it begins.
 
-`ON_FIRST_USE` lists names and their modules: each is imported when its name is first looked up, or when a log is opened.
+`ON_FIRST_USE` lists names and their modules. A module is imported when its name is first used, or when a log is opened.
 """
 
 from importlib import import_module

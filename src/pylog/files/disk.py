@@ -9,7 +9,6 @@ again when it is needed: a thousand partitions fit into a small descriptor budge
 
 import os
 import resource
-import shutil
 
 from pylog.files.descriptors import Descriptors
 from pylog.files.disk_file import DiskFile
@@ -116,6 +115,8 @@ class DiskFiles:
             raise typed_error(error, "remove", path) from error
 
     def remove_dir(self, path: str) -> None:
+        import shutil
+
         self._check_writable("remove", path)
         try:
             self._descriptors.spared(lambda: shutil.rmtree(path))
