@@ -138,12 +138,12 @@ def open(  # noqa: A001
 def _owned(path: str, make: Callable[[], Broker], transport: Transport, clock: Clock) -> "Log":
     log = None
     try:
-        # As under a lock: not even a second signal comes while there is half of a node, which nobody could close.
+        # Under a lock not even a second signal strikes: half of a node could not be closed.
         with WholeLock():
             log = Log(path, make(), transport, clock)
     except BaseException:
         if log is not None:
-            # A signal that has waited for the end of it: nobody has the log, and nobody else could have the directory.
+            # A signal waited until here. The caller gets no log, so close it, or the directory stays locked.
             log.close()
         raise
     return log
@@ -183,7 +183,7 @@ class Log:
 
     @property
     def admin(self) -> "Admin":
-        """Groups, transactions, producers, offsets, log directories: what `Log` itself has no word for."""
+        """The administration of groups, transactions, producers, offsets and log directories."""
         from pylog.client.admin.admin import Admin
 
         return Admin(self._transport, self.node_id, self._lease)
@@ -207,17 +207,17 @@ class Log:
 
     @property
     def recovered(self) -> tuple[Recovered, ...]:
-        """The torn tails that opening cut off after an unclean stop, one a partition that had one."""
+        """The torn tails that the open cut off after an unclean stop, at most one for each partition."""
         return self._node.recovered if isinstance(self._node, Broker) else ()
 
     @property
     def quarantined(self) -> tuple[Quarantined, ...]:
-        """Damage below what was durable that opening has found, after an unclean stop: kept, and stepped over."""
+        """The damage below the durable offset that the open found after an unclean stop. Reading steps over it."""
         return self._node.quarantined if isinstance(self._node, Broker) else ()
 
     @property
     def found_damage(self) -> Findings:
-        """What reading in the background (`scrub.interval.ms`) has found wrong with what is sealed, since the open."""
+        """The damage in sealed segments that the background scrubber (`scrub.interval.ms`) found since the open."""
         return self._node.housekeeping.scrubber.findings if isinstance(self._node, Broker) else Findings()
 
     # --- topics ----------------------------------------------------------------------------------------------------
@@ -279,23 +279,23 @@ class Log:
         self._topics.move_partition(topic, partition, os.path.abspath(os.fspath(path)))
 
     def apply_retention(self) -> dict[TopicPartition, int]:
-        """Drop now what no topic has to keep; gives how many segments went. It is done from time to time anyway."""
+        """Drop expired segments now, and return how many for each partition. A background thread does so regularly."""
         self._check_open()
         return self.broker.housekeeping.retain()
 
     def clean(self, topic: str | None = None) -> dict[TopicPartition, Cleaned]:
-        """Compact a topic now, or all that are compacted, however little there is to gain; gives what was done.
+        """Compact a topic, or all compacted topics, now, however little that frees. Returns the work done.
 
-        It is done in the background anyway, where it is worth it. Raises CorruptBatch, DiskFull, ReadOnly.
+        A background thread compacts where it is worth it. Raises CorruptBatch, DiskFull, ReadOnly.
         """
         self._check_open()
         partitions = None if topic is None else [TopicPartition(topic, view.partition) for view in self.topic(topic)]
         return self.broker.housekeeping.clean(partitions)
 
     def find_damage(self, topic: str | None = None, partition: int | None = None) -> Findings:
-        """Read every byte of a partition, a topic or the whole log; gives what cannot be read. Changes nothing.
+        """Read every byte of a partition, a topic or the whole log, and return the damage. Changes nothing.
 
-        Raises UnknownTopicOrPartition, ReadOnly, and what opening a partition raises: none is left out silently.
+        Raises UnknownTopicOrPartition, ReadOnly, and every error of opening a partition: none is left out silently.
         """
         self._check_open()
         views = [] if topic is None else [view for view in self.topic(topic) if partition in (None, view.partition)]

@@ -1,7 +1,7 @@
-"""The logs that this process has open: what lives on behind a `Log` that was dropped, until it is closed.
+"""The logs that this process has open. One outlives its `Log` handle, if that is dropped, until it is closed.
 
-The process keeps all of them here, whatever becomes of their handles, and its exit hook closes what is left: what was
-sent is delivered then, as by `Log.close`.
+The process keeps all of them here. Its exit hook closes those that are left, and so delivers all records that were
+sent, as `Log.close` does.
 """
 
 import atexit
@@ -58,7 +58,7 @@ class OpenLog:
         for producer in self._producers():
             producer.refuse_inside("close of the log")
         if any(producer.is_closing_here for producer in self._producers()):
-            # The handler of a signal has interrupted that: who closes what was dropped waits for it.
+            # The handler of a signal has interrupted a close: the thread that closes dropped logs waits for it.
             drop(self, self)
             return None
         if isinstance(self.node, Broker):

@@ -1,4 +1,4 @@
-"""Topic -> Partition -> Segment, for those who build on them: what `Log.topic` gives.
+"""Topic -> Partition -> Segment, for programs that build on the files: `Log.topic` returns them.
 
 A view holds no state of its own; each look goes to the node, so it is as true in a process that owns the log as in one
 that only reads it. Reading here goes straight to the files of this node, up to the high watermark; appending is a
@@ -94,7 +94,7 @@ class PartitionView:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the newest batch, -1 where there is none. The owner's view; a reader does not know it."""
+        """The leader epoch of the newest batch, -1 in an empty log. Only the owner knows it."""
         partition = self._now()
         return partition.epochs.latest if isinstance(partition, Partition) else -1
 

@@ -1,4 +1,4 @@
-"""`pylog group list | describe | seek | delete-offsets | delete`: who reads, and how far they have come.
+"""`pylog group list | describe | seek | delete-offsets | delete`: groups, their members and their lag.
 
 `list` and `describe` only look, and work beside an owner; the others own the directory while they run. `seek`, which
 Kafka calls resetting offsets, is for groups without members.

@@ -1,6 +1,6 @@
-"""`pylog version`: which pylog this is, and what it can do here: kernel, codecs, extras.
+"""`pylog version`: the version, and which kernel, codecs and extras this installation has.
 
-Extras are looked for, never imported: `pylog version` must be quick, and answer also where an extra is broken.
+Extras are looked up and not imported, so that the command is quick and works with a broken extra.
 """
 
 import argparse
@@ -29,8 +29,8 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     """Add `version`."""
     parser = commands.add_parser(
         "version",
-        help="the version, and what is there: kernel, codecs, extras",
-        description="The version, and what is there.",
+        help="show the version, the kernel, the codecs and the extras",
+        description="Show the version, the kernel, the codecs and the extras.",
     )
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     add_log(parser)

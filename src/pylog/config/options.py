@@ -29,7 +29,7 @@ class Kind(Protocol):
     """In words, for a message: "it has to be ..."."""
 
     def parse(self, value: object) -> object:
-        """A value of the option from what somebody gave, text included. Raises ValueError."""
+        """The value of the option for an argument or a text. Raises ValueError."""
 
     def text(self, value: Any) -> str:
         """The value as Kafka writes it."""
