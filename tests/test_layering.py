@@ -44,7 +44,6 @@ LAZILY = {
     "pylog.broker.coordinators": {"pylog.coordinator"},
     "pylog.broker.hanging_transactions": {"pylog.coordinator"},
     "pylog.config.options": {"difflib"},
-    "pylog.files.disk": {"shutil"},
     "pylog.files.watch": {"ctypes"},
     "pylog.kernel.pure.crc": {"crc32c"},
     "pylog.log": {"pylog.broker.read_only_broker"},

@@ -51,7 +51,7 @@ Mode = Literal["auto", "own", "read"]
 Flush = Literal["sync", "interval", "none"]
 PARTS_OF_WORK = """
     pylog.client.admin.admin pylog.client.consumer.consumer pylog.coordinator.group pylog.coordinator.transaction
-    pylog.kernel.pure cramjam difflib lz4.frame shutil zstandard
+    pylog.kernel.pure cramjam difflib lz4.frame zstandard
 """.split()
 """The parts that an open log may need at any moment. An import takes a descriptor, and a call in the middle of work may
 find none: `open` loads them before it begins.

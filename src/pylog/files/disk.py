@@ -9,6 +9,7 @@ again when it is needed: a thousand partitions fit into a small descriptor budge
 
 import os
 import resource
+import shutil
 
 from pylog.files.descriptors import Descriptors
 from pylog.files.disk_file import DiskFile
@@ -115,8 +116,6 @@ class DiskFiles:
             raise typed_error(error, "remove", path) from error
 
     def remove_dir(self, path: str) -> None:
-        import shutil
-
         self._check_writable("remove", path)
         try:
             self._descriptors.spared(lambda: shutil.rmtree(path))
