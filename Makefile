@@ -3,6 +3,10 @@
 # Another interpreter: make PYTHON=python3.12 test
 
 PYTHON ?= python3
+# Files of tests/unit that take seconds a test: crashes, full disks, signals, other processes. `make unit` leaves them out.
+SLOW := logdirs/test_repair.py logdirs/test_log_directories.py broker/test_log_cleaner.py runtime/test_signals.py \
+    runtime/test_signals_everywhere.py runtime/test_closing.py commitlog/test_read_only_partition.py kernel/test_kernel_choice.py \
+    logdirs/test_metadata_log.py test_bad_input.py
 # Processes that run tests at once.
 JOBS ?= 2
 # Folder of files that a real Kafka wrote; tests that need it skip where it is absent.
@@ -48,6 +52,11 @@ $(BIN)/python:
 .PHONY: demo
 demo: .venv/demo.stamp ## run the main job on 336,776 real flights
 	@$(BIN)/python -m examples.flights
+
+.PHONY: unit
+unit: .venv/dev.stamp ## run the quick tests, in about a minute: no command, no Spark, no crash, signal or process tests
+	@$(PYTEST) -q -n $(JOBS) --dist loadgroup tests/unit --ignore=tests/unit/cli --ignore=tests/unit/spark \
+	    $(SLOW:%=--ignore=tests/unit/%)
 
 .PHONY: test
 test: .venv/dev.stamp ## run the tests

@@ -30,7 +30,7 @@ class Bank:
     def transfer(self, source: str, target: str, cents: int) -> None:
         """Move money. Raises ValueError where there is not enough; nothing has happened then."""
         if cents <= 0 or source == target:
-            raise ValueError("a transfer moves something, to somebody else")
+            raise ValueError("a transfer needs a positive amount and two accounts")
         if source != "cash" and self.balances.get(source, 0) < cents:
             raise ValueError(f"{source} has {self.balances.get(source, 0)} cents, not {cents}")
         after = {

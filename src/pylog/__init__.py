@@ -1,8 +1,12 @@
-"""pylog: Kafka's log as a Python library. `pylog.open(path)` is where it begins."""
+"""pylog: Kafka's log as a Python library. `pylog.open(path)` is where it begins.
+
+`ON_FIRST_USE` lists names and their modules. A module is imported when its name is first used, or when a log is opened.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from pylog.broker.replica_manager import Follow, Lead
-from pylog.client.consumer import RebalanceListener
-from pylog.client.consumer.consumer import Consumer
 from pylog.client.producer import Producer
 from pylog.commitlog.recovery import Recovered
 from pylog.errors import PylogError
@@ -22,9 +26,15 @@ from pylog.record import (
 from pylog.transport import MemoryTransport, Transport
 from pylog.views import PartitionView, TopicView
 
+if TYPE_CHECKING:
+    from pylog.client.admin.admin import Admin
+    from pylog.client.consumer import RebalanceListener
+    from pylog.client.consumer.consumer import Consumer
+
 __version__ = "0.1.0"
 
 __all__ = [
+    "Admin",
     "Appended",
     "Consumer",
     "ConsumerGroupMetadata",
@@ -50,3 +60,20 @@ __all__ = [
     "__version__",
     "open",
 ]
+
+ON_FIRST_USE = {
+    "Admin": "pylog.client.admin.admin",
+    "Consumer": "pylog.client.consumer.consumer",
+    "RebalanceListener": "pylog.client.consumer",
+}
+
+if not TYPE_CHECKING:  # mypy would take any name for one of this module
+
+    def __getattr__(name: str) -> Any:
+        if name not in ON_FIRST_USE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found = getattr(import_module(ON_FIRST_USE[name]), name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -8,8 +8,8 @@
       Undelivered         what a producer could not deliver, said at its end
       ConcurrentUse, Wakeup, DeserializationError         what happens to consumers alone
 
-Misuse (a wrong type, a negative offset) is ValueError or TypeError. A message says what is wrong, where, and what to
-do. All of them pickle.
+Misuse (a wrong type, a negative offset) is ValueError or TypeError. A message names the fault, its place and the
+remedy. All of them pickle.
 """
 
 import re
@@ -21,7 +21,7 @@ class PylogError(Exception):
     """The root of the tree."""
 
     retriable: bool = False
-    """Whether the same call may succeed later without anybody doing anything."""
+    """Whether the same call may succeed later, without any other action."""
 
 
 class Closed(PylogError):
@@ -29,7 +29,7 @@ class Closed(PylogError):
 
 
 class Undelivered(PylogError):
-    """Records of a producer that were not delivered, where nobody has looked at their futures.
+    """Records of a producer were not delivered, and the program has not looked at their futures.
 
     `count` says how many, `errors` has the first of their errors, each once (Kafka's producer says nothing).
     """
@@ -149,7 +149,7 @@ class LogNotFound(StorageError):
 
 
 class Truncated(StorageError):
-    """What a fetch had found was cut off the log before it was sent: another fetch will find what is there now."""
+    """The records that a fetch had found were cut off the log before they were sent. Fetch again."""
 
 
 class ReadOnly(StorageError):
@@ -178,14 +178,14 @@ class ProtocolError(PylogError):
 class RecordError(NamedTuple):
     """What is wrong with one record of a batch (Kafka: RecordError; KIP-467)."""
 
-    index: int  # type: ignore[assignment]  # its place in the batch; hides tuple.index, which nobody needs
+    index: int  # type: ignore[assignment]  # its place in the batch; hides tuple.index, which is not needed
     message: str
 
 
 class BatchRefused(ProtocolError):
-    """A batch was not appended, and none of its records, because of what is in it (Kafka: RecordValidationException).
+    """A batch with an invalid record or field was refused as a whole (Kafka: RecordValidationException).
 
-    `record_errors` lists the records that are to blame, () where it is the batch as a whole.
+    `record_errors` lists the invalid records; () where the batch itself is invalid.
     """
 
     def __init__(self, message: str, record_errors: Sequence[RecordError] = ()) -> None:
@@ -203,7 +203,7 @@ def for_code(code: int) -> type[ProtocolError]:
 # One line a class, in the order of Kafka's codes.
 # fmt: off
 class UnknownServer(ProtocolError, code=-1, kafka_name="UNKNOWN_SERVER_ERROR"):
-    """The node failed in a way it has no better word for."""
+    """The node failed for another reason."""
 class OffsetOutOfRange(ProtocolError, code=1): """The offset is outside the range of the partition's log."""
 class CorruptRecord(ProtocolError, code=2, retriable=True, kafka_name="CORRUPT_MESSAGE"):
     """A record or batch fails its checks."""
@@ -236,7 +236,7 @@ class NotEnoughReplicas(ProtocolError, code=19, retriable=True):
     """Fewer replicas are in sync than min.insync.replicas; nothing was written."""
 class NotEnoughReplicasAfterAppend(ProtocolError, code=20, retriable=True):
     """The records are in the log, but on fewer replicas than min.insync.replicas."""
-class InvalidRequiredAcks(ProtocolError, code=21): """acks is none of 0, 1 and all."""
+class InvalidRequiredAcks(ProtocolError, code=21): """acks must be 0, 1 or all."""
 class IllegalGeneration(ProtocolError, code=22): """The generation is not the group's current one."""
 class InconsistentGroupProtocol(ProtocolError, code=23): """The members of the group have no common protocol."""
 class InvalidGroupId(ProtocolError, code=24): """The group id is not valid."""
@@ -291,7 +291,7 @@ class ReassignmentInProgress(ProtocolError, code=60): """A reassignment of the p
 class DelegationTokenDisabled(ProtocolError, code=61, kafka_name="DELEGATION_TOKEN_AUTH_DISABLED"):
     """Delegation tokens are switched off."""
 class DelegationTokenNotFound(ProtocolError, code=62): """The delegation token is not known."""
-class DelegationTokenOwnerMismatch(ProtocolError, code=63): """The delegation token belongs to somebody else."""
+class DelegationTokenOwnerMismatch(ProtocolError, code=63): """The delegation token belongs to another principal."""
 class UnsupportedByAuthentication(ProtocolError, code=64, kafka_name="DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"):
     """The connection may not ask for delegation tokens."""
 class DelegationTokenAuthorization(ProtocolError, code=65, kafka_name="DELEGATION_TOKEN_AUTHORIZATION_FAILED"):

@@ -16,15 +16,15 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
+from importlib import import_module
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pylog.broker.broker import Broker
 from pylog.broker.describe import unknown_topic
 from pylog.broker.log_cleaner import Cleaned
-from pylog.broker.read_only_broker import ReadOnlyBroker
-from pylog.client.admin import Admin
-from pylog.client.consumer.consumer import Consumer
+from pylog.client.admin.topics import TopicAdmin
+from pylog.client.cluster import Cluster
 from pylog.client.producer import Producer
 from pylog.client.producer.failures import tell_failures
 from pylog.commitlog.recovery import Quarantined, Recovered
@@ -41,9 +41,21 @@ from pylog.runtime.signals import WholeLock
 from pylog.transport import MemoryTransport, Transport
 from pylog.views import TopicView
 
+if TYPE_CHECKING:
+    from pylog.broker.read_only_broker import ReadOnlyBroker
+    from pylog.client.admin.admin import Admin
+    from pylog.client.consumer.consumer import Consumer
+
 MEMORY = ":memory:"
 Mode = Literal["auto", "own", "read"]
 Flush = Literal["sync", "interval", "none"]
+PARTS_OF_WORK = """
+    pylog.client.admin.admin pylog.client.consumer.consumer pylog.coordinator.group pylog.coordinator.transaction
+    pylog.kernel.pure cramjam difflib lz4.frame zstandard
+""".split()
+"""The parts that an open log may need at any moment. An import takes a descriptor, and a call in the middle of work may
+find none: `open` loads them before it begins.
+"""
 
 
 def open(  # noqa: A001
@@ -75,6 +87,8 @@ def open(  # noqa: A001
         raise ValueError(f'mode is {mode!r}, not "auto", "own" or "read"')
     if flush not in (None, "sync", "interval", "none"):
         raise ValueError(f'flush is {flush!r}, not "sync", "interval" or "none"')
+    for part in PARTS_OF_WORK:
+        import_module(part)
     paths = _paths(path)
     where = paths[0]
     if node_id is not None and (type(node_id) is not int or not 0 <= node_id < 1 << 31):
@@ -86,6 +100,8 @@ def open(  # noqa: A001
         if where == MEMORY:
             raise ValueError('":memory:" belongs to the process that opens it: there is nothing to read for another')
         paths = [os.path.abspath(one) for one in paths]
+        from pylog.broker.read_only_broker import ReadOnlyBroker
+
         files = DiskFiles(node_config.max_open_files, read_only=True)
         reader = ReadOnlyBroker(files, paths, config=node_config, clock=ticking, node_id=node_id or 1)
         way.attach(reader.node_id, reader.handle)
@@ -122,12 +138,12 @@ def open(  # noqa: A001
 def _owned(path: str, make: Callable[[], Broker], transport: Transport, clock: Clock) -> "Log":
     log = None
     try:
-        # As under a lock: not even a second signal comes while there is half of a node, which nobody could close.
+        # Under a lock not even a second signal strikes: half of a node could not be closed.
         with WholeLock():
             log = Log(path, make(), transport, clock)
     except BaseException:
         if log is not None:
-            # A signal that has waited for the end of it: nobody has the log, and nobody else could have the directory.
+            # A signal waited until here. The caller gets no log, so close it, or the directory stays locked.
             log.close()
         raise
     return log
@@ -153,12 +169,12 @@ class Log:
     it, is closed so in the background: that is a ResourceWarning.
     """
 
-    def __init__(self, path: str, node: Broker | ReadOnlyBroker, transport: Transport, clock: Clock) -> None:
+    def __init__(self, path: str, node: "Broker | ReadOnlyBroker", transport: Transport, clock: Clock) -> None:
         self.path = path
         self._node = node
         self._transport = transport
         self._clock = clock
-        self._admin = Admin(transport, node.node_id)
+        self._topics = TopicAdmin(Cluster(transport, node.node_id, "admin"))
         self._opened = OpenLog(path, node, transport)
         self._lease = Lease(self._opened)
 
@@ -166,14 +182,16 @@ class Log:
         return repr(self._opened)
 
     @property
-    def admin(self) -> Admin:
-        """Groups, transactions, producers, offsets, log directories: what `Log` itself has no word for."""
+    def admin(self) -> "Admin":
+        """The administration of groups, transactions, producers, offsets and log directories."""
+        from pylog.client.admin.admin import Admin
+
         return Admin(self._transport, self.node_id, self._lease)
 
     @property
     def mode(self) -> Literal["own", "read"]:
         """How the directory was opened."""
-        return "read" if isinstance(self._node, ReadOnlyBroker) else "own"
+        return "own" if isinstance(self._node, Broker) else "read"
 
     @property
     def node_id(self) -> int:
@@ -183,23 +201,23 @@ class Log:
     @property
     def broker(self) -> Broker:
         """The node itself, for giving roles (`apply`); it keeps no log open. Raises ReadOnly in mode "read"."""
-        if isinstance(self._node, ReadOnlyBroker):
+        if not isinstance(self._node, Broker):
             raise ReadOnly(f'{self.path} was opened with mode="read": there is no node of its own here')
         return self._node
 
     @property
     def recovered(self) -> tuple[Recovered, ...]:
-        """The torn tails that opening cut off after an unclean stop, one a partition that had one."""
+        """The torn tails that the open cut off after an unclean stop, at most one for each partition."""
         return self._node.recovered if isinstance(self._node, Broker) else ()
 
     @property
     def quarantined(self) -> tuple[Quarantined, ...]:
-        """Damage below what was durable that opening has found, after an unclean stop: kept, and stepped over."""
+        """The damage below the durable offset that the open found after an unclean stop. Reading steps over it."""
         return self._node.quarantined if isinstance(self._node, Broker) else ()
 
     @property
     def found_damage(self) -> Findings:
-        """What reading in the background (`scrub.interval.ms`) has found wrong with what is sealed, since the open."""
+        """The damage in sealed segments that the background scrubber (`scrub.interval.ms`) found since the open."""
         return self._node.housekeeping.scrubber.findings if isinstance(self._node, Broker) else Findings()
 
     # --- topics ----------------------------------------------------------------------------------------------------
@@ -216,13 +234,13 @@ class Log:
         """
         self._check_open()
         with suppress(TopicAlreadyExists) if exist_ok else nullcontext():
-            self._admin.create_topic(name, partitions, config or {})
+            self._topics.create_topic(name, partitions, config or {})
         return self.topic(name)
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic with all its records. Raises UnknownTopicOrPartition, ReadOnly."""
         self._check_open()
-        self._admin.delete_topic(name)
+        self._topics.delete_topic(name)
 
     def alter_config(
         self, name: str, config: Mapping[str, Any] | None = None, *, delete: Iterable[str] = ()
@@ -232,7 +250,7 @@ class Log:
         Open partitions go by it at once. Raises UnknownTopicOrPartition, InvalidConfig, ReadOnly; nothing is changed.
         """
         self._check_open()
-        self._admin.alter_config(name, config or {}, delete)
+        self._topics.alter_config(name, config or {}, delete)
         return self.topic(name)
 
     def create_partitions(self, name: str, total: int) -> TopicView:
@@ -241,7 +259,7 @@ class Log:
         Raises UnknownTopicOrPartition, InvalidPartitions, ReadOnly.
         """
         self._check_open()
-        self._admin.create_partitions(name, total)
+        self._topics.create_partitions(name, total)
         return self.topic(name)
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -250,7 +268,7 @@ class Log:
         Raises OffsetOutOfRange, PolicyViolation (a topic that is only compacted), UnknownTopicOrPartition, ReadOnly.
         """
         self._check_open()
-        return self._admin.delete_records(offsets)
+        return self._topics.delete_records(offsets)
 
     def move_partition(self, topic: str, partition: int, path: str | os.PathLike[str]) -> None:
         """Move a partition into another of this log's directories, while it is in use.
@@ -258,26 +276,26 @@ class Log:
         Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull (it stays where it is), ReadOnly.
         """
         self._check_open()
-        self._admin.move_partition(topic, partition, os.path.abspath(os.fspath(path)))
+        self._topics.move_partition(topic, partition, os.path.abspath(os.fspath(path)))
 
     def apply_retention(self) -> dict[TopicPartition, int]:
-        """Drop now what no topic has to keep; gives how many segments went. It is done from time to time anyway."""
+        """Drop expired segments now, and return how many for each partition. A background thread does so regularly."""
         self._check_open()
         return self.broker.housekeeping.retain()
 
     def clean(self, topic: str | None = None) -> dict[TopicPartition, Cleaned]:
-        """Compact a topic now, or all that are compacted, however little there is to gain; gives what was done.
+        """Compact a topic, or all compacted topics, now, however little that frees. Returns the work done.
 
-        It is done in the background anyway, where it is worth it. Raises CorruptBatch, DiskFull, ReadOnly.
+        A background thread compacts where it is worth it. Raises CorruptBatch, DiskFull, ReadOnly.
         """
         self._check_open()
         partitions = None if topic is None else [TopicPartition(topic, view.partition) for view in self.topic(topic)]
         return self.broker.housekeeping.clean(partitions)
 
     def find_damage(self, topic: str | None = None, partition: int | None = None) -> Findings:
-        """Read every byte of a partition, a topic or the whole log; gives what cannot be read. Changes nothing.
+        """Read every byte of a partition, a topic or the whole log, and return the damage. Changes nothing.
 
-        Raises UnknownTopicOrPartition, ReadOnly, and what opening a partition raises: none is left out silently.
+        Raises UnknownTopicOrPartition, ReadOnly, and every error of opening a partition: none is left out silently.
         """
         self._check_open()
         views = [] if topic is None else [view for view in self.topic(topic) if partition in (None, view.partition)]
@@ -301,12 +319,12 @@ class Log:
     def topics(self, *, internal: bool = False) -> list[str]:
         """The names of the topics, sorted; internal ones (the logs of coordinators) on request."""
         self._check_open()
-        return [topic.name for topic in self._admin.topics() if internal or topic.name not in INTERNAL_TOPICS]
+        return [topic.name for topic in self._topics.topics() if internal or topic.name not in INTERNAL_TOPICS]
 
     def topic(self, name: str) -> TopicView:
         """A topic as it is now. Raises UnknownTopicOrPartition."""
         self._check_open()
-        self._admin.topic(name)
+        self._topics.topic(name)
         if name not in self._node.image.topics:
             raise unknown_topic(name)
         return TopicView(self._node, name, self._clock, self._lease)
@@ -325,7 +343,7 @@ class Log:
         settings = ProducerConfig.from_kafka(config)
         return Producer(self._transport, self.node_id, settings, self._clock, self._lease)
 
-    def consumer(self, *topics: str, group_id: str | None = None, **config: Any) -> Consumer:
+    def consumer(self, *topics: str, group_id: str | None = None, **config: Any) -> "Consumer":
         """A consumer, subscribed to `topics` if any. Configs are Kafka's, with underscores (`ConsumerConfig`).
 
         With a `group_id` the partitions are shared with the other consumers of that group, and positions can be
@@ -344,6 +362,8 @@ class Log:
                 f'{self.path} was opened with mode="read", and a group writes: open it with mode="own", or leave '
                 f"group_id={settings.group_id!r} out"
             )
+        from pylog.client.consumer.consumer import Consumer
+
         consumer = Consumer(self._transport, self.node_id, settings, self._clock, self._lease)
         try:
             self._opened.add(consumer)

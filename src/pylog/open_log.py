@@ -1,7 +1,7 @@
-"""The logs that this process has open: what lives on behind a `Log` that was dropped, until it is closed.
+"""The logs that this process has open. One outlives its `Log` handle, if that is dropped, until it is closed.
 
-The process keeps all of them here, whatever becomes of their handles, and its exit hook closes what is left: what was
-sent is delivered then, as by `Log.close`.
+The process keeps all of them here. Its exit hook closes those that are left, and so delivers all records that were
+sent, as `Log.close` does.
 """
 
 import atexit
@@ -9,16 +9,19 @@ import os
 import threading
 import weakref
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from pylog.broker.broker import Broker
-from pylog.broker.read_only_broker import ReadOnlyBroker
-from pylog.client.consumer.consumer import Consumer
 from pylog.client.producer.client import ProducerClient
 from pylog.client.producer.failures import log_failures, together
 from pylog.errors import Closed, Undelivered
 from pylog.runtime.closing import drop, has_dropped, settle
 from pylog.runtime.signals import WholeLock, pause, whole
 from pylog.transport import Transport
+
+if TYPE_CHECKING:
+    from pylog.broker.read_only_broker import ReadOnlyBroker
+    from pylog.client.consumer.consumer import Consumer
 
 _open: set["OpenLog"] = set()
 
@@ -28,7 +31,7 @@ PAUSE_SECONDS = 3600.0
 class OpenLog:
     """A node, how to reach it, and its clients in this process."""
 
-    def __init__(self, path: str, node: Broker | ReadOnlyBroker, transport: Transport) -> None:
+    def __init__(self, path: str, node: "Broker | ReadOnlyBroker", transport: Transport) -> None:
         self.path = path
         self.node = node
         self.transport = transport
@@ -43,7 +46,7 @@ class OpenLog:
         _open.add(self)
 
     def __repr__(self) -> str:
-        mode = "read" if isinstance(self.node, ReadOnlyBroker) else "own"
+        mode = "own" if isinstance(self.node, Broker) else "read"
         return f"<Log {self.path} node {self.node.node_id}, {mode}>"
 
     @whole
@@ -55,7 +58,7 @@ class OpenLog:
         for producer in self._producers():
             producer.refuse_inside("close of the log")
         if any(producer.is_closing_here for producer in self._producers()):
-            # The handler of a signal has interrupted that: who closes what was dropped waits for it.
+            # The handler of a signal has interrupted a close: the thread that closes dropped logs waits for it.
             drop(self, self)
             return None
         if isinstance(self.node, Broker):
@@ -93,19 +96,19 @@ class OpenLog:
         if isinstance(self.node, Broker):
             self.node.close()
 
-    def _close_all(self, clients: list[ProducerClient | Consumer], failures: list[Undelivered | None]) -> None:
+    def _close_all(self, clients: "list[ProducerClient | Consumer]", failures: list[Undelivered | None]) -> None:
         with ExitStack() as closing:
             # Last in, first out: each is closed, whatever another one raises.
             closing.callback(self.node.close)
-            if isinstance(self.node, ReadOnlyBroker):
+            if not isinstance(self.node, Broker):
                 closing.callback(self.transport.detach, self.node.node_id)
             for client in clients:
-                if isinstance(client, Consumer):
-                    closing.callback(client.log_closes)
-                else:
+                if isinstance(client, ProducerClient):
                     closing.callback(_close_producer, client, failures)
+                else:
+                    closing.callback(client.log_closes)
 
-    def add(self, client: ProducerClient | Consumer) -> None:
+    def add(self, client: "ProducerClient | Consumer") -> None:
         """Have a client closed with the log, which ends what it waits for. Raises Closed: it is for its maker then."""
         self.clients.add(client)
         self.check_open()

@@ -35,7 +35,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 def checked_partition(given: object) -> TopicPartition:
-    """A partition that somebody named, perhaps by a plain pair. Raises TypeError."""
+    """A partition that a caller named, perhaps by a plain pair. Raises TypeError."""
     match given:
         case (str(topic), partition) if type(partition) is int:
             return TopicPartition(topic, partition)
@@ -43,14 +43,14 @@ def checked_partition(given: object) -> TopicPartition:
 
 
 def checked_positions(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Positions that somebody gave by partition. Raises TypeError, ValueError."""
+    """Check positions by partition that a caller gave. Raises TypeError, ValueError."""
     if not isinstance(given, Mapping):
         raise TypeError(f"offsets is a dict of partitions and offsets, not {type(given).__name__}")
     return {(key := checked_partition(one)): checked_position(key, at) for one, at in given.items()}
 
 
 def checked_position(key: TopicPartition, given: int | OffsetAndMetadata) -> OffsetAndMetadata:
-    """A position that somebody gave for a partition. Raises TypeError, ValueError."""
+    """Check a position that a caller gave for a partition. Raises TypeError, ValueError."""
     at = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
     for what, value, kind in (
         ("offset", at.offset, int), ("metadata", at.metadata, str), ("leader epoch", at.leader_epoch, int)

@@ -1,4 +1,4 @@
-"""Topic -> Partition -> Segment, for those who build on them: what `Log.topic` gives.
+"""Topic -> Partition -> Segment, for programs that build on the files: `Log.topic` returns them.
 
 A view holds no state of its own; each look goes to the node, so it is as true in a process that owns the log as in one
 that only reads it. Reading here goes straight to the files of this node, up to the high watermark; appending is a
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pylog.broker.broker import Broker
-from pylog.broker.read_only_broker import ReadOnlyBroker
 from pylog.commitlog.partition_reader import PartitionReader
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
@@ -25,6 +24,8 @@ from pylog.storage.file_ranges import Slice
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from pylog.broker.read_only_broker import ReadOnlyBroker
 
 READ_BYTES = 1 << 20
 """As Kafka's max.partition.fetch.bytes: what is done once a read, and once an Arrow batch made of it, hardly shows."""
@@ -45,7 +46,7 @@ class PartitionView:
     """One partition as it lies on this node."""
 
     def __init__(
-        self, node: Broker | ReadOnlyBroker, topic: str, partition: int, clock: Clock, lease: Lease | None = None
+        self, node: "Broker | ReadOnlyBroker", topic: str, partition: int, clock: Clock, lease: Lease | None = None
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -93,7 +94,7 @@ class PartitionView:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the newest batch, -1 where there is none. The owner's view; a reader does not know it."""
+        """The leader epoch of the newest batch, -1 in an empty log. Only the owner knows it."""
         partition = self._now()
         return partition.epochs.latest if isinstance(partition, Partition) else -1
 
@@ -272,7 +273,7 @@ def _groups(batches: Iterable[Batch], max_rows: int) -> Iterator[list[Batch]]:
 class TopicView:
     """A topic: its name, id, config, and its partitions by number."""
 
-    def __init__(self, node: Broker | ReadOnlyBroker, name: str, clock: Clock, lease: Lease | None = None) -> None:
+    def __init__(self, node: "Broker | ReadOnlyBroker", name: str, clock: Clock, lease: Lease | None = None) -> None:
         image = node.image.topics[name]
         self.name = name
         self.id: uuid.UUID = image.id

@@ -512,12 +512,12 @@ def test_records_that_were_read_can_be_appended_again() -> None:
 
 
 def test_nothing_is_imported_in_the_middle_of_work(tmp_path: Path) -> None:
-    """A module is a file: where the process has no descriptor left, its import is an OSError of whatever was called."""
+    """Importing a module takes a descriptor; without one a call would raise OSError. So `open` loads all of them."""
     work = """
 import sys
 import pylog
-before = set(sys.modules)
 with pylog.open(sys.argv[1]) as log:
+    before = set(sys.modules)
     log.create_topic("t", config={"compression.type": "zstd"})
     for codec in ("none", "gzip", "snappy", "lz4"):
         with log.producer(transactional_id="tx", compression_type=codec) as producer, producer.transaction():

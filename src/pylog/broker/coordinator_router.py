@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pylog.broker.coordinator_host import CoordinatorHost, append_marker
 from pylog.broker.coordinators import GROUPS, TRANSACTIONS, Coordinators
@@ -21,8 +21,6 @@ from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import WriteMarkers
-from pylog.coordinator.group import GroupCoordinator
-from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -69,6 +67,10 @@ from pylog.replica import Leader
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed, failed, gathered
 from pylog.storage.producer_state import Verification
+
+if TYPE_CHECKING:
+    from pylog.coordinator.group import GroupCoordinator
+    from pylog.coordinator.transaction import TransactionCoordinator
 
 logger = logging.getLogger("pylog")
 
@@ -147,8 +149,7 @@ class CoordinatorRouter:
                 # They are not shown, as there is no such topic, and expire with their group.
                 logger.warning("offsets that groups have committed for %r cannot be deleted: %s", name, error)
                 continue
-            machine = shard.machine
-            assert isinstance(machine, GroupCoordinator), "only these keep offsets"
+            machine = cast("GroupCoordinator", shard.machine)
             shard.hear(partial(machine.topic_deleted, name, topic_id))
             self._shards.note_due(shard)
 
@@ -281,8 +282,7 @@ class CoordinatorRouter:
         """End a transaction in its partitions, unless what decides that is not safe (`unsafe` says why); its
         coordinator hears how it went.
         """
-        machine, markers = shard.machine, effect.markers
-        assert isinstance(machine, TransactionCoordinator), "nobody else ends transactions"
+        machine, markers = cast("TransactionCoordinator", shard.machine), effect.markers
 
         def hear(errors: Mapping[TopicPartition, PylogError | None]) -> None:
             name, epoch = effect.transactional_id, markers.producer_epoch

@@ -17,8 +17,6 @@ from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import Coordinator, TopicInfo, WriteMarkers
-from pylog.coordinator.group import GroupCoordinator
-from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError, TopicAlreadyExists
 from pylog.protocol.messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC, NewTopic
 from pylog.protocol.metadata_image import MetadataImage
@@ -108,7 +106,11 @@ class Coordinators:
 
     def _machine(self, key: TopicPartition) -> Coordinator:
         if key.topic == GROUPS:
+            from pylog.coordinator.group import GroupCoordinator
+
             return GroupCoordinator(key.partition, self._config, self._topics, is_lost=self._is_lost)
+        from pylog.coordinator.transaction import TransactionCoordinator
+
         return TransactionCoordinator(key.partition, self._config, new_producer_id=self.new_producer_id)
 
     def new_producer_id(self) -> int:

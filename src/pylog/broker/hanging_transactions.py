@@ -15,17 +15,20 @@ their coordinators may live elsewhere, too.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
 
 from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.coordinators import TRANSACTIONS, Coordinators
 from pylog.broker.replica_manager import ReplicaManager
-from pylog.coordinator.transaction import Sighting, TransactionCoordinator
 from pylog.errors import PylogError
 from pylog.protocol.messages import TxnMarkers
 from pylog.record import TopicPartition
 from pylog.replica import Leader
 from pylog.runtime.future import Future
 from pylog.storage.producer_state import ProducerEntry
+
+if TYPE_CHECKING:
+    from pylog.coordinator.transaction import Sighting, TransactionCoordinator
 
 logger = logging.getLogger("pylog")
 
@@ -58,8 +61,10 @@ def settle(node: ReplicaManager, shards: Coordinators, write_markers: WriteMarke
                 _abort(key, producer_id, entry, write_markers)
 
 
-def sightings(node: ReplicaManager) -> dict[int, Sighting]:
+def sightings(node: ReplicaManager) -> "dict[int, Sighting]":
     """What the partitions that this node alone has know of producers, by producer id."""
+    from pylog.coordinator.transaction import Sighting
+
     seen: dict[int, Sighting] = {}
     for key, producer_id, entry in _producers(node):
         known = seen.get(producer_id, Sighting(-1, -1, {}))
@@ -94,7 +99,7 @@ def _producers(node: ReplicaManager) -> Iterator[tuple[TopicPartition, int, Prod
                 yield key, producer_id, entry
 
 
-def _coordinators(shards: Coordinators) -> tuple[list[tuple[CoordinatorHost, TransactionCoordinator]], bool]:
+def _coordinators(shards: Coordinators) -> "tuple[list[tuple[CoordinatorHost, TransactionCoordinator]], bool]":
     """The coordinators that have ever written, and whether these are all: what one knows that cannot be read must not
     be taken for what none knows.
     """
@@ -106,12 +111,11 @@ def _coordinators(shards: Coordinators) -> tuple[list[tuple[CoordinatorHost, Tra
             logger.error("transactions that were left open cannot be ended: %s", error)
             are_all = False
             continue
-        assert isinstance(shard.machine, TransactionCoordinator), "only these end transactions"
-        found.append((shard, shard.machine))
+        found.append((shard, cast("TransactionCoordinator", shard.machine)))
     return found, are_all
 
 
-def _hear(shard: CoordinatorHost, machine: TransactionCoordinator, seen: Mapping[int, Sighting]) -> None:
+def _hear(shard: CoordinatorHost, machine: "TransactionCoordinator", seen: "Mapping[int, Sighting]") -> None:
     beyond = max((seen[one].coordinator_epoch for one in machine.producer_ids() if one in seen), default=-1)
     try:
         if beyond >= 0:

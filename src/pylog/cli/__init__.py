@@ -9,7 +9,7 @@
 One file per group of commands; each adds its parsers (`add`) and names the function that runs it. What leaves the
 program:
 
-    0    done, also when whoever read our output had enough (`| head -1`)
+    0    done, also when the reader of the output has gone (`| head -1`)
     1    an error, said in one line on stderr that tells what to do; `verify` and `segment dump`: also damage found
     2    wrong usage
     130  interrupted (Ctrl-C); what was sent until then was written

@@ -149,7 +149,7 @@ class Moment:
     ago_ms: int = 0
 
     def at(self, clock: Clock) -> int:
-        """The time in ms since 1970; 0 for what is before that, as records know no such time."""
+        """The time in ms since 1970; 0 for earlier times, which records cannot have."""
         return max(0, clock.wall_ms() - self.ago_ms if self.ms is None else self.ms)
 
 

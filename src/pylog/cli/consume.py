@@ -60,7 +60,7 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     )
     parser.add_argument(
         "--isolation-level", choices=("read_uncommitted", "read_committed"), default="read_uncommitted",
-        help="read_committed: none of an open or aborted transaction (default: read_uncommitted)",
+        help="read_committed leaves out open and aborted transactions (default: read_uncommitted)",
     )  # fmt: skip
     parser.add_argument(
         "--format",

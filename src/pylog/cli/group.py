@@ -1,4 +1,4 @@
-"""`pylog group list | describe | seek | delete-offsets | delete`: who reads, and how far they have come.
+"""`pylog group list | describe | seek | delete-offsets | delete`: groups, their members and their lag.
 
 `list` and `describe` only look, and work beside an owner; the others own the directory while they run. `seek`, which
 Kafka calls resetting offsets, is for groups without members.
@@ -12,8 +12,7 @@ import pylog
 from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, natural, partitions_of, topic_partition
 from pylog.cli.opening import owned
 from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say
-from pylog.client.admin import GroupDescription, OffsetMove, PartitionLag
-from pylog.client.admin.groups import STATES
+from pylog.client.admin.groups import STATES, GroupDescription, OffsetMove, PartitionLag
 from pylog.errors import PylogError
 from pylog.log import Log
 from pylog.record import TopicPartition

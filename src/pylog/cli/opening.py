@@ -11,7 +11,7 @@ __all__ = ["owned"]
 
 
 def owned(paths: Sequence[str], **options: Any) -> pylog.Log:
-    """The log in these directories, owned, and made where there is none. Raises StorageError for other directories."""
+    """Own the log in these directories; make it if they are empty or missing. Raises StorageError for other ones."""
     for path in paths:
         refuse_foreign(DiskFiles(read_only=True), path)
     return pylog.open(list(paths), mode="own", **options)

@@ -101,7 +101,7 @@ def rate_text(number: int, ms: int) -> str:
 
 
 def is_terminal(stream: object) -> bool:
-    """Whether somebody looks at the stream."""
+    """Whether a user watches the stream."""
     return bool(getattr(stream, "isatty", lambda: False)())
 
 
@@ -112,7 +112,7 @@ def say(text: str) -> None:
 
 
 def agreed(doing: str, question: str, word: str) -> bool:
-    """Whether somebody on a terminal types `word`. Where nobody is there to be asked, says what to give instead."""
+    """Whether the user at the terminal types `word`. Without a terminal the error names the option to give instead."""
     if not is_terminal(sys.stdin):
         say(f"{doing} cannot be undone: give --yes if that is what you want")
         return False
@@ -140,7 +140,7 @@ def write(data: bytes, *, flush: bool = False) -> None:
 
 
 def check_reader() -> None:
-    """Raises BrokenPipeError when nobody reads stdout any more: who waits for something to write would not notice."""
+    """Raise BrokenPipeError when the reader of stdout is gone: a command that waits for records would not notice it."""
     try:
         stdout = sys.stdout.fileno()
     except (OSError, ValueError):

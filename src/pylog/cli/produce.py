@@ -81,7 +81,7 @@ def _add_arguments(parser: Parser) -> None:
         "--acks",
         choices=("all", "1", "0"),
         default="all",
-        help="who has to have a record before it counts (default: all)",
+        help="the replicas that must store a record before it counts (default: all)",
     )
     parser.add_argument(
         "--flush", choices=("sync", "interval", "none"), default="sync",
@@ -105,7 +105,7 @@ class _Brake:
     def __enter__(self) -> Self:
         self._before = signal.getsignal(signal.SIGINT)
         if self._before is signal.default_int_handler:
-            # Not where it is ignored (a job in the background), nor where somebody else handles it.
+            # Leave it alone where it is ignored (a job in the background) or has another handler.
             signal.signal(signal.SIGINT, self._pull)
         return self
 

@@ -1,4 +1,4 @@
-"""`pylog segment dump FILE...`: what is in a file of a log directory, in the words of Kafka's own dump tool.
+"""`pylog segment dump FILE...`: the content of files of a log directory, in the words of Kafka's dump tool.
 
 Needs no log: the file's name says what it is, so it works on a copy as well. Damage is shown at its place, said on
 stderr and makes the exit code 1.
@@ -28,7 +28,7 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
         "dump",
         help="batches, records, index entries, checkpoints",
         description=(
-            "Show what is in a .log, .index, .timeindex, .txnindex, .snapshot or checkpoint file, line by line,\n"
+            "Show the content of .log, .index, .timeindex, .txnindex, .snapshot and checkpoint files, line by line,\n"
             "as kafka-dump-log.sh does. Records of __cluster_metadata are decoded."
         ),
         epilog=examples((

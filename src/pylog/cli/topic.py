@@ -61,7 +61,7 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
 def _add_create(verbs: "argparse._SubParsersAction[Parser]") -> None:
     parser = verbs.add_parser(
         "create",
-        help="make a topic, and the log's directory where there is none",
+        help="make a topic, and the log directory if it is missing",
         description="Make a topic. The log's directory is made if it does not exist.",
         epilog=examples((
             "pylog topic create clicks --log data",

@@ -1,4 +1,4 @@
-"""`pylog txn list | describe | producers | hanging | abort`: transactions, and who writes them.
+"""`pylog txn list | describe | producers | hanging | abort`: transactions, and their producers.
 
 All but `abort` and what asks producers only look, and work beside an owner. A transaction hangs where it is open in a
 partition and no coordinator knows of it: readers of committed records wait for it for ever, until it is aborted.
@@ -10,8 +10,7 @@ import pylog
 from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, natural, partitions_of, topic_partition
 from pylog.cli.opening import owned
 from pylog.cli.output import Column, agreed, count_text, duration_text, json_line, print_line, print_table, say
-from pylog.client.admin import HangingTransaction
-from pylog.client.admin.transactions import STATES
+from pylog.client.admin.transactions import STATES, HangingTransaction
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 
@@ -34,7 +33,7 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     parser.add_argument("name", metavar="ID", help="the transactional id")
     parser = _verb(verbs, "producers", "the producers that are known in a topic", producers)
     parser.add_argument("topic", type=topic_partition, metavar="TOPIC[:P]", help="where")
-    parser = _verb(verbs, "hanging", "transactions that nobody will end", hanging)
+    parser = _verb(verbs, "hanging", "list transactions that no coordinator will end", hanging)
     parser.add_argument("--topic", type=topic_partition, metavar="TOPIC[:P]", help="only here")
     parser.add_argument("--older-than", type=moment, metavar="TIME", help="only those without a record since: 15m")
     _add_abort(verbs)
@@ -57,7 +56,7 @@ def _add_abort(verbs: "argparse._SubParsersAction[Parser]") -> None:
         "pylog txn list --state Ongoing", "pylog txn abort billing",
         "pylog txn hanging", "pylog txn abort --topic orders:3 --start-offset 1234 --yes",
     ))  # fmt: skip
-    parser.add_argument("name", metavar="ID", nargs="?", help="the transactional id; whoever writes with it is fenced")
+    parser.add_argument("name", metavar="ID", nargs="?", help="the transactional id; its producer is fenced")
     parser.add_argument("--topic", type=topic_partition, metavar="TOPIC:P", help="the partition in which one hangs")
     parser.add_argument("--start-offset", type=natural, metavar="O", help="where that begins there")
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
@@ -174,7 +173,7 @@ def _abort_open(args: argparse.Namespace) -> int:
         what = f"the transaction of {args.name}, in {places}"
         if not args.yes and not agreed(f"aborting {what}", f"Abort {what}", "yes"):
             return 1
-        # Who takes up an id fences whoever had it, and ends what that one had begun.
+        # A new producer fences the old one of the id, and ends its transaction.
         log.producer(transactional_id=args.name, transaction_timeout_ms=found.timeout_ms).close()
     print_line(f"aborted {what}")
     return 0

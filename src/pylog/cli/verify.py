@@ -1,4 +1,4 @@
-"""`pylog verify`: walk a whole log directory and say what is wrong, where, and what to do about it.
+"""`pylog verify`: read a whole log directory, and name each fault, its place and its remedy.
 
 Only reads, and works beside an owner, on a copy, and on a read-only disk. One line for each problem on stdout, the
 totals on stderr; exit code 1 if something is wrong. What is harmless (leftovers, reserved space, an append under way)
@@ -21,15 +21,15 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     """Add `verify`."""
     parser = commands.add_parser(
         "verify",
-        help="check every byte, and say what is wrong where",
+        help="check every byte and report each fault with its place",
         description=(
-            "Check every batch, record, index entry and checkpoint of a log, and say what is wrong where.\n"
+            "Check every batch, record, index entry and checkpoint of a log, and report each fault with its place.\n"
             "Changes nothing. Exit code 1 if there are problems."
         ),
         epilog=examples(("pylog verify --log data", "pylog verify --topic clicks", "pylog verify --json | jq .path")),
     )
     parser.add_argument("--topic", metavar="TOPIC", help="the partitions of this topic alone (default: everything)")
-    parser.add_argument("--notes", action="store_true", help="also what is unusual and harmless")
+    parser.add_argument("--notes", action="store_true", help="also report unusual but harmless findings")
     parser.add_argument("--json", action="store_true", help="one JSON object a line: the problems, then the totals")
     add_log(parser)
     parser.set_defaults(run=run, parser=parser)

@@ -1,6 +1,6 @@
-"""`pylog version`: which pylog this is, and what it can do here: kernel, codecs, extras.
+"""`pylog version`: the version, and which kernel, codecs and extras this installation has.
 
-Extras are looked for, never imported: `pylog version` must be quick, and answer also where an extra is broken.
+Extras are looked up and not imported, so that the command is quick and works with a broken extra.
 """
 
 import argparse
@@ -12,10 +12,12 @@ import pylog
 from pylog import kernel
 from pylog.cli.arguments import Parser, add_log
 from pylog.cli.output import json_line, print_line
-from pylog.protocol import compression
+from pylog.protocol.compression import Codec
 
 __all__ = ["add", "title"]
 
+CODECS = {Codec.SNAPPY: "cramjam", Codec.LZ4: "lz4", Codec.ZSTD: "zstandard"}
+"""The codecs that need a package, and which one."""
 EXTRAS = {
     "arrow": ("pyarrow", "numpy"),
     "spark": ("pyspark", "pyarrow", "pandas", "numpy"),
@@ -27,8 +29,8 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     """Add `version`."""
     parser = commands.add_parser(
         "version",
-        help="the version, and what is there: kernel, codecs, extras",
-        description="The version, and what is there.",
+        help="show the version, the kernel, the codecs and the extras",
+        description="Show the version, the kernel, the codecs and the extras.",
     )
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     add_log(parser)
@@ -50,7 +52,7 @@ def installed(distribution: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Run `version`."""
-    codecs = compression.available()
+    codecs = {codec.name.lower(): codec not in CODECS or _module(CODECS[codec]) is not None for codec in Codec}
     extras = {name: {module: _module(module) for module in modules} for name, modules in EXTRAS.items()}
     python = (
         f"{platform.python_version()} ({platform.python_implementation()}, {platform.system()} {platform.machine()})"

@@ -4,11 +4,11 @@
     NodeConfig        of a node: topic defaults by broker names (`log.segment.bytes`), and what a node has of its own
     ProducerConfig, ConsumerConfig
 
-Values are checked when an object is made, whoever makes it: what is there is valid. Exception: what a topic was created
-with is read back by `TopicConfig.loaded`, which never fails, for a log has to open whatever wrote its configs.
+An object checks its values when it is made, so every config object is valid. One exception: `TopicConfig.loaded` reads
+the stored configs of a topic and never fails, because a log has to open with the configs that any program stored.
 
-Differences from Kafka 4.3.1, all deliberate: `retention.ms` is -1 (an embedded log deletes nothing that nobody asked it
-to delete); a producer's `batch.size` is 262144 (in process there is no request to spread the cost over).
+Differences from Kafka 4.3.1, all deliberate: `retention.ms` is -1 (an embedded log deletes records only on
+request); a producer's `batch.size` is 262144 (in process there is no request to spread the cost over).
 `flush.interval.ms` and `max.open.files` of a node and `consumer.timeout.ms` and
 `pylog.max.record.bytes` of a consumer are not Kafka's.
 """

@@ -1,6 +1,6 @@
 """The configs of producers and consumers.
 
-What Kafka's clients have and ours have not is listed too, so that whoever brings it hears that it is no misspelling.
+Options of Kafka's clients that pylog lacks are listed, too, so that their errors do not call them misspelled.
 (Kafka: ProducerConfig, ConsumerConfig.)
 """
 
@@ -30,10 +30,10 @@ Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 PARTITIONER = "(topic, key, value, partitions) -> partition"
 PARTITIONERS = ("murmur2", "murmur3", "sticky", "round_robin")
 IN_FLIGHT_MAX = 5
-"""So many batches of a producer does a partition remember (Kafka: ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
+"""How many batches of a producer a partition remembers (Kafka: ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
 Deserializer = Callable[[bytes], Any]
 RECORD_BYTES_MAX = RECORD_RATIO * TopicConfig().max_message_bytes
-"""What a record may be when it is decompressed, unless told: as many bytes as a topic takes unless told."""
+"""The default limit of a decompressed record: `max.message.bytes` of a topic by default, times `RECORD_RATIO`."""
 
 _ALL_CLIENTS = """bootstrap.servers client.dns.lookup config.providers connections.max.idle.ms enable.metrics.push
     interceptor.classes metadata. metric.reporters metrics. receive.buffer.bytes reconnect.backoff. retry.backoff. sasl.
@@ -45,7 +45,9 @@ class ProducerConfig(Config):
     """The configs of a producer (Kafka: ProducerConfig)."""
 
     acks: int = option(-1, Acks())
-    """Who has a record when its future is done: all replicas in sync ("all", -1), the leader (1), nobody knows (0)."""
+    """Where a record is stored when its future is done: on all replicas in sync ("all", -1), on the leader (1), or
+    perhaps nowhere (0).
+    """
     batch_size: int = option(262_144, integer(0))
     """The size of a batch, about, before compression (Kafka: 16384)."""
     buffer_memory: int = option(32 << 20, long(0))
@@ -61,15 +63,15 @@ class ProducerConfig(Config):
     compression_zstd_level: int = option(3, integer(-131072, 22))
     """The level where `compression_type` is zstd."""
     delivery_timeout_ms: int = option(None, Whole(0, INT_MAX, optional=True))
-    """How long after it was sent a record is an error at the latest; None: 120,000, or more where `linger_ms` and
-    `request_timeout_ms` together are more, as it has to cover both.
+    """How long after `send` an undelivered record fails at the latest. None: 120,000, or the sum of `linger_ms` and
+    `request_timeout_ms` where that is more.
     """
     enable_idempotence: bool = option(None, Switch(optional=True))
-    """Whether batches are numbered, so that one that is sent again is never stored twice; None: True, unless `acks` or
+    """Whether batches are numbered, so that a batch that is sent again is stored once. None: True, unless `acks` or
     `retries` exclude it.
     """
     key_serializer: Callable[[Any], bytes] | None = option(None, Function("(key) -> bytes"))
-    """Makes bytes of keys; not called for None."""
+    """Turns a key into bytes. It is not called for None."""
     linger_ms: int = option(5, long(0))
     """How long a record waits for others to share its batch."""
     max_block_ms: int = option(60_000, long(0))
@@ -89,21 +91,21 @@ class ProducerConfig(Config):
     partitioner.class.)
     """
     partitioner_ignore_keys: bool = option(False, Switch())
-    """Whether keys have no say in it, where the partitioner is none of one's own."""
+    """Whether a partitioner of pylog ignores keys."""
     request_timeout_ms: int = option(30_000, integer(0))
-    """How long a node may wait for replicas, and be silent about it."""
+    """How long a node may wait for replicas before it answers."""
     retries: int = option(INT_MAX, integer(0))
-    """How often a batch is sent again after an error that may pass; `delivery_timeout_ms` is what ends it."""
+    """How often a batch is sent again after a retriable error, until `delivery_timeout_ms` is over."""
     retry_backoff_max_ms: int = option(1000, long(0))
     """The longest wait before something is sent again."""
     retry_backoff_ms: int = option(100, long(0))
     """The first wait before something is sent again; each is twice the one before."""
     transaction_timeout_ms: int = option(60_000, integer())
-    """After how long the coordinator aborts a transaction that was not ended."""
+    """How long a transaction may stay open before the coordinator aborts it."""
     transactional_id: str | None = option(None, Words(optional=True))
-    """The name under which transactions go on after a restart; who takes it up fences whoever had it before."""
+    """The name under which transactions go on after a restart. A new producer with this name fences the old one."""
     value_serializer: Callable[[Any], bytes] | None = option(None, Function("(value) -> bytes"))
-    """Makes bytes of values; not called for None."""
+    """Turns a value into bytes. It is not called for None."""
 
     def _check_together(self) -> None:
         wanted: bool | None = self.enable_idempotence
@@ -189,7 +191,7 @@ class ConsumerConfig(Config):
     client_id: str = option("", Words())
     """A name for this client, sent along with each message: groups show it with their members."""
     consumer_timeout_ms: int | None = option(None, Whole(0, INT_MAX, optional=True))
-    """How long iterating waits for more records before it ends; None: for ever. Not Kafka's (but kafka-python's)."""
+    """How long an iteration waits for more records before it ends. None: for ever. From kafka-python, not Kafka."""
     default_api_timeout_ms: int = option(60_000, integer(0))
     """How long calls that have no limit of their own wait for an answer."""
     enable_auto_commit: bool | None = option(None, Switch(optional=True))
@@ -217,7 +219,7 @@ class ConsumerConfig(Config):
     isolation_level: str = option("read_uncommitted", Words("read_uncommitted", "read_committed"))
     """Whether records of open and aborted transactions are given; with "read_committed" the end is the LSO."""
     key_deserializer: Deserializer | None = option(None, Function("bytes -> key"))
-    """What makes a key of bytes; None: keys are bytes. It is not asked where there is no key. So for values."""
+    """Turns the bytes of a key into a key. None: keys are bytes. It is not called for a record without a key."""
     max_partition_fetch_bytes: int = option(1 << 20, integer(0))
     """How many bytes of one partition an answer may have, about."""
     max_poll_interval_ms: int = option(300_000, integer(1))
@@ -235,13 +237,13 @@ class ConsumerConfig(Config):
     retry_backoff_ms: int = option(100, long(0))
     """How long to wait after an error that may go away by itself."""
     pylog_max_record_bytes: int = option(RECORD_BYTES_MAX, integer(0))
-    """How large a record may be that somebody has compressed; 16 times its batch where that is more. Not Kafka's."""
+    """The largest record in a compressed batch; 16 times the batch where that is more. Not Kafka's."""
     session_timeout_ms: int = option(None, Whole(1, INT_MAX, optional=True))
     """With group_protocol "classic": how long the group waits for a heartbeat before it takes a member for dead; None:
     45,000. With "consumer" the coordinator decides that, and how often it wants to hear of a member.
     """
     value_deserializer: Deserializer | None = option(None, Function("bytes -> value"))
-    """What makes a value of bytes; None: values are bytes. It is not asked for a tombstone."""
+    """Turns the bytes of a value into a value. None: values are bytes. It is not called for a tombstone."""
 
     def _check_together(self) -> None:
         of_others = _OF_CLASSIC if self.group_protocol == "consumer" else ("group_remote_assignor",)

@@ -56,7 +56,7 @@ class NodeConfig(Config):
     log_flush_offset_checkpoint_interval_ms: int = option(60_000, integer(0))
     """How often it is written down up to where partitions are synced: recovery starts there."""
     log_retention_check_interval_ms: int = option(300_000, long(1))
-    """How often it is looked for segments that nobody has to keep."""
+    """How often expired segments are looked for."""
     max_open_files: int = option(256, integer(1))
     """How many file descriptors the log keeps open. Not Kafka's."""
     metadata_log_max_record_bytes_between_snapshots: int = option(20 << 20, long(1))
@@ -66,7 +66,7 @@ class NodeConfig(Config):
     offset_metadata_max_bytes: int = option(4096, integer())
     """How long the text may be that is committed with an offset."""
     offsets_retention_check_interval_ms: int = option(600_000, long(1))
-    """How often it is looked for committed offsets that nobody has to keep."""
+    """How often expired committed offsets are looked for."""
     offsets_retention_minutes: int = option(10_080, integer(1))
     """How long committed offsets are kept when the group has no members any more."""
     offsets_topic_num_partitions: int = option(50, integer(1))
@@ -95,7 +95,7 @@ class NodeConfig(Config):
     transaction_partition_verification_enable: bool = option(True, Switch())
     """Whether a partition takes a transaction's records only where its coordinator knows that they are there."""
     transaction_remove_expired_transaction_cleanup_interval_ms: int = option(3_600_000, integer(1))
-    """How often it is looked for transactional ids that nobody uses."""
+    """How often expired transactional ids are looked for."""
     transaction_state_log_num_partitions: int = option(50, integer(1))
     """How many partitions `__transaction_state` is made with."""
     transaction_state_log_segment_bytes: int = option(100 << 20, integer(SEGMENT_BYTES_MIN))

@@ -7,7 +7,6 @@
 Invariant: the options of a `Config` that was made are values of their kinds (`TopicConfig.loaded` has one exception).
 """
 
-import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -30,7 +29,7 @@ class Kind(Protocol):
     """In words, for a message: "it has to be ..."."""
 
     def parse(self, value: object) -> object:
-        """A value of the option from what somebody gave, text included. Raises ValueError."""
+        """The value of the option for an argument or a text. Raises ValueError."""
 
     def text(self, value: Any) -> str:
         """The value as Kafka writes it."""
@@ -308,6 +307,8 @@ def by_field(configs: Mapping[str, Any], known: Iterable[str], elsewhere: str) -
 def _unknown(name: str, known: list[str], elsewhere: list[str]) -> str:
     if any(name == other or (other.endswith(".") and name.startswith(other)) for other in elsewhere):
         return f"{name} is known to Kafka, not supported by pylog yet: leave it out"
+    import difflib
+
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
     return f"{name} is not a config here: {hint}"

@@ -60,7 +60,7 @@ class TopicConfig(Config):
     delete_retention_ms: int = option(DAY_MS, long(0), broker="log.cleaner.delete.retention.ms")
     """How long a compacted topic keeps tombstones, so that a reader from the start sees them."""
     file_delete_delay_ms: int = option(60_000, long(0), broker="log.segment.delete.delay.ms")
-    """How long a removed segment's files stay, for those who read them."""
+    """How long the files of a removed segment stay, for open readers."""
     flush_messages: int = option(LONG_MAX, long(1), broker="log.flush.interval.messages")
     """Where the partition is led: sync before an append is answered that leaves so many records not synced, whatever
     the flush mode.
@@ -90,7 +90,7 @@ class TopicConfig(Config):
     min_insync_replicas: int = option(1, integer(1), broker="min.insync.replicas")
     """How many replicas have to be in sync for acks=all. No effect yet: acks=all waits for all of them."""
     pylog_max_record_bytes: int = option(-1, integer(-1))
-    """How large a record may be that somebody has compressed; -1: 16 times `max_message_bytes`. It is held as a whole
+    """The largest record in a compressed batch; -1: 16 times `max_message_bytes`. It is held as a whole
     in memory, as a snappy block is, which may be as large. Not Kafka's.
     """
     preallocate: bool = option(False, Switch(), broker="log.preallocate")
@@ -130,12 +130,12 @@ class TopicConfig(Config):
 
     @classmethod
     def from_kafka(cls, configs: Mapping[str, Any], *, defaults: Self | None = None) -> Self:
-        """From Kafka's names; what is not given comes from `defaults`. Raises InvalidConfig as everywhere."""
+        """The config of a mapping with Kafka's names; `defaults` gives the other values. Raises InvalidConfig."""
         return replace(defaults or cls(), **by_field(configs, cls._kinds(), cls._elsewhere()))
 
     @classmethod
     def canonical(cls, overrides: Mapping[str, Any]) -> dict[str, str]:
-        """`overrides`, checked, by Kafka's names and in Kafka's text forms: what is stored. Raises InvalidConfig."""
+        """`overrides` as they are stored: checked, by Kafka's names, in Kafka's texts. Raises InvalidConfig."""
         texts = cls.from_kafka(overrides).to_kafka()
         return {kafka_name(name): texts[kafka_name(name)] for name in overrides}
 

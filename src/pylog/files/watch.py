@@ -6,7 +6,6 @@ reader has to poll. An event is a hint: a look after it may find nothing new, an
 no event.
 """
 
-import ctypes
 import os
 
 _MODIFY, _MOVED_TO = 0x002, 0x080
@@ -40,6 +39,8 @@ class Watch:
 def watch(path: str) -> Watch | None:
     """A watch of the files in the directory `path`; None where the system has none."""
     try:
+        import ctypes
+
         libc = ctypes.CDLL(None)
         descriptor = libc.inotify_init1(_FLAGS)
     except (AttributeError, OSError, TypeError):  # pragma: no cover  (another system)

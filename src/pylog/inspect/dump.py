@@ -18,8 +18,6 @@ Raises only: LogNotFound, StorageError (the disk), UnsupportedFormat (a name tha
 import struct
 from collections.abc import Iterator
 
-from crc32c import crc32c
-
 from pylog.errors import CorruptBatch, PylogError, StorageError, UnsupportedFormat
 from pylog.files import Files
 from pylog.inspect.records import record_entry
@@ -37,7 +35,7 @@ from pylog.inspect.values import (
     SealEntry,
     TimeEntry,
 )
-from pylog.kernel import MAGIC
+from pylog.kernel import MAGIC, crc32c
 from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec
 from pylog.storage.checkpoint import DAMAGES

@@ -2,13 +2,15 @@
 
 Both have the same names, refuse the same bytes and give equal results (`pylog.testing.check_kernel`). The compiled one
 runs where it can be imported, unless the environment says PYLOG_PURE=1; `NAME` says which one does, and `WHY_PURE` why
-it is not the compiled one ("" where it is). Static types are those of the pure one.
+it is not the compiled one ("" where it is). Static types are those of the pure one. Beside the compiled one it is
+imported when bytes are refused: it says why.
 
     format, values     shared by both: layouts and limits, headers, scopes, checks of fields
     records            Record, RecordMetadata and ConsumerRecord
     encode, decode     rows to a stream; a stream, or plain batches, to records
     check              a stream that comes in pieces, checked and not kept
     columns            a stream to Arrow; imported only when it is asked for, as it needs numpy and pyarrow
+    crc                CRC-32C
     header, stream     a batch and its header, batches one after the other
     header_walk        from header to header, to where wanted batches begin and end
     tail               the end of a segment, where a batch is written and noted
@@ -23,6 +25,8 @@ Functions take whole buffers and have no policy. Bytes from outside are bounded 
 
 import logging
 import os
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from pylog.kernel import values
 from pylog.kernel.format import (
@@ -50,35 +54,6 @@ from pylog.kernel.format import (
     BatchSpan,
     frame_fault,
     header_fault,
-)
-from pylog.kernel.pure import (
-    NAME,
-    Admission,
-    Appended,
-    BatchHeader,
-    ConsumerRecord,
-    FastAppends,
-    GroupAppends,
-    HeaderWalk,
-    KeyTable,
-    OpenBatch,
-    OpenFile,
-    Record,
-    RecordMetadata,
-    RecordSpans,
-    Slots,
-    Spans,
-    StreamCheck,
-    Tail,
-    decode_records,
-    encode_records,
-    keep_records,
-    murmur2,
-    read_following,
-    record_size_bound,
-    scan_records,
-    take_records,
-    walk,
 )
 from pylog.kernel.values import (
     CREATE_TIME,
@@ -141,6 +116,7 @@ __all__ = [
     "check_fields",
     "check_stream",
     "checked_headers",
+    "crc32c",
     "decode_records",
     "encode_records",
     "frame_fault",
@@ -154,16 +130,49 @@ __all__ = [
     "walk",
 ]
 
+if TYPE_CHECKING:
+    from pylog.kernel.pure import (
+        NAME,
+        Admission,
+        Appended,
+        BatchHeader,
+        ConsumerRecord,
+        FastAppends,
+        GroupAppends,
+        HeaderWalk,
+        KeyTable,
+        OpenBatch,
+        OpenFile,
+        Record,
+        RecordMetadata,
+        RecordSpans,
+        Slots,
+        Spans,
+        StreamCheck,
+        Tail,
+        crc32c,
+        decode_records,
+        encode_records,
+        keep_records,
+        murmur2,
+        read_following,
+        record_size_bound,
+        scan_records,
+        take_records,
+        walk,
+    )
+
 WHY_PURE = ""
 if os.environ.get("PYLOG_PURE", "0") not in ("", "0"):
     WHY_PURE = "PYLOG_PURE is set"
 else:
     try:
-        from pylog.kernel import compiled
+        twin = import_module("pylog.kernel.compiled")
     except ImportError as error:
         WHY_PURE = f"there is no compiled kernel in this installation: {error}"
         logging.getLogger("pylog").info("the kernel runs in pure Python, many times slower: %s", error)
-    else:
-        globals().update({name: getattr(compiled, name) for name in compiled.__all__})
+if WHY_PURE:
+    twin = import_module("pylog.kernel.pure")
+globals().update({name: getattr(twin, name) for name in twin.__all__})
 
 values.record_classes.update(Record=Record, RecordMetadata=RecordMetadata, ConsumerRecord=ConsumerRecord)

@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from pylog.commitlog.recovery import Quarantined
 from pylog.errors import CorruptBatch
-from pylog.kernel import BatchSpan, walk
+from pylog.kernel import BatchSpan, crc32c, walk
 from pylog.partition import Partition
 from pylog.record import TopicPartition
 from pylog.segment import Segment

@@ -24,8 +24,6 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crc32c import crc32c
-
 from pylog.config import RECORD_BYTES_MAX, RECORD_RATIO
 from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.kernel import (
@@ -47,6 +45,7 @@ from pylog.kernel import (
     ConsumerRecord,
     Record,
     check_stream,
+    crc32c,
     decode_records,
     encode_records,
     frame_fault,

@@ -13,6 +13,8 @@ snappy, several gzip members, zstd frames or xerial streams, lz4 blocks of any s
 lz4 end mark. A payload that they refuse is CorruptBatch: one that ends early, linked lz4 blocks, bytes behind a zstd
 frame, a wrong checksum.
 
+The library of a codec is loaded at its first use.
+
 Every piece that is read is bounded, whatever the payload is: by the size that is asked for, two blocks of zstd (256
 KiB) or a block of snappy. Besides, a reader of zstd keeps the window that the frame declares, 128 MiB at most: its
 level 22 declares that much, so Kafka's reader takes it as well.
@@ -21,13 +23,12 @@ level 22 declares that much, so Kafka's reader takes it as well.
 import enum
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
-
-import cramjam
-import lz4.frame
-import zstandard
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pylog.errors import CorruptBatch, InvalidConfig
+
+if TYPE_CHECKING:
+    import zstandard
 
 Buffer = bytes | bytearray | memoryview
 
@@ -147,6 +148,8 @@ class _SnappyPacker:
         return self._given()
 
     def _add(self, data: memoryview) -> None:
+        import cramjam
+
         block = bytes(cramjam.snappy.compress_raw(data))
         self._made += len(block).to_bytes(4, "big"), block
 
@@ -178,6 +181,8 @@ def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
 
 
 def _snappy_block(block: memoryview, block_max: int) -> bytes:
+    import cramjam
+
     claimed = shift = 0
     for byte in block[:5]:
         claimed |= (byte & 0x7F) << shift
@@ -199,11 +204,15 @@ def _snappy_block(block: memoryview, block_max: int) -> bytes:
 
 
 def lz4_compress(data: Buffer, level: int) -> bytes:
+    import lz4.frame
+
     framed: bytes = lz4.frame.compress(data, store_size=False, **_lz4_options(level))
     return framed
 
 
 def _lz4_options(level: int) -> dict[str, Any]:
+    import lz4.frame
+
     if not 1 <= level <= 17:
         raise ValueError(f"lz4 level {level}: it is 1 to 17")
     return {
@@ -217,6 +226,8 @@ class _Lz4Packer:
     """A frame that is made in parts."""
 
     def __init__(self, level: int | None) -> None:
+        import lz4.frame
+
         self._frame = lz4.frame.LZ4FrameCompressor(**_lz4_options(LZ4_FAST_LEVEL if level is None else level))
         self._head: bytes = self._frame.begin()
 
@@ -231,6 +242,8 @@ class _Lz4Packer:
 
 
 def _lz4_pieces(data: memoryview, most: int) -> Iterator[bytes]:
+    import lz4.frame
+
     _check_lz4_frame(data)
     frame = lz4.frame.LZ4FrameDecompressor()
     rest: Buffer = data
@@ -267,7 +280,9 @@ def zstd_compress(data: Buffer, level: int) -> bytes:
     return _zstd_compressor(level).compress(data)
 
 
-def _zstd_compressor(level: int) -> zstandard.ZstdCompressor:
+def _zstd_compressor(level: int) -> "zstandard.ZstdCompressor":
+    import zstandard
+
     if not -131072 <= level <= 22:
         raise ValueError(f"zstd level {level}: it is -131072 to 22")
     # Without content size, as Kafka's stream writer leaves it. A compressor must not be shared between threads.
@@ -275,6 +290,8 @@ def _zstd_compressor(level: int) -> zstandard.ZstdCompressor:
 
 
 def _zstd_pieces(data: memoryview, _: int) -> Iterator[bytes]:
+    import zstandard
+
     at, end = 0, len(data)
     while True:
         frame = zstandard.ZstdDecompressor().decompressobj()

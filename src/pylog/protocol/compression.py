@@ -5,12 +5,10 @@ Every codec can reach any ratio (zeros shrink to a 30,000th). So a stream that g
 piece by piece: it is held as a whole only when it is as many records as its batch says, and nothing else.
 """
 
-import importlib.util
 from collections.abc import Iterator
 
 from pylog.errors import CorruptBatch
 from pylog.kernel import STREAM_BYTES_MAX
-from pylog.kernel.pure.varint import read_varint
 from pylog.protocol.codecs import (
     LZ4_FAST_LEVEL,
     PACKERS,
@@ -29,7 +27,7 @@ from pylog.protocol.codecs import (
 )
 
 __all__ = [
-    "Codec", "Packer", "available", "compress", "decompress", "held_whole", "packer", "pieces", "whole_records"
+    "Codec", "Packer", "compress", "decompress", "held_whole", "packer", "pieces", "whole_records"
 ]  # fmt: skip
 
 LIMIT_BYTES = 64 << 20
@@ -39,15 +37,6 @@ PIECE_BYTES = 1 << 18
 """The size of a piece that is only looked at; pieces that are put together have `PART_BYTES`."""
 PART_BYTES = 1 << 20
 _RECORD_BYTES_MIN = 6  # attributes, two deltas, two lengths, the number of headers
-
-
-def available() -> dict[str, bool]:
-    """The codecs by Kafka's names, and whether each can be used here. A whole installation has all of them."""
-    modules = {Codec.SNAPPY: "cramjam", Codec.LZ4: "lz4", Codec.ZSTD: "zstandard"}
-    return {
-        codec.name.lower(): codec not in modules or importlib.util.find_spec(modules[codec]) is not None
-        for codec in Codec
-    }
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
@@ -141,6 +130,8 @@ def _whole(codec: Codec, data: bytes, record_bytes_max: int) -> tuple[int, int, 
     The size is 0 where it is not known yet. Bytes that cannot be a record raise CorruptBatch once no record is before
     them: those go out first.
     """
+    from pylog.kernel.pure.varint import read_varint
+
     at = count = 0
     while True:
         try:

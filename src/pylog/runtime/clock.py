@@ -1,6 +1,6 @@
 """Time, as everything else gets it: two ints in milliseconds.
 
-`wall_ms` is what is written down (record times, retention); it can jump. `tick_ms` is for deadlines and only rises.
+`wall_ms` is the time that is stored (record times, retention); it can jump. `tick_ms` is for deadlines and only rises.
 
 Where the clock is a `SteppedClock`, waiting is its business, too: then no thread is started, and whoever has to wait
 lets everything else go on meanwhile, in its own thread. So a simulation runs clients and nodes as they are.
@@ -34,7 +34,7 @@ class SystemClock:
 
 
 class SteppedClock(ABC):
-    """The clock of a world in one thread, in which time passes only where somebody waits.
+    """The clock of a world in one thread, in which time passes only while a caller waits.
 
     What the clients' own calls wait for is waited for here. A future that is waited for blocks its thread, unless it is
     one of a transport that does as this clock does: `flush`, then look at the futures.
@@ -50,7 +50,7 @@ class SteppedClock(ABC):
 
     @abstractmethod
     def call_at(self, tick_ms: int, call: Callable[[], object]) -> None:
-        """Call it when that moment has come, while somebody waits: what a thread would do that sleeps until then."""
+        """Call a function at that moment, while a caller waits, as a thread would that sleeps until then."""
 
     @abstractmethod
     def wait(self, is_over: Callable[[], bool], timeout_ms: float | None) -> bool:
@@ -60,7 +60,7 @@ class SteppedClock(ABC):
 
 
 def condition(clock: Clock | SteppedClock, lock: Any) -> threading.Condition:
-    """A condition on which one waits as `clock` has it. `lock`: one of `threading`, or what is locked like these."""
+    """A condition whose waits go by `clock`. `lock` is a lock of `threading`, or an object with the same methods."""
     return _SteppedCondition(clock, lock) if isinstance(clock, SteppedClock) else threading.Condition(lock)
 
 

@@ -23,7 +23,7 @@ class Droppable(Protocol):
     """What lives on behind a handle."""
 
     def close_dropped(self) -> None:
-        """Close it for a handle that is gone; what nobody can be told any more is logged."""
+        """Close it after its handle is gone, and log the errors, which have no caller any more."""
 
 
 class Home(Droppable, Protocol):

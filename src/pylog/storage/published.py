@@ -28,11 +28,9 @@ from collections.abc import Container
 from typing import NamedTuple
 from uuid import UUID
 
-from crc32c import crc32c
-
 from pylog.errors import ReadOnly, StorageError, UnsupportedFormat
 from pylog.files import File, Files, replaced, too_large
-from pylog.kernel import SLOT_BYTES, Slots
+from pylog.kernel import SLOT_BYTES, Slots, crc32c
 
 logger = logging.getLogger("pylog")
 

@@ -28,10 +28,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import UUID
 
-from crc32c import crc32c
-
 from pylog.errors import DiskFull, LogNotFound
 from pylog.files import File, Files, join
+from pylog.kernel import crc32c
 
 MAGIC = b"PYLOGSEA"
 VERSION = 2

@@ -22,10 +22,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import randrange
 
-from crc32c import crc32c
-
 from pylog.errors import StorageError
 from pylog.files import Files, join
+from pylog.kernel import crc32c
 from pylog.kernel.format import MAX_LONG
 from pylog.storage.producer_state import SNAPSHOT
 from pylog.storage.segment_checksum import SEAL

@@ -19,11 +19,10 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from pylog.errors import DiskFull, StorageError
 from pylog.files import File, Files
 from pylog.index import Measure, Vouch, entries_max, nobody, unmeasured
+from pylog.kernel import crc32c
 
 _VERSION = 0
 _ENTRY = Struct(">hqqqq")

@@ -1,4 +1,4 @@
-"""What a file owes to a socket that it is sent to, and to whoever has pinned it: a part of `check_files`."""
+"""The checks of sending a file to a socket, and of pinning it: a part of `check_files`."""
 
 import os
 import socket
@@ -69,7 +69,7 @@ def nobody_at_the_socket_is_the_senders_affair(files: Files, root: str) -> None:
             file.send(near.fileno(), 0, 3)
         except ConnectionError:
             return
-    raise AssertionError("bytes were sent to nobody")
+    raise AssertionError("bytes were sent to a closed socket")
 
 
 def a_pinned_file_outlives_its_handle_and_its_name(files: Files, root: str) -> None:

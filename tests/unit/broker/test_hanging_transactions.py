@@ -9,7 +9,7 @@ import pylog
 from pylog import errors
 from pylog.broker.broker import Broker
 from pylog.broker.hanging_transactions import sightings
-from pylog.client.admin import Admin
+from pylog.client.admin.admin import Admin
 from pylog.config import NodeConfig
 from pylog.files import MemoryFiles
 from pylog.protocol.batch import Batch, encode

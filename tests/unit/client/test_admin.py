@@ -9,6 +9,7 @@ import pytest
 
 import pylog
 from pylog import TopicPartition, errors
+from pylog.client.admin.transactions import HangingTransaction
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import InitProducerId, JoinGroup, Produce, ProducePart, Session, SyncGroup
 
@@ -168,7 +169,7 @@ def test_a_transaction_that_its_coordinator_knows_does_not_hang(log: pylog.Log) 
     assert send(log, "tx", given.producer_id, given.producer_epoch, FIRST) is None
     assert log.admin.find_hanging_transactions() == log.admin.find_hanging_transactions([SECOND]) == []
     (known,) = log.admin.describe_producers([FIRST])[FIRST]
-    hanging = pylog.client.admin.HangingTransaction(*FIRST, known.producer_id, -5, 0, 0, 0)
+    hanging = HangingTransaction(*FIRST, known.producer_id, -5, 0, 0, 0)
     with pytest.raises(errors.PylogError):
         log.admin.abort_transaction(hanging)
     with pytest.raises(errors.UnknownTopicOrPartition):

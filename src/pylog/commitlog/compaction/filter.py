@@ -17,8 +17,6 @@ import enum
 from collections.abc import Callable
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from pylog.errors import CorruptBatch
 from pylog.kernel import (
     CODEC_MASK,
@@ -33,6 +31,7 @@ from pylog.kernel import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     RecordSpans,
+    crc32c,
     keep_records,
     scan_records,
 )

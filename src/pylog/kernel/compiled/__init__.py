@@ -16,7 +16,7 @@ from pylog.kernel.compiled.keys import KeyTable, murmur2
 from pylog.kernel.compiled.open_file import OpenFile
 from pylog.kernel.compiled.publish_slots import Slots
 from pylog.kernel.compiled.records import ConsumerRecord, Record, RecordMetadata
-from pylog.kernel.compiled.stream import Spans, walk
+from pylog.kernel.compiled.stream import Spans, crc32c, walk
 from pylog.kernel.compiled.tail import Admission, Appended, Tail
 
 NAME = "compiled"
@@ -40,6 +40,7 @@ __all__ = [
     "Spans",
     "StreamCheck",
     "Tail",
+    "crc32c",
     "decode_records",
     "encode_records",
     "keep_records",

@@ -13,7 +13,6 @@ from pylog.kernel.compiled.wire cimport Bytes, Fields, get_header, get_header_co
 
 from pylog.errors import CorruptBatch
 from pylog.kernel.format import FAULTS_MOST, LENGTH_BYTES_MAX
-from pylog.kernel.pure import check as specification
 
 cdef Py_ssize_t LENGTH_MOST = LENGTH_BYTES_MAX
 cdef Py_ssize_t FAULTS = FAULTS_MOST
@@ -133,6 +132,7 @@ cdef class StreamCheck:
         """Raise the specification's error for the record at `at`."""
         cdef int64_t size = size_of(at, end, self.record_max)
         cdef int64_t shown = min(<int64_t>LENGTH_MOST if size == BAD else size, <int64_t>(end - at))
+        from pylog.kernel.pure import check as specification
         twin = specification.StreamCheck(
             self.expected, self.base_timestamp, self.record_max, self.needs_key, self.oldest, self.latest
         )

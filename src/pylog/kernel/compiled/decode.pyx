@@ -17,7 +17,6 @@ from pylog.kernel.compiled.wire cimport Bytes, Fields, get_header, get_header_co
 
 from pylog.errors import CorruptBatch
 from pylog.kernel.format import CODEC_MASK, CONTROL_BIT, HEADER_BYTES, RECORD_BYTES_MIN, TIMESTAMP_TYPE_BIT
-from pylog.kernel.pure import decode as specification
 from pylog.kernel.values import CREATE_TIME, LOG_APPEND_TIME, BatchScope, Header
 
 cdef object new_tuple = tuple.__new__
@@ -59,6 +58,7 @@ def decode_records(
     finally:
         PyBuffer_Release(&view)
     if records is None:
+        from pylog.kernel.pure import decode as specification
         specification.decode_records(
             payload, count, base_offset, base_timestamp, append_timestamp, scope, first_offset, last_offset
         )

@@ -14,7 +14,6 @@ from pylog.kernel.compiled.wire cimport Bytes, Fields, get_record, last_delta, p
 
 from pylog.errors import CorruptBatch
 from pylog.kernel.format import HEADER_BYTES, RECORD_BYTES_MIN
-from pylog.kernel.pure import filter as specification
 
 cdef Py_ssize_t LEAST = RECORD_BYTES_MIN
 cdef Py_ssize_t RESERVE = HEADER_BYTES
@@ -128,6 +127,7 @@ def scan_records(
                 begin, begin + size, count, base_offset, last_offset, base_timestamp, is_appended, stamp, spans
             )
     if not is_good:
+        from pylog.kernel.pure import filter as specification
         specification.scan_records(payload, count, base_offset, last_offset, base_timestamp, append_timestamp)
         raise CorruptBatch("the compiled kernel refuses what the pure one reads: please report this")
     return spans

@@ -24,19 +24,34 @@ cdef extern from "crc32c.h" nogil:
 pylog_crc32c_init()
 
 
-def crc32c(data, *, bint by_tables=False):
-    """The CRC-32C of a buffer, by the processor's instruction where it has one unless `by_tables`. For tests."""
+def crc32c(data, uint32_t value=0, *, bint by_tables=False):
+    """The CRC-32C of a buffer, continued from `value`, the CRC of what stands before it.
+
+    The processor's instruction computes it where there is one, and with `by_tables` (for tests) the tables do.
+    """
     cdef Py_buffer view
-    cdef uint32_t crc
+    cdef Bytes at
+    cdef Py_ssize_t size
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-    crc = ~crc_by_tables(0xFFFFFFFFU, <Bytes>view.buf, view.len) if by_tables else crc_of(0, <Bytes>view.buf, view.len)
+    at, size = <Bytes>view.buf, view.len
+    if by_tables:
+        value = ~crc_by_tables(~value, at, size)
+    elif size < CRC_ALONE_BYTES:
+        value = crc_of(value, at, size)
+    else:
+        with nogil:
+            value = crc_of(value, at, size)
     PyBuffer_Release(&view)
-    return crc
+    return value
 
 
 cdef uint32_t crc_of(uint32_t crc, Bytes data, size_t size) noexcept nogil:
     return pylog_crc32c(crc, data, size)
 
+
+# From so many bytes on other threads run meanwhile.
+cdef enum:
+    CRC_ALONE_BYTES = 32768
 
 cdef object new_tuple = tuple.__new__
 cdef array NUMBERS = new_array("q")

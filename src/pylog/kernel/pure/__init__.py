@@ -1,6 +1,7 @@
 """The kernel in Python: the specification of the compiled one, and its substitute where that cannot be had."""
 
 from pylog.kernel.pure.check import StreamCheck
+from pylog.kernel.pure.crc import crc32c
 from pylog.kernel.pure.decode import decode_records, take_records
 from pylog.kernel.pure.encode import OpenBatch, encode_records, record_size_bound
 from pylog.kernel.pure.fast_append import FastAppends
@@ -36,6 +37,7 @@ __all__ = [
     "Spans",
     "StreamCheck",
     "Tail",
+    "crc32c",
     "decode_records",
     "encode_records",
     "keep_records",

@@ -4,8 +4,6 @@ import struct
 from collections.abc import Iterable
 from typing import Self
 
-from crc32c import crc32c
-
 from pylog.errors import OffsetOutOfRange
 from pylog.kernel.format import (
     CRC_AT,
@@ -17,6 +15,7 @@ from pylog.kernel.format import (
     MAX_OFFSET,
     TIMESTAMP_TYPE_BIT,
 )
+from pylog.kernel.pure.crc import crc32c
 from pylog.kernel.pure.encode import Row, encode_records
 from pylog.kernel.pure.records import ConsumerRecord, Record
 from pylog.kernel.values import check_stream

@@ -2,9 +2,8 @@
 
 import struct
 
-from crc32c import crc32c
-
 from pylog.kernel.format import COUNTER_MAX, SLOT, SLOT_BYTES
+from pylog.kernel.pure.crc import crc32c
 from pylog.kernel.pure.open_file import Writable
 
 _CRC = struct.Struct("<I")

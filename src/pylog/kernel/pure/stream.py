@@ -2,8 +2,6 @@
 
 from array import array
 
-from crc32c import crc32c
-
 from pylog.kernel.format import (
     BATCH_LENGTH_MAX,
     BATCH_LENGTH_MIN,
@@ -20,6 +18,7 @@ from pylog.kernel.format import (
     frame_fault,
     header_fault,
 )
+from pylog.kernel.pure.crc import crc32c
 
 
 class Spans(list[BatchSpan]):

@@ -4,17 +4,18 @@
 """
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from pylog.errors import PylogError
+from pylog.protocol.messages.message import message
 from pylog.protocol.messages.records import NO_EPOCH
 from pylog.record import TopicPartition
 
 # --- the classic protocol --------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@message
 class JoinGroup:
     """A request to join. The answer comes when the rebalance has seen all members, or waited for them long enough."""
 
@@ -38,7 +39,7 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-@dataclass(slots=True)
+@message
 class JoinedGroup:
     error: PylogError | None = None
     generation_id: int = -1
@@ -52,7 +53,7 @@ class JoinedGroup:
     """For the leader alone."""
 
 
-@dataclass(slots=True)
+@message
 class SyncGroup:
     """A request for the member's assignment. The answer comes when the leader has assigned."""
 
@@ -66,7 +67,7 @@ class SyncGroup:
     """(member id, assignment), from the leader alone."""
 
 
-@dataclass(slots=True)
+@message
 class SyncedGroup:
     error: PylogError | None = None
     protocol_type: str | None = None
@@ -74,7 +75,7 @@ class SyncedGroup:
     assignment: bytes = b""
 
 
-@dataclass(slots=True)
+@message
 class Heartbeat:
     group_id: str
     generation_id: int
@@ -87,7 +88,7 @@ class Heartbeat:
     """
 
 
-@dataclass(slots=True)
+@message
 class Heartbeaten:
     error: PylogError | None = None
     """RebalanceInProgress: join again."""
@@ -99,13 +100,13 @@ class LeavingMember(NamedTuple):
     reason: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class LeaveGroup:
     group_id: str
     members: list[LeavingMember]
 
 
-@dataclass(slots=True)
+@message
 class LeftGroup:
     error: PylogError | None = None
     errors: list[PylogError | None] = field(default_factory=list)
@@ -119,7 +120,7 @@ LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
 
 
-@dataclass(slots=True)
+@message
 class ConsumerGroupHeartbeat:
     """A heartbeat of a consumer group, with all that a member says. None: the same as before."""
 
@@ -139,7 +140,7 @@ class ConsumerGroupHeartbeat:
     """As in `Heartbeat`."""
 
 
-@dataclass(slots=True)
+@message
 class ConsumerGroupHeartbeaten:
     error: PylogError | None = None
     member_id: str | None = None
@@ -152,7 +153,7 @@ class ConsumerGroupHeartbeaten:
 # --- offsets ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@message
 class OffsetCommitPart:
     topic: str
     partition: int
@@ -161,7 +162,7 @@ class OffsetCommitPart:
     metadata: str = ""
 
 
-@dataclass(slots=True)
+@message
 class OffsetCommit:
     group_id: str
     parts: list[OffsetCommitPart]
@@ -171,7 +172,7 @@ class OffsetCommit:
     group_instance_id: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class TxnOffsetCommit:
     """Offsets that count when the transaction is committed."""
 
@@ -185,7 +186,7 @@ class TxnOffsetCommit:
     group_instance_id: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class OffsetsCommitted:
     """The answer to both; and to OffsetDelete."""
 
@@ -194,7 +195,7 @@ class OffsetsCommitted:
     """OffsetDelete: the error of the group as a whole."""
 
 
-@dataclass(slots=True)
+@message
 class OffsetFetch:
     group_id: str
     partitions: list[TopicPartition] | None = None
@@ -205,7 +206,7 @@ class OffsetFetch:
     """Partitions with an offset in an open transaction answer UnstableOffsetCommit (KIP-447)."""
 
 
-@dataclass(slots=True)
+@message
 class OffsetFetchedPart:
     topic: str
     partition: int
@@ -216,13 +217,13 @@ class OffsetFetchedPart:
     error: PylogError | None = None
 
 
-@dataclass(slots=True)
+@message
 class OffsetsFetched:
     error: PylogError | None = None
     parts: list[OffsetFetchedPart] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class OffsetDelete:
     group_id: str
     partitions: list[TopicPartition]
@@ -231,7 +232,7 @@ class OffsetDelete:
 # --- groups as a whole -----------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@message
 class ListGroups:
     states: list[str] = field(default_factory=list)
     """Empty: all; else those in one of these states, in upper or lower case. The same for types."""
@@ -246,19 +247,19 @@ class ListedGroup(NamedTuple):
     """"Classic" or "Consumer"."""
 
 
-@dataclass(slots=True)
+@message
 class ListedGroups:
     groups: list[ListedGroup] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class DescribeGroups:
     """A request for groups of both protocols."""
 
     group_ids: list[str]
 
 
-@dataclass(slots=True)
+@message
 class DescribedMember:
     member_id: str
     group_instance_id: str | None
@@ -277,7 +278,7 @@ class DescribedMember:
     """Whether a member of such a group speaks the classic protocol."""
 
 
-@dataclass(slots=True)
+@message
 class DescribedGroup:
     group_id: str
     error: PylogError | None = None
@@ -292,17 +293,17 @@ class DescribedGroup:
     members: list[DescribedMember] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class DescribedGroups:
     groups: list[DescribedGroup]
 
 
-@dataclass(slots=True)
+@message
 class DeleteGroups:
     group_ids: list[str]
 
 
-@dataclass(slots=True)
+@message
 class GroupsDeleted:
     errors: list[PylogError | None]
     """One for each group, in the order asked."""

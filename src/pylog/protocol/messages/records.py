@@ -2,12 +2,13 @@
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from pylog.errors import PylogError
 from pylog.protocol.batch import Batch
 from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages.message import message
 
 LATEST = -1
 EARLIEST = -2
@@ -19,7 +20,7 @@ NO_ID = uuid.UUID(int=0)
 NOTHING = memoryview(b"")
 
 
-@dataclass(slots=True)
+@message
 class Session:
     """The sender of a message."""
 
@@ -31,7 +32,7 @@ class Session:
 # --- produce ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@message
 class ProducePart:
     topic: str
     partition: int
@@ -48,7 +49,7 @@ class ProducePart:
         return self.given
 
 
-@dataclass(slots=True)
+@message
 class Produce:
     parts: list[ProducePart]
     acks: int = ACKS_ALL
@@ -56,7 +57,7 @@ class Produce:
     transactional_id: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class ProducedPart:
     topic: str
     partition: int
@@ -67,7 +68,7 @@ class ProducedPart:
     log_start_offset: int = -1
 
 
-@dataclass(slots=True)
+@message
 class Produced:
     parts: list[ProducedPart]
 
@@ -75,7 +76,7 @@ class Produced:
 # --- fetch -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@message
 class FetchPart:
     topic: str
     partition: int
@@ -119,7 +120,7 @@ class Extent(Protocol):
         """Close the extent; needed when sending stops before the end."""
 
 
-@dataclass(slots=True)
+@message
 class Fetch:
     parts: list[FetchPart]
     replica_id: int = CONSUMER
@@ -131,7 +132,7 @@ class Fetch:
     """Whether the asker sends the bytes on: where they are many, a part may have an `extent` instead of `data`."""
 
 
-@dataclass(slots=True)
+@message
 class FetchedPart:
     topic: str
     partition: int
@@ -156,7 +157,7 @@ class FetchedPart:
         return len(self.data) if self.extent is None else self.extent.size
 
 
-@dataclass(slots=True)
+@message
 class Fetched:
     parts: list[FetchedPart]
 
@@ -169,7 +170,7 @@ class Fetched:
 # --- offsets ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@message
 class ListOffsetsPart:
     topic: str
     partition: int
@@ -177,13 +178,13 @@ class ListOffsetsPart:
     """Milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP."""
 
 
-@dataclass(slots=True)
+@message
 class ListOffsets:
     parts: list[ListOffsetsPart]
     isolation: Isolation = Isolation.READ_UNCOMMITTED
 
 
-@dataclass(slots=True)
+@message
 class ListedPart:
     topic: str
     partition: int
@@ -194,7 +195,7 @@ class ListedPart:
     leader_epoch: int = NO_EPOCH
 
 
-@dataclass(slots=True)
+@message
 class ListedOffsets:
     parts: list[ListedPart]
 
@@ -202,7 +203,7 @@ class ListedOffsets:
 # --- deleting ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@message
 class DeleteRecordsPart:
     topic: str
     partition: int
@@ -210,12 +211,12 @@ class DeleteRecordsPart:
     """The new start of the log; -1: its high watermark."""
 
 
-@dataclass(slots=True)
+@message
 class DeleteRecords:
     parts: list[DeleteRecordsPart]
 
 
-@dataclass(slots=True)
+@message
 class DeletedPart:
     topic: str
     partition: int
@@ -224,6 +225,6 @@ class DeletedPart:
     """The start of the log now."""
 
 
-@dataclass(slots=True)
+@message
 class RecordsDeleted:
     parts: list[DeletedPart]

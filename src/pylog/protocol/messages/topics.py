@@ -1,9 +1,10 @@
 """Topics: the messages that describe them, and those that change them."""
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pylog.errors import PylogError
+from pylog.protocol.messages.message import message
 from pylog.protocol.messages.records import NO_ID
 from pylog.record import TopicPartition
 
@@ -13,13 +14,13 @@ INTERNAL_TOPICS = frozenset({GROUPS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_st
 """The logs of coordinators: clients read them, and only coordinators write them (Kafka: Topic.isInternal)."""
 
 
-@dataclass(slots=True)
+@message
 class Metadata:
     topics: list[str] | None = None
     """None: all of them."""
 
 
-@dataclass(slots=True)
+@message
 class PartitionMetadata:
     partition: int
     leader: int
@@ -28,7 +29,7 @@ class PartitionMetadata:
     isr: list[int]
 
 
-@dataclass(slots=True)
+@message
 class TopicMetadata:
     name: str
     error: PylogError | None = None
@@ -38,29 +39,29 @@ class TopicMetadata:
     """The configs set on the topic itself, as stored."""
 
 
-@dataclass(slots=True)
+@message
 class ClusterMetadata:
     topics: list[TopicMetadata]
 
 
-@dataclass(slots=True)
+@message
 class NewTopic:
     name: str
     partitions: int = 1
     config: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@message
 class CreateTopics:
     topics: list[NewTopic]
 
 
-@dataclass(slots=True)
+@message
 class DeleteTopics:
     names: list[str]
 
 
-@dataclass(slots=True)
+@message
 class NewPartitions:
     """A new total number of partitions for a topic."""
 
@@ -68,12 +69,12 @@ class NewPartitions:
     total: int
 
 
-@dataclass(slots=True)
+@message
 class CreatePartitions:
     topics: list[NewPartitions]
 
 
-@dataclass(slots=True)
+@message
 class ConfigChange:
     """A change of one config: "set" it, "delete" it (back to its default), "append" to or "subtract" from a list."""
 
@@ -82,20 +83,20 @@ class ConfigChange:
     operation: str = "set"
 
 
-@dataclass(slots=True)
+@message
 class TopicChange:
     topic: str
     changes: list[ConfigChange]
 
 
-@dataclass(slots=True)
+@message
 class AlterConfigs:
     """Kafka's IncrementalAlterConfigs, for topics."""
 
     topics: list[TopicChange]
 
 
-@dataclass(slots=True)
+@message
 class Replacement:
     """A new log directory, `path`, for a partition."""
 
@@ -104,12 +105,12 @@ class Replacement:
     path: str
 
 
-@dataclass(slots=True)
+@message
 class AlterReplicaLogDirs:
     parts: list[Replacement]
 
 
-@dataclass(slots=True)
+@message
 class TopicsChanged:
     """The answer to a change of topics: one error or None for each, in the order asked."""
 
@@ -119,12 +120,12 @@ class TopicsChanged:
 # --- the node ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@message
 class DescribeLogDirs:
     """A request for the log directories of the node that is asked."""
 
 
-@dataclass(slots=True)
+@message
 class DescribedLogDir:
     path: str
     error: PylogError | None = None
@@ -133,16 +134,16 @@ class DescribedLogDir:
     """The bytes of each, in its `.log` files."""
 
 
-@dataclass(slots=True)
+@message
 class DescribedLogDirs:
     directories: list[DescribedLogDir]
 
 
-@dataclass(slots=True)
+@message
 class DescribeNodeConfig:
     """Kafka's DescribeConfigs of the broker that is asked."""
 
 
-@dataclass(slots=True)
+@message
 class DescribedNodeConfig:
     config: dict[str, str]

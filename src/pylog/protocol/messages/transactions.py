@@ -3,14 +3,15 @@
 Transactions are of version 2 (KIP-890): every end of one raises the epoch, and a partition joins by being written to.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from pylog.errors import PylogError
+from pylog.protocol.messages.message import message
 from pylog.record import TopicPartition
 
 
-@dataclass(slots=True)
+@message
 class InitProducerId:
     transactional_id: str | None = None
     """None: a producer id without transactions."""
@@ -20,14 +21,14 @@ class InitProducerId:
     producer_epoch: int = -1
 
 
-@dataclass(slots=True)
+@message
 class ProducerIdGiven:
     error: PylogError | None = None
     producer_id: int = -1
     producer_epoch: int = -1
 
 
-@dataclass(slots=True)
+@message
 class AddPartitionsToTxn:
     transactional_id: str
     producer_id: int
@@ -36,12 +37,12 @@ class AddPartitionsToTxn:
     verify_only: bool = False
 
 
-@dataclass(slots=True)
+@message
 class PartitionsAdded:
     errors: dict[TopicPartition, PylogError | None] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@message
 class AddOffsetsToTxn:
     """A request to join the partition of `__consumer_offsets` with the group's offsets. Of version 1 alone."""
 
@@ -51,12 +52,12 @@ class AddOffsetsToTxn:
     group_id: str
 
 
-@dataclass(slots=True)
+@message
 class OffsetsAdded:
     error: PylogError | None = None
 
 
-@dataclass(slots=True)
+@message
 class EndTxn:
     transactional_id: str
     producer_id: int
@@ -64,7 +65,7 @@ class EndTxn:
     committed: bool
 
 
-@dataclass(slots=True)
+@message
 class TxnEnded:
     error: PylogError | None = None
     producer_id: int = -1
@@ -83,18 +84,18 @@ class TxnMarkers(NamedTuple):
     transaction_version: int = 2
 
 
-@dataclass(slots=True)
+@message
 class WriteTxnMarkers:
     markers: list[TxnMarkers]
 
 
-@dataclass(slots=True)
+@message
 class TxnMarkersWritten:
     errors: list[dict[TopicPartition, PylogError | None]]
     """One dict for each of the markers asked."""
 
 
-@dataclass(slots=True)
+@message
 class ListTransactions:
     states: list[str] = field(default_factory=list)
     """Empty: all; else those in one of these states (Kafka's names: Ongoing, PrepareCommit...)."""
@@ -110,19 +111,19 @@ class ListedTransaction(NamedTuple):
     state: str
 
 
-@dataclass(slots=True)
+@message
 class ListedTransactions:
     transactions: list[ListedTransaction] = field(default_factory=list)
     error: PylogError | None = None
     """InvalidRegularExpression, where the pattern is invalid."""
 
 
-@dataclass(slots=True)
+@message
 class DescribeTransactions:
     transactional_ids: list[str]
 
 
-@dataclass(slots=True)
+@message
 class DescribedTransaction:
     transactional_id: str
     error: PylogError | None = None
@@ -135,12 +136,12 @@ class DescribedTransaction:
     partitions: list[TopicPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class DescribedTransactions:
     transactions: list[DescribedTransaction]
 
 
-@dataclass(slots=True)
+@message
 class DescribeProducers:
     partitions: list[TopicPartition]
 
@@ -155,7 +156,7 @@ class ActiveProducer(NamedTuple):
     """-1: it has no open transaction there."""
 
 
-@dataclass(slots=True)
+@message
 class DescribedProducers:
     producers: dict[TopicPartition, list[ActiveProducer] | PylogError]
 

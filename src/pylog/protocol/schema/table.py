@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pkgutil import get_data
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -147,6 +146,8 @@ class Message:
 
 @lru_cache(1)
 def _table() -> dict[str, Any]:
+    from pkgutil import get_data
+
     data = get_data("pylog.protocol.schema", TABLE)
     assert data is not None, "the package data of pylog is missing: install it again"
     table: dict[str, Any] = json.loads(zlib.decompress(data, GZIP_WINDOW))

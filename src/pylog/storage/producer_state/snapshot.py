@@ -20,9 +20,8 @@ same history gives the same bytes. (ProducerStateManager.writeSnapshot and readS
 import struct
 from collections.abc import Iterable, Iterator
 
-from crc32c import crc32c
-
 from pylog.errors import CorruptBatch
+from pylog.kernel import crc32c
 from pylog.storage.producer_state.state import NO_OFFSET, NO_SEQUENCE, BatchMetadata, ProducerEntry, add_sequence
 
 _VERSION = 1

@@ -1,0 +1,16 @@
+"""`Admin`: what a client asks of a cluster and changes in it."""
+
+from pylog.client.admin.groups import GroupAdmin
+from pylog.client.admin.topics import TopicAdmin
+from pylog.client.admin.transactions import TransactionAdmin
+from pylog.client.cluster import Cluster
+from pylog.runtime.closing import Lease
+from pylog.transport import Transport
+
+
+class Admin(TopicAdmin, GroupAdmin, TransactionAdmin):
+    """Administration of the nodes behind a transport. Thread-safe."""
+
+    def __init__(self, transport: Transport, node: int, lease: Lease | None = None) -> None:
+        super().__init__(Cluster(transport, node, "admin"))
+        self._lease = lease

@@ -1,0 +1,59 @@
+"""`message`: the dataclass that every message is, made in a quarter of the time that `dataclass(slots=True)` takes.
+
+`import pylog` makes 80 of them. `dataclass` compiles a constructor, an equality and a text for each class and looks at
+the signature of one without a docstring; here the constructor alone is compiled, and the others are shared.
+"""
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, TypeVar, dataclass_transform
+
+Class = TypeVar("Class", bound=type)
+
+_FACTORY = object()
+"""The default of a field whose default is made anew for each message."""
+
+
+@dataclass_transform(field_specifiers=(field,))
+def message(cls: Class) -> Class:
+    """Make a slotted dataclass of a class: mutable, with an equality and without a hash."""
+    cls.__doc__ = cls.__doc__ or cls.__name__
+    made: Any = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
+    made.__init__ = _constructor(made)
+    made.__repr__, made.__eq__, made.__hash__ = _text, _equals, None
+    return made  # type: ignore[no-any-return]
+
+
+def _constructor(cls: Any) -> Callable[..., None]:
+    scope: dict[str, Any] = {"_factory": _FACTORY}
+    parameters, lines = [], []
+    for spec in fields(cls):
+        name = spec.name
+        parameter, value = name, name
+        if spec.default is not MISSING:
+            scope[f"_default_{name}"] = spec.default
+            parameter = f"{name}=_default_{name}"
+        elif spec.default_factory is not MISSING:
+            scope[f"_new_{name}"] = spec.default_factory
+            parameter, value = f"{name}=_factory", f"_new_{name}() if {name} is _factory else {name}"
+        parameters.append(parameter)
+        lines.append(f"    self.{name} = {value}")
+    exec("\n".join([f"def __init__(self, {', '.join(parameters)}):", *(lines or ["    pass"])]), scope)
+    made: Callable[..., None] = scope["__init__"]
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    return made
+
+
+def _values(value: Any) -> tuple[Any, ...]:
+    return tuple([getattr(value, name) for name in value.__dataclass_fields__])
+
+
+def _equals(self: Any, other: object) -> Any:
+    if type(other) is not type(self):
+        return NotImplemented
+    return _values(self) == _values(other)
+
+
+def _text(self: Any) -> str:
+    parts = [f"{name}={value!r}" for name, value in zip(self.__dataclass_fields__, _values(self), strict=True)]
+    return f"{type(self).__qualname__}({', '.join(parts)})"
