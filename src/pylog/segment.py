@@ -69,19 +69,12 @@ class Segment(ReadableSegment, Tail):
         damages: tuple[DamagedRange, ...] = (),
         identity: Identity = NOBODY,
     ) -> None:
+        Tail.__init__(self, base_offset, config.index_interval_bytes)
         super().__init__(
             files, directory, base_offset, config, active=active, create=create, suffix=suffix, damages=damages,
             identity=identity,
         )  # fmt: skip
-        self.next_offset = base_offset
-        self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset = base_offset
         self.created_ms = 0
-        self.index_interval_bytes = config.index_interval_bytes
-        self.unindexed_bytes = 0
-        self.room = 0
-        self.newest_in_room = NO_TIMESTAMP
-        self.first_max_timestamp = UNKNOWN
         self._roll_after_ms = _roll_after_ms(config)
         self._loaded_timestamps = active and not files.read_only
         self._known: tuple[int, int] | None = None
@@ -155,18 +148,19 @@ class Segment(ReadableSegment, Tail):
         if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
         used = self.size
-        first = self.first_timestamp() if used > 0 else NO_TIMESTAMP
         if used > self.config.segment_bytes - size:
             return True
         if used > 0 and self._waited_ms(max_timestamp, now_ms) > self._roll_after_ms:
             return True
-        if self.offsets.is_full or self.times.is_full:
-            return True
-        if first >= 0 and self._active:
+        return self.offsets.is_full or self.times.is_full
+
+    def measure_room(self) -> None:
+        """Let appends follow without a question, as far as it is certain that none of them has to roll."""
+        first = self.first_timestamp()
+        if first >= 0 and self._active and not (self.offsets.is_full or self.times.is_full):
             # None of this changes before an index is full.
-            self.room = self.config.segment_bytes - used
+            self.room = self.config.segment_bytes - self.size
             self.newest_in_room = min(first + self._roll_after_ms, MAX_TIMESTAMP)
-        return False
 
     def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
         first = self.first_timestamp()
@@ -193,12 +187,6 @@ class Segment(ReadableSegment, Tail):
         self._note_all(batches, position - batches[0].position)
         self.offsets.write_some()
         self.times.write_some()
-        self._roll_if_full()
-
-    def add_entry(self, last_offset: int, position: int) -> None:
-        """See `Tail.add_entry`."""
-        self.offsets.add(last_offset, position)
-        self.times.maybe_add(self.max_timestamp, self.max_timestamp_offset)
         self._roll_if_full()
 
     def _roll_if_full(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pylog.broker.broker import Broker
 from pylog.broker.read_only_broker import ReadOnlyBroker
-from pylog.commitlog.partition_reader import PartitionReader
+from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.kernel import ConsumerRecord, Record
@@ -56,7 +56,7 @@ class PartitionView:
     def __repr__(self) -> str:
         return f"<PartitionView {self.topic}-{self.partition}>"
 
-    def _now(self) -> PartitionReader:
+    def _now(self) -> ReadablePartition:
         return self._node.partition(self.topic, self.partition)
 
     @property

@@ -20,7 +20,7 @@ from pylog.commitlog.crash_cleanup import settle
 from pylog.commitlog.local_log import LocalLog
 from pylog.commitlog.producer_replay import follow, replay
 from pylog.errors import StorageError, UnsupportedFormat
-from pylog.files import Files, join
+from pylog.files import Files
 from pylog.record import TopicPartition
 from pylog.segment import Segment
 from pylog.storage.file_ranges import DamagedRange, Fault, Window
@@ -88,19 +88,16 @@ def take_stock(files: Files, directory: str, checkpoint: Checkpoint) -> Listing:
     return found if known is None else compared(found, known)
 
 
-def open_epochs(local: LocalLog) -> LeaderEpochs:
-    """The leader epochs of a partition; where the checkpoint cannot be read, as the batches have them."""
-    path = join(local.directory, "leader-epoch-checkpoint")
+def load_epochs(epochs: LeaderEpochs, local: LocalLog) -> None:
+    """Read the leader epochs of a partition; where the checkpoint cannot be read, as the batches have them."""
     try:
-        return LeaderEpochs(local.files, path)
+        epochs.load()
     except UnsupportedFormat:
         raise
     except StorageError as error:
         logger.warning("the leader epochs are read from the log anew: %s", error)
-    local.files.remove(path)
-    epochs = LeaderEpochs(local.files, path)
-    note_epochs(local, epochs, 0)
-    return epochs
+        local.files.remove(epochs.path)
+        note_epochs(local, epochs, 0)
 
 
 def note_epochs(local: LocalLog, epochs: LeaderEpochs, start_offset: int) -> None:

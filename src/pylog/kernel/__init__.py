@@ -14,7 +14,7 @@ it is not the compiled one ("" where it is). Static types are those of the pure 
     tail               the end of a segment, where a batch is written and noted
     open_file          a file on a disk
     publish_slots      what a partition publishes
-    fast_append        an append that needs no decision, in one step
+    fast_append        the state of a partition, and an append that needs no decision, in one step
     group_append       appends of many threads that share a sync
     filter, keys       compaction: which records there are and which stay; hashes of keys
 
@@ -55,9 +55,9 @@ from pylog.kernel.pure import (
     NAME,
     Admission,
     Appended,
+    AppendState,
     BatchHeader,
     ConsumerRecord,
-    FastAppends,
     GroupAppends,
     HeaderWalk,
     KeyTable,
@@ -118,12 +118,12 @@ __all__ = [
     "TRANSACTIONAL_BIT",
     "WHY_PURE",
     "Admission",
+    "AppendState",
     "Appended",
     "BatchHeader",
     "BatchScope",
     "BatchSpan",
     "ConsumerRecord",
-    "FastAppends",
     "GroupAppends",
     "Header",
     "HeaderWalk",

@@ -76,14 +76,14 @@ def look(partition: Partition, segment: Segment, on_read: Callable[[int], object
         # The second time nobody can append.
         return _looked(partition, segment, pauses.pop() if pauses else lambda _: None)
 
-    return partition.looked(attempt, lambda seen: not seen.findings)
+    return partition.sealed.looked(attempt, lambda seen: not seen.findings)
 
 
 def _looked(partition: Partition, segment: Segment, on_read: Callable[[int], object]) -> Look:
-    end = partition.end_of(segment)
+    end = partition.sealed.end_of(segment)
     if end is None:
         return Look()
-    is_active = not partition.has_sealed(segment)
+    is_active = not partition.sealed.has(segment)
     # Of a sealed one by files of its own: the indexes of all segments, once opened, would stay in memory.
     files = segment if is_active else _reopened(segment)
     try:

@@ -29,9 +29,9 @@ from pylog.partition import Partition
 from pylog.record import TopicPartition
 from pylog.segment import Segment
 from pylog.storage.checkpoint import read_damages, write_damages
-from pylog.storage.durability import sync_new
 from pylog.storage.file_ranges import DamagedRange
 from pylog.storage.log_file import LogFile
+from pylog.storage.pending_syncs import sync_new
 from pylog.storage.producer_state import Snapshots, snapshot_offsets
 from pylog.storage.segment_files import CLEANED, SUFFIXES, file_name
 from pylog.storage.transaction_index import AbortedTxn
@@ -81,7 +81,7 @@ def repair(partition: Partition, findings: Findings, folder: str, now_ms: int) -
         except BaseException:
             new.remove()
             raise
-        partition.replace_segments([old], new, now_ms, until=following)
+        partition.sealed.replace([old], new, now_ms, until=following)
 
 
 def _part(one: Quarantined) -> DamagedRange:

@@ -13,9 +13,9 @@ from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch, DiskFull
 from pylog.files import File, Files, join
 from pylog.index import OffsetIndex, TimeIndex, Vouch
-from pylog.storage.durability import sync_new
 from pylog.storage.file_ranges import DamagedRange
 from pylog.storage.log_file import LogFile, first
+from pylog.storage.pending_syncs import sync_new
 from pylog.storage.segment_checksum import SEAL, Identity, Mark, Seal, SealFile
 from pylog.storage.transaction_index import TransactionIndex
 
@@ -63,8 +63,8 @@ class SegmentFiles:
         self._hidden = ""
         self._active = self._touched = active
         self.log = LogFile(files, self._path(LOG), base_offset, create=create, damages=damages)
-        self._offsets: OffsetIndex | None = None
-        self._times: TimeIndex | None = None
+        self.offset_index: OffsetIndex | None = None
+        self.time_index: TimeIndex | None = None
         self._aborted: TransactionIndex | None = None
         self._kept: dict[str, OffsetIndex | TimeIndex | TransactionIndex] = {}
         self.identity = identity
@@ -90,7 +90,7 @@ class SegmentFiles:
     @property
     def offsets(self) -> OffsetIndex:
         # Another thread may forget the indexes at any moment.
-        found = self._offsets
+        found = self.offset_index
         if found is None:
             # Another thread may make one as well just now, and write to it.
             kept, vouch = self._kept, self._voucher(".index")
@@ -98,19 +98,19 @@ class SegmentFiles:
             found = OffsetIndex(
                 self.files, path, self.base_offset, limit, active=self._active, vouch=vouch, log_size=self.log.size
             )  # fmt: skip
-            self._offsets = found = first(kept, ".index", found)
+            self.offset_index = found = first(kept, ".index", found)
         return found
 
     @property
     def times(self) -> TimeIndex:
-        found = self._times
+        found = self.time_index
         if found is None:
             kept, vouch = self._kept, self._voucher(".timeindex")
             limit, path = self.config.segment_index_bytes, self._path(".timeindex")
             found = TimeIndex(
                 self.files, path, self.base_offset, limit, active=self._active, vouch=vouch, log_size=self.log.size
             )  # fmt: skip
-            self._times = found = first(kept, ".timeindex", found)
+            self.time_index = found = first(kept, ".timeindex", found)
         return found
 
     @property
@@ -220,7 +220,7 @@ class SegmentFiles:
         for index in list(self._kept.values()):
             index.close()
         self._kept = {}
-        self._offsets = self._times = self._aborted = None
+        self.offset_index = self.time_index = self._aborted = None
 
     def hide_index(self) -> None:
         """Have no offset index while the indexes are rebuilt: where a crash ends that, it is begun anew."""

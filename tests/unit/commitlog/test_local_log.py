@@ -219,4 +219,4 @@ def test_a_partition_that_is_in_no_log_directory_remembers_its_offsets_nowhere_e
     log = Log()
     log.append("a")
     log.partition.checkpoint()
-    assert sorted(log.files.list_dir(".")) == ["log"] and log.partition.state().next_offset == 1
+    assert sorted(log.files.list_dir(".")) == ["log"] and log.partition.next_offset == 1

@@ -21,7 +21,7 @@ from pylog.errors import CorruptBatch, DiskFull
 from pylog.kernel import walk
 from pylog.protocol.batch import Batch
 from pylog.segment import Segment
-from pylog.storage.durability import sync_new
+from pylog.storage.pending_syncs import sync_new
 from pylog.storage.segment_files import CLEANED, remove_files
 from pylog.storage.transaction_index import AbortedTxn
 
