@@ -83,7 +83,7 @@ class Scrubber:
 
     def _is_due(self, segment: Segment) -> bool:
         with suppress(LogNotFound):
-            sealed = segment.sealed
+            sealed = segment.on_disk.sealed
             return sealed is None or self._clock.wall_ms() >= sealed.read_ms + self._interval_ms
         return False
 

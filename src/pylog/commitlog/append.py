@@ -83,7 +83,7 @@ class Appender:
             if epoch != state.latest_epoch or base_offset < state.latest_epoch_start:
                 self._note_epochs((batch,))
             segment = self._local.active
-            if not segment.takes_batch(batch):
+            if not segment.tail.takes_batch(batch):
                 segment = self._taking(batch.size, base_offset, batch.last_offset, batch.max_timestamp, now_ms)
             plan = None
             if batch.producer_id >= 0:
@@ -99,8 +99,9 @@ class Appender:
                 self._retention.make_room(batch.size, now_ms)
                 segment = self._local.active
             try:
-                segment.put(segment.log.file, batch)
-                state.next_offset = segment.next_offset
+                tail = segment.tail
+                tail.put(segment.log.file, batch)
+                state.next_offset = tail.next_offset
                 if plan is not None:
                     self._apply(plan)
             except BaseException as error:  # noqa: BLE001 - it is raised again
@@ -144,7 +145,7 @@ class Appender:
                 # A segment has room for certain once its second batch has asked.
                 rest = spans.part(index, len(spans))
                 asked, segment = rest.summary(), self._local.active
-                fits = segment.takes(asked.size, asked.last_offset, asked.max_timestamp)
+                fits = segment.tail.takes(asked.size, asked.last_offset, asked.max_timestamp)
                 if fits and (len(rest) == 1 or segment.takes_entries(len(rest))):
                     self._append_spans(data, rest, now_ms)
                     return
@@ -156,7 +157,7 @@ class Appender:
         if not state.latest_epoch == oldest_epoch == newest_epoch or first.base_offset < state.latest_epoch_start:
             self._note_epochs(spans)
         segment = self._local.active
-        if not segment.takes(size, last_offset, newest):
+        if not segment.tail.takes(size, last_offset, newest):
             segment = self._taking(size, first.base_offset, last_offset, newest, now_ms)
         plan = None
         if producer_id >= 0:

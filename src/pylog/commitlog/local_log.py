@@ -107,10 +107,10 @@ class LocalLog:
 
     def _has_sane_indexes(self, place: int) -> bool:
         segment = self.segments[place]
-        sane = segment.is_as_sealed() and segment.aborted.sanity() is None
+        sane = segment.on_disk.is_as_sealed() and segment.aborted.sanity() is None
         if place < len(self.segments) - 1:
             # Nobody may ask for it.
-            segment.forget_indexes()
+            segment.on_disk.forget_indexes()
         return sane
 
     def lacking_times(self, listing: Listing) -> list[int]:
@@ -168,7 +168,7 @@ class LocalLog:
     def _appends_to(self, segment: Segment) -> None:
         self.active = segment
         self._note_aborted()
-        self._state.tail = segment
+        self._state.tail = segment.tail
 
     def _note_aborted(self) -> None:
         self._state.aborted_entries, self._state.aborted_crc = self.active.aborted.checksum()
@@ -187,7 +187,7 @@ class LocalLog:
         self.pending.note_names()
         segment = self._new_segment(base_offset)
         segment.seal(next_offset)
-        segment.forget_indexes()
+        segment.on_disk.forget_indexes()
         self.segments.swap([], segment)
         return segment
 
@@ -206,7 +206,7 @@ class LocalLog:
         sealed = self.segments.active
         if sealed.size == 0 and sealed.base_offset == base_offset:
             return sealed
-        if sealed.sealed_end not in (None, base_offset):
+        if sealed.on_disk.sealed_end not in (None, base_offset):
             # The seal of a clean close, and a gap follows: it may not stand beside what begins behind the gap.
             sealed.activate()
             self.pending.note_names()
@@ -215,7 +215,7 @@ class LocalLog:
         sealed.aborted.trim()
         sealed.log.file.trim()
         # Those before it were synced when they were sealed.
-        self.pending.sync(sealed.to_sync(whole=True))
+        self.pending.sync(sealed.on_disk.to_sync(whole=True))
         # The new files first: where the disk is too full for them, the old segment simply stays the active one.
         segment = self.add(base_offset, now_ms)
         sealed.seal(base_offset)
@@ -290,7 +290,7 @@ class LocalLog:
         forget_listing(self.files, self.directory)
         self.files.sync_dir(self.directory)
         try:
-            new.rename(SWAP)
+            new.on_disk.rename(SWAP)
         except DiskFull:
             new.close()
             # As long as one is `.cleaned`, the others are not believed.
@@ -312,7 +312,7 @@ class LocalLog:
             if goes:
                 self.snapshots.forget(segment.base_offset)
         self.files.sync_dir(self.directory)
-        new.rename("")
+        new.on_disk.rename("")
         self.files.sync_dir(self.directory)
         self.segments.swap(old, new)
         self.write_damages()
@@ -328,7 +328,7 @@ class LocalLog:
 
     def _to_sync(self, offset: int) -> Iterator[File]:
         for segment in self.segments.from_offset(offset):
-            yield from segment.to_sync(whole=segment is not self.active)
+            yield from segment.on_disk.to_sync(whole=segment is not self.active)
 
     def write_again(self, offset: int) -> None:
         """Write what the segments hold, from the one that holds `offset` on, over itself, so that a sync is one again.
@@ -354,9 +354,9 @@ class LocalLog:
         """
         if self.active.is_active:
             self.active.aborted.trim()
-            self.pending.sync(self.active.to_sync(whole=True))
-            self.active.retire()
-            self.active.write_seal(self.active.next_offset)
+            self.pending.sync(self.active.on_disk.to_sync(whole=True))
+            self.active.on_disk.retire()
+            self.active.on_disk.write_seal(self.active.next_offset)
         write_listing(self.files, self.directory)
 
     def close(self) -> None:

@@ -190,7 +190,7 @@ class PartitionReader:
         Below the start of the log a crash may leave any of the segments that were about to go.
         """
         is_inside = self._offsets.start_offset < end < self._offsets.data_end_max
-        missing = segment.lacks_follower(end) if is_inside else None
+        missing = segment.on_disk.lacks_follower(end) if is_inside else None
         if missing is not None:
             raise CorruptBatch(
                 f"the segment that began at offset {missing} is missing: the next one begins at {end}. Restore it "
@@ -248,7 +248,12 @@ class PartitionReader:
             if segment.base_offset >= upto:
                 return None
             # The last one may be growing in another process, whose memory knows its largest timestamp.
-            if end == open_end or segment.log.damages or segment.largest_timestamp >= timestamp or segment.is_cut():
+            if (
+                end == open_end
+                or segment.log.damages
+                or segment.largest_timestamp >= timestamp
+                or segment.on_disk.is_cut()
+            ):
                 found = segment.offset_for_time(
                     timestamp, first=offsets.start_offset, upto=upto, end=end, written=offsets.next_offset
                 )

@@ -28,7 +28,7 @@ from pylog.storage.file_ranges import DamagedRange, Slice
 from pylog.storage.producer_state import Snapshots, snapshot_offsets
 from pylog.storage.published import PublishedEntry, PublishedState
 from pylog.storage.segment_checksum import NO_TOPIC, Identity
-from pylog.storage.segment_files import LOG, SWAP
+from pylog.storage.segment_files import LOG, SWAP, SegmentPaths
 from pylog.storage.segment_reader import OFFSET_MAX, TimestampAndOffset
 from pylog.storage.transaction_index import AbortedTxn
 
@@ -38,15 +38,15 @@ MEASURED: tuple[int, tuple[str, ...]] = (-1, ())
 T = TypeVar("T")
 
 
-class _ReadOnlySegment(Segment):
-    """A segment as it lies there now: its owner may be renaming its files, or may have died at that.
+class SwappedPaths(SegmentPaths):
+    """The files of a segment as they lie there now: its owner may be renaming them, or may have died at that.
 
     The files of a replacement have the suffix `.swap` until the log, and then its indexes, get their names; a power cut
     may have kept these renames in any order.
     """
 
-    def _path(self, kind: str) -> str:
-        log, path = super()._path(LOG), super()._path(kind)
+    def of(self, kind: str) -> str:
+        log, path = super().of(LOG), super().of(kind)
         return path + SWAP if self._lacks(path) or (self._lacks(log) and self._has(path + SWAP)) else path
 
     def _lacks(self, path: str) -> bool:
@@ -154,12 +154,12 @@ class ReadOnlyPartition:
 
     def _segment(self, base_offset: int) -> Segment:
         damages = tuple(DamagedRange(*part) for part in self._damages.get(base_offset, ()))
-        segment = _ReadOnlySegment(
+        segment = Segment(
             self._files, self.directory, base_offset, self._config, active=True, damages=damages,
-            identity=Identity(self.topic_id, self.number),
+            identity=Identity(self.topic_id, self.number), paths=SwappedPaths,
         )  # fmt: skip
         if not self._is_sealed:
-            segment.ignore_seal()
+            segment.on_disk.ignore_seal()
         return segment
 
     def _load_segments(self, *, anew: bool) -> None:

@@ -60,9 +60,9 @@ class SealedSegments:
             end = self.end_of(segment)
             if end is None or not self.has(segment) or segment.size != log.size:
                 return
-            if segment.sealed is None:
-                segment.write_seal(end)
-            segment.note_read(log, now_ms)
+            if segment.on_disk.sealed is None:
+                segment.on_disk.write_seal(end)
+            segment.on_disk.note_read(log, now_ms)
 
     def replace(self, old: Sequence[Segment], new: Segment, now_ms: int, *, until: Segment) -> bool:
         """Put `new`, written beside the log as `.cleaned` and synced, in the place of the neighbours `old`.

@@ -155,8 +155,8 @@ class Segments:
                 # What cannot be read, or is gone, may have been of any time.
                 lost = (
                     segment.log.damages
-                    or segment.is_cut()
-                    or segment.lacks_follower(bases[len(newest) + 1]) is not None
+                    or segment.on_disk.is_cut()
+                    or segment.on_disk.lacks_follower(bases[len(newest) + 1]) is not None
                 )
                 largest = TIMESTAMP_MAX if lost else segment.largest_timestamp
                 newest.append(max(largest, newest[-1] if newest else largest))

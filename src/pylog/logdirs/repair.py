@@ -114,7 +114,7 @@ def _aborted(partition: Partition, segment: Segment) -> list[AbortedTxn]:
     One of another partition says nothing of this one.
     """
     try:
-        segment.refuse_anothers()
+        segment.on_disk.refuse_anothers()
     except CorruptBatch:
         return []
     with suppress(CorruptBatch):
@@ -134,7 +134,7 @@ def _rewritten(segment: Segment, end: int, damages: Iterable[DamagedRange], abor
     log = LogFile(files, segment.path, segment.base_offset, damages=tuple(damages))
     new = Segment(
         files, segment.directory, segment.base_offset, segment.config, active=True, create=True, suffix=CLEANED,
-        identity=segment.identity,
+        identity=segment.on_disk.identity,
     )  # fmt: skip
     try:
         for window in log.scan(check_crc=True):
@@ -150,7 +150,7 @@ def _rewritten(segment: Segment, end: int, damages: Iterable[DamagedRange], abor
         for txn in aborted:
             new.aborted.append(txn)
         new.seal(end)
-        sync_new(new.to_sync(whole=True))
+        sync_new(new.on_disk.to_sync(whole=True))
         # The age of a segment without timestamps, by which retention goes.
         files.set_modified(new.path, segment.modified_ms() * 1_000_000)
     except BaseException:

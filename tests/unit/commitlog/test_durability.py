@@ -233,7 +233,7 @@ def test_a_closed_log_is_not_opened_again_for_a_sync() -> None:
     (segment, _), *_ = log.partition.segments
     log.partition.abandon()
     with pytest.raises(Closed):
-        list(segment.to_sync(whole=True))
+        list(segment.on_disk.to_sync(whole=True))
 
 
 def test_after_a_failure_nothing_is_synced_by_any_road() -> None:
