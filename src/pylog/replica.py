@@ -16,7 +16,7 @@ Neither knows threads, sockets, clocks or files: a simulation drives these very 
 
 from collections.abc import Callable
 
-from pylog.commitlog.partition_reader import PartitionReader
+from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.errors import FencedLeaderEpoch, OffsetOutOfRange, PylogError, UnknownLeaderEpoch
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, Origin, split
@@ -124,7 +124,7 @@ class Leader:
         return answer
 
 
-def bounds_part(partition: PartitionReader, part: FetchPart) -> FetchedPart:
+def bounds_part(partition: ReadablePartition, part: FetchPart) -> FetchedPart:
     """An answer without data: the partition's offsets."""
     return FetchedPart(
         part.topic,
@@ -136,7 +136,7 @@ def bounds_part(partition: PartitionReader, part: FetchPart) -> FetchedPart:
 
 
 def read_part(
-    partition: PartitionReader, part: FetchPart, *, isolation: Isolation | None, max_bytes: int,
+    partition: ReadablePartition, part: FetchPart, *, isolation: Isolation | None, max_bytes: int,
     as_extent: bool = False,
 ) -> FetchedPart:  # fmt: skip
     """Read whole batches for one part of a Fetch, up to where `isolation` sees (None: the end), or find where they lie.
@@ -158,7 +158,7 @@ def read_part(
     return answer
 
 
-def list_part(find: Callable[[str, int], PartitionReader], part: ListOffsetsPart, isolation: Isolation) -> ListedPart:
+def list_part(find: Callable[[str, int], ReadablePartition], part: ListOffsetsPart, isolation: Isolation) -> ListedPart:
     """Answer one part of a ListOffsets; `find` gives the partition, or raises what becomes the part's error."""
     try:
         return list_offset(find(part.topic, part.partition), part, isolation)
@@ -167,7 +167,7 @@ def list_part(find: Callable[[str, int], PartitionReader], part: ListOffsetsPart
 
 
 def list_offset(
-    partition: PartitionReader, part: ListOffsetsPart, isolation: Isolation = Isolation.READ_UNCOMMITTED
+    partition: ReadablePartition, part: ListOffsetsPart, isolation: Isolation = Isolation.READ_UNCOMMITTED
 ) -> ListedPart:
     """The start, the end that `isolation` sees, the newest record, or the first at or after a time; -1 where that is
     not below this end. Markers and aborted records count, as in Kafka. Raises CorruptBatch.

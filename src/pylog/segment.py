@@ -17,7 +17,10 @@ Invariants, held by `integrity.check_segment`:
 - the indexes can be thrown away and rebuilt from the `.log`: they are never the truth.
 
 A sealed segment never changes; its indexes are read from their files. The active one is the last of its partition;
-after a clean stop it is sealed as well, until somebody writes to it (`activate`).
+after a clean stop it is sealed as well, until the next append (`activate`).
+
+`Segment` has three parts: `tail` (the kernel's: what an append is measured against), `on_disk` (its files), and a
+reader of these.
 """
 
 import random
@@ -26,10 +29,14 @@ from typing import NamedTuple
 
 from pylog.config import TopicConfig
 from pylog.files import Files
+from pylog.index import OffsetIndex, TimeIndex
 from pylog.kernel import MAX_RELATIVE_OFFSET, MAX_TIMESTAMP, Spans, Tail
-from pylog.storage.file_ranges import DamagedRange, Fault, Window
+from pylog.storage.file_ranges import DamagedRange, Fault, Slice, Window
+from pylog.storage.log_file import LogFile
 from pylog.storage.segment_checksum import NOBODY, Identity
-from pylog.storage.segment_reader import ReadableSegment
+from pylog.storage.segment_files import SegmentFiles, SegmentPaths
+from pylog.storage.segment_reader import OFFSET_MAX, SegmentReader, TimestampAndOffset
+from pylog.storage.transaction_index import TransactionIndex
 
 NO_TIMESTAMP = -1
 UNKNOWN = -2
@@ -49,48 +56,115 @@ class SegmentEnd(NamedTuple):
     fault: Fault | None
 
 
-class Segment(ReadableSegment, Tail):
-    """A `.log` file with its indexes. Not thread-safe for writing: the partition's lock is held by whoever appends.
+class Segment:
+    """A `.log` file with its indexes. Not thread-safe for writing: an append holds the partition's lock.
 
     `active=False` opens the indexes as files of a sealed segment. `next_offset` is known of an active segment alone;
     a sealed one ends where the next one begins. No file is opened before it is needed.
     """
 
     def __init__(
-        self,
-        files: Files,
-        directory: str,
-        base_offset: int,
-        config: TopicConfig,
-        *,
-        active: bool,
-        create: bool = False,
-        suffix: str = "",
-        damages: tuple[DamagedRange, ...] = (),
-        identity: Identity = NOBODY,
-    ) -> None:
-        super().__init__(
-            files, directory, base_offset, config, active=active, create=create, suffix=suffix, damages=damages,
+        self, files: Files, directory: str, base_offset: int, config: TopicConfig, *, active: bool,
+        create: bool = False, suffix: str = "", damages: tuple[DamagedRange, ...] = (), identity: Identity = NOBODY,
+        paths: type[SegmentPaths] = SegmentPaths,
+    ) -> None:  # fmt: skip
+        self.files = files
+        self.directory = directory
+        self.base_offset = base_offset
+        self.tail = tail = Tail(base_offset, config.index_interval_bytes)
+        self.on_disk = on_disk = SegmentFiles(
+            paths(files, directory, base_offset, suffix), config, tail, active=active, create=create, damages=damages,
             identity=identity,
         )  # fmt: skip
-        self.next_offset = base_offset
-        self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset = base_offset
+        self.log: LogFile = on_disk.log
+        self._reader = SegmentReader(on_disk)
         self.created_ms = 0
-        self.index_interval_bytes = config.index_interval_bytes
-        self.unindexed_bytes = 0
-        self.room = 0
-        self.newest_in_room = NO_TIMESTAMP
-        self.first_max_timestamp = UNKNOWN
         self._roll_after_ms = _roll_after_ms(config)
         self._loaded_timestamps = active and not files.read_only
         self._known: tuple[int, int] | None = None
         # For want of a time index: how much of the log a reader has looked at, and the largest timestamp there.
         self._seen = 0, NO_TIMESTAMP, base_offset
         if self._loaded_timestamps:
-            self._open_indexes()
+            on_disk.open_indexes()
         if create and config.preallocate:
             self.log.file.allocate(config.segment_bytes)
+
+    def __repr__(self) -> str:
+        return f"<Segment {self.path}>"
+
+    # --- its parts -------------------------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> TopicConfig:
+        return self.on_disk.config
+
+    @property
+    def path(self) -> str:
+        """The `.log` file."""
+        return self.log.path
+
+    @property
+    def size(self) -> int:
+        """Bytes of the `.log` file."""
+        return self.log.size()
+
+    @property
+    def offsets(self) -> OffsetIndex:
+        return self.on_disk.offsets
+
+    @property
+    def times(self) -> TimeIndex:
+        return self.on_disk.times
+
+    @property
+    def aborted(self) -> TransactionIndex:
+        """See `SegmentFiles.aborted`."""
+        return self.on_disk.aborted
+
+    @property
+    def next_offset(self) -> int:
+        """Behind the last record, of an active segment."""
+        return self.tail.next_offset
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it can be written to: see `activate`."""
+        return self.on_disk.is_active
+
+    def close(self) -> None:
+        """See `SegmentFiles.close`."""
+        self.on_disk.close()
+
+    def remove(self) -> None:
+        """See `SegmentFiles.remove`."""
+        self.on_disk.remove()
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def read(
+        self, offset: int, max_bytes: int, *, upto: int, end: int = OFFSET_MAX, written: int = 0,
+        as_extent: bool = False,
+    ) -> Slice | None:  # fmt: skip
+        """See `SegmentReader.read`."""
+        return self._reader.read(offset, max_bytes, upto=upto, end=end, written=written, as_extent=as_extent)
+
+    def window(self, position: int, max_bytes: int) -> int:
+        """See `SegmentReader.window`."""
+        return self._reader.window(position, max_bytes)
+
+    def scan(self, position: int = 0, *, check_crc: bool) -> Iterator[Window]:
+        """Walk the log from `position` on: see `LogFile.scan`."""
+        return self.log.scan(position, check_crc=check_crc)
+
+    def offset_for_time(
+        self, timestamp: int, *, first: int, upto: int, end: int = OFFSET_MAX, written: int = 0
+    ) -> TimestampAndOffset | None:
+        """See `SegmentReader.offset_for_time`."""
+        return self._reader.offset_for_time(timestamp, first=first, upto=upto, end=end, written=written)
+
+    def boundary(self, offset: int) -> tuple[int, int]:
+        """See `SegmentReader.boundary`."""
+        return self._reader.boundary(offset)
 
     # --- what it holds ---------------------------------------------------------------------------------------------
 
@@ -100,9 +174,9 @@ class Segment(ReadableSegment, Tail):
         return self._largest()[0]
 
     def _largest(self) -> tuple[int, int]:
-        """The largest timestamp with its offset. Who asks may have no lock: what a writer goes by does not change."""
+        """The largest timestamp with its offset. Readers take no lock: what a writer goes by does not change."""
         if self._loaded_timestamps:
-            return self.max_timestamp, self.max_timestamp_offset
+            return self.tail.max_timestamp, self.tail.max_timestamp_offset
         if self._known is not None:
             return self._known
         found = self._look()
@@ -116,7 +190,7 @@ class Segment(ReadableSegment, Tail):
         last = self.times.last
         if last is not None:
             return last
-        if self.sealed is not None and self.times.believed:
+        if self.on_disk.sealed is not None and self.times.believed:
             return NO_TIMESTAMP, self.base_offset
         # The index may have been lost: then time look-ups would pass over the segment.
         seen, newest, offset = self._seen
@@ -139,11 +213,6 @@ class Segment(ReadableSegment, Tail):
         largest = self.largest_timestamp
         return largest if largest >= 0 else self.modified_ms()
 
-    @property
-    def is_active(self) -> bool:
-        """Whether it can be written to: see `activate`."""
-        return self._active
-
     def takes_entries(self, count: int) -> bool:
         """Whether so many batches fit into the indexes, whatever they are."""
         return min(self.offsets.room, self.times.room) >= count
@@ -155,18 +224,20 @@ class Segment(ReadableSegment, Tail):
         if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
         used = self.size
-        first = self.first_timestamp() if used > 0 else NO_TIMESTAMP
         if used > self.config.segment_bytes - size:
             return True
         if used > 0 and self._waited_ms(max_timestamp, now_ms) > self._roll_after_ms:
             return True
-        if self.offsets.is_full or self.times.is_full:
-            return True
-        if first >= 0 and self._active:
+        return self.offsets.is_full or self.times.is_full
+
+    def measure_room(self) -> None:
+        """Let appends follow without a question, as far as it is certain that none of them has to roll."""
+        used = self.size
+        first = self.first_timestamp() if used > 0 and self.is_active else NO_TIMESTAMP
+        if first >= 0 and not (self.offsets.is_full or self.times.is_full):
             # None of this changes before an index is full.
-            self.room = self.config.segment_bytes - used
-            self.newest_in_room = min(first + self._roll_after_ms, MAX_TIMESTAMP)
-        return False
+            self.tail.room = self.config.segment_bytes - used
+            self.tail.newest_in_room = min(first + self._roll_after_ms, MAX_TIMESTAMP)
 
     def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
         first = self.first_timestamp()
@@ -174,57 +245,52 @@ class Segment(ReadableSegment, Tail):
 
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch; -1 where it has none, or there is no batch."""
-        if self.first_max_timestamp == UNKNOWN:
+        if self.tail.first_max_timestamp == UNKNOWN:
             head = self.log.file.read(_MAX_TIMESTAMP_AT, 8)
             if len(head) < 8:
                 return NO_TIMESTAMP
-            self.first_max_timestamp = max(int.from_bytes(head, "big", signed=True), NO_TIMESTAMP)
-        return self.first_max_timestamp
+            self.tail.first_max_timestamp = max(int.from_bytes(head, "big", signed=True), NO_TIMESTAMP)
+        return self.tail.first_max_timestamp
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
     def append(self, data: bytes | bytearray | memoryview, batches: Spans) -> None:
-        """Write `data`, the bytes of one batch or several, behind what is there; `put` writes one that is known.
+        """Write `data`, the bytes of one batch or several, behind what is there; `tail.put` writes one that is known.
 
         Raises: DiskFull (nothing was written), StorageError (the file is in doubt: the caller latches).
         """
         position = self.log.append(data)
-        self.room -= len(data)
+        self.tail.room -= len(data)
         self._note_all(batches, position - batches[0].position)
         self.offsets.write_some()
         self.times.write_some()
         self._roll_if_full()
 
-    def add_entry(self, last_offset: int, position: int) -> None:
-        """See `Tail.add_entry`."""
-        self.offsets.add(last_offset, position)
-        self.times.maybe_add(self.max_timestamp, self.max_timestamp_offset)
-        self._roll_if_full()
-
     def _roll_if_full(self) -> None:
         if self.offsets.is_full or self.times.is_full:
-            self.room = 0
+            self.tail.room = 0
 
     def _note_all(self, batches: Spans, start: int) -> None:
         """Put down batches that lie in the file from `start` on."""
+        tail = self.tail
         if start + batches[0].position == 0:
-            self.first_max_timestamp = batches[0].max_timestamp
+            tail.first_max_timestamp = batches[0].max_timestamp
         marks = batches.marks(
-            self.base_offset, start, self.index_interval_bytes, self.unindexed_bytes, self.max_timestamp,
-            self.max_timestamp_offset,
+            self.base_offset, start, tail.index_interval_bytes, tail.unindexed_bytes, tail.max_timestamp,
+            tail.max_timestamp_offset,
         )  # fmt: skip
         self.offsets.extend(marks.offsets, marks.positions)
         self.times.extend(marks.timestamps, marks.timestamp_offsets)
-        self.unindexed_bytes = marks.passed
-        self.max_timestamp, self.max_timestamp_offset = marks.newest, marks.newest_offset
-        self.next_offset = batches[-1].last_offset + 1
+        tail.unindexed_bytes = marks.passed
+        tail.max_timestamp, tail.max_timestamp_offset = marks.newest, marks.newest_offset
+        tail.next_offset = batches[-1].last_offset + 1
 
     def reconfigure(self, config: TopicConfig) -> None:
         """Go by `config` from now on; what was written stays as it is."""
-        self.config = config
-        self.index_interval_bytes = config.index_interval_bytes
+        self.on_disk.config = config
+        self.tail.index_interval_bytes = config.index_interval_bytes
         self._roll_after_ms = _roll_after_ms(config)
-        self.room = 0
+        self.tail.room = 0
 
     def activate(self, *, rebuilding: bool = False) -> None:
         """Make a sealed segment the active one again: before the first append after a clean stop, or after a truncation
@@ -232,54 +298,54 @@ class Segment(ReadableSegment, Tail):
 
         `rebuilding`: for `recover`, so the offset and time index go without being read.
         """
-        if self._active:
+        if self.on_disk.is_active:
             return
-        self.refuse_anothers()
+        self.on_disk.refuse_anothers()
         if rebuilding:
             self._loaded_timestamps = True
-            self._remove_seal()
-            self.forget_indexes()
-            self._remove_indexes()
+            self.on_disk.remove_seal()
+            self.on_disk.forget_indexes()
+            self.on_disk.remove_indexes()
         else:
-            self.max_timestamp, self.max_timestamp_offset = self._largest()
+            self.tail.max_timestamp, self.tail.max_timestamp_offset = self._largest()
             self._loaded_timestamps = True
             offsets, times = self.offsets, self.times
-            self._remove_seal()
+            self.on_disk.remove_seal()
             offsets.unseal()
             times.unseal()
-        self._active = True
-        self.room = 0
-        self._open_indexes()
+        self.on_disk.is_active = True
+        self.tail.room = 0
+        self.on_disk.open_indexes()
         # Kafka counts anew. After many short runs all of it would lie behind the last entry, and be read at every open.
         last = self.offsets.last
         behind = self.size - (last[1] if last is not None else 0)
-        self.unindexed_bytes = behind if behind > UNINDEXED_BYTES_MAX else 0
-        # Last: who syncs has no lock, and would open a second transaction index.
-        self._touched = True
+        self.tail.unindexed_bytes = behind if behind > UNINDEXED_BYTES_MAX else 0
+        # Last: a sync takes no lock, and would open a second transaction index.
+        self.on_disk.is_touched = True
 
     def seal(self, next_offset: int) -> None:
         """End of the segment's life as the active one; from now on it never changes. The next one begins at
         `next_offset`.
         """
-        if not self._active:
+        if not self.on_disk.is_active:
             return
         self.finish()
         self.offsets.seal()
         self.times.seal()
         self.log.file.trim()
-        self._active = False
-        self.write_seal(next_offset)
+        self.on_disk.is_active = False
+        self.on_disk.write_seal(next_offset)
 
     def finish(self) -> None:
         """Add the closing time index entry, as Kafka does when it rolls or closes a log. A sealed segment has it."""
-        if self._active and self.max_timestamp >= 0:
-            self.times.maybe_add(self.max_timestamp, self.max_timestamp_offset, force=True)
+        if self.on_disk.is_active and self.tail.max_timestamp >= 0:
+            self.times.maybe_add(self.tail.max_timestamp, self.tail.max_timestamp_offset, force=True)
 
     # --- opening, recovering, cutting ------------------------------------------------------------------------------
 
     def load(self) -> Fault | None:
         """Find the end of an active segment that was closed cleanly: see `find_end`."""
-        self.next_offset, self.max_timestamp, self.max_timestamp_offset, fault = self.find_end()
+        self.tail.next_offset, self.tail.max_timestamp, self.tail.max_timestamp_offset, fault = self.find_end()
         self._loaded_timestamps = not self.files.read_only
         return fault
 
@@ -308,28 +374,28 @@ class Segment(ReadableSegment, Tail):
     def recover(self, *, with_transactions: bool = True) -> Iterator[Window]:
         """Read the whole file, check every CRC and build the offset and time index anew (LogSegment.recover).
 
-        Gives what was read as it is noted; the transaction index is emptied for whoever follows the transactions.
+        Gives what was read as it is noted; the transaction index is emptied, for the caller to fill it.
         A fault ends it. Nothing is cut here: the partition decides whether it is a torn tail or corruption.
         """
         self.offsets.reset()
         self.times.reset()
         if with_transactions:
             self.aborted.reset()
-        self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
-        self.next_offset = self.base_offset
-        self.unindexed_bytes = 0
+        self.tail.max_timestamp, self.tail.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        self.tail.next_offset = self.base_offset
+        self.tail.unindexed_bytes = 0
         for window in self.scan(check_crc=True):
             if window.spans:
                 self._note_all(window.spans, window.position)
             yield window
         self.finish()
         # What was recovered counts for an index entry no more (as in Kafka, where the counter begins anew).
-        self.unindexed_bytes = 0
+        self.tail.unindexed_bytes = 0
 
     def lacks(self, offset: int) -> bool:
         """Whether an offset of the segment lies in a damaged part, or behind what is left of it."""
         damaged = any(damage.offset <= offset < damage.next_offset for damage in self.log.damages)
-        return damaged or offset >= self.next_offset
+        return damaged or offset >= self.tail.next_offset
 
     def truncate(self, offset: int) -> None:
         """Drop every batch that reaches `offset` or beyond; the segment ends at the batch boundary at or below it."""
@@ -338,9 +404,9 @@ class Segment(ReadableSegment, Tail):
         self.times.truncate(offset)
         self.aborted.truncate(offset)
         self.log.truncate(position)
-        self.unindexed_bytes = self.room = 0
+        self.tail.unindexed_bytes = self.tail.room = 0
         if position == 0:
-            self.first_max_timestamp = UNKNOWN
+            self.tail.first_max_timestamp = UNKNOWN
         self.load()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pylog.broker.broker import Broker
-from pylog.commitlog.partition_reader import PartitionReader
+from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.kernel import ConsumerRecord, Record
@@ -57,7 +57,7 @@ class PartitionView:
     def __repr__(self) -> str:
         return f"<PartitionView {self.topic}-{self.partition}>"
 
-    def _now(self) -> PartitionReader:
+    def _now(self) -> ReadablePartition:
         return self._node.partition(self.topic, self.partition)
 
     @property

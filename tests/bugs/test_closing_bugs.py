@@ -164,7 +164,9 @@ def test_a_move_whose_close_fails_keeps_every_record_and_offset() -> None:
     before = len(files.sites)
     node.changes.move(Replacement("t", 0, "other"))
     first = next(
-        at for at, site in enumerate(files.sites[before:], 1) if re.match(r"pylog.storage.durability:\d+ sync$", site)
+        at
+        for at, site in enumerate(files.sites[before:], 1)
+        if re.match(r"pylog.storage.pending_syncs:\d+ sync$", site)
     )
     node, files = moving(before + first)
     assert len(read_all(node)["t"][0]) == 46 and not node.roles.quarantined

@@ -239,7 +239,7 @@ def test_a_topic_made_while_its_predecessor_is_trimmed_keeps_its_records(tmp_pat
         append(log, 7)
 
     partition = log.broker.node.roles.partition("t", 0)
-    partition._lock = YieldingLock(replace)  # type: ignore[assignment]
+    partition._durability.lock = YieldingLock(replace)  # type: ignore[assignment]
     log.delete_records({T0: 4})
     copy = shutil.copytree(tmp_path / "log", tmp_path / "killed")
     log.close()

@@ -19,11 +19,11 @@ from pylog.protocol.batch import encode, split
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import read_offsets, read_properties, write_offsets, write_properties
 from pylog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS
-from pylog.storage.leader_epochs import LeaderEpochs
 from pylog.storage.producer_state import Producers, snapshot_name
 from pylog.storage.segment_files import file_name
 from pylog.testing import CrashFiles, FaultFiles
 from support.partition_log import DIRECTORY, NOW, UNCLEAN, InterruptingFiles, Log, ReadOnlyFiles, committed
+from tests.support.epochs import epochs_at
 
 
 def test_kafka_3919_offsets_that_do_not_rise_end_the_log_and_not_the_broker() -> None:
@@ -60,13 +60,13 @@ def test_kafka_10471_a_crash_during_recovery_is_not_a_clean_stop() -> None:
 
 
 def write_two_epochs(files: Files) -> None:
-    epochs = LeaderEpochs(files, "log/checkpoint")
+    epochs = epochs_at(files, "log/checkpoint")
     epochs.assign(1, 0)
     epochs.assign(2, 70)
 
 
 def read_two_epochs(files: Files) -> object:
-    return LeaderEpochs(files, "log/checkpoint").entries
+    return epochs_at(files, "log/checkpoint").entries
 
 
 def write_two_offsets(files: Files) -> None:

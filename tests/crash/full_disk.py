@@ -289,7 +289,7 @@ class Round:
         """Nothing latches; what a partition says that it has its files have."""
         for partition in self.log.broker.node.topics.partitions:
             if partition.failed:
-                raise FoundError(f"{partition.topic} is latched: {partition._failure!r}")
+                raise FoundError(f"{partition.topic} is latched: {partition.state.failure!r}")
             names = [Path(segment.path).name for segment, _ in partition.segments]
             there = sorted(path.name for path in Path(partition.directory).glob("*.log"))
             if names != there:

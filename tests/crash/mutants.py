@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pylog.commitlog.recovery import Recovery
+from pylog.commitlog.roller import Roller
 from pylog.logdirs.log_directory import CLEAN_SHUTDOWN
 from pylog.logdirs.metadata_log import MetadataLog
 from pylog.partition import Partition
@@ -48,7 +49,7 @@ class Mutant:
                 setattr(place, name, original)
 
 
-_walk, _sync, _acknowledge, _rolled = log_file.walk, Partition.sync, Run.acknowledge, Partition._roll
+_walk, _sync, _acknowledge, _rolled = log_file.walk, Partition.sync, Run.acknowledge, Roller.roll_at
 _let_go = MetadataLog._let_go
 
 
@@ -62,20 +63,18 @@ def _promise_first(run: Run) -> None:
 
 
 def _checkpoint_first(partition: Partition) -> int:
-    partition.durable_offset = partition.next_offset
-    partition.publish()
-    if partition._entry is not None:
-        partition._entry.sync()
+    partition.state.durable_offset = partition.next_offset
+    partition._durability.publish_durably()
     return _sync(partition)
 
 
-def _roll_unsynced(partition: Partition, base_offset: int, now_ms: int) -> object:
-    durability = partition._durability
-    durability.sync = lambda files: None  # type: ignore[method-assign]
+def _roll_unsynced(roller: Roller, base_offset: int, now_ms: int) -> object:
+    pending = roller._local.pending
+    pending.sync = lambda files: None  # type: ignore[method-assign]
     try:
-        return _rolled(partition, base_offset, now_ms)
+        return _rolled(roller, base_offset, now_ms)
     finally:
-        del durability.sync
+        del pending.sync
 
 
 def _let_go_of_all(metadata_log: MetadataLog, now_ms: int) -> None:
@@ -158,7 +157,7 @@ MUTANTS = (
     Mutant("nothing is ever synced", "append_sync", files=_NoSync),
     Mutant("published before it is durable", "append_group_commit", ((Partition, "sync", _checkpoint_first),)),
     Mutant("no directory sync after a new segment", "roll_by_size", files=_NoDirectorySync),
-    Mutant("a segment is sealed without a sync", "roll_without_sync", ((Partition, "_roll", _roll_unsynced),)),
+    Mutant("a segment is sealed without a sync", "roll_without_sync", ((Roller, "roll_at", _roll_unsynced),)),
     Mutant("a checkpoint is renamed before its bytes are synced", "epoch_checkpoint", files=_RenameFirst),
     Mutant("a checkpoint is written in place", "epoch_checkpoint", files=_InPlace),
     Mutant(

@@ -286,7 +286,7 @@ class Run:
 
     def compact(self) -> None:
         """Clean the log; what each swap of segments leaves is a version. What it leaves at all is its own matter."""
-        swap = self.partition.replace_segments
+        swap = self.partition.sealed.replace
 
         def noted(old: Sequence[Segment], new: Segment, now_ms: int, *, until: Segment) -> bool:
             kept = {record.offset for batch in _batches(new) for record in batch.records("t", 0)}
@@ -299,9 +299,9 @@ class Run:
             )
             return swapped[-1]
 
-        self.partition.replace_segments = noted  # type: ignore[method-assign]
+        self.partition.sealed.replace = noted  # type: ignore[method-assign]
         clean(self.partition, checkpoint=None, now_ms=NOW, buffer_bytes=1 << 20)
-        del self.partition.replace_segments
+        del self.partition.sealed.replace
 
     def repair(self) -> None:
         """Give up what cannot be read, and write anew what cannot be believed."""
@@ -314,7 +314,7 @@ class Run:
         for segment, _ in self.partition.segments[:-1]:
             found = look(self.partition, segment)
             assert not found.findings
-            self.partition.note_read(segment, found.log, NOW)
+            self.partition.sealed.note_read(segment, found.log, NOW)
 
     def reopen(self) -> None:
         """A clean stop, and a start."""

@@ -132,7 +132,7 @@ def fail(name: str, at: int, error: int, once: bool, short: bool) -> None:
 def test_one_road_leads_from_a_log_to_the_disk() -> None:
     """But for what is published, which all partitions of a directory share."""
     sites = {site for name in SAMPLE for site in attempt(name, None).sites if site.endswith(" sync")}
-    assert {site.partition(":")[0] for site in sites} == {"pylog.storage.durability", "pylog.storage.published"}
+    assert {site.partition(":")[0] for site in sites} == {"pylog.storage.pending_syncs", "pylog.storage.published"}
 
 
 def test_a_disk_that_is_full_at_any_call_of_a_roll_leaves_no_half_segment() -> None:

@@ -375,7 +375,7 @@ class Replay:
     def flush(self, op: dict[str, Any]) -> Any:
         durable = self.partition.sync()
         # After a truncation inside a batch the log ends in a gap, which Kafka counts as flushed.
-        return self.partition.next_offset if durable == self.partition.data_end else durable
+        return self.partition.next_offset if durable == self.partition.state.data_end else durable
 
     def advance_clock(self, op: dict[str, Any]) -> Any:
         self.now_ms += op["ms"]

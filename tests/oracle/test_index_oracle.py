@@ -19,7 +19,7 @@ from pylog.storage.checkpoint import (
     write_properties,
     write_topic_id,
 )
-from pylog.storage.leader_epochs import LeaderEpochs
+from tests.support.epochs import epochs_at
 
 pytestmark = pytest.mark.oracle
 
@@ -144,7 +144,7 @@ def test_leader_epoch_checkpoints_are_kafkas_bytes(fixtures: Path) -> None:
     for log_dir in log_dirs(fixtures):
         for path in sorted(log_dir.glob("*/leader-epoch-checkpoint")):
             epochs = read_epochs(READER, str(path))
-            assert LeaderEpochs(READER, str(path)).entries == epochs
+            assert epochs_at(READER, str(path)).entries == epochs
             entries += len(epochs)
             files = MemoryFiles()
             write_epochs(files, "again", epochs)

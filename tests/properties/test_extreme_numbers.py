@@ -20,6 +20,7 @@ from pylog.kernel import Record, pure
 from pylog.partition import Checkpoint, Partition
 from pylog.protocol.batch import encode
 from pylog.testing.check_kernel import appends_the_same, decodes_the_same, reads_the_same
+from tests.support.general_appends import general_partition
 
 try:
     from pylog.kernel import compiled as kernel
@@ -30,11 +31,6 @@ INT, LONG = 2**31 - 1, 2**63 - 1
 NOW = 1_700_000_000_000
 ENDS = (0, 1, -1, INT - 1, INT, INT + 1, -INT - 1, LONG - 1, LONG, -LONG - 1)
 longs = st.sampled_from(ENDS)
-
-
-class Ordinary(Partition):
-    fast_append = pure.FastAppends.fast_append
-    fast_advance = pure.FastAppends.fast_advance
 
 
 offsets = st.sampled_from([*(end for end in ENDS if end >= 0), LONG - 2, LONG - 3])
@@ -128,11 +124,11 @@ def test_a_partition_goes_on_whatever_its_configs_say(given_configs, changed, st
         config, later = (TopicConfig(**some) for some in values)
     except PylogError:
         return
-    plain, ordinary = (told(kind, config, start, stamps, later) for kind in (Partition, Ordinary))
+    plain, ordinary = (told(kind, config, start, stamps, later) for kind in (Partition, general_partition))
     assert plain == ordinary
 
 
-@pytest.mark.parametrize("kind", [Partition, Ordinary])
+@pytest.mark.parametrize("kind", [Partition, general_partition])
 def test_a_log_without_offsets_left_refuses_records_and_is_readable(kind):
     files = MemoryFiles()
     partition = kind(files, "log/t-0", "t", 0, TopicConfig())

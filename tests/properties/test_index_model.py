@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pylog.files import MemoryFiles
 from pylog.index import UNWRITTEN_MAX, OffsetIndex, TimeIndex
-from pylog.storage.durability import sync_new
+from pylog.storage.pending_syncs import sync_new
 
 BASES = st.sampled_from([0, 1, 1042, 2**31, 2**63 - 2**20])
 STEPS = st.integers(1, 50)

@@ -23,6 +23,7 @@ from pylog.kernel import Appended, GroupAppends, pure
 from pylog.partition import Partition
 from pylog.protocol.batch import Batch, Origin, encode, encode_marker
 from pylog.storage.published import Published
+from tests.support.general_appends import general_partition
 
 NOW = 1_700_000_000_000
 TOPIC_ID = UUID(int=7)
@@ -34,19 +35,10 @@ TIMED = ("pylog-listing",)
 KINDS = [{}, {"max.message.bytes": "300"}, {"message.timestamp.type": "LogAppendTime"}, {"retention.bytes": "1"}]
 
 
-class Ordinary(Partition):
-    fast_append = pure.FastAppends.fast_append
-    fast_advance = pure.FastAppends.fast_advance
-
-
-def group_of(kind: type[Partition]) -> type[GroupAppends]:
-    return pure.GroupAppends if kind is Ordinary else GroupAppends
-
-
 class Side:
     """A partition in a directory of its own, and what it publishes."""
 
-    def __init__(self, kind: type[Partition], folder: Path) -> None:
+    def __init__(self, kind: Callable[..., Partition], folder: Path) -> None:
         folder.mkdir()
         self.files = DiskFiles()
         self.published = Published(self.files, str(folder / "published"), writable=True)
@@ -55,7 +47,8 @@ class Side:
         entry = self.published.entry(TOPIC_ID, 0)
         self.partition = kind(self.files, str(folder / "t-0"), "t", 0, config, entry, topic_id=TOPIC_ID)
         self.partition.create(TOPIC_ID, NOW)
-        self.group = group_of(kind)(threading.Lock(), nullcontext(), self.ordinarily, self.show)
+        appends = pure.GroupAppends if kind is general_partition else GroupAppends
+        self.group = appends(threading.Lock(), nullcontext(), self.ordinarily, self.show)
 
     def ordinarily(self, epoch: int, batch: Batch) -> None:
         """What is not plain is for `put`."""
@@ -68,9 +61,9 @@ class Side:
     def put(self, batch: Batch, epoch: int, now_ms: int, how: str) -> Appended:
         partition = self.partition
         if how == "durable":
-            appended = self.group.append(partition, batch, epoch, now_ms, epoch)
+            appended = self.group.append(partition.state, batch, epoch, now_ms, epoch)
         else:
-            appended = partition.fast_append(batch, epoch, now_ms, how == "visible")
+            appended = partition.state.fast_append(batch, epoch, now_ms, how == "visible")
         if appended is None:
             appended = partition.append(batch, epoch=epoch, now_ms=now_ms, origin=Origin.COORDINATOR)
             if how == "visible":
@@ -91,7 +84,7 @@ class Side:
             for index in (segment.offsets, segment.times)
         ]
         published = (self.folder / "published").read_bytes()
-        return self.partition.state(), self.partition.producers.end_offset, segments, index_bytes, published
+        return self.partition.state.numbers(), self.partition.producers.end_offset, segments, index_bytes, published
 
     def bytes(self) -> dict[str, bytes]:
         paths = [path for path in self.folder.rglob("*") if path.is_file() and path.name not in TIMED]
@@ -101,7 +94,7 @@ class Side:
 @contextmanager
 def sides() -> Iterator[tuple[Side, Side]]:
     with tempfile.TemporaryDirectory() as folder:
-        both = Side(Partition, Path(folder, "plain")), Side(Ordinary, Path(folder, "ordinary"))
+        both = Side(Partition, Path(folder, "plain")), Side(general_partition, Path(folder, "ordinary"))
         yield both
         for side in both:
             side.partition.close()

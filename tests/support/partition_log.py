@@ -5,7 +5,7 @@ something happen in the middle of a call.
 from collections.abc import Callable
 from uuid import UUID
 
-from pylog.commitlog.partition_reader import PartitionReader
+from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import TopicConfig
 from pylog.files import File, Files, MemoryFiles
 from pylog.kernel import Record
@@ -91,7 +91,7 @@ class Log:
         return producers
 
 
-def committed(partition: PartitionReader) -> list[str]:
+def committed(partition: ReadablePartition) -> list[str]:
     """What a partition gives to a read_committed consumer."""
     found: list[str] = []
     offset, stable = partition.start_offset, partition.last_stable_offset

@@ -13,7 +13,7 @@ import pytest
 from pylog.errors import StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles
 from pylog.index import UNWRITTEN_MAX, OffsetIndex, TimeIndex, _Column
-from pylog.storage.durability import sync_new
+from pylog.storage.pending_syncs import sync_new
 
 T0 = 1_700_000_000_000
 
@@ -372,7 +372,7 @@ def test_a_reader_sees_that_the_owner_began_the_index_anew(tmp_path: Path) -> No
 def test_a_full_disk_costs_no_append(tmp_path: Path) -> None:
     program = """
 import resource, sys
-from pylog.storage.durability import sync_new
+from pylog.storage.pending_syncs import sync_new
 from pylog.errors import DiskFull
 from pylog.files import DiskFiles
 from pylog.index import OffsetIndex

@@ -191,7 +191,7 @@ def test_a_log_that_is_cut_and_written_again_while_it_is_read_is_read_again(at: 
     assert before is not None
     log.opened = cast("Any", Meddled(before, meddle, at))
     if not goes_on:
-        partition._followed = None
+        partition._reader._followed = None
     found = partition.read(10, 1 << 20, upto=100)
     assert found is not None
     first = next(split(found.data))

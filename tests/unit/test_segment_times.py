@@ -123,7 +123,7 @@ def test_a_time_is_found_however_large_the_batches_are() -> None:
     assert log.partition.offset_for_time(NOW + 591, upto=60) is None
     for number in (59, 40, 17, 1):
         log.partition.truncate(number, NOW)
-        assert (log.partition.next_offset, log.partition.data_end) == (number, number)
+        assert (log.partition.next_offset, log.partition.state.data_end) == (number, number)
 
 
 def test_looking_for_a_time_reads_little_of_a_large_segment() -> None:

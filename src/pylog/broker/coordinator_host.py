@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any
 
 from pylog.broker.produce import ProduceHandler
-from pylog.commitlog.partition_reader import PartitionReader
+from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.coordinator.effects import Answer, Append, Coordinator, Effect, LogRecord, Now, Stamp, WriteMarkers
 from pylog.errors import CorruptBatch, PylogError, UnsupportedFormat
 from pylog.partition import Appended
@@ -201,7 +201,7 @@ def append_marker(leader: Leader, markers: TxnMarkers, clock: Clock) -> Appended
     )
 
 
-def replay_log(partition: PartitionReader, machine: Coordinator, position: int, upto: int) -> int:
+def replay_log(partition: ReadablePartition, machine: Coordinator, position: int, upto: int) -> int:
     """Let a machine have what its log says in [position, upto); gives where it stopped. Raises CorruptBatch."""
     while position < upto and (found := partition.read(position, READ_BYTES, upto=upto)) is not None:
         for batch in split(found.data, check_crc=True):
@@ -210,7 +210,7 @@ def replay_log(partition: PartitionReader, machine: Coordinator, position: int, 
     return position
 
 
-def _replay_batch(batch: Batch, partition: PartitionReader, machine: Coordinator, position: int) -> None:
+def _replay_batch(batch: Batch, partition: ReadablePartition, machine: Coordinator, position: int) -> None:
     stamp = Stamp(batch.producer_id, batch.producer_epoch)
     if batch.is_control:
         marker = batch.marker()

@@ -182,7 +182,7 @@ class GroupCommit:
             # Or those who share would pass the lead to each other for ever.
             return None
         try:
-            return self._sharing.append(leader.partition, batch, leader.epoch, now_ms, leader)
+            return self._sharing.append(leader.partition.state, batch, leader.epoch, now_ms, leader)
         finally:
             if self._joined:
                 # They came meanwhile, and found the lead taken.

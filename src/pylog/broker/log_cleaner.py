@@ -146,7 +146,7 @@ class Cleaner:
             group = self._waiting[: len(members)]
             new = yield from rewrite(group, rules, self._aborted, tally)
             old = [segment for segment, _ in group]
-            if not self.partition.replace_segments(old, new, self.now_ms, until=self._until):
+            if not self.partition.sealed.replace(old, new, self.now_ms, until=self._until):
                 return
             self._waiting = self._waiting[len(members) :]
             self.progress = replace(self.progress, groups_done=number)

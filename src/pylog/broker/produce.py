@@ -98,7 +98,7 @@ class ProduceHandler:
         self._note_append(partition)
         appended = None
         try:
-            appended = partition.fast_append(batch, leader.epoch, now_ms, visible=True)
+            appended = partition.state.fast_append(batch, leader.epoch, now_ms, visible=True)
             return appended
         finally:
             self._parking.release(partition, None if appended is None else batch)

@@ -21,7 +21,7 @@ from typing import Any
 from pylog.broker.describe import describe_log_dirs, describe_topics, unknown_partition
 from pylog.broker.fetch import is_enough, read_parts
 from pylog.broker.read_only_coordinators import ReadOnlyCoordinators
-from pylog.commitlog.partition_reader import PartitionReader
+from pylog.commitlog.partition_reader import PartitionReader, ReadablePartition
 from pylog.commitlog.read_only_partition import ReadOnlyPartition
 from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import (
@@ -210,7 +210,7 @@ class ReadOnlyBroker:
         home = self._home(TopicPartition(topic, number))
         return read_cleanings(self._files, home).get(folder_name(topic, number))
 
-    def partition(self, topic: str, number: int) -> PartitionReader:
+    def partition(self, topic: str, number: int) -> ReadablePartition:
         """The partition as it is published now. Raises UnknownTopicOrPartition, NotLeaderOrFollower (it is on its way
         to another directory), Closed.
         """
@@ -219,7 +219,7 @@ class ReadOnlyBroker:
         self._check_in_place()
         return self._find(topic, number)
 
-    def _find(self, topic: str, number: int) -> PartitionReader:
+    def _find(self, topic: str, number: int) -> ReadablePartition:
         key = TopicPartition(topic, number)
         with self._lock:
             if self._log is not None or topic not in self.image.topics:
@@ -238,7 +238,7 @@ class ReadOnlyBroker:
     def _has_moved(self, known: ReadOnlyPartition) -> bool:
         return len(self._paths) > 1 and self._files.stat(known.directory) is None
 
-    def _open(self, key: TopicPartition, image: TopicImage) -> PartitionReader:
+    def _open(self, key: TopicPartition, image: TopicImage) -> ReadablePartition:
         home = self._home(key)
         directory = join(home, folder_name(*key))
         if self._files.stat(directory) is None:

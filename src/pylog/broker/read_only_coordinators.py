@@ -10,7 +10,7 @@ from typing import Any
 
 from pylog.broker.coordinator_host import replay_log
 from pylog.broker.coordinators import GROUPS, TRANSACTIONS
-from pylog.commitlog.partition_reader import PartitionReader
+from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import Answer, Append, Coordinator, Now, TopicInfo
 from pylog.coordinator.group import GroupCoordinator
@@ -40,7 +40,7 @@ class ReadOnlyCoordinators:
     """
 
     def __init__(
-        self, find: Callable[[str, int], PartitionReader], image: Callable[[], MetadataImage], config: NodeConfig,
+        self, find: Callable[[str, int], ReadablePartition], image: Callable[[], MetadataImage], config: NodeConfig,
         clock: Clock,
     ) -> None:  # fmt: skip
         self._find = find

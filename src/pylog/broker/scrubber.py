@@ -56,7 +56,7 @@ class Scrubber:
 
     def _is_there(self, key: TopicPartition, partition: Partition, segment: Segment) -> bool:
         role = self._node.roles.held(*key)
-        return role is not None and role.partition is partition and partition.has_sealed(segment)
+        return role is not None and role.partition is partition and partition.sealed.has(segment)
 
     def start(self) -> None:
         """There may be something to read from now on."""
@@ -83,7 +83,7 @@ class Scrubber:
 
     def _is_due(self, segment: Segment) -> bool:
         with suppress(LogNotFound):
-            sealed = segment.sealed
+            sealed = segment.on_disk.sealed
             return sealed is None or self._clock.wall_ms() >= sealed.read_ms + self._interval_ms
         return False
 
@@ -92,7 +92,7 @@ class Scrubber:
         try:
             findings, log = look(partition, segment, self._pause)
             if not findings:
-                partition.note_read(segment, log, self._clock.wall_ms())
+                partition.sealed.note_read(segment, log, self._clock.wall_ms())
         except PylogError as error:
             if self._is_there(key, partition, segment) and not self._stopped.is_set():
                 logger.error("%s-%d: %s could not be read through: %s", *key, segment.path, error)

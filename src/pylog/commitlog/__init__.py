@@ -2,10 +2,12 @@
 
 segments                 the segments of one partition, found by offset
 local_log                them on the disk: rolled, cut, dropped, replaced; deleted_segments go later
-append                   how records get in
-partition_state          one writer at a time, what may be seen, what is durable, and the latch after an error
+durability               the lock, the latch after an error, and syncs
+watermarks               what may be seen, and how other processes and the next open learn of it
+append                   how records get in; roller begins segments, retention makes room
 partition_reader         how they are read; read_only_partition does it beside an owner in another process
+truncation               what goes at the end
+retention, compaction/   what goes at the start, and what is written anew; sealed_segments puts it in place
 recovery                 what an open does after a crash, with crash_cleanup and producer_replay
-retention, compaction/   what goes, and what is written anew
 integrity                every invariant, checked
 """

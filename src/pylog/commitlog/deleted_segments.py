@@ -27,7 +27,7 @@ class DeletedSegments:
 
     def add(self, segment: Segment, due_ms: int, *, with_snapshot: bool = True) -> None:
         """Rename a segment's files, and its producer snapshot; they go when `due_ms` has come."""
-        segment.discard()
+        segment.on_disk.discard()
         snapshot = join(segment.directory, snapshot_name(segment.base_offset))
         if with_snapshot and self._files.stat(snapshot) is not None:
             rename_or_remove(self._files, snapshot, snapshot + DELETED)

@@ -11,7 +11,7 @@ watermarks, no promises: those are the partition's. (Kafka: LocalLog.)
 
 import logging
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import islice
 
@@ -20,32 +20,39 @@ from pylog.commitlog.segments import Segments
 from pylog.config import TopicConfig
 from pylog.errors import DiskFull
 from pylog.files import File, Files, join, replaced
+from pylog.kernel import AppendState
 from pylog.segment import Segment
 from pylog.storage.checkpoint import read_damages, write_damages
-from pylog.storage.durability import Durability
 from pylog.storage.file_ranges import DamagedRange
 from pylog.storage.log_file import LogFile
+from pylog.storage.pending_syncs import PendingSyncs
 from pylog.storage.producer_state import Producers, Snapshots
 from pylog.storage.segment_checksum import NOBODY, Identity
 from pylog.storage.segment_files import CLEANED, LOG, SWAP, file_name, remove_files
 from pylog.storage.segment_list import Listing, forget_listing, write_listing
+from pylog.storage.transaction_index import AbortedTxn
 
 logger = logging.getLogger("pylog")
 
 
 class LocalLog:
-    """The segments of one partition, and the way to change them."""
+    """The segments of one partition, and the way to change them.
+
+    It writes `tail` and what the state knows of the active segment's transaction index.
+    """
 
     def __init__(
-        self, files: Files, directory: str, config: TopicConfig, durability: Durability, identity: Identity = NOBODY
+        self, files: Files, directory: str, config: TopicConfig, state: AppendState, pending: PendingSyncs,
+        identity: Identity = NOBODY,
     ) -> None:  # fmt: skip
         self.files = files
         self.directory = directory
         self.config = config
-        self.durability = durability
+        self.pending = pending
         self.identity = identity
+        self._state = state
         self.segments = Segments(self._segment)
-        self.active: Segment  # the last of them, once there is one: appending does not search for it
+        self.active: Segment  # the last of them, once the log is open: appending does not search for it
         self.snapshots = Snapshots(files, directory)
         self.trash = DeletedSegments(files)
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
@@ -72,7 +79,7 @@ class LocalLog:
             self._damages[base] = self._still_damaged(base, parts)
             if len(self._damages[base]) < len(parts):
                 self.mended.add(base)
-        self.segments = Segments(self._segment, listing.logs)
+        self.segments.load(listing.logs)
         self.snapshots = Snapshots(self.files, self.directory, listing.snapshots)
 
     def _still_damaged(
@@ -100,10 +107,10 @@ class LocalLog:
 
     def _has_sane_indexes(self, place: int) -> bool:
         segment = self.segments[place]
-        sane = segment.is_as_sealed() and segment.aborted.sanity() is None
+        sane = segment.on_disk.is_as_sealed() and segment.aborted.sanity() is None
         if place < len(self.segments) - 1:
             # Nobody may ask for it.
-            segment.forget_indexes()
+            segment.on_disk.forget_indexes()
         return sane
 
     def lacking_times(self, listing: Listing) -> list[int]:
@@ -142,7 +149,7 @@ class LocalLog:
     def add(self, base_offset: int, now_ms: int) -> Segment:
         """Begin a new active segment."""
         remove_files(self.files, self.directory, base_offset)
-        self.durability.note_names()
+        self.pending.note_names()
         try:
             segment = self._new_segment(base_offset)
         except DiskFull:
@@ -151,16 +158,36 @@ class LocalLog:
             raise
         segment.created_ms = now_ms
         self.segments.add(segment)
-        self.active = segment
+        self._appends_to(segment)
         return segment
+
+    def open_active(self) -> None:
+        """Appends go to the last segment."""
+        self._appends_to(self.segments.active)
+
+    def _appends_to(self, segment: Segment) -> None:
+        self.active = segment
+        self._note_aborted()
+        self._state.tail = segment.tail
+
+    def _note_aborted(self) -> None:
+        self._state.aborted_entries, self._state.aborted_crc = self.active.aborted.checksum()
+
+    def add_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
+        """Note aborted transactions whose markers are in the active segment now."""
+        for txn in transactions:
+            self.active.aborted.append(txn)
+            # The first one makes the file.
+            self.pending.note_names()
+            self._note_aborted()
 
     def fill(self, base_offset: int, next_offset: int) -> Segment:
         """Put an empty segment in the place of one that was lost."""
         remove_files(self.files, self.directory, base_offset)
-        self.durability.note_names()
+        self.pending.note_names()
         segment = self._new_segment(base_offset)
         segment.seal(next_offset)
-        segment.forget_indexes()
+        segment.on_disk.forget_indexes()
         self.segments.swap([], segment)
         return segment
 
@@ -179,16 +206,16 @@ class LocalLog:
         sealed = self.segments.active
         if sealed.size == 0 and sealed.base_offset == base_offset:
             return sealed
-        if sealed.sealed_end not in (None, base_offset):
+        if sealed.on_disk.sealed_end not in (None, base_offset):
             # The seal of a clean close, and a gap follows: it may not stand beside what begins behind the gap.
             sealed.activate()
-            self.durability.note_names()
+            self.pending.note_names()
         # The closing entry before the new segment can be seen: a reader believes a segment that is not the last.
         sealed.finish()
         sealed.aborted.trim()
         sealed.log.file.trim()
         # Those before it were synced when they were sealed.
-        self.durability.sync(sealed.to_sync(whole=True))
+        self.pending.sync(sealed.on_disk.to_sync(whole=True))
         # The new files first: where the disk is too full for them, the old segment simply stays the active one.
         segment = self.add(base_offset, now_ms)
         sealed.seal(base_offset)
@@ -197,12 +224,13 @@ class LocalLog:
     def truncate(self, offset: int, now_ms: int) -> None:
         """Drop every batch that reaches `offset` or beyond."""
         self._cut_off(self.segments.index_of(offset) + 1, now_ms)
-        self.active = active = self.segments.active
+        active = self.segments.active
         active.activate()
         active.truncate(offset)
+        self._appends_to(active)
         self.write_damages()
         # Durable before anything is written in its place: what was cut off could come back behind that.
-        self.durability.note_names()
+        self.pending.note_names()
         self.sync(offset)
 
     def drop_empty_tail(self) -> None:
@@ -214,8 +242,8 @@ class LocalLog:
             self.segments.keep(len(self.segments) - 1)
             empty.remove()
             before.activate()
-            self.active = before
-            self.durability.note_names()
+            self._appends_to(before)
+            self.pending.note_names()
 
     def restart(self, offset: int, now_ms: int) -> None:
         """Drop everything, producers' snapshots too, and begin anew at `offset`."""
@@ -250,7 +278,7 @@ class LocalLog:
             self.write_damages()
 
     def _discard(self, segment: Segment, now_ms: int) -> None:
-        self.durability.note_names()
+        self.pending.note_names()
         self.trash.add(segment, now_ms + self.config.file_delete_delay_ms)
         self.snapshots.forget(segment.base_offset)
 
@@ -262,7 +290,7 @@ class LocalLog:
         forget_listing(self.files, self.directory)
         self.files.sync_dir(self.directory)
         try:
-            new.rename(SWAP)
+            new.on_disk.rename(SWAP)
         except DiskFull:
             new.close()
             # As long as one is `.cleaned`, the others are not believed.
@@ -284,7 +312,7 @@ class LocalLog:
             if goes:
                 self.snapshots.forget(segment.base_offset)
         self.files.sync_dir(self.directory)
-        new.rename("")
+        new.on_disk.rename("")
         self.files.sync_dir(self.directory)
         self.segments.swap(old, new)
         self.write_damages()
@@ -296,11 +324,11 @@ class LocalLog:
 
         The indexes of the active segment are not: after a crash they are made anew from its batches.
         """
-        self.durability.sync(self._to_sync(offset))
+        self.pending.sync(self._to_sync(offset))
 
     def _to_sync(self, offset: int) -> Iterator[File]:
         for segment in self.segments.from_offset(offset):
-            yield from segment.to_sync(whole=segment is not self.active)
+            yield from segment.on_disk.to_sync(whole=segment is not self.active)
 
     def write_again(self, offset: int) -> None:
         """Write what the segments hold, from the one that holds `offset` on, over itself, so that a sync is one again.
@@ -318,7 +346,7 @@ class LocalLog:
             logger.warning("%s: no producer snapshot was written: %s", self.directory, error)
             return
         if written is not None:
-            self.durability.owe(written)
+            self.pending.owe(written)
 
     def seal_active(self) -> None:
         """Write down what the active segment is, at a clean close, and what the directory holds. Where nobody has
@@ -326,15 +354,15 @@ class LocalLog:
         """
         if self.active.is_active:
             self.active.aborted.trim()
-            self.durability.sync(self.active.to_sync(whole=True))
-            self.active.retire()
-            self.active.write_seal(self.active.next_offset)
+            self.pending.sync(self.active.on_disk.to_sync(whole=True))
+            self.active.on_disk.retire()
+            self.active.on_disk.write_seal(self.active.next_offset)
         write_listing(self.files, self.directory)
 
     def close(self) -> None:
         """Give the descriptors back, all of them, whatever becomes of one."""
         with ExitStack() as closing:
             closing.callback(self.trash.close)
-            closing.callback(self.durability.close)
+            closing.callback(self.pending.close)
             for segment in self.segments.made:
                 closing.callback(segment.close)

@@ -1,46 +1,112 @@
-"""What can be read of a partition, whoever holds it: the owner, which also writes, or a reader in another process.
+"""Reading a partition: the same for its owner, which also writes, and for a reader in another process.
 
 Offsets are half-open: `start_offset` is the first in; `next_offset`, `high_watermark`, `last_stable_offset` and
 `durable_offset` are the first not in.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol
 
 from pylog.commitlog.integrity import check_segment
 from pylog.commitlog.segments import Segments
 from pylog.errors import CorruptBatch, OffsetOutOfRange
-from pylog.kernel import read_following
+from pylog.kernel import AppendState, read_following
 from pylog.segment import NO_TIMESTAMP, Segment
 from pylog.storage.file_ranges import Slice
 from pylog.storage.segment_reader import OFFSET_MAX, TimestampAndOffset
 from pylog.storage.transaction_index import AbortedTxn
 
-T = TypeVar("T")
+
+class LogOffsets(Protocol):
+    """The offsets that bound a log: those of its owner are an `AppendState`."""
+
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def high_watermark(self) -> int: ...
+    @property
+    def last_stable_offset(self) -> int: ...
+    @property
+    def durable_offset(self) -> int: ...
+    @property
+    def data_end(self) -> int: ...
+    @property
+    def data_end_max(self) -> int: ...
+
+
+class ReadablePartition(Protocol):
+    """What can be read of a partition: a `Partition`, a `ReadOnlyPartition`, or a `PartitionReader` of no files."""
+
+    directory: str
+    topic: str
+    number: int
+
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def high_watermark(self) -> int: ...
+    @property
+    def last_stable_offset(self) -> int: ...
+    @property
+    def durable_offset(self) -> int: ...
+    @property
+    def segments(self) -> list[tuple[Segment, int]]: ...
+    @property
+    def first_base_offset(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    def read(self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False) -> Slice | None: ...
+    def read_stable(
+        self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False
+    ) -> tuple[Slice | None, list[AbortedTxn]]: ...
+    def max_timestamp(self, upto: int) -> TimestampAndOffset | None: ...
+    def offset_for_time(self, timestamp: int, *, upto: int) -> TimestampAndOffset | None: ...
+    def check(self) -> None: ...
 
 
 class PartitionReader:
-    """Segments in order and the offsets that bound them. Reads take no lock."""
+    """Reads the segments of one partition within its offsets; without any, a partition of no files. Takes no lock.
 
-    def __init__(self, directory: str, topic: str, number: int) -> None:
+    Files that change meanwhile look damaged, or are gone: whether to look again is for its holder to say.
+    """
+
+    def __init__(
+        self, directory: str, topic: str, number: int, offsets: LogOffsets | None = None,
+        segments: Segments | None = None,
+    ) -> None:  # fmt: skip
         self.directory = directory
         self.topic = topic
         self.number = number
-        self.start_offset = 0
-        self.next_offset = 0
-        self.high_watermark = 0
-        self.durable_offset = 0
-        self._data_end = 0
-        self._segments = Segments(dict[int, Segment]().__getitem__)  # none: it is not open
+        self._offsets = AppendState() if offsets is None else offsets
+        self._segments = Segments(dict[int, Segment]().__getitem__) if segments is None else segments
         self._followed: Segment | None = None  # which one the last read was in
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.topic}-{self.number} [{self.start_offset}, {self.next_offset})>"
+        return f"<PartitionReader {self.topic}-{self.number} [{self.start_offset}, {self.next_offset})>"
+
+    @property
+    def start_offset(self) -> int:
+        return self._offsets.start_offset
+
+    @property
+    def next_offset(self) -> int:
+        return self._offsets.next_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._offsets.high_watermark
 
     @property
     def last_stable_offset(self) -> int:
-        """The end of what read_committed sees: the high watermark, as long as there are no transactions."""
-        return self.high_watermark
+        return self._offsets.last_stable_offset
+
+    @property
+    def durable_offset(self) -> int:
+        return self._offsets.durable_offset
 
     @property
     def segments(self) -> list[tuple[Segment, int]]:
@@ -63,58 +129,68 @@ class PartitionReader:
         Never crosses a segment; a gap is skipped. `as_extent`: their bytes may stay in the file, and only where they
         begin and end is looked at. Raises: OffsetOutOfRange outside [start_offset, next_offset], CorruptBatch.
         """
-        if not self.start_offset <= offset <= self.next_offset:
-            raise OffsetOutOfRange(
-                f"offset {offset} of {self.topic}-{self.number} is outside [{self.start_offset}, {self.next_offset}]"
-            )
-        upto = min(upto, self.next_offset)
+        offsets = self._offsets
+        start, written = offsets.start_offset, offsets.next_offset
+        if not start <= offset <= written:
+            raise OffsetOutOfRange(f"offset {offset} of {self.topic}-{self.number} is outside [{start}, {written}]")
+        upto = min(upto, written)
         if offset >= upto:
             # Nothing is missing where nothing is to be seen: a log may be beginning anew.
             return None
         segments = self._segments
         self._check_begun(offset)
-        for segment, end in segments.with_ends(offset, self.data_end_max):
-            found = segment.read(offset, max_bytes, upto=upto, end=end, written=self.next_offset, as_extent=as_extent)
+        for segment, end in segments.with_ends(offset, offsets.data_end_max):
+            written = offsets.next_offset
+            found = segment.read(offset, max_bytes, upto=upto, end=end, written=written, as_extent=as_extent)
             if found is not None:
                 self._followed = segment
                 return found
             self._check_followed(segment, end)
         active = segments.active if len(segments) else None
         behind = offset if active is None else max(offset, active.base_offset)
-        if upto == self.next_offset and behind < self.data_end:
+        data_end = offsets.data_end
+        if upto == offsets.next_offset and behind < data_end:
             raise CorruptBatch(
-                f"nothing is left of the records from here up to {self.data_end}, where the log should end: the file "
+                f"nothing is left of the records from here up to {data_end}, where the log should end: the file "
                 "was cut. Run `pylog verify` to see all damage, and restore it from a replica or a backup",
                 path=active.path if active is not None else self.directory,
                 position=active.size if active is not None else None, offset=offset,
             )  # fmt: skip
         return None
 
-    def _read_on(self, offset: int, max_bytes: int, upto: int, *, all_left: bool = False) -> Slice | None:
-        """What comes next, for who goes on where the last read has ended; None where it has to be searched for.
+    def read_on(self, offset: int, max_bytes: int, upto: int, *, all_left: bool = False) -> Slice | None:
+        """The batches that follow where the last read has ended, if that is at `offset`; None where it takes a search.
 
         `all_left`: only if that is all that is left of the segment.
         """
-        segment, written = self._followed, self.next_offset
-        # Who looks for any place is not to pay for those who go on.
-        if segment is None or segment.log.following[0] != offset or not self.start_offset <= offset < upto:
+        segment, offsets = self._followed, self._offsets
+        # A caller that looks for any place is not to pay for those that go on.
+        if segment is None or segment.log.following[0] != offset or not offsets.start_offset <= offset < upto:
             return None
-        end = self._segments.end_if_there(segment, self.data_end_max)
+        end = self._segments.end_if_there(segment, offsets.data_end_max)
         if end is None:
             return None
+        written = offsets.next_offset
         upto, max_bytes, window = min(upto, written), min(max_bytes, OFFSET_MAX), None if all_left else segment.window
         found = read_following(segment.log, offset, max_bytes, upto, end, written, window)
         return None if found is None else Slice(*found)
 
     def _check_begun(self, offset: int) -> None:
-        """Whether the segments begin where `offset` is, or before. An owner has seen to that when it opened the log."""
+        """Raise CorruptBatch where the segments begin behind `offset`. An open has seen to that in its own log."""
+        segments = self._segments
+        if len(segments) and offset < (start := segments.start):
+            raise CorruptBatch(
+                f"the segments from here up to offset {start} are missing. Restore them from a replica or a backup; "
+                f"or go on at offset {start}", path=segments[0].path, offset=offset,
+            )  # fmt: skip
 
     def _check_followed(self, segment: Segment, end: int) -> None:
-        """Whether what ends at `end` is followed by what followed it when it was sealed. Raises CorruptBatch.
+        """Raise CorruptBatch where another segment followed the one that ends at `end` when that was sealed.
 
         Below the start of the log a crash may leave any of the segments that were about to go.
         """
-        missing = segment.lacks_follower(end) if self.start_offset < end < self.data_end_max else None
+        is_inside = self._offsets.start_offset < end < self._offsets.data_end_max
+        missing = segment.on_disk.lacks_follower(end) if is_inside else None
         if missing is not None:
             raise CorruptBatch(
                 f"the segment that began at offset {missing} is missing: the next one begins at {end}. Restore it "
@@ -131,18 +207,8 @@ class PartitionReader:
         found = self.read(offset, max_bytes, upto=upto, as_extent=as_extent)
         return found, self.aborted(offset, found.next_offset) if found is not None else []
 
-    @property
-    def data_end(self) -> int:
-        """Behind the last record that is in the files. Below `next_offset` after a truncation inside a batch."""
-        return self._data_end
-
-    @property
-    def data_end_max(self) -> int:
-        """Above every offset that the active segment can hold now."""
-        return OFFSET_MAX
-
     def aborted(self, start: int, upto: int) -> list[AbortedTxn]:
-        """The aborted transactions that have records in [start, upto), for who reads committed ones only.
+        """The aborted transactions that have records in [start, upto), for readers of committed ones.
 
         A transaction is noted where its marker lies, which may be some segments further on. (LocalLog.
         collectAbortedTransactions)
@@ -155,50 +221,48 @@ class PartitionReader:
                 break
         return found
 
-    def _steadily(self, look: Callable[[], T]) -> T:
-        """What `look` finds in files that nobody changes meanwhile."""
-        return look()
+    def max_timestamp(
+        self, upto: int, largest: Callable[[Segment], int] = lambda segment: segment.largest_timestamp
+    ) -> TimestampAndOffset | None:  # fmt: skip
+        """The record with the largest timestamp below `upto`; None when there is none. (KIP-734)
 
-    def max_timestamp(self, upto: int) -> TimestampAndOffset | None:
-        """The record with the largest timestamp below `upto`; None when there is none. (KIP-734)"""
-        return self._steadily(lambda: self._find_max_timestamp(upto))
-
-    def _find_max_timestamp(self, upto: int) -> TimestampAndOffset | None:
-        newest, largest = None, NO_TIMESTAMP
+        `largest` says what the largest timestamp of a segment is.
+        """
+        newest, newest_timestamp = None, NO_TIMESTAMP
         for segment in self._segments:
-            timestamp = self._largest_timestamp(segment)
-            if newest is None or timestamp > largest:
-                newest, largest = segment, timestamp
+            timestamp = largest(segment)
+            if newest is None or timestamp > newest_timestamp:
+                newest, newest_timestamp = segment, timestamp
         if newest is None or newest.size == 0:
             return None
-        return newest.offset_for_time(largest, first=self.start_offset, upto=upto)
-
-    def _largest_timestamp(self, segment: Segment) -> int:
-        return segment.largest_timestamp
+        return newest.offset_for_time(newest_timestamp, first=self._offsets.start_offset, upto=upto)
 
     def offset_for_time(self, timestamp: int, *, upto: int) -> TimestampAndOffset | None:
         """The first record below `upto` whose timestamp is >= `timestamp` (ms), in offset order;
         None if there is none.
         """
-        return self._steadily(lambda: self._find_time(timestamp, upto))
-
-    def _find_time(self, timestamp: int, upto: int) -> TimestampAndOffset | None:
-        self._check_begun(self.start_offset)
-        open_end = self.data_end_max
+        offsets = self._offsets
+        self._check_begun(offsets.start_offset)
+        open_end = offsets.data_end_max
         for segment, end in self._segments.from_time(timestamp, open_end):
             if segment.base_offset >= upto:
                 return None
             # The last one may be growing in another process, whose memory knows its largest timestamp.
-            if end == open_end or segment.log.damages or segment.largest_timestamp >= timestamp or segment.is_cut():
+            if (
+                end == open_end
+                or segment.log.damages
+                or segment.largest_timestamp >= timestamp
+                or segment.on_disk.is_cut()
+            ):
                 found = segment.offset_for_time(
-                    timestamp, first=self.start_offset, upto=upto, end=end, written=self.next_offset
+                    timestamp, first=offsets.start_offset, upto=upto, end=end, written=offsets.next_offset
                 )
                 if found is not None:
                     return found
             self._check_followed(segment, end)
-        if upto == self.next_offset and self.start_offset < self.data_end:
+        if upto == offsets.next_offset and offsets.start_offset < offsets.data_end:
             # Where the last record is gone, so may be the one that was looked for.
-            PartitionReader.read(self, self.data_end - 1, 1, upto=upto)
+            self.read(offsets.data_end - 1, 1, upto=upto)
         return None
 
     def check(self) -> None:
@@ -207,9 +271,9 @@ class PartitionReader:
         Raises CorruptBatch at the first that does not hold.
         """
         written = self.next_offset
-        data_end = seen = min(self.data_end, written)
+        data_end = seen = min(self._offsets.data_end, written)
         for segment, end in list(self._segments.with_ends(0, written)):
-            if self._has(segment):
+            if self._segments.end_if_there(segment, written) is not None:
                 seen = check_segment(segment, end, written=written)
         if seen < data_end:
             raise CorruptBatch(
@@ -221,7 +285,3 @@ class PartitionReader:
                 f"the high watermark {self.high_watermark} is outside [{self.start_offset}, {self.next_offset}]",
                 path=self.directory,
             )
-
-    def _has(self, segment: Segment) -> bool:
-        """Whether a segment is part of the log still, as far as that can be known."""
-        return True

@@ -1,4 +1,4 @@
-"""A partition as another process sees it that does not write it: no lock, nothing but what its owner has published.
+"""A partition as a process sees it that does not write it: without a lock, as far as its owner has published it.
 
 The offsets come from `.pylog-published` (published.py), and so does a generation, which is odd while the owner changes
 files that a reader may know: cuts, drops or replaces them. Whatever is found is looked at only when the generation is
@@ -11,6 +11,7 @@ batch, with the transactions that are open by then.
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
@@ -27,7 +28,8 @@ from pylog.storage.file_ranges import DamagedRange, Slice
 from pylog.storage.producer_state import Snapshots, snapshot_offsets
 from pylog.storage.published import PublishedEntry, PublishedState
 from pylog.storage.segment_checksum import NO_TOPIC, Identity
-from pylog.storage.segment_files import LOG, SWAP
+from pylog.storage.segment_files import LOG, SWAP, SegmentPaths
+from pylog.storage.segment_reader import OFFSET_MAX, TimestampAndOffset
 from pylog.storage.transaction_index import AbortedTxn
 
 LIST_ATTEMPTS = 10
@@ -36,15 +38,15 @@ MEASURED: tuple[int, tuple[str, ...]] = (-1, ())
 T = TypeVar("T")
 
 
-class _ReadOnlySegment(Segment):
-    """A segment as it lies there now: its owner may be renaming its files, or may have died at that.
+class SwappedPaths(SegmentPaths):
+    """The files of a segment as they lie there now: its owner may be renaming them, or may have died at that.
 
     The files of a replacement have the suffix `.swap` until the log, and then its indexes, get their names; a power cut
     may have kept these renames in any order.
     """
 
-    def _path(self, kind: str) -> str:
-        log, path = super()._path(LOG), super()._path(kind)
+    def of(self, kind: str) -> str:
+        log, path = super().of(LOG), super().of(kind)
         return path + SWAP if self._lacks(path) or (self._lacks(log) and self._has(path + SWAP)) else path
 
     def _lacks(self, path: str) -> bool:
@@ -54,7 +56,22 @@ class _ReadOnlySegment(Segment):
         return self.files.stat(path) is not None
 
 
-class ReadOnlyPartition(PartitionReader):
+@dataclass(slots=True)
+class PublishedOffsets:
+    """The offsets that bound what may be read, as they were published last, or measured."""
+
+    start_offset: int = 0
+    next_offset: int = 0
+    high_watermark: int = 0
+    last_stable_offset: int = 0
+    """What the owner has published; without an owner, what the log says of its transactions."""
+    durable_offset: int = 0
+    data_end: int = 0
+    data_end_max: int = OFFSET_MAX
+    """The active segment may be growing."""
+
+
+class ReadOnlyPartition:
     """A partition whose files another process may be writing. `refresh` looks at what is published now.
 
     `is_sealed`: its seals mean something. Not where another program has had it since they were written.
@@ -65,13 +82,17 @@ class ReadOnlyPartition(PartitionReader):
         find_entry: Callable[[], PublishedEntry | None], find_start: Callable[[], int] = lambda: 0,
         topic_id: UUID = NO_TOPIC, is_sealed: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__(directory, topic, number)
+        self.directory = directory
+        self.topic = topic
+        self.number = number
         self._files = files
         self._config = config
         self.topic_id = topic_id
         self._is_sealed = is_sealed
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
-        self._stable_offset = 0
+        self._offsets = PublishedOffsets()
+        self._segments = Segments(self._segment)
+        self._reader = PartitionReader(directory, topic, number, self._offsets, self._segments)
         self._find_entry = find_entry
         self._find_start = find_start
         self._entry: PublishedEntry | None = None
@@ -115,13 +136,14 @@ class ReadOnlyPartition(PartitionReader):
         elif self._state is None or state.last_base != self._state.last_base:
             # One readdir a roll, and none for what is appended: the last segment follows its file by itself.
             self._load_segments(anew=False)
-        # In this order: who has no lock may look meanwhile, and is not to find an offset below the start that is none.
-        self.next_offset = state.next_offset
-        self.start_offset = state.start_offset
-        self.high_watermark = state.high_watermark
-        self.durable_offset = state.durable_offset
-        self._stable_offset = state.last_stable_offset
-        self._data_end = state.data_end
+        offsets = self._offsets
+        # In this order: a thread without the lock may look meanwhile, and is not to find an end below the start.
+        offsets.next_offset = state.next_offset
+        offsets.start_offset = state.start_offset
+        offsets.high_watermark = state.high_watermark
+        offsets.durable_offset = state.durable_offset
+        offsets.last_stable_offset = state.last_stable_offset
+        offsets.data_end = state.data_end
         self._moment = moment
         self._state = state
 
@@ -130,19 +152,14 @@ class ReadOnlyPartition(PartitionReader):
         self._entry = self._find_entry()
         return self._entry.read() if self._entry is not None else None
 
-    @property
-    def last_stable_offset(self) -> int:
-        """What the owner has published; without an owner, what the log says of its transactions."""
-        return self._stable_offset
-
     def _segment(self, base_offset: int) -> Segment:
         damages = tuple(DamagedRange(*part) for part in self._damages.get(base_offset, ()))
-        segment = _ReadOnlySegment(
+        segment = Segment(
             self._files, self.directory, base_offset, self._config, active=True, damages=damages,
-            identity=Identity(self.topic_id, self.number),
+            identity=Identity(self.topic_id, self.number), paths=SwappedPaths,
         )  # fmt: skip
         if not self._is_sealed:
-            segment.ignore_seal()
+            segment.on_disk.ignore_seal()
         return segment
 
     def _load_segments(self, *, anew: bool) -> None:
@@ -166,8 +183,7 @@ class ReadOnlyPartition(PartitionReader):
         for base in logs_among(name.removesuffix(SWAP) for name in names if name.endswith(SWAP)):
             if base not in bases:
                 bases = self._swapped_in(base, bases)
-        self._segments = Segments(self._segment, bases)
-        for segment in before.made:
+        for segment in before.load(bases):
             segment.close()
 
     def _swapped_in(self, base_offset: int, bases: list[int]) -> list[int]:
@@ -185,10 +201,11 @@ class ReadOnlyPartition(PartitionReader):
             return
         active = self._segments.active
         active.load()
-        self.start_offset = max(self._find_start(), self._segments.start)
-        self.next_offset = self.high_watermark = self.durable_offset = active.next_offset
-        self._data_end = active.next_offset
-        self._stable_offset = self._measure_stable_offset()
+        offsets = self._offsets
+        offsets.start_offset = max(self._find_start(), self._segments.start)
+        offsets.next_offset = offsets.high_watermark = offsets.durable_offset = active.next_offset
+        offsets.data_end = active.next_offset
+        offsets.last_stable_offset = self._measure_stable_offset()
 
     def _measure_stable_offset(self) -> int:
         """Where the first open transaction begins: by the newest good snapshot, and the log behind it."""
@@ -200,6 +217,44 @@ class ReadOnlyPartition(PartitionReader):
         return self.next_offset if unstable is None else max(unstable, self.start_offset)
 
     # --- reading ---------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"<ReadOnlyPartition {self.topic}-{self.number} [{self.start_offset}, {self.next_offset})>"
+
+    @property
+    def start_offset(self) -> int:
+        return self._offsets.start_offset
+
+    @property
+    def next_offset(self) -> int:
+        return self._offsets.next_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._offsets.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self._offsets.last_stable_offset
+
+    @property
+    def durable_offset(self) -> int:
+        return self._offsets.durable_offset
+
+    @property
+    def segments(self) -> list[tuple[Segment, int]]:
+        """See `PartitionReader.segments`."""
+        return self._reader.segments
+
+    @property
+    def first_base_offset(self) -> int:
+        """See `PartitionReader.first_base_offset`."""
+        return self._reader.first_base_offset
+
+    @property
+    def size(self) -> int:
+        """See `PartitionReader.size`."""
+        return self._reader.size
 
     def _steadily(self, look: Callable[[], T]) -> T:
         """What `look` finds, or raises, in a moment in which the owner has not changed files: else it looks again."""
@@ -218,50 +273,51 @@ class ReadOnlyPartition(PartitionReader):
 
     def read(self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False) -> Slice | None:
         """See `PartitionReader.read`. Always in memory: what is read later could be anything by then."""
-        read = super().read
+        return self._steadily(lambda: self._read(offset, max_bytes, min(upto, self.high_watermark)))
 
-        def look() -> Slice | None:
-            seen = min(upto, self.high_watermark)
-            return self._read_on(offset, max_bytes, seen) or read(offset, max_bytes, upto=seen)
-
-        return self._steadily(look)
+    def _read(self, offset: int, max_bytes: int, upto: int) -> Slice | None:
+        reader = self._reader
+        return reader.read_on(offset, max_bytes, upto) or reader.read(offset, max_bytes, upto=upto)
 
     def read_stable(
         self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False
     ) -> tuple[Slice | None, list[AbortedTxn]]:
         """See `PartitionReader.read_stable`; in memory, as what `read` gives."""
-        read = super().read_stable
-        return self._steadily(lambda: read(offset, max_bytes, upto=min(upto, self.last_stable_offset)))
 
-    def aborted(self, start: int, upto: int) -> list[AbortedTxn]:
+        def look() -> tuple[Slice | None, list[AbortedTxn]]:
+            found = self.read(offset, max_bytes, upto=min(upto, self.last_stable_offset))
+            return found, self._aborted(offset, found.next_offset) if found is not None else []
+
+        return self._steadily(look)
+
+    def _aborted(self, start: int, upto: int) -> list[AbortedTxn]:
         """See `PartitionReader.aborted`. Raises CorruptBatch where the index is not what its owner has published."""
         segment, state = self._segments.active, self._state
-        if state is None or segment.base_offset != state.last_base:
-            return super().aborted(start, upto)
-        if not segment.aborted.matches(state.aborted_entries, state.aborted_crc):
+        is_published = state is not None and segment.base_offset == state.last_base
+        if state is not None and is_published and not segment.aborted.matches(state.aborted_entries, state.aborted_crc):
             raise CorruptBatch(
                 "the transaction index is not what its owner has published; `pylog repair` writes it anew from "
                 "the log", path=segment.aborted.path, position=0, offset=start,
             )  # fmt: skip
-        return super().aborted(start, upto)
+        return self._reader.aborted(start, upto)
 
-    def _check_begun(self, offset: int) -> None:
-        """Whether the segments begin where the log does. Raises CorruptBatch."""
-        if len(self._segments) and offset < (start := self._segments.start):
-            raise CorruptBatch(
-                f"the segments from here up to offset {start} are missing. Restore them from a replica or a backup; "
-                f"or go on at offset {start}", path=self._segments[0].path, offset=offset,
-            )  # fmt: skip
-
-    def check(self) -> None:
-        """See `PartitionReader.check`."""
-        self._steadily(super().check)
+    def max_timestamp(self, upto: int) -> TimestampAndOffset | None:
+        """See `PartitionReader.max_timestamp`."""
+        return self._steadily(lambda: self._reader.max_timestamp(upto, self._largest_timestamp))
 
     def _largest_timestamp(self, segment: Segment) -> int:
         if segment is not self._segments.active:
             return segment.largest_timestamp
         # Its index is behind: the owner has the newest timestamps in memory until it rolls.
         return segment.find_end().timestamp
+
+    def offset_for_time(self, timestamp: int, *, upto: int) -> TimestampAndOffset | None:
+        """See `PartitionReader.offset_for_time`."""
+        return self._steadily(lambda: self._reader.offset_for_time(timestamp, upto=upto))
+
+    def check(self) -> None:
+        """See `PartitionReader.check`."""
+        self._steadily(self._reader.check)
 
     def close(self) -> None:
         """Give the descriptors back."""

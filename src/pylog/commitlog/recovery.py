@@ -20,7 +20,7 @@ from pylog.commitlog.crash_cleanup import settle
 from pylog.commitlog.local_log import LocalLog
 from pylog.commitlog.producer_replay import follow, replay
 from pylog.errors import StorageError, UnsupportedFormat
-from pylog.files import Files, join
+from pylog.files import Files
 from pylog.record import TopicPartition
 from pylog.segment import Segment
 from pylog.storage.file_ranges import DamagedRange, Fault, Window
@@ -88,19 +88,16 @@ def take_stock(files: Files, directory: str, checkpoint: Checkpoint) -> Listing:
     return found if known is None else compared(found, known)
 
 
-def open_epochs(local: LocalLog) -> LeaderEpochs:
-    """The leader epochs of a partition; where the checkpoint cannot be read, as the batches have them."""
-    path = join(local.directory, "leader-epoch-checkpoint")
+def load_epochs(epochs: LeaderEpochs, local: LocalLog) -> None:
+    """Read the leader epochs of a partition; where the checkpoint cannot be read, as the batches have them."""
     try:
-        return LeaderEpochs(local.files, path)
+        epochs.load()
     except UnsupportedFormat:
         raise
     except StorageError as error:
         logger.warning("the leader epochs are read from the log anew: %s", error)
-    local.files.remove(path)
-    epochs = LeaderEpochs(local.files, path)
-    note_epochs(local, epochs, 0)
-    return epochs
+        local.files.remove(epochs.path)
+        note_epochs(local, epochs, 0)
 
 
 def note_epochs(local: LocalLog, epochs: LeaderEpochs, start_offset: int) -> None:
@@ -170,7 +167,7 @@ class Recovery:
                 self._rebuild_times(index)
         active = segments.active
         if first == len(segments):
-            if active.sealed is None:
+            if active.on_disk.sealed is None:
                 active.activate()
             first -= active.load() is not None
         self._from(first)
@@ -231,7 +228,7 @@ class Recovery:
         """Read everything from the segment at `index` on, CRCs included, and index it anew."""
         while index < len(self.segments):
             segment = self.segments[index]
-            sealed_end, sealed_size = segment.sealed_end, segment.log.sealed_bytes()
+            sealed_end, sealed_size = segment.on_disk.sealed_end, segment.log.sealed_bytes()
             end = self.segments.end_of(index, self.promised)
             fault = self._rebuilt(segment, end)
             index += 1
@@ -248,14 +245,14 @@ class Recovery:
         """Rebuild the indexes of one sealed segment that lacks one of them, or has one that cannot be."""
         segment, end = self.segments[index], self.segments.end_of(index, self.promised)
         logger.warning("%s-%d: the indexes of %s are built anew", *self.key, segment.path)
-        sealed_end, sealed_size = segment.sealed_end, segment.log.sealed_bytes()
-        segment.hide_index()
+        sealed_end, sealed_size = segment.on_disk.sealed_end, segment.log.sealed_bytes()
+        segment.on_disk.hide_index()
         fault = self._rebuilt(segment, end)
         while fault is not None:
             self._quarantine(segment, fault, end)
             fault = self._rebuilt(segment, end)
         self._miss(segment, sealed_size, end)
-        segment.show_index()
+        segment.on_disk.show_index()
         segment.seal(end if sealed_end is None else sealed_end)
 
     def _miss(self, segment: Segment, sealed_size: int, end: int) -> None:
@@ -267,13 +264,13 @@ class Recovery:
     def _rebuild_times(self, index: int) -> None:
         """Rebuild the time index of one segment, which nothing else depends on. (Kafka leaves it empty.)"""
         segment = self.segments[index]
-        sealed_end = segment.sealed_end
+        sealed_end = segment.on_disk.sealed_end
         logger.warning("%s-%d: the time index of %s is built anew", *self.key, segment.path)
-        segment.hide_index()
+        segment.on_disk.hide_index()
         segment.activate(rebuilding=True)
         for _ in segment.recover(with_transactions=False):
             pass
-        segment.show_index()
+        segment.on_disk.show_index()
         if index < len(self.segments) - 1:
             segment.seal(self.segments.bases[index + 1] if sealed_end is None else sealed_end)
 

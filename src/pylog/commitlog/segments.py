@@ -42,6 +42,11 @@ class Segments:
         self._newest: tuple[list[int], list[int]] = ([], [])  # of these segments, the largest timestamp so far
         self._measured: tuple[list[int], int, int] = ([], 0, 0)  # so many of these segments have so many bytes
 
+    def load(self, bases: Iterable[int]) -> list[Segment]:
+        """Begin anew with the segments of these base offsets; gives those that were made before."""
+        before, self._state = self.made, (list(bases), {})
+        return before
+
     def __len__(self) -> int:
         return len(self._state[0])
 
@@ -150,8 +155,8 @@ class Segments:
                 # What cannot be read, or is gone, may have been of any time.
                 lost = (
                     segment.log.damages
-                    or segment.is_cut()
-                    or segment.lacks_follower(bases[len(newest) + 1]) is not None
+                    or segment.on_disk.is_cut()
+                    or segment.on_disk.lacks_follower(bases[len(newest) + 1]) is not None
                 )
                 largest = TIMESTAMP_MAX if lost else segment.largest_timestamp
                 newest.append(max(largest, newest[-1] if newest else largest))

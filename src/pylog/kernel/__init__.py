@@ -16,7 +16,7 @@ imported when bytes are refused: it says why.
     tail               the end of a segment, where a batch is written and noted
     open_file          a file on a disk
     publish_slots      the published offsets of a partition
-    fast_append        an append that needs no decision, in one step
+    fast_append        the state of a partition, and an append that needs no decision, in one step
     group_append       appends of many threads that share a sync
     filter, keys       compaction: which records there are and which stay; hashes of keys
 
@@ -93,12 +93,12 @@ __all__ = [
     "TRANSACTIONAL_BIT",
     "WHY_PURE",
     "Admission",
+    "AppendState",
     "Appended",
     "BatchHeader",
     "BatchScope",
     "BatchSpan",
     "ConsumerRecord",
-    "FastAppends",
     "GroupAppends",
     "Header",
     "HeaderWalk",
@@ -135,9 +135,9 @@ if TYPE_CHECKING:
         NAME,
         Admission,
         Appended,
+        AppendState,
         BatchHeader,
         ConsumerRecord,
-        FastAppends,
         GroupAppends,
         HeaderWalk,
         KeyTable,

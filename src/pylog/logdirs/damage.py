@@ -76,14 +76,14 @@ def look(partition: Partition, segment: Segment, on_read: Callable[[int], object
         # The second pass holds the lock, so no append can come between.
         return _looked(partition, segment, pauses.pop() if pauses else lambda _: None)
 
-    return partition.looked(attempt, lambda seen: not seen.findings)
+    return partition.sealed.looked(attempt, lambda seen: not seen.findings)
 
 
 def _looked(partition: Partition, segment: Segment, on_read: Callable[[int], object]) -> Look:
-    end = partition.end_of(segment)
+    end = partition.sealed.end_of(segment)
     if end is None:
         return Look()
-    is_active = not partition.has_sealed(segment)
+    is_active = not partition.sealed.has(segment)
     # The indexes of a sealed segment are read by files of their own: opened by the segment, all would stay in memory.
     files = segment if is_active else _reopened(segment)
     try:
@@ -96,7 +96,7 @@ def _looked(partition: Partition, segment: Segment, on_read: Callable[[int], obj
 def _reopened(segment: Segment) -> Segment:
     return Segment(
         segment.files, segment.directory, segment.base_offset, segment.config, active=False,
-        damages=segment.log.damages, identity=segment.identity,
+        damages=segment.log.damages, identity=segment.on_disk.identity,
     )  # fmt: skip
 
 
@@ -105,20 +105,20 @@ def _searched(
 ) -> Look:
     key = TopicPartition(partition.topic, partition.number)
     try:
-        segment.refuse_anothers()
+        segment.on_disk.refuse_anothers()
     except CorruptBatch as error:
         lost = Quarantined(*key, segment.path, 0, segment.size, segment.base_offset, end, error.reason)
         return Look(Findings((lost,)))
     epoch = max((epoch for epoch, start in partition.epochs.entries if start < segment.base_offset), default=NO_EPOCH)
     search = _Search(segment, end, epoch, on_read, is_active=is_active)
     found = search.run()
-    if not is_active and end > partition.start_offset and (missing := segment.lacks_follower(end)) is not None:
+    if not is_active and end > partition.start_offset and (missing := segment.on_disk.lacks_follower(end)) is not None:
         found[DamagedRange(segment.size, segment.size, missing, end)] = "the segment that followed is missing"
     damages = tuple(
         Quarantined(*key, segment.path, part.position, part.end - part.position, part.offset, part.next_offset, why)
         for part, why in sorted(found.items())
     )
-    sealed = segment.sealed
+    sealed = segment.on_disk.sealed
     is_changed = sealed is not None and sealed.read_ms != NOT_YET and sealed.log != search.log_mark
     where = ((key, segment.path),)
     findings = Findings(
@@ -130,7 +130,7 @@ def _searched(
 
 
 def _has_good_indexes(segment: Segment) -> bool:
-    if not segment.is_as_sealed():
+    if not segment.on_disk.is_as_sealed():
         return False
     return all(index.sanity() is None for index in (segment.offsets, segment.times, segment.aborted))
 

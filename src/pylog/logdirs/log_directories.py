@@ -34,8 +34,8 @@ from pylog.logdirs.log_directory import FIRST_DIRECTORY_ID, META_PROPERTIES, Log
 from pylog.protocol.metadata_image import METADATA_TOPIC
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import read_topic_id
-from pylog.storage.durability import sync_new
 from pylog.storage.partition_dirs import folder_name, is_set_aside, partition_folders, set_aside
+from pylog.storage.pending_syncs import sync_new
 from pylog.storage.segment_files import LOG
 
 logger = logging.getLogger("pylog")

@@ -22,7 +22,7 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping
 
-from pylog.commitlog.partition_reader import PartitionReader
+from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.commitlog.recovery import Checkpoint
 from pylog.commitlog.segments import base_offsets
 from pylog.config import TopicConfig
@@ -53,7 +53,7 @@ LOG_CONFIG = TopicConfig(retention_ms=-1, file_delete_delay_ms=0)
 """The config of the metadata log: no record goes for its age, and a dropped segment is removed at once."""
 
 
-def replay(partition: PartitionReader, image: MetadataImage, position: int, upto: int) -> int:
+def replay(partition: ReadablePartition, image: MetadataImage, position: int, upto: int) -> int:
     """Apply the records in [position, upto) of a metadata log to `image`; return the position where it stopped.
 
     Raises: CorruptBatch naming file and position, UnsupportedFormat (a record newer than this version knows).

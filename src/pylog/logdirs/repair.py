@@ -29,9 +29,9 @@ from pylog.partition import Partition
 from pylog.record import TopicPartition
 from pylog.segment import Segment
 from pylog.storage.checkpoint import read_damages, write_damages
-from pylog.storage.durability import sync_new
 from pylog.storage.file_ranges import DamagedRange
 from pylog.storage.log_file import LogFile
+from pylog.storage.pending_syncs import sync_new
 from pylog.storage.producer_state import Snapshots, snapshot_offsets
 from pylog.storage.segment_files import CLEANED, SUFFIXES, file_name
 from pylog.storage.transaction_index import AbortedTxn
@@ -81,7 +81,7 @@ def repair(partition: Partition, findings: Findings, folder: str, now_ms: int) -
         except BaseException:
             new.remove()
             raise
-        partition.replace_segments([old], new, now_ms, until=following)
+        partition.sealed.replace([old], new, now_ms, until=following)
 
 
 def _part(one: Quarantined) -> DamagedRange:
@@ -114,7 +114,7 @@ def _aborted(partition: Partition, segment: Segment) -> list[AbortedTxn]:
     The index of another partition does not count.
     """
     try:
-        segment.refuse_anothers()
+        segment.on_disk.refuse_anothers()
     except CorruptBatch:
         return []
     with suppress(CorruptBatch):
@@ -134,7 +134,7 @@ def _rewritten(segment: Segment, end: int, damages: Iterable[DamagedRange], abor
     log = LogFile(files, segment.path, segment.base_offset, damages=tuple(damages))
     new = Segment(
         files, segment.directory, segment.base_offset, segment.config, active=True, create=True, suffix=CLEANED,
-        identity=segment.identity,
+        identity=segment.on_disk.identity,
     )  # fmt: skip
     try:
         for window in log.scan(check_crc=True):
@@ -150,7 +150,7 @@ def _rewritten(segment: Segment, end: int, damages: Iterable[DamagedRange], abor
         for txn in aborted:
             new.aborted.append(txn)
         new.seal(end)
-        sync_new(new.to_sync(whole=True))
+        sync_new(new.on_disk.to_sync(whole=True))
         # Retention takes this time for the age of a segment without timestamps.
         files.set_modified(new.path, segment.modified_ms() * 1_000_000)
     except BaseException:

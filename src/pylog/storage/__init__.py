@@ -9,6 +9,6 @@ leader_epochs                         `leader-epoch-checkpoint`: which epoch wro
 checkpoint, checkpoints               small text files, and those of offsets
 partition_dirs                        the names of partition folders
 published                             what other processes may see
-durability                            the one road to the disk
+pending_syncs                         what a sync has to bring to the disk besides batches, and the one road there
 validator                             what is checked and stamped in a batch before it is written
 """

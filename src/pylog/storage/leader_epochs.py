@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from pylog.errors import DiskFull, LogNotFound
 from pylog.files import Files
+from pylog.kernel import AppendState
 from pylog.storage.checkpoint import read_epochs, write_epochs
 
 NO_EPOCH = -1
@@ -23,21 +24,28 @@ UNDEFINED = (-1, -1)
 
 
 class LeaderEpochs:
-    """The leader epochs of one partition. One writer; readers need no lock.
+    """The leader epochs of one partition, of which the state has the latest. One writer; readers need no lock."""
 
-    Raises, when it is made: StorageError naming file and line when the checkpoint does not parse.
-    """
-
-    def __init__(self, files: Files, path: str) -> None:
+    def __init__(self, files: Files, path: str, state: AppendState) -> None:
         self.files = files
         self.path = path
-        self.latest = NO_EPOCH
-        """The latest epoch, or -1."""
-        self.latest_start = 0
-        """Where it starts: beyond the end of the log where the append that began it was refused."""
+        self._state = state
         self._entries: tuple[tuple[int, int], ...] = ()
+
+    def load(self) -> None:
+        """Read the checkpoint, if there is one. Raises StorageError naming file and line when it does not parse."""
         with suppress(LogNotFound):
-            self._take(tuple(read_epochs(files, path)))
+            self._take(tuple(read_epochs(self.files, self.path)))
+
+    @property
+    def latest(self) -> int:
+        """The latest epoch, or -1."""
+        return self._state.latest_epoch
+
+    @property
+    def latest_start(self) -> int:
+        """Where it starts: beyond the end of the log where the append that began it was refused."""
+        return self._state.latest_epoch_start
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -107,7 +115,8 @@ class LeaderEpochs:
 
     def _take(self, entries: tuple[tuple[int, int], ...]) -> None:
         self._entries = entries
-        self.latest, self.latest_start = entries[-1] if entries else (NO_EPOCH, 0)
+        latest, start = entries[-1] if entries else (NO_EPOCH, 0)
+        self._state.latest_epoch_start, self._state.latest_epoch = start, latest
 
 
 def _epoch(entry: tuple[int, int]) -> int:

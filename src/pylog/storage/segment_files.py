@@ -1,21 +1,23 @@
 """The files of one segment: the `.log`, its indexes and its seal, which is held against them when they are opened.
 
-Every file is opened when it is first used. What pylog puts into them is `segment`'s business; where they are, what they
-are called, and whether they are what they were when the segment was sealed is told here.
+Every file is opened when it is first used. `segment` says what is written to them; `SegmentPaths` where they are, and
+`SegmentFiles` whether they are what they were when the segment was sealed.
 
 Invariant: an index that is not what was sealed is never believed (`believed`); a transaction index then raises.
 """
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import cast
 
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch, DiskFull
 from pylog.files import File, Files, join
 from pylog.index import OffsetIndex, TimeIndex, Vouch
-from pylog.storage.durability import sync_new
+from pylog.kernel import Tail
 from pylog.storage.file_ranges import DamagedRange
 from pylog.storage.log_file import LogFile, first
+from pylog.storage.pending_syncs import sync_new
 from pylog.storage.segment_checksum import SEAL, Identity, Mark, Seal, SealFile
 from pylog.storage.transaction_index import TransactionIndex
 
@@ -45,37 +47,44 @@ def remove_files(files: Files, directory: str, base_offset: int, suffix: str = "
             files.remove(path)
 
 
-class SegmentFiles:
-    """The files of the segment that begins at `base_offset`, with `suffix` behind their names.
+class SegmentPaths:
+    """Where the files of one segment are, by the suffixes of their kinds; `suffix` is behind their names."""
 
-    `active`: they are being written, or are about to be; otherwise they are those of a sealed segment.
-    """
-
-    def __init__(
-        self, files: Files, directory: str, base_offset: int, config: TopicConfig, *, active: bool, create: bool,
-        suffix: str, damages: tuple[DamagedRange, ...], identity: Identity,
-    ) -> None:  # fmt: skip
+    def __init__(self, files: Files, directory: str, base_offset: int, suffix: str) -> None:
         self.files = files
         self.directory = directory
         self.base_offset = base_offset
+        self.suffix = suffix
+
+    def of(self, kind: str) -> str:
+        """Where the file of one kind is, or would be."""
+        return join(self.directory, file_name(self.base_offset, kind) + self.suffix)
+
+
+class SegmentFiles:
+    """The files of one segment. `is_active`: they are being written, or are about to be; else they are sealed.
+
+    It opens the indexes of `tail`.
+    """
+
+    def __init__(
+        self, paths: SegmentPaths, config: TopicConfig, tail: Tail, *, active: bool, create: bool,
+        damages: tuple[DamagedRange, ...], identity: Identity,
+    ) -> None:  # fmt: skip
+        self.files = files = paths.files
+        self.base_offset = paths.base_offset
         self.config = config
-        self._suffix = suffix
+        self.is_active = self.is_touched = active
+        """`is_touched`: something was written since it was opened, so a sync has to reach it."""
+        self._paths = paths
+        self._tail = tail
         self._hidden = ""
-        self._active = self._touched = active
-        self.log = LogFile(files, self._path(LOG), base_offset, create=create, damages=damages)
-        self._offsets: OffsetIndex | None = None
-        self._times: TimeIndex | None = None
+        self.log = tail.log = LogFile(files, paths.of(LOG), paths.base_offset, create=create, damages=damages)
         self._aborted: TransactionIndex | None = None
         self._kept: dict[str, OffsetIndex | TimeIndex | TransactionIndex] = {}
         self.identity = identity
-        self._seal = SealFile(files, self._path, identity, base_offset, is_new=active and not files.read_only)
+        self._seal = SealFile(files, paths.of, identity, paths.base_offset, is_new=active and not files.read_only)
         self.log.sealed_bytes = self._seal.log_size
-
-    def __repr__(self) -> str:
-        return f"<Segment {self.path}>"
-
-    def _path(self, kind: str) -> str:
-        return join(self.directory, file_name(self.base_offset, kind) + self._suffix)
 
     @property
     def path(self) -> str:
@@ -83,34 +92,33 @@ class SegmentFiles:
         return self.log.path
 
     @property
-    def size(self) -> int:
-        """Bytes of the `.log` file."""
-        return self.log.size()
-
-    @property
     def offsets(self) -> OffsetIndex:
         # Another thread may forget the indexes at any moment.
-        found = self._offsets
-        if found is None:
-            # Another thread may make one as well just now, and write to it.
-            kept, vouch = self._kept, self._voucher(".index")
-            limit, path = self.config.segment_index_bytes, self._path(".index") + self._hidden
-            found = OffsetIndex(
-                self.files, path, self.base_offset, limit, active=self._active, vouch=vouch, log_size=self.log.size
-            )  # fmt: skip
-            self._offsets = found = first(kept, ".index", found)
+        found = self._tail.offset_index
+        return cast(OffsetIndex, found) if found is not None else self._open_offsets()
+
+    def _open_offsets(self) -> OffsetIndex:
+        # Another thread may make one as well just now, and write to it.
+        kept, vouch = self._kept, self._voucher(".index")
+        limit, path = self.config.segment_index_bytes, self._paths.of(".index") + self._hidden
+        made = OffsetIndex(
+            self.files, path, self.base_offset, limit, active=self.is_active, vouch=vouch, log_size=self.log.size
+        )  # fmt: skip
+        self._tail.offset_index = found = first(kept, ".index", made)
         return found
 
     @property
     def times(self) -> TimeIndex:
-        found = self._times
-        if found is None:
-            kept, vouch = self._kept, self._voucher(".timeindex")
-            limit, path = self.config.segment_index_bytes, self._path(".timeindex")
-            found = TimeIndex(
-                self.files, path, self.base_offset, limit, active=self._active, vouch=vouch, log_size=self.log.size
-            )  # fmt: skip
-            self._times = found = first(kept, ".timeindex", found)
+        found = self._tail.time_index
+        return cast(TimeIndex, found) if found is not None else self._open_times()
+
+    def _open_times(self) -> TimeIndex:
+        kept, vouch = self._kept, self._voucher(".timeindex")
+        limit, path = self.config.segment_index_bytes, self._paths.of(".timeindex")
+        made = TimeIndex(
+            self.files, path, self.base_offset, limit, active=self.is_active, vouch=vouch, log_size=self.log.size
+        )  # fmt: skip
+        self._tail.time_index = found = first(kept, ".timeindex", made)
         return found
 
     @property
@@ -118,7 +126,7 @@ class SegmentFiles:
         """The aborted transactions whose markers lie here. Raises CorruptBatch when they are not what was sealed."""
         found = self._aborted
         if found is None:
-            kept, path, vouch = self._kept, self._path(".txnindex"), self._voucher(".txnindex")
+            kept, path, vouch = self._kept, self._paths.of(".txnindex"), self._voucher(".txnindex")
             found = TransactionIndex(self.files, path, self.base_offset, vouch=vouch, log_size=self.log.size)
             if not found.believed:
                 raise CorruptBatch(
@@ -129,7 +137,7 @@ class SegmentFiles:
         return found
 
     def _voucher(self, kind: str) -> Vouch:
-        """Who knows what an index file was when the segment was sealed."""
+        """What knows what an index file was when the segment was sealed."""
         self.refuse_anothers()
         return partial(self._seal.vouches, kind)
 
@@ -153,7 +161,7 @@ class SegmentFiles:
                 f"it was sealed as a segment of partition {seal.identity.partition} of topic id "
                 f"{seal.identity.topic_id}, and this is partition {self.identity.partition} of "
                 f"{self.identity.topic_id}: put it back where it belongs. If it was put here on purpose, remove "
-                f"{self._path(SEAL)}", path=self.path, position=0, offset=self.base_offset,
+                f"{self._paths.of(SEAL)}", path=self.path, position=0, offset=self.base_offset,
             )  # fmt: skip
 
     @property
@@ -201,17 +209,17 @@ class SegmentFiles:
         """Add to the seal what the bytes of the `.log` are, all of which were read and found good."""
         self._seal.note_read(log, read_ms)
 
-    def _remove_seal(self) -> None:
+    def remove_seal(self) -> None:
         self._seal.remove()
 
-    def _open_indexes(self) -> None:
+    def open_indexes(self) -> None:
         """Open what is being written at once: two threads that each did so at its first use would have two of them
         (KAFKA-9156).
         """
         _ = self.offsets, self.times, self.aborted
 
-    def _remove_indexes(self) -> None:
-        for path in (self._path(".index") + self._hidden, self._path(".timeindex")):
+    def remove_indexes(self) -> None:
+        for path in (self._paths.of(".index") + self._hidden, self._paths.of(".timeindex")):
             if self.files.stat(path) is not None:
                 self.files.remove(path)
 
@@ -220,22 +228,22 @@ class SegmentFiles:
         for index in list(self._kept.values()):
             index.close()
         self._kept = {}
-        self._offsets = self._times = self._aborted = None
+        self._tail.offset_index = self._tail.time_index = self._aborted = None
 
     def hide_index(self) -> None:
         """Have no offset index while the indexes are rebuilt: where a crash ends that, it is begun anew."""
         self.forget_indexes()
         self._hidden = ".tmp"
-        if self.files.stat(self._path(".index")) is not None:
-            self.files.remove(self._path(".index"))
+        if self.files.stat(self._paths.of(".index")) is not None:
+            self.files.remove(self._paths.of(".index"))
 
     def show_index(self) -> None:
         """The indexes are whole: put the offset index in its place, behind the others."""
         sync_new(self.to_sync(whole=True))
         self.forget_indexes()
         self._hidden = ""
-        self.files.rename(self._path(".index") + ".tmp", self._path(".index"))
-        self.files.sync_dir(self.directory)
+        self.files.rename(self._paths.of(".index") + ".tmp", self._paths.of(".index"))
+        self.files.sync_dir(self._paths.directory)
 
     # --- the disk ---------------------------------------------------------------------------------------------------
 
@@ -245,7 +253,7 @@ class SegmentFiles:
 
         What was sealed when it was opened, and still is, was durable then. Raises Closed, of what is closed.
         """
-        if self._touched:
+        if self.is_touched:
             yield self.log.to_sync()
             yield from self.aborted.to_sync()
             if whole:
@@ -255,7 +263,7 @@ class SegmentFiles:
 
     def retire(self) -> None:
         """Let nothing be written any more. Who reads on may do so beside the next owner, and opens what is there."""
-        self._active = False
+        self.is_active = False
         self.forget_indexes()
 
     def close(self) -> None:
@@ -278,13 +286,13 @@ class SegmentFiles:
     def _rename(self, suffix: str, rename: Callable[[str, str], object]) -> None:
         self.forget_indexes()
         for kind in SUFFIXES:
-            source = self._path(kind)
+            source = self._paths.of(kind)
             if self.files.stat(source) is not None:
-                rename(source, join(self.directory, file_name(self.base_offset, kind) + suffix))
-        self._suffix = suffix
-        self.log.path = self._path(LOG)
+                rename(source, join(self._paths.directory, file_name(self.base_offset, kind) + suffix))
+        self._paths.suffix = suffix
+        self.log.path = self._paths.of(LOG)
 
     def remove(self) -> None:
         """Delete the files, the log last: an index without a log is an orphan that the next open removes."""
         self.close()
-        remove_files(self.files, self.directory, self.base_offset, self._suffix)
+        remove_files(self.files, self._paths.directory, self.base_offset, self._paths.suffix)

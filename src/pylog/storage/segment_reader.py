@@ -23,8 +23,13 @@ class TimestampAndOffset(NamedTuple):
     leader_epoch: int = -1
 
 
-class ReadableSegment(SegmentFiles):
-    """A segment to whoever reads it. Takes no lock."""
+class SegmentReader:
+    """Reads the files of one segment. Takes no lock."""
+
+    def __init__(self, on_disk: SegmentFiles) -> None:
+        self._on_disk = on_disk
+        self._log = on_disk.log
+        self._base_offset = on_disk.base_offset
 
     def read(
         self, offset: int, max_bytes: int, *, upto: int, end: int = OFFSET_MAX, written: int = 0,
@@ -39,27 +44,27 @@ class ReadableSegment(SegmentFiles):
         no sense, or `offset` lies in a damaged part.
         """
         # First: what was looked up means nothing in a file that is cut, and goes on, meanwhile.
-        cuts = self.log.cuts
-        wanted = Wanted(offset, upto, end, max_bytes, written, self.offsets.lookup if as_extent else None)
-        position = self.log.after_last(offset)
+        cuts = self._log.cuts
+        wanted = Wanted(offset, upto, end, max_bytes, written, self._on_disk.offsets.lookup if as_extent else None)
+        position = self._log.after_last(offset)
         if position is not None:
             window = HEAD_BYTES if as_extent else self.window(position, max_bytes)
-            return self.log.read(wanted, position, expected=offset, window=window, cuts=cuts)
-        window = HEAD_BYTES if as_extent else max_bytes + self.config.index_interval_bytes
-        indexed, position = self.offsets.lookup(offset, log_size=self.size)
-        if position and self.log.base_of(position, indexed) is None:
+            return self._log.read(wanted, position, expected=offset, window=window, cuts=cuts)
+        window = HEAD_BYTES if as_extent else max_bytes + self._on_disk.config.index_interval_bytes
+        indexed, position = self._on_disk.offsets.lookup(offset, log_size=self._log.size())
+        if position and self._log.base_of(position, indexed) is None:
             # The index is wrong, or the batch that it names: read from the start, and see.
             position = 0
-        return self.log.read(wanted, position, expected=self.base_offset, window=window, cuts=cuts)
+        return self._log.read(wanted, position, expected=self._base_offset, window=window, cuts=cuts)
 
     def window(self, position: int, max_bytes: int) -> int:
         """How much to read for as many batches from `position` on as there may be: little of the one that is too many,
         as far as the index knows where that begins.
         """
-        interval = self.config.index_interval_bytes
+        interval = self._on_disk.config.index_interval_bytes
         window = max_bytes + interval
-        if position + window < self.size:
-            last = self.offsets.last_upto(position + max_bytes)
+        if position + window < self._log.size():
+            last = self._on_disk.offsets.last_upto(position + max_bytes)
             if last > position:
                 return min(window, last - position + interval)
         return window
@@ -67,11 +72,11 @@ class ReadableSegment(SegmentFiles):
     @property
     def _near(self) -> int:
         """How much to read at first from an index entry on, to come upon what it leads to."""
-        return min(self.config.index_interval_bytes + _BATCH_BYTES, WINDOW_BYTES)
+        return min(self._on_disk.config.index_interval_bytes + _BATCH_BYTES, WINDOW_BYTES)
 
     def scan(self, position: int = 0, *, check_crc: bool) -> Iterator[Window]:
         """Walk the log from `position` on: see `LogFile.scan`."""
-        return self.log.scan(position, check_crc=check_crc)
+        return self._log.scan(position, check_crc=check_crc)
 
     def offset_for_time(
         self, timestamp: int, *, first: int, upto: int, end: int = OFFSET_MAX, written: int = 0
@@ -79,16 +84,16 @@ class ReadableSegment(SegmentFiles):
         """The first record in [first, upto) whose timestamp is at least `timestamp`
         (FileRecords.searchForTimestamp). `end` and `written`: as for `read`.
         """
-        indexed = self.times.lookup(timestamp)[1]
-        position = self.offsets.lookup(max(indexed, first), log_size=self.size)[1]
+        indexed = self._on_disk.times.lookup(timestamp)[1]
+        position = self._on_disk.offsets.lookup(max(indexed, first), log_size=self._log.size())[1]
         # With CRCs: a batch is passed over for what its header says.
-        for data, start, spans, fault in self.log.scan(position, check_crc=True, at_first=self._near):
+        for data, start, spans, fault in self._log.scan(position, check_crc=True, at_first=self._near):
             for span in spans:
                 limit = min(end, written) if span.base_offset < written else end
                 if span.last_offset >= limit:
                     raise CorruptBatch(
                         f"a batch header says that it ends at offset {span.last_offset}, and the segment ends before "
-                        f"{limit}; run `pylog verify` to see all damage", path=self.path, offset=span.base_offset,
+                        f"{limit}; run `pylog verify` to see all damage", path=self._log.path, offset=span.base_offset,
                     )  # fmt: skip
                 if span.base_offset >= upto:
                     return self._unless_damaged(None, first, upto)
@@ -97,9 +102,9 @@ class ReadableSegment(SegmentFiles):
                 behind = span.position + span.size
                 found = _first_at_or_after(_records(data, span, first), timestamp, upto)
                 if found is not None:
-                    if start + behind < self.size:
+                    if start + behind < self._log.size():
                         head = data[behind : behind + HEADER_BYTES]
-                        self.log.check_following(start + behind, span.last_offset + 1, span.leader_epoch, head)
+                        self._log.check_following(start + behind, span.last_offset + 1, span.leader_epoch, head)
                     return self._unless_damaged(found, first, found.offset)
             if fault is not None and (fault.offset < upto or end < OFFSET_MAX):
                 raise CorruptBatch(fault.reason, path=fault.path, position=fault.position, offset=fault.offset)
@@ -107,22 +112,22 @@ class ReadableSegment(SegmentFiles):
 
     def _unless_damaged(self, found: TimestampAndOffset | None, first: int, upto: int) -> TimestampAndOffset | None:
         """What was found by its time, unless it may have been in a damaged part: then CorruptBatch is raised."""
-        for damage in self.log.damages:
+        for damage in self._log.damages:
             if first < damage.next_offset and damage.offset < upto:
-                raise self.log.damaged(damage)
+                raise self._log.damaged(damage)
         return found
 
     def boundary(self, offset: int) -> tuple[int, int]:
         """The end of the last whole batch that lies below `offset`: (position, next offset)."""
         # The batch of an entry below `offset` stays, so its end is known before the first that goes is met.
-        position = self.offsets.lookup(offset - 1, log_size=self.size)[1]
-        kept = self.base_offset
-        for _, start, spans, _ in self.log.scan(position, check_crc=False, at_first=self._near):
+        position = self._on_disk.offsets.lookup(offset - 1, log_size=self._log.size())[1]
+        kept = self._base_offset
+        for _, start, spans, _ in self._log.scan(position, check_crc=False, at_first=self._near):
             for span in spans:
                 if span.last_offset >= offset:
                     return start + span.position, kept
                 kept = span.last_offset + 1
-        return self.size, kept
+        return self._log.size(), kept
 
 
 def _records(data: bytes, span: BatchSpan, first: int) -> list[ConsumerRecord]:

@@ -143,23 +143,38 @@ class _File(list[bytes]):
         self.append(bytes([position % 256]) + bytes(data))
 
 
+class _Index:
+    """What it is given, in a list; it is full when that has so many entries."""
+
+    def __init__(self, entries: list[Outcome], capacity: int) -> None:
+        self.entries = entries
+        self.capacity = capacity
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.entries) >= self.capacity
+
+    def add(self, offset: int, position: int) -> None:
+        self.entries.append((offset, position))
+
+    maybe_add = add
+
+
 def appends_the_same(kernel: ModuleType, batches: Sequence[bytes], *, room: int) -> None:
     """Batches, whatever their headers say, are let in or not, fit or not, and are written and noted the same."""
     _same("Tail", *(_appended(twin, batches, room) for twin in (pure, kernel)))
 
 
 def _appended(twin: Any, batches: Sequence[bytes], room: int) -> Outcome:
-    file, entries = _File(), []
+    file = _File()
+    entries: list[Outcome] = []
     said: list[Outcome] = []
     numbers = dict.fromkeys(("base_offset", "next_offset", "max_timestamp_offset", "unindexed_bytes"), 0)
     numbers |= {"max_timestamp": -1, "first_max_timestamp": -2, "index_interval_bytes": 80, "room": room}
     numbers["newest_in_room"] = _END // 2
 
-    class Segment(twin.Tail):  # type: ignore[misc]
-        def add_entry(self, last_offset: int, position: int) -> None:
-            entries.append((last_offset, position, self.max_timestamp, self.max_timestamp_offset))
-
-    tail = Segment()
+    tail = twin.Tail(0, 80)
+    tail.offset_index, tail.time_index = _Index(entries, 3), _Index(entries, 9)
     for name, number in numbers.items():
         setattr(tail, name, number)
     for data in [*batches, *batches]:

@@ -119,7 +119,7 @@ def test_indexes_of_scrubbed_segments_do_not_stay_in_memory(log: pylog.Log) -> N
         scrubber(again).scrub(everything=True)
         assert not again.find_damage()
         sealed = again.broker.partition("t", 0).segments[:-1]
-        assert [one._offsets or one._times or one._aborted for one, _ in sealed] == [None] * 3
+        assert [one.tail.offset_index or one.tail.time_index or one.on_disk._aborted for one, _ in sealed] == [None] * 3
 
 
 def test_the_active_segment_is_not_read(log: pylog.Log) -> None:

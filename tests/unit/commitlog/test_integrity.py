@@ -63,6 +63,6 @@ def test_a_transaction_that_was_aborted_by_no_marker() -> None:
 
 def test_a_high_watermark_outside_the_log() -> None:
     log = made()
-    log.partition.high_watermark = 11
+    log.partition.state.high_watermark = 11
     with pytest.raises(CorruptBatch, match=r"the high watermark 11 is outside \[0, 10\]"):
         log.partition.check()

@@ -219,4 +219,4 @@ def test_a_partition_without_a_log_directory_keeps_no_checkpoint() -> None:
     log = Log()
     log.append("a")
     log.partition.checkpoint()
-    assert sorted(log.files.list_dir(".")) == ["log"] and log.partition.state().next_offset == 1
+    assert sorted(log.files.list_dir(".")) == ["log"] and log.partition.next_offset == 1

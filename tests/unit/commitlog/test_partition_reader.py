@@ -204,6 +204,6 @@ def test_a_seal_removed_while_it_is_read_is_ignored() -> None:
 
     files.after = cut_and_append
     partition.read(0, 100, upto=14)
-    assert files.after is None and partition.segments[0][0].sealed is None
+    assert files.after is None and partition.segments[0][0].on_disk.sealed is None
     assert partition.offset_for_time(NOW + 500, upto=3) is None
     partition.check()

@@ -2,10 +2,9 @@
 
 import pytest
 
-from pylog.commitlog.retention import Bounds, below_start, over_age, over_size, rules
+from pylog.commitlog.retention import DROPPED_AT_ONCE, Bounds, below_start, over_age, over_size, rules
 from pylog.config import TopicConfig
 from pylog.files import MemoryFiles
-from pylog.partition import DROPPED_AT_ONCE
 from support.partition_log import DAY, NOW, Log
 
 
@@ -29,12 +28,12 @@ def log() -> Log:
 def test_segments_below_the_start_of_the_log_go_whatever_the_policy_says(log: Log) -> None:
     bases = [segment.base_offset for segment, _ in log.partition.segments]
     for start, count in [(0, 0), (bases[1] - 1, 0), (bases[1], 1), (bases[2] + 1, 2), (60, len(bases) - 1)]:
-        assert below_start(log.partition._segments, bounds(log, start=start), log.config) == count
+        assert below_start(log.partition._local.segments, bounds(log, start=start), log.config) == count
     assert rules(config(cleanup_policy="compact")) == [below_start]
 
 
 def test_as_many_go_as_leave_the_bytes_that_have_to_stay(log: Log) -> None:
-    segments = log.partition._segments
+    segments = log.partition._local.segments
     first = segments[0].size
     for limit, count in [(segments.size() + 1, 0), (segments.size() - first + 1, 0), (segments.size() - first, 1)]:
         assert over_size(segments, bounds(log), config(retention_bytes=limit)) == count
@@ -44,24 +43,24 @@ def test_as_many_go_as_leave_the_bytes_that_have_to_stay(log: Log) -> None:
 
 def test_nothing_is_over_size_where_new_records_wait_instead(log: Log) -> None:
     waiting = TopicConfig.loaded({"retention.bytes": "0", "pylog.full.policy": "raise"})
-    assert over_size(log.partition._segments, bounds(log), waiting) == 0
+    assert over_size(log.partition._local.segments, bounds(log), waiting) == 0
 
 
 def test_a_segment_is_as_old_as_its_newest_record(log: Log) -> None:
-    segments = log.partition._segments
+    segments = log.partition._local.segments
     assert over_age(segments, bounds(log, now_ms=NOW + 1000), config(retention_ms=1000)) == 0
     assert over_age(segments, bounds(log, now_ms=NOW + 1001), config(retention_ms=1000)) == len(segments)
     assert over_age(segments, bounds(log, now_ms=NOW + DAY), config(retention_ms=-1)) == 0
 
 
 def test_retention_keeps_segments_beyond_the_high_watermark(log: Log) -> None:
-    segments = log.partition._segments
+    segments = log.partition._local.segments
     old = config(retention_ms=1)
     late = NOW + DAY
     assert over_age(segments, bounds(log, mark=segments.bases[2], now_ms=late), old) == 2
     assert over_age(segments, bounds(log, mark=segments.bases[2] - 1, now_ms=late), old) == 1
     log.partition.roll(NOW)
-    assert over_age(log.partition._segments, bounds(log, now_ms=late), old) == len(log.partition.segments) - 1
+    assert over_age(log.partition._local.segments, bounds(log, now_ms=late), old) == len(log.partition.segments) - 1
 
 
 def test_a_log_of_nothing_but_old_records_is_emptied_into_a_new_segment() -> None:
@@ -80,7 +79,7 @@ def test_many_segments_go_some_at_a_time_and_appends_come_in_between() -> None:
 
         def rename(self, source: str, target: str) -> None:
             if source.endswith(".log"):
-                holds.append(log.partition._generation)
+                holds.append(log.partition.state.generation)
             super().rename(source, target)
 
     holds: list[int] = []

@@ -8,6 +8,7 @@ from pylog.errors import LogNotFound, StorageError
 from pylog.files import MemoryFiles
 from pylog.storage.leader_epochs import LeaderEpochs
 from pylog.testing import FaultFiles
+from tests.support.epochs import epochs_at
 
 PATH = "t-0/leader-epoch-checkpoint"
 
@@ -20,14 +21,14 @@ def files() -> MemoryFiles:
 
 
 def made(files: MemoryFiles, *entries: tuple[int, int]) -> LeaderEpochs:
-    epochs = LeaderEpochs(files, PATH)
+    epochs = epochs_at(files, PATH)
     for epoch, start in entries:
         epochs.assign(epoch, start)
     return epochs
 
 
 def test_an_empty_history_has_no_file(files: MemoryFiles) -> None:
-    epochs = LeaderEpochs(files, PATH)
+    epochs = epochs_at(files, PATH)
     assert (epochs.latest, epochs.entries) == (-1, [])
     epochs.clear()
     epochs.truncate_end(0)
@@ -38,7 +39,7 @@ def test_an_empty_history_has_no_file(files: MemoryFiles) -> None:
 def test_assign_is_on_disk_when_it_returns(files: MemoryFiles) -> None:
     epochs = made(files, (0, 0), (5, 1042))
     assert files.read_file(PATH) == b"0\n2\n0 0\n5 1042\n"
-    assert LeaderEpochs(files, PATH).entries == epochs.entries == [(0, 0), (5, 1042)]
+    assert epochs_at(files, PATH).entries == epochs.entries == [(0, 0), (5, 1042)]
     assert epochs.latest == 5
 
 
@@ -60,7 +61,7 @@ def test_assign_keeps_epochs_and_starts_rising(
     epochs = made(files, (0, 0), (2, 10), (4, 20))
     epochs.assign(epoch, start)
     assert epochs.entries == after
-    assert LeaderEpochs(files, PATH).entries == after
+    assert epochs_at(files, PATH).entries == after
 
 
 def test_negative_values_are_misuse(files: MemoryFiles) -> None:
@@ -80,7 +81,7 @@ def test_end_offset_for_an_epoch_is_the_start_of_the_next(
 
 
 def test_end_offset_for_without_epochs(files: MemoryFiles) -> None:
-    assert LeaderEpochs(files, PATH).end_offset_for(0, 33) == (-1, -1)
+    assert epochs_at(files, PATH).end_offset_for(0, 33) == (-1, -1)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_end_offset_for_without_epochs(files: MemoryFiles) -> None:
 def test_truncate_end_drops_later_epochs(files: MemoryFiles, offset: int, after: list[tuple[int, int]]) -> None:
     epochs = made(files, (2, 10), (4, 20))
     epochs.truncate_end(offset)
-    assert epochs.entries == LeaderEpochs(files, PATH).entries == after
+    assert epochs.entries == epochs_at(files, PATH).entries == after
 
 
 @pytest.mark.parametrize(
@@ -105,13 +106,13 @@ def test_truncate_start_keeps_the_epoch_of_the_start(
 ) -> None:
     epochs = made(files, (2, 10), (4, 20))
     epochs.truncate_start(offset)
-    assert epochs.entries == LeaderEpochs(files, PATH).entries == after
+    assert epochs.entries == epochs_at(files, PATH).entries == after
 
 
 def test_clear_drops_all_epochs(files: MemoryFiles) -> None:
     epochs = made(files, (2, 10))
     epochs.clear()
-    assert epochs.entries == LeaderEpochs(files, PATH).entries == []
+    assert epochs.entries == epochs_at(files, PATH).entries == []
 
 
 def test_a_failed_write_changes_nothing_in_memory(files: MemoryFiles) -> None:
@@ -125,13 +126,13 @@ def test_a_failed_write_changes_nothing_in_memory(files: MemoryFiles) -> None:
 def test_a_damaged_file_is_a_typed_error(files: MemoryFiles) -> None:
     files.replace_file(PATH, b"0\n1\nzero 0\n")
     with pytest.raises(StorageError, match=rf"{PATH}, line 3"):
-        LeaderEpochs(files, PATH)
+        epochs_at(files, PATH)
 
 
 def test_a_full_disk_keeps_no_records_from_being_deleted() -> None:
     files = FaultFiles(MemoryFiles(), error=errno.ENOSPC, once=False)
     files.make_dir("t-0")
-    epochs = LeaderEpochs(files, PATH)
+    epochs = epochs_at(files, PATH)
     epochs.assign(0, 0)
     epochs.assign(2, 10)
     files.faults.fail_at = 1
@@ -139,4 +140,4 @@ def test_a_full_disk_keeps_no_records_from_being_deleted() -> None:
     assert epochs.entries == [(2, 12)]
     # What is in the file is older, and nothing in it is wrong.
     files.heal()
-    assert LeaderEpochs(files, PATH).entries == [(0, 0), (2, 10)]
+    assert epochs_at(files, PATH).entries == [(0, 0), (2, 10)]

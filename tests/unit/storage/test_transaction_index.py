@@ -10,7 +10,7 @@ import pytest
 
 from pylog.errors import DiskFull, StorageError
 from pylog.files import DiskFiles, File, Files, MemoryFiles
-from pylog.storage.durability import sync_new
+from pylog.storage.pending_syncs import sync_new
 from pylog.storage.transaction_index import AbortedTxn, TransactionIndex
 
 FIRST = AbortedTxn(73, 975, 983, 984)

@@ -150,7 +150,7 @@ class TopicChanges:
         files.make_dir(future)
         with ExitStack() as undo:
             undo.callback(files.remove_dir, future)
-            copy_files(files, partition.directory, future, partition.sealed_files())
+            copy_files(files, partition.directory, future, partition.sealed.file_names())
             with self._lock:
                 self._roles.note_moved(key)
                 self._topics.topic(key.topic).drop(key.partition)

@@ -21,7 +21,7 @@ from pylog.errors import CorruptBatch, DiskFull
 from pylog.kernel import walk
 from pylog.protocol.batch import Batch
 from pylog.segment import Segment
-from pylog.storage.durability import sync_new
+from pylog.storage.pending_syncs import sync_new
 from pylog.storage.segment_files import CLEANED, remove_files
 from pylog.storage.transaction_index import AbortedTxn
 
@@ -82,7 +82,7 @@ def rewrite(
     try:
         cleaned = Segment(
             first.files, first.directory, first.base_offset, first.config, active=True, create=True, suffix=CLEANED,
-            identity=first.identity,
+            identity=first.on_disk.identity,
         )  # fmt: skip
     except DiskFull:
         remove_files(first.files, first.directory, first.base_offset, CLEANED)
@@ -93,7 +93,7 @@ def rewrite(
             rules.transactions.add(aborted(segment.base_offset, end))
             yield from _copy(segment, cleaned, rules, tally)
         cleaned.seal(group[-1][1])
-        sync_new(cleaned.to_sync(whole=True))
+        sync_new(cleaned.on_disk.to_sync(whole=True))
         # The age of a segment without timestamps, by which retention goes.
         first.files.set_modified(cleaned.path, group[-1][0].modified_ms() * 1_000_000)
     except BaseException:

@@ -7,7 +7,7 @@ that all the rest does not need pyarrow.
 from pylog.kernel.compiled.check import StreamCheck
 from pylog.kernel.compiled.decode import decode_records, take_records
 from pylog.kernel.compiled.encode import OpenBatch, encode_records, record_size_bound
-from pylog.kernel.compiled.fast_append import FastAppends
+from pylog.kernel.compiled.fast_append import AppendState
 from pylog.kernel.compiled.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.compiled.group_append import GroupAppends
 from pylog.kernel.compiled.header import BatchHeader
@@ -24,10 +24,10 @@ NAME = "compiled"
 __all__ = [
     "NAME",
     "Admission",
+    "AppendState",
     "Appended",
     "BatchHeader",
     "ConsumerRecord",
-    "FastAppends",
     "GroupAppends",
     "HeaderWalk",
     "KeyTable",

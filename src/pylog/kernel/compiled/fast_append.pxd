@@ -1,29 +1,42 @@
 # cython: language_level=3
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from pylog.kernel.compiled.header cimport BatchHeader
-from pylog.kernel.compiled.tail cimport Appended, Tail
+from pylog.kernel.compiled.publish_slots cimport Slots
+from pylog.kernel.compiled.tail cimport Admission, Appended, Tail
 
 
-cdef class FastAppends:
+cdef class AppendState:
+    # Watermarks
     cdef public int64_t start_offset
-    cdef public int64_t next_offset
     cdef public int64_t high_watermark
+    cdef public int64_t generation
+    cdef public int64_t cuts
+    # Appender
+    cdef public int64_t next_offset
+    cdef public bint is_bounded
+    cdef public Admission admission
+    # Durability
     cdef public int64_t durable_offset
-    cdef public int64_t _generation
-    cdef public int64_t _cuts
-    cdef public bint _closed
-    cdef public bint _is_bounded
-    cdef public object _failure
-    cdef public object _lock
-    cdef public object _syncing
-    cdef public object _entry
-    cdef public object _first_unstable_offset
-    cdef public object _admission
-    cdef public object _local
-    cdef public object _durability
-    cdef public object epochs
-    cdef public object producers
+    cdef public bint is_closed
+    cdef public object failure
+    cdef public object lock
+    cdef public object syncing
+    cdef public object latch
+    cdef public Slots entry
+    # PendingSyncs
+    cdef public list owed
+    cdef public int64_t name_changes
+    cdef public int64_t synced_name_changes
+    # LocalLog
+    cdef public Tail tail
+    cdef public int64_t aborted_entries
+    cdef public uint32_t aborted_crc
+    # LeaderEpochs
+    cdef public int64_t latest_epoch
+    cdef public int64_t latest_epoch_start
+    # Producers
+    cdef public int64_t first_unstable_offset
 
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) except -1
     cdef bint append_at_once(self, list batches, list answers, int32_t epoch, bint waits) except -1
@@ -33,10 +46,10 @@ cdef class FastAppends:
     cdef bint is_synced(self, int64_t end, int32_t epoch, bint waits) except -1
     cdef bint can_sync(self) except -1
     cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible)
-    cdef bint takes(self, Tail tail, file, BatchHeader batch, int32_t epoch, bint at_once) except -1
-    cdef bint can_show(self, Tail tail) except -1
-    cdef int show_or_latch(self, Tail tail) except -1
-    cdef int show(self, Tail tail) except -1
+    cdef bint takes(self, file, BatchHeader batch, int32_t epoch, bint at_once) except -1
+    cdef bint can_show(self) except -1
+    cdef int show_or_latch(self) except -1
+    cdef int show(self) except -1
 
 
 cdef int64_t end_of(list answers) except -2

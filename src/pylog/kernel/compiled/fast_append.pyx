@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Where an append needs no decision: from a batch to its bytes in the file, and to what others may see, in one step.
+"""The twin of `pure.fast_append`, with what that leaves out: an append that needs no decision, in one step.
 
-The numbers of a partition are fields here, those of its active segment are `Tail`'s, of its file `OpenFile`'s, and what
-it publishes goes through `Slots`. All of it is looked at under the partition's lock: what is not plain is not begun.
-ordinary way, in `pylog.commitlog.append`, says what this has to be equal to.
+The step goes from a batch to its bytes in the file, and to what others may see. It takes the partition's lock, looks at
+`AppendState`, at the `Tail` of the active segment, and at its `OpenFile`, and begins nothing that is not plain.
+`commitlog/append` is the general way, whose result is the same.
 
-What is shown at once is written without any Python code, from the first byte to the last one that is published: no
-signal's handler can strike in between. Only what follows from a refusal of the system is for Python.
+A step that shows what it appends runs no Python code from the first byte to the last one that is published: no signal's
+handler runs in between. A refusal of the system goes to `latch`, which is Python.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -23,27 +23,59 @@ cdef int64_t INT32_MAX = 0x7fffffff
 cdef Py_ssize_t LACKING_MOST = UNWRITTEN_MAX
 
 
-cdef class FastAppends:
-    """A partition that takes plain batches in one step. The fields are those that its Python half goes by."""
+cdef class AppendState:
+    """See the twin."""
+
+    def __cinit__(self):
+        self.owed = []
+        self.latest_epoch = self.first_unstable_offset = -1
+
+    @property
+    def last_stable_offset(self):
+        """See the twin."""
+        if self.first_unstable_offset < 0:
+            return self.high_watermark
+        return min(self.high_watermark, max(self.first_unstable_offset, self.start_offset))
+
+    @property
+    def data_end(self):
+        """See the twin."""
+        return 0 if self.tail is None else self.tail.next_offset
+
+    @property
+    def data_end_max(self):
+        """See the twin."""
+        return self.next_offset if self.tail is None else max(self.next_offset, self.tail.next_offset)
+
+    def numbers(self):
+        """See the twin."""
+        cdef Tail tail = self.tail
+        return (
+            self.generation, self.start_offset, self.next_offset, self.high_watermark, self.last_stable_offset,
+            self.durable_offset, 0 if tail is None else tail.next_offset, 0 if tail is None else tail.base_offset,
+            self.failure is not None, self.aborted_entries, self.aborted_crc,
+        )
+
+    def publish(self):
+        """See the twin."""
+        if self.entry is not None:
+            self.entry.publish(self.numbers())
 
     def fast_append(self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, bint visible=False):
-        """Append a batch of this process as the leader of `epoch`, and let everybody see it if it is to be `visible`,
-        where nothing has to be decided, opened, or done besides. None where something has: then nothing was done.
-
-        Raises what the partition raises whose write or publishing failed.
-        """
+        """See the twin."""
         if not self.lets_in(batch, now_ms):
             return None
-        self._lock.acquire()
+        self.lock.acquire()
         try:
             return self.append_locked(batch, epoch, visible)
         finally:
-            self._lock.release()
+            self.lock.release()
 
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) except -1:
         """Whether a batch may be one to append as it is, as far as that can be told without the lock."""
         return (
-            batch.producer_id < 0 and not self._is_bounded and (<Admission?>self._admission).lets_in(batch, now_ms)
+            batch.producer_id < 0 and not self.is_bounded and self.admission is not None
+            and self.admission.lets_in(batch, now_ms)
         )
 
     cdef bint append_at_once(self, list batches, list answers, int32_t epoch, bint waits) except -1:
@@ -61,7 +93,7 @@ cdef class FastAppends:
             answers.append(answer_of(ordinarily, role, batches[len(answers)]))
             self.append_runs(batches, answers, epoch, True)
         if not self.is_synced(end_of(answers), epoch, True):
-            self.sync()
+            self.latch.sync()
         return 0
 
     cdef int append_runs(self, list batches, list answers, int32_t epoch, bint waits) except -1:
@@ -70,25 +102,25 @@ cdef class FastAppends:
             if batches[len(answers)] is None:
                 answers.append(None)
                 continue
-            if not self._lock.acquire(waits):
+            if not self.lock.acquire(waits):
                 break
             try:
                 if self.append_run(batches, len(answers), answers, epoch) == 0:
                     break
             finally:
-                self._lock.release()
+                self.lock.release()
         return 0
 
     cdef Py_ssize_t append_run(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1:
         """Append as many as go in one write, from batches[at] on; gives how many."""
-        cdef Tail tail = self._local.active
+        cdef Tail tail = self.tail
         cdef BatchHeader batch = batches[at]
         cdef list run = []
-        cdef int64_t size = 0, first = self.next_offset, end = self.next_offset
-        cdef int64_t unindexed = 0 if tail.wants_entry() else tail.unindexed_bytes
-        file = tail.log.opened
-        if not self.takes(tail, file, batch, epoch, True):
+        cdef int64_t size = 0, first = self.next_offset, end = self.next_offset, unindexed
+        file = None if tail is None else tail.log.opened
+        if not self.takes(file, batch, epoch, True):
             return 0
+        unindexed = 0 if tail.wants_entry() else tail.unindexed_bytes
         while batch is not None and end <= LAST_OFFSET - batch.last_offset_delta and tail.takes(
             size + batch.size, end + batch.last_offset_delta, batch.max_timestamp
         ):
@@ -102,13 +134,13 @@ cdef class FastAppends:
             batch = batches[at + len(run)]
         try:
             write_run(tail, file, run)
-            self.next_offset = self.producers.end_offset = tail.next_offset
+            self.next_offset = tail.next_offset
             for batch in run:
                 answers.append(appended(first, first + batch.last_offset_delta + 1, batch.append_time()))
                 first += batch.last_offset_delta + 1
         except BaseException as error:
             try:
-                self._interrupted(error)
+                self.latch.interrupted(error)
             except BaseException as answer:
                 answers += [answer] * len(run)
         return len(run)
@@ -117,139 +149,130 @@ cdef class FastAppends:
         """Make what lies below `end` durable, where that is one sync of the active segment's file; and show it, where
         `epoch` is not over and that needs no decision. Unless one `waits`, where nobody has the locks.
         """
-        cdef int64_t cuts
+        cdef int64_t cuts = self.cuts
         cdef bint is_plain
         cdef Tail tail
         if end < 0:
             return True
-        if not self._syncing.acquire(waits):
+        if not self.syncing.acquire(waits):
             return False
         try:
-            if not self._lock.acquire(waits):
+            if not self.lock.acquire(waits):
                 return False
             try:
                 is_plain = self.can_sync()
-                tail = self._local.active
-                end = min(end, self.next_offset, tail.next_offset)
-                file, cuts = tail.log.opened, self._cuts
+                tail = self.tail
+                if is_plain:
+                    end = min(end, self.next_offset, tail.next_offset)
+                    file, cuts = tail.log.opened, self.cuts
             finally:
-                self._lock.release()
+                self.lock.release()
             if not is_plain:
                 return False
             try:
                 (<OpenFile>file).sync()
             except BaseException as error:
-                self._not_synced(error)
+                self.latch.not_synced(error)
                 return False
-            if not self._lock.acquire(waits):
+            if not self.lock.acquire(waits):
                 return False
             try:
-                if self._failure is not None:
+                if self.failure is not None:
                     # It may be of this file, and the system tells it once.
                     return False
-                if cuts == self._cuts:
+                if cuts == self.cuts:
                     self.durable_offset = max(self.durable_offset, end)
-                    if epoch == self.epochs.latest and end > self.high_watermark and self.can_show(self._local.active):
+                    if epoch == self.latest_epoch and end > self.high_watermark and self.can_show():
                         self.high_watermark = end
-                        self.show_or_latch(self._local.active)
+                        self.show_or_latch()
             finally:
-                self._lock.release()
+                self.lock.release()
         finally:
-            self._syncing.release()
+            self.syncing.release()
         return True
 
     cdef bint can_sync(self) except -1:
         """Whether a sync of the active segment's file makes everything durable."""
-        durability = self._durability
-        cdef Tail tail = self._local.active
+        cdef Tail tail = self.tail
         return (
-            not self._closed and self._failure is None and isinstance(tail.log.opened, OpenFile)
-            and self.durable_offset >= tail.base_offset and not durability.owed
-            and durability.changes == durability.synced_changes
-            and tail._aborted is not None and not tail._aborted.rows
+            tail is not None and not self.is_closed and self.failure is None and isinstance(tail.log.opened, OpenFile)
+            and self.durable_offset >= tail.base_offset and not self.owed
+            and self.name_changes == self.synced_name_changes and self.aborted_entries == 0
         )
 
     cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible):
-        cdef Tail tail = self._local.active
+        cdef Tail tail = self.tail
         cdef int64_t base_offset = self.next_offset
-        file = tail.log.opened
-        if not self.takes(tail, file, batch, epoch, visible) or (visible and not self.can_show(tail)):
+        file = None if tail is None else tail.log.opened
+        if not self.takes(file, batch, epoch, visible) or (visible and not self.can_show()):
             return None
         batch.stamp(base_offset, epoch)
         try:
             write(tail, file, batch)
-            self.next_offset = self.producers.end_offset = tail.next_offset
+            self.next_offset = tail.next_offset
         except BaseException as error:
-            self._interrupted(error)
+            self.latch.interrupted(error)
         if visible:
             self.high_watermark = self.next_offset
-            self.show_or_latch(tail)
+            self.show_or_latch()
         return appended(base_offset, self.next_offset, batch.append_time())
 
-    cdef bint takes(self, Tail tail, file, BatchHeader batch, int32_t epoch, bint at_once) except -1:
-        """Whether the active segment takes a batch, now."""
-        cdef int64_t last_offset, latest, latest_start
+    cdef bint takes(self, file, BatchHeader batch, int32_t epoch, bint at_once) except -1:
+        """Whether the active segment, with this file, takes a batch, now."""
+        cdef Tail tail = self.tail
+        cdef int64_t last_offset
         if self.next_offset > LAST_OFFSET - batch.last_offset_delta:
             return False
         last_offset = self.next_offset + batch.last_offset_delta
-        epochs = self.epochs
-        latest, latest_start = epochs.latest, epochs.latest_start
         return (
-            not self._closed and self._failure is None and epoch == latest and self.next_offset >= latest_start
+            tail is not None and not self.is_closed and self.failure is None
+            and epoch == self.latest_epoch and self.next_offset >= self.latest_epoch_start
             and tail.takes(batch.size, last_offset, batch.max_timestamp) and is_ready(file, at_once)
             and (not tail.wants_entry() or has_room_for_entry(tail, batch, last_offset, file.size()))
         )
 
     def fast_advance(self, int64_t offset):
-        """Let everybody see what is below `offset`; gives whether that is more than before. None where something has to
-        be done besides: then nothing was done.
-        """
-        self._lock.acquire()
+        """See the twin."""
+        self.lock.acquire()
         try:
             offset = min(offset, self.next_offset)
             if offset <= self.high_watermark:
                 return False
-            if not self.can_show(self._local.active):
+            if not self.can_show():
                 return None
             self.high_watermark = offset
-            self.show_or_latch(self._local.active)
+            self.show_or_latch()
             return True
         finally:
-            self._lock.release()
+            self.lock.release()
 
-    cdef bint can_show(self, Tail tail) except -1:
+    cdef bint can_show(self) except -1:
         """Whether nothing but numbers has changed when the high watermark moves."""
-        slots, aborted, producers = self._entry, tail._aborted, self.producers
-        if self._failure is not None or self._first_unstable_offset is not None:
+        if self.failure is not None or self.first_unstable_offset >= 0:
             return False
-        # What `is_transactional` says, which is Python code.
-        if producers._ongoing or producers._unreplicated:
-            return False
-        if slots is None:
-            return True
-        return (
-            (<Slots?>slots).sequence >= 0 and is_ready((<Slots>slots).file, True)
-            and aborted is not None and len(aborted.rows) == aborted.summed
+        return self.entry is None or (
+            self.tail is not None and self.entry.sequence >= 0 and is_ready(self.entry.file, True)
         )
 
-    cdef int show_or_latch(self, Tail tail) except -1:
+    cdef int show_or_latch(self) except -1:
         """Publish what is done. Where that fails it stays done, so a full disk is not what is raised."""
         try:
-            self.show(tail)
+            self.show()
         except BaseException as error:
-            self._give_up(error)
+            self.latch.give_up(error)
         return 0
 
-    cdef int show(self, Tail tail) except -1:
+    cdef int show(self) except -1:
+        """Publish what `can_show` lets through: the high watermark is the last stable offset, and nothing failed."""
         cdef int64_t numbers[NUMBERS]
-        if self._entry is None:
+        if self.entry is None:
             return 0
-        aborted = tail._aborted
         numbers[:] = [
-            self._generation, self.start_offset, self.next_offset, self.high_watermark, self.high_watermark,
-            self.durable_offset, tail.next_offset, tail.base_offset, 0, aborted.summed, aborted.crc,
+            self.generation, self.start_offset, self.next_offset, self.high_watermark, self.high_watermark,
+            self.durable_offset, self.tail.next_offset, self.tail.base_offset, 0, self.aborted_entries,
+            self.aborted_crc,
         ]
-        return (<Slots>self._entry).show_these(numbers)
+        return self.entry.show_these(numbers)
 
 
 cdef bint is_ready(file, bint at_once) noexcept:
@@ -263,7 +286,7 @@ cdef bint has_room_for_entry(Tail tail, BatchHeader batch, int64_t last_offset, 
     """Whether the indexes take the entry of a batch, are not full then, and need not be written to their files."""
     cdef int64_t newest = max(tail.max_timestamp, batch.max_timestamp)
     cdef int64_t newest_offset = last_offset if batch.max_timestamp > tail.max_timestamp else tail.max_timestamp_offset
-    offsets, times = tail._offsets, tail._times
+    offsets, times = tail.offset_index, tail.time_index
     if offsets is None or times is None:
         return False
     return follows(offsets, last_offset - tail.base_offset, position, 0) and (
@@ -311,8 +334,8 @@ cdef int write_run(Tail tail, OpenFile file, list run) except -1:
 
 cdef int note(Tail tail, BatchHeader batch, int64_t position) except -1:
     if tail.note(batch, position):
-        add(tail._offsets.rows, batch.last_offset - tail.base_offset, position)
-        rows = tail._times.rows
+        add(tail.offset_index.rows, batch.last_offset - tail.base_offset, position)
+        rows = tail.time_index.rows
         if tail.max_timestamp != last_of(rows.firsts, -1):
             add(rows, tail.max_timestamp, tail.max_timestamp_offset - tail.base_offset)
     return 0

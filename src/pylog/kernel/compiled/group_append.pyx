@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, int64_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from pylog.kernel.compiled.header cimport BatchHeader
-from pylog.kernel.compiled.fast_append cimport FastAppends, end_of
+from pylog.kernel.compiled.fast_append cimport AppendState, end_of
 
 cdef extern from "futex.h" nogil:
     ctypedef struct futex:
@@ -75,7 +75,7 @@ cdef class GroupAppends:
         self.open = Group()
         self.expected = 1
 
-    def append(self, FastAppends partition not None, BatchHeader batch not None, int32_t epoch, int64_t now_ms, role):
+    def append(self, AppendState partition not None, BatchHeader batch not None, int32_t epoch, int64_t now_ms, role):
         """See the twin."""
         cdef Group group
         cdef Py_ssize_t index
@@ -113,7 +113,7 @@ cdef class GroupAppends:
             futex_call(&group.futex)
         return 0
 
-    cdef bint leads(self, Group group, FastAppends partition, role) except -1:
+    cdef bint leads(self, Group group, AppendState partition, role) except -1:
         """Lead, unless somebody else does."""
         if not self.leading.acquire(False):
             return False
@@ -124,7 +124,7 @@ cdef class GroupAppends:
         with self.whole:
             return self.leading.acquire(False) and self.lead(partition, role, True)
 
-    cdef bint lead(self, FastAppends partition, role, bint is_whole) except -1:
+    cdef bint lead(self, AppendState partition, role, bint is_whole) except -1:
         cdef Group group, following = Group()
         cdef int64_t began
         cdef bint leads = True

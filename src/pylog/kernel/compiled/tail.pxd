@@ -33,6 +33,9 @@ cdef class Tail:
     cdef public int64_t unindexed_bytes
     cdef public int64_t room
     cdef public int64_t newest_in_room
+    cdef public object log
+    cdef public object offset_index
+    cdef public object time_index
 
     cpdef bint takes(self, int64_t size, int64_t last_offset, int64_t max_timestamp) noexcept
     cdef bint wants_entry(self) noexcept

@@ -71,6 +71,13 @@ cdef Appended appended(int64_t base_offset, int64_t next_offset, log_append_time
 cdef class Tail:
     """The end of a segment that is written: what an append is measured against, and what it changes."""
 
+    def __init__(self, int64_t base_offset, int64_t index_interval_bytes):
+        self.base_offset = self.next_offset = self.max_timestamp_offset = base_offset
+        self.max_timestamp = self.newest_in_room = -1
+        self.first_max_timestamp = -2
+        self.index_interval_bytes = index_interval_bytes
+        self.unindexed_bytes = self.room = 0
+
     cpdef bint takes(self, int64_t size, int64_t last_offset, int64_t max_timestamp) noexcept:
         """Whether an append of `size` bytes fits for certain: nothing has to be asked, or done before."""
         return (
@@ -88,7 +95,10 @@ cdef class Tail:
         cdef int64_t position = file.size()
         file.write(position, batch.data)
         if self.note(batch, position):
-            self.add_entry(batch.last_offset, position)
+            self.offset_index.add(batch.last_offset, position)
+            self.time_index.maybe_add(self.max_timestamp, self.max_timestamp_offset)
+            if self.offset_index.is_full or self.time_index.is_full:
+                self.room = 0
 
     cdef bint wants_entry(self) noexcept:
         """Whether the next batch is to have an index entry."""

@@ -4,7 +4,7 @@ from pylog.kernel.pure.check import StreamCheck
 from pylog.kernel.pure.crc import crc32c
 from pylog.kernel.pure.decode import decode_records, take_records
 from pylog.kernel.pure.encode import OpenBatch, encode_records, record_size_bound
-from pylog.kernel.pure.fast_append import FastAppends
+from pylog.kernel.pure.fast_append import AppendState
 from pylog.kernel.pure.filter import RecordSpans, keep_records, scan_records
 from pylog.kernel.pure.group_append import GroupAppends
 from pylog.kernel.pure.header import BatchHeader
@@ -21,10 +21,10 @@ NAME = "pure"
 __all__ = [
     "NAME",
     "Admission",
+    "AppendState",
     "Appended",
     "BatchHeader",
     "ConsumerRecord",
-    "FastAppends",
     "GroupAppends",
     "HeaderWalk",
     "KeyTable",

@@ -1,22 +1,148 @@
-"""Where an append needs no decision, for the compiled kernel: see `compiled.fast_append`."""
+"""What an append looks at and changes: the numbers of one partition, which both kernels declare field by field.
+
+The compiled kernel appends a batch that needs no decision in one step, and looks at nothing but these fields, the
+`Tail` of the active segment and its file. In Python that step would be the general way, so there is none.
+"""
+
+from typing import NoReturn, Protocol
 
 from pylog.kernel.pure.header import BatchHeader
-from pylog.kernel.pure.tail import Appended
+from pylog.kernel.pure.tail import Admission, Appended, Tail
+
+NO_OFFSET = NO_EPOCH = -1
+
+Numbers = tuple[int, int, int, int, int, int, int, int, bool, int, int]
 
 
-class FastAppends:
-    """A partition that takes plain batches in one step. In Python that step would be the ordinary way, so none is."""
+class Lock(Protocol):
+    """A lock that one thread holds at a time."""
+
+    def acquire(self, blocking: bool = ...) -> bool: ...
+    def release(self) -> None: ...
+
+
+class Latch(Protocol):
+    """What hears of a refusal of the system, and syncs where that takes more than one file."""
+
+    def interrupted(self, error: BaseException) -> NoReturn: ...
+    def give_up(self, error: BaseException) -> NoReturn: ...
+    def not_synced(self, error: BaseException) -> None: ...
+    def sync(self) -> int: ...
+
+
+class Publisher(Protocol):
+    """What shows a state to other processes; for the compiled kernel it is a `Slots`."""
+
+    def publish(self, state: Numbers) -> None: ...
+
+
+class Syncable(Protocol):
+    """A file that a sync makes durable."""
+
+    def sync(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class AppendState:
+    """The state of one partition. One part of the partition writes each field, under `lock`; so do the steps here."""
+
+    # --- Watermarks: what may be seen ------------------------------------------------------------------------------
+    start_offset: int = 0
+    high_watermark: int = 0
+    generation: int = 0
+    """Rises when files change that a reader may know, and is odd while they do."""
+    cuts: int = 0
+    """How often something was taken away from the end."""
+
+    # --- Appender: what comes in -----------------------------------------------------------------------------------
+    next_offset: int = 0
+    is_bounded: bool = False
+    """Whether an append may have to make room, or to wait for it."""
+    admission: Admission
+    """What lets a batch in as it is."""
+
+    # --- Durability: what is safe ----------------------------------------------------------------------------------
+    durable_offset: int = 0
+    is_closed: bool = False
+    failure: BaseException | None = None
+    """What has latched the partition."""
+    lock: Lock
+    syncing: Lock
+    """Held around a sync, and taken before `lock`."""
+    latch: Latch
+    entry: Publisher | None = None
+    """The place of the partition among the published ones."""
+
+    # --- PendingSyncs: what a sync of the active segment's file leaves out -----------------------------------------
+    owed: list[Syncable]
+    """Files that the next sync makes durable, and closes."""
+    name_changes: int = 0
+    """How often names have come or gone in the directory."""
+    synced_name_changes: int = 0
+    """How many of these changes are durable. Written under `syncing`, or `lock`."""
+
+    # --- LocalLog: where it goes -----------------------------------------------------------------------------------
+    tail: Tail | None = None
+    """The end of the active segment; None before the partition is open."""
+    aborted_entries: int = 0
+    """How many entries the transaction index of the active segment has."""
+    aborted_crc: int = 0
+    """The crc32c of these entries."""
+
+    # --- LeaderEpochs ----------------------------------------------------------------------------------------------
+    latest_epoch: int = NO_EPOCH
+    latest_epoch_start: int = 0
+    """Where it starts: beyond the end of the log where the append that began it was refused."""
+
+    # --- Producers -------------------------------------------------------------------------------------------------
+    first_unstable_offset: int = NO_OFFSET
+    """Where the first transaction begins that is open, or whose marker the high watermark has not passed; -1: none."""
+
+    def __init__(self) -> None:
+        self.owed = []
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The end of what read_committed sees: the first offset of an open transaction, or the high watermark."""
+        if self.first_unstable_offset < 0:
+            return self.high_watermark
+        return min(self.high_watermark, max(self.first_unstable_offset, self.start_offset))
+
+    @property
+    def data_end(self) -> int:
+        """Behind the last record in the files: only a truncation inside a batch leaves it below `next_offset`."""
+        return 0 if self.tail is None else self.tail.next_offset
+
+    @property
+    def data_end_max(self) -> int:
+        """Above every offset that the active segment can hold now: this process alone writes, so it knows."""
+        return self.next_offset if self.tail is None else max(self.next_offset, self.tail.next_offset)
+
+    def numbers(self) -> Numbers:
+        """What is published: the fields of `storage.published.PublishedState`, in its order."""
+        tail = self.tail
+        data_end, last_base = (0, 0) if tail is None else (tail.next_offset, tail.base_offset)
+        return (
+            self.generation, self.start_offset, self.next_offset, self.high_watermark, self.last_stable_offset,
+            self.durable_offset, data_end, last_base, self.failure is not None, self.aborted_entries, self.aborted_crc,
+        )  # fmt: skip
+
+    def publish(self) -> None:
+        """Let other processes see the state. Raises what the file does."""
+        if self.entry is not None:
+            self.entry.publish(self.numbers())
 
     def fast_append(self, batch: BatchHeader, epoch: int, now_ms: int, visible: bool = False) -> Appended | None:
-        """Append a batch of this process as the leader of `epoch`, and let everybody see it if it is to be `visible`,
-        where nothing has to be decided, opened, or done besides. None where something has: then nothing was done.
+        """Append a batch of this process as the leader of `epoch`, and let everybody see it if it is to be `visible`.
 
-        Raises what the partition raises whose write or publishing failed.
+        None where something has to be decided, opened, or done besides: then nothing was done. Raises what the
+        partition raises whose write or publishing failed.
         """
         return None
 
     def fast_advance(self, offset: int) -> bool | None:
-        """Let everybody see what is below `offset`; gives whether that is more than before. None where something has to
-        be done besides: then nothing was done.
+        """Let everybody see what is below `offset`; gives whether that is more than before.
+
+        None where something has to be done besides: then nothing was done.
         """
         return None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from pylog.kernel.pure.fast_append import FastAppends
+from pylog.kernel.pure.fast_append import AppendState
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.tail import Appended
 
@@ -30,7 +30,7 @@ class GroupAppends:
         pass
 
     def append(
-        self, partition: FastAppends, batch: BatchHeader, epoch: int, now_ms: int, role: Any
+        self, partition: AppendState, batch: BatchHeader, epoch: int, now_ms: int, role: Any
     ) -> Appended | None:  # fmt: skip
         """Append a batch with those of other threads, make it durable and show it, for a leader in that `role`.
 

@@ -1,10 +1,15 @@
 """The end of a log: which batches get there as they are, and what each of them changes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pylog.kernel.format import CODEC_MASK, MAX_RELATIVE_OFFSET, TRANSACTIONAL_BIT
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.open_file import Writable
+
+NO_TIMESTAMP = -1
+UNKNOWN = -2
 
 
 class Admission:
@@ -42,6 +47,44 @@ class Appended:
     """The producer has sent the batch before: nothing was written, the offsets are those it got then."""
 
 
+class Rows(Protocol):
+    """The two columns of an index. The compiled kernel appends to both, the second one first."""
+
+    @property
+    def firsts(self) -> Sequence[int]: ...
+    @property
+    def seconds(self) -> Sequence[int]: ...
+
+
+class Index(Protocol):
+    """The index of a segment, as far as an append looks at it."""
+
+    capacity: int
+    """How many entries there may be."""
+    written: int
+    """How many the file has."""
+
+    @property
+    def rows(self) -> Rows: ...
+    @property
+    def is_full(self) -> bool: ...
+
+
+class OffsetEntries(Index, Protocol):
+    def add(self, offset: int, position: int) -> bool: ...
+
+
+class TimeEntries(Index, Protocol):
+    def maybe_add(self, timestamp: int, offset: int) -> bool: ...
+
+
+class OpenLog(Protocol):
+    """The `.log` file of a segment."""
+
+    @property
+    def opened(self) -> Writable | None: ...
+
+
 class Tail:
     """The end of a segment that is written: what an append is measured against, and what it changes."""
 
@@ -61,6 +104,18 @@ class Tail:
     room: int
     """So many bytes can follow, for certain, if they are not newer than `newest_in_room`."""
     newest_in_room: int
+    log: OpenLog
+    offset_index: OffsetEntries | None
+    """None while it is not open. It is open while the segment can be written to."""
+    time_index: TimeEntries | None
+
+    def __init__(self, base_offset: int, index_interval_bytes: int) -> None:
+        self.base_offset = self.next_offset = self.max_timestamp_offset = base_offset
+        self.max_timestamp = self.newest_in_room = NO_TIMESTAMP
+        self.first_max_timestamp = UNKNOWN
+        self.index_interval_bytes = index_interval_bytes
+        self.unindexed_bytes = self.room = 0
+        self.offset_index = self.time_index = None
 
     def takes(self, size: int, last_offset: int, max_timestamp: int) -> bool:
         """Whether an append of `size` bytes fits for certain: nothing has to be asked, or done before."""
@@ -87,8 +142,12 @@ class Tail:
         self.unindexed_bytes = batch.size if has_entry else self.unindexed_bytes + batch.size
         self.next_offset = batch.last_offset + 1
         if has_entry:
-            self.add_entry(batch.last_offset, position)
+            self._add_entry(batch.last_offset, position)
 
-    def add_entry(self, last_offset: int, position: int) -> None:
-        """A batch gets an index entry; for whoever has the indexes."""
-        raise NotImplementedError
+    def _add_entry(self, last_offset: int, position: int) -> None:
+        offsets, times = self.offset_index, self.time_index
+        assert offsets is not None and times is not None, "the indexes of a segment that is written are open"
+        offsets.add(last_offset, position)
+        times.maybe_add(self.max_timestamp, self.max_timestamp_offset)
+        if offsets.is_full or times.is_full:
+            self.room = 0

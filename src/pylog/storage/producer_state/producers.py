@@ -15,12 +15,13 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
 from pylog.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence, TransactionCoordinatorFenced
-from pylog.kernel import CONTROL_BIT, TRANSACTIONAL_BIT
+from pylog.kernel import CONTROL_BIT, TRANSACTIONAL_BIT, AppendState
 from pylog.protocol.batch import Marker, Origin
 from pylog.storage.producer_state.snapshot import decode_snapshot, encode_snapshot
 from pylog.storage.producer_state.state import (
     BATCHES_KEPT,
     NO_EPOCH,
+    NO_OFFSET,
     BatchMetadata,
     CompletedTxn,
     Plan,
@@ -40,10 +41,17 @@ _UNKNOWN = ProducerEntry()
 
 
 class Producers:
-    """The state of all producers of one partition. `name` is for messages. No locks, no clocks."""
+    """The state of all producers of one partition. `name` is for messages. No locks, no clocks.
 
-    def __init__(self, name: str, *, expiration_ms: int = 86_400_000, verify: bool = False) -> None:
+    `state` hears where the first transaction begins that is not over: from `apply` and `advance`. In between, as while
+    the log is replayed, it keeps the bound that readers know. Producers without a `state` stand beside a partition.
+    """
+
+    def __init__(
+        self, name: str, *, expiration_ms: int = 86_400_000, verify: bool = False, state: AppendState | None = None
+    ) -> None:
         self.name = name
+        self._state = state
         self.expiration_ms = expiration_ms
         self.verify = verify
         """Whether a transaction's first batch has to show that its coordinator knows of this partition."""
@@ -175,6 +183,17 @@ class Producers:
 
         Gives what belongs into the transaction index.
         """
+        aborted = self._apply(plan, end_offset)
+        if plan.started or plan.completed:
+            self._note_unstable()
+        return aborted
+
+    def _note_unstable(self) -> None:
+        if self._state is not None:
+            unstable = self.first_unstable_offset
+            self._state.first_unstable_offset = NO_OFFSET if unstable is None else unstable
+
+    def _apply(self, plan: Plan, end_offset: int) -> list[AbortedTxn]:
         for producer_id, entry in plan.entries.items():
             self._put(producer_id, entry)
         for producer_id in plan.transactional:
@@ -206,7 +225,7 @@ class Producers:
                 _add_data(plan, entry, batch)
             elif marker is not None:
                 _add_marker(plan, entry, batch, marker)
-            aborted += self.apply(plan, batch.last_offset + 1)
+            aborted += self._apply(plan, batch.last_offset + 1)
         self.end_offset = end_offset
         return aborted
 
@@ -249,6 +268,7 @@ class Producers:
         unreplicated = self._unreplicated
         while unreplicated and next(iter(unreplicated.values())) < high_watermark:
             unreplicated.popitem(last=False)
+        self._note_unstable()
 
     def start_at(self, offset: int) -> None:
         """The log starts at `offset` now. (ProducerStateManager.onLogStartOffsetIncremented)"""

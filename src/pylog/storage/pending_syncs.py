@@ -1,21 +1,21 @@
-"""The one road of a log's bytes to the disk, which ends where it was not gone to the end.
+"""What a log owes to the disk besides its batches, and the one road by which its bytes get there.
 
-    Partition.sync      for all who promise: group commits, followers, the metadata log, background syncs
+    Durability.sync     for all who promise: group commits, followers, the metadata log, background syncs
     Partition.close     all that is left, before a segment is sealed and a directory called clean
     LocalLog            `roll` (what is sealed is durable before anything follows it), `truncate`, `restart`
-    kernel              `FastAppends.is_synced`: a group commit that owes no more than the active segment's batches;
-                        what is refused it is told to the partition, which latches
+    kernel              `AppendState.is_synced`: a group commit that owes no more than the active segment's batches;
+                        what is refused it is told to `Durability`, which latches
 
-Each of them comes to `Durability.sync`, but for the last one, its twin for one file. Nothing else calls `File.sync` for
-what is part of a log. A segment that is none yet, or the index of one that is being read anew, is synced by `sync_new`:
-where that fails the file goes, or the log is not opened, and nothing was promised.
+Each of them comes to `PendingSyncs.sync`, but for the last one, its twin for one file. Nothing else calls `File.sync`
+for a part of a log. `sync_new` is for a segment that is no part of a log yet, and for the index of one that is being
+read anew: where that fails the file goes, or the log is not opened, and nothing was promised.
 
 Invariants:
-- where a sync was refused, or interrupted, whatever by, there is no other one: the system forgets what it has lost when
-  it has said so once (ATC'20, Rebello et al.). Only recovery ends that, which writes anew what it keeps;
-- who was told that a sync succeeded asks for `failure` under the partition's lock before it believes that: of two syncs
-  of one descriptor the system tells a single one;
-- what is closed is not opened again for a sync.
+- a sync that was refused, or interrupted, is the last one: the system forgets what it has lost when it has said so once
+  (ATC'20, Rebello et al.). Only recovery ends that, which writes anew what it keeps;
+- a caller whose sync succeeded looks at `failure` under the partition's lock before it believes that: of two syncs of
+  one descriptor the system tells a single one;
+- a closed file is not opened again for a sync.
 """
 
 from collections.abc import Iterable
@@ -23,44 +23,40 @@ from contextlib import suppress
 
 from pylog.errors import Closed, DiskFull, LogNotFound, PartitionFailed, StorageError
 from pylog.files import File, Files
+from pylog.kernel import AppendState
 
 
-class Durability:
-    """What a log owes to the disk besides its batches, and whether it can still be given.
+class PendingSyncs:
+    """New files and names that the next sync makes durable. It writes `owed` and the counts of names in the state.
 
     A sync that others overtake, or that two threads make at once, promises what was there when it began.
     """
 
-    def __init__(self, files: Files, directory: str) -> None:
+    def __init__(self, state: AppendState, files: Files, directory: str) -> None:
         self.failure: BaseException | None = None
         """What has ended the road, if anything has."""
-        self.owed: list[File] = []
-        """Files that the next sync makes durable, and closes."""
-        self.changes = 0
-        """How often names have come or gone in the directory."""
-        self.synced_changes = 0
-        """Up to which of these they are durable."""
+        self._state = state
         self._files = files
         self._directory = directory
 
     def owe(self, file: File) -> None:
         """Let the next sync make a new file durable, and close it."""
-        self.owed.append(file)
-        self.changes += 1
+        self._state.owed.append(file)
+        self._state.name_changes += 1
 
     def note_names(self) -> None:
         """A file has come or gone."""
-        self.changes += 1
+        self._state.name_changes += 1
 
     @property
     def has_unsynced_names(self) -> bool:
         """Whether files came or went since the last sync."""
-        return self.changes > self.synced_changes
+        return self._state.name_changes > self._state.synced_name_changes
 
     @property
     def owes_nothing(self) -> bool:
         """Whether no sync has failed, and nothing waits for the next one."""
-        return self.failure is None and not self.owed and not self.has_unsynced_names
+        return self.failure is None and not self._state.owed and not self.has_unsynced_names
 
     def fail(self, error: BaseException) -> None:
         """Sync nothing any more; the first failure is the one that is told."""
@@ -75,8 +71,9 @@ class Durability:
         """
         if self.failure is not None:
             raise PartitionFailed(f"nothing in {self._directory} is synced any more: {self.failure!r}")
-        changes = self.changes
-        owed, self.owed = self.owed, []
+        state = self._state
+        changes = state.name_changes
+        owed, state.owed = state.owed, []
         try:
             for file in files:
                 file.sync()
@@ -84,11 +81,11 @@ class Durability:
                 with suppress(LogNotFound):  # removed since, and with it what was to be synced
                     owed[-1].sync()
                 owed.pop().close()
-            if changes > self.synced_changes:
+            if changes > state.synced_name_changes:
                 self._sync_names()
-                self.synced_changes = max(self.synced_changes, changes)
+                state.synced_name_changes = max(state.synced_name_changes, changes)
         except BaseException as error:
-            self.owed += owed
+            state.owed += owed
             if not isinstance(error, Closed | LogNotFound | DiskFull):
                 self.fail(error)
             raise
@@ -102,7 +99,7 @@ class Durability:
 
     def close(self) -> None:
         """Give the descriptors back."""
-        for file in self.owed:
+        for file in self._state.owed:
             file.close()
 
 

@@ -224,7 +224,7 @@ def test_a_sync_interrupted_by_a_removal_is_made_again(disk: DiskFiles) -> None:
     files.begin(1, ("sync",), lambda: begun_anew(log))
     assert log.partition.sync() == 5
     assert [site.endswith(" sync") for site in faults.sites[before:]].count(True) >= 2
-    assert not log.partition._durability.has_unsynced_names
+    assert not log.partition._local.pending.has_unsynced_names
 
 
 def test_a_closed_log_is_not_opened_again_for_a_sync() -> None:
@@ -233,16 +233,16 @@ def test_a_closed_log_is_not_opened_again_for_a_sync() -> None:
     (segment, _), *_ = log.partition.segments
     log.partition.abandon()
     with pytest.raises(Closed):
-        list(segment.to_sync(whole=True))
+        list(segment.on_disk.to_sync(whole=True))
 
 
 def test_after_a_failure_nothing_is_synced_by_any_road() -> None:
     log = Log()
     log.append("a")
-    log.partition._durability.fail(StorageError("the disk is gone"))
+    log.partition._local.pending.fail(StorageError("the disk is gone"))
     with pytest.raises(PartitionFailed, match="nothing in log/t-0 is synced any more"):
         log.partition._local.sync(0)
-    assert not log.partition._durability.owes_nothing
+    assert not log.partition._local.pending.owes_nothing
 
 
 def test_names_for_which_there_is_no_room_are_no_full_disk() -> None:
@@ -321,8 +321,8 @@ def test_a_sync_after_a_close_has_nothing_left_to_do() -> None:
 
 
 def test_a_partition_that_is_not_open_has_nothing_to_tell() -> None:
-    state = Log().make().state()
-    assert (state.next_offset, state.data_end, state.failed) == (0, 0, False)
+    state = Log().make().state
+    assert (state.next_offset, state.data_end, state.failure) == (0, 0, None)
 
 
 # --- what cannot be published -----------------------------------------------------------------------------------------

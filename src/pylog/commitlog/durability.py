@@ -1,0 +1,218 @@
+"""One writer at a time, syncs, and the latch of a partition: what was promised, and when nothing is promised any more.
+
+The latch falls with a failed write or sync, and with what strikes in the middle of one, or of a close: the files are in
+doubt then, so every later call raises PartitionFailed until the log is opened again and recovery has read, and written
+anew, what is really there (a failed fsync is never tried again: `storage/pending_syncs`). A full disk does not latch an
+append: the file was put back to the last whole batch. It does so where what is in the log could not be published:
+DiskFull means that nothing was done.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+from pylog.commitlog.local_log import LocalLog
+from pylog.errors import (
+    Closed,
+    DiskFull,
+    DurabilityUnknown,
+    LogNotFound,
+    NotLeaderOrFollower,
+    PartitionFailed,
+    PylogError,
+    StorageError,
+)
+from pylog.kernel import AppendState
+from pylog.runtime.signals import WholeLock
+from pylog.storage.pending_syncs import PendingSyncs
+from pylog.storage.published import PublishedEntry
+
+logger = logging.getLogger("pylog")
+
+
+class Durability:
+    """The lock, the latch and the syncs of one partition, with its place among the published ones (`entry`).
+
+    It writes `durable_offset`, `failure` and `is_closed` in the state. `name` is for messages.
+    """
+
+    def __init__(
+        self, state: AppendState, local: LocalLog, pending: PendingSyncs, name: str, entry: PublishedEntry | None
+    ) -> None:
+        self._state = state
+        self._local = local
+        self._pending = pending
+        self._name = name
+        self._entry = entry
+        self.lock = WholeLock()
+        self.syncing = WholeLock()
+        state.lock, state.syncing, state.latch, state.entry = self.lock, self.syncing, self, entry
+
+    # --- what may be seen from outside -----------------------------------------------------------------------------
+
+    def publish(self) -> None:
+        """Tell reader processes what they may see. Raises DurabilityUnknown, latched, when that cannot be written."""
+        with self.lock:
+            self.show()
+
+    def show(self) -> None:
+        """The same of what is done, with the lock held: it stays done.
+
+        Where others cannot be told of it, it is latched, whatever the reason: a full disk would say that nothing was
+        done.
+        """
+        try:
+            self._state.publish()
+        except BaseException as error:  # noqa: BLE001 - it is raised again
+            self.give_up(error)
+
+    def publish_durably(self) -> None:
+        """Bring what was just published to disk, in both slots: where a later publishing is torn and the one before it
+        lost, what is left is not older.
+        """
+        if self._entry is not None:
+            self.show()
+            self._entry.sync()
+
+    def published_generation(self) -> int | None:
+        """The generation that was published last; None where nothing was."""
+        before = self._entry.read() if self._entry is not None else None
+        return None if before is None else before.generation
+
+    def check_in_place(self) -> None:
+        """Raise DirectoryReplaced where the paths of the log lead into another directory now."""
+        if self._entry is not None:
+            self._entry.check_in_place()
+
+    # --- syncing ---------------------------------------------------------------------------------------------------
+
+    def sync(self) -> int:
+        """Make everything appended so far durable and give `durable_offset`. Others may append meanwhile.
+
+        Raises: DurabilityUnknown when the disk refused, now or earlier; the partition is latched then.
+        """
+        state = self._state
+        with self.syncing:
+            while True:
+                generation = state.generation
+                with suppress(Closed, LogNotFound):
+                    return self._sync()
+                # A file was removed or replaced meanwhile; what is there now is synced (KAFKA-15391).
+                if generation == state.generation:
+                    # Unless it was a seal, it is missing for good.
+                    return self._sync()
+
+    def _sync(self) -> int:
+        state = self._state
+        with self.lock:
+            if state.is_closed or self.failed:
+                return self._synced_before()
+            target, cuts = self.written_end, state.cuts
+        try:
+            if target > state.durable_offset or self._pending.has_unsynced_names:
+                self._local.sync(state.durable_offset)
+        except BaseException as error:
+            self.not_synced(error)
+            raise
+        with self.lock:
+            if self._pending.failure is not None:
+                # Of two syncs of one file the system tells a single one that it has failed.
+                return self._synced_before()
+            if cuts == state.cuts:
+                state.durable_offset = max(state.durable_offset, target)
+            return state.durable_offset
+
+    @property
+    def written_end(self) -> int:
+        """What a sync makes durable: a gap that a truncation has left at the end is nothing that could be missed."""
+        return min(self._state.next_offset, self._state.data_end)
+
+    def not_synced(self, error: BaseException) -> None:
+        """Latch, and raise what follows from an error of a sync; unless a file was missing, which latches nothing."""
+        if isinstance(error, Closed | LogNotFound):
+            return
+        with self.lock:
+            self._latch(error)
+        if not isinstance(error, Exception):
+            raise error
+        raise DurabilityUnknown(self._failed_words(error)) from error
+
+    def _synced_before(self) -> int:
+        """What is durable of a partition that is closed, as for a move: everything. Raises DurabilityUnknown for one
+        that has failed.
+        """
+        failure = self._pending.failure
+        if failure is not None:
+            raise DurabilityUnknown(self._failed_words(failure))
+        return self._state.durable_offset
+
+    # --- the latch -------------------------------------------------------------------------------------------------
+
+    @property
+    def failed(self) -> bool:
+        """Whether an I/O error has latched it: what it holds is in doubt until the log is opened again."""
+        return self._state.failure is not None
+
+    def latch(self, error: BaseException) -> None:
+        """Take no more appends: what the partition lies in is not what it was."""
+        with self.lock:
+            self._latch(error)
+
+    def _latch(self, error: BaseException) -> None:
+        self._pending.fail(error)
+        if self._state.failure is None:
+            self._state.failure = error
+            logger.error("%s failed and takes no more appends: %s", self._name, error)
+            try:
+                self._state.publish()
+            except PylogError as second:
+                # The same disk that failed may refuse this too; the latch in memory stands.
+                logger.error("%s: its failure could not be published: %s", self._name, second)
+
+    def _failed_words(self, error: BaseException) -> str:
+        return (
+            f"{self._name} in {self._local.directory}: {error!r}. Whether the records of this append are on disk is "
+            "unknown; close the log and open it again to read what is there"
+        )
+
+    def check_usable(self) -> None:
+        """Raise NotLeaderOrFollower where the partition is closed, PartitionFailed where it is latched."""
+        if self._state.is_closed:
+            raise NotLeaderOrFollower(f"{self._name} was closed here, moved or deleted; ask again")
+        if self._state.failure is not None:
+            raise PartitionFailed(
+                f"{self._name} in {self._local.directory} failed earlier ({self._state.failure!r}); "
+                "close the log and open it again"
+            )
+
+    @contextmanager
+    def in_doubt(self) -> Iterator[None]:
+        """Latch the partition when a change is interrupted: what memory says is in doubt then, the file is not."""
+        try:
+            yield
+        except BaseException as error:  # noqa: BLE001 - it is raised again
+            self.interrupted(error)
+
+    def interrupted(self, error: BaseException) -> NoReturn:
+        """Raise what follows from an error in the middle of a change: unless the disk is full, latched."""
+        if isinstance(error, DiskFull | DurabilityUnknown):
+            # The second is latched already.
+            raise error
+        # Also an interrupt between the write and its bookkeeping.
+        self.give_up(error)
+
+    def give_up(self, error: BaseException) -> NoReturn:
+        """Latch, and raise what follows from an error behind a change: what was done is there, or in doubt."""
+        self._latch(error)
+        if not isinstance(error, Exception):
+            raise error
+        raise DurabilityUnknown(self._failed_words(error)) from error
+
+    @contextmanager
+    def not_half_done(self, what: str) -> Iterator[None]:
+        """Around what a full disk must not leave half done: unlike an append, it cannot be taken back."""
+        try:
+            yield
+        except DiskFull as error:
+            raise StorageError(f"{self._local.directory} {what}: {error}") from error
