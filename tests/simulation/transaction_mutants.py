@@ -94,7 +94,7 @@ def _markers_first(machine: TransactionCoordinator, *what: Any) -> list[Effect]:
 
 def _state_first(machine: TransactionCoordinator, changes: Any, *answers: Any) -> list[Effect]:
     effects = _carry_out(machine, changes, *answers)
-    machine._logged.update(read(change.records[-1]) for change in changes)
+    machine._states._logged.update(read(change.records[-1]) for change in changes)
     return effects
 
 

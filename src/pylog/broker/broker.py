@@ -108,7 +108,7 @@ class Broker:
         self._producing = ProduceHandler(
             self.node, self._parking, clock, self._note_append,
             lambda *batch: self._coordinating.enroll(*batch),  # noqa: PLW0108 (it is made in the next line)
-            flush=flush,
+            self._worker.wake_by, flush=flush,
         )  # fmt: skip
         self._coordinating = CoordinatorRouter(self.node, self._producing, config, clock, self._worker.wake_by)
         self._routes: dict[type, Callable[[Any], Future[Any]]] = {
@@ -303,7 +303,9 @@ class Broker:
         self._flushing.note_append(partition)
 
     def _due(self) -> int | None:
-        times = [self._parking.next_deadline, self._flushing.due_ms, self._coordinating.due_ms]
+        times = [
+            self._parking.next_deadline, self._flushing.due_ms, self._producing.due_ms, self._coordinating.due_ms,
+        ]  # fmt: skip
         return min((due for due in times if due is not None), default=None)
 
     def work(self) -> None:
@@ -311,6 +313,8 @@ class Broker:
         now = self._clock.tick_ms()
         self._parking.expire(now)
         self._coordinating.tick(now)
+        # Behind them: the markers that they have written may be due at once.
+        self._producing.work(now)
         self._flushing.work(now)
 
     def sync(self) -> None:

@@ -8,28 +8,28 @@ its partitions, behind the record that decides it; that it is complete is writte
 import logging
 import os
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pylog.broker.coordinator_host import CoordinatorHost, append_marker
+from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.coordinators import GROUPS, TRANSACTIONS, Coordinators
 from pylog.broker.describe import unknown_partition
-from pylog.broker.hanging_transactions import abort_of, is_older, settle
+from pylog.broker.hanging_transactions import settle
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.transaction_markers import MarkersHost, TransactionMarkers
 from pylog.config import NodeConfig
-from pylog.coordinator.effects import WriteMarkers
 from pylog.coordinator.group import GroupCoordinator
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
-    KafkaStorage,
     OperationNotAttempted,
     ProducerFenced,
     PylogError,
+    TransactionAbortable,
 )
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
@@ -56,9 +56,9 @@ from pylog.protocol.messages import (
     OffsetsAdded,
     OffsetsCommitted,
     PartitionsAdded,
-    Produced,
     ProducerIdGiven,
     Session,
+    TxnEnded,
     TxnMarkers,
     TxnMarkersWritten,
     TxnOffsetCommit,
@@ -88,8 +88,11 @@ class CoordinatorRouter:
         self._config = config
         self._clock = clock
         self._host = f"{PROCESS}{os.getpid()} {uuid.uuid4().hex[:8]}"
+        self._markers = TransactionMarkers(
+            node, producing, clock, append_to_group=self._append_to_group, note_due=self._note_due
+        )
         self._shards = Coordinators(
-            node, producing, config, clock, is_lost=self._is_lost, write_markers=self._write_markers, wake=wake
+            node, producing, config, clock, is_lost=self._is_lost, markers=self._markers, wake=wake
         )
         self._routes: dict[type, Callable[[Any, Session], Future[Any]]] = {
             OffsetCommit: self._commit_offsets,
@@ -100,7 +103,7 @@ class CoordinatorRouter:
             DeleteGroups: self._delete_groups,
             InitProducerId: self._init_producer_id,
             AddPartitionsToTxn: self._add_partitions,
-            EndTxn: self._to_transaction,
+            EndTxn: self._end,
             AddOffsetsToTxn: self._add_offsets,
             WriteTxnMarkers: self._write_txn_markers,
             ListTransactions: self._list_transactions,
@@ -112,7 +115,7 @@ class CoordinatorRouter:
         """After an unclean stop, end the transactions that hang. What keeps them from being ended is logged."""
         if self._node.has_adopted or not self._node.was_closed:
             try:
-                settle(self._node, self._shards, self._markers_written)
+                settle(self._node, self._shards, self._markers.write_safely)
             except PylogError as error:
                 logger.error("transactions that hang cannot be ended: %s", error)
 
@@ -228,6 +231,22 @@ class CoordinatorRouter:
     def _to_transaction(self, message: Any, session: Session) -> Future[Any]:
         return self._handled(self._shards.of(TRANSACTIONS, message.transactional_id), message, session)
 
+    def _end(self, message: EndTxn, session: Session) -> Future[TxnEnded]:
+        """End a transaction: to commit it, its records are made durable first."""
+        shard = self._shards.of(TRANSACTIONS, message.transactional_id)
+        machine = shard.machine
+        assert isinstance(machine, TransactionCoordinator), "no other coordinator ends transactions"
+        if message.committed:
+            error = self._markers.records_durable(message.producer_id, machine.open_partitions(message))
+            if error is not None:
+                refused = TransactionAbortable(
+                    f"{message.transactional_id}: records of the transaction could not be made durable: abort it "
+                    f"({error})"
+                )
+                refused.__cause__ = error
+                return completed(TxnEnded(refused))
+        return self._handled(shard, message, session)
+
     def _add_partitions(self, message: AddPartitionsToTxn, session: Session) -> Future[PartitionsAdded]:
         errors = self._missing(message.partitions)
         if not errors:
@@ -267,9 +286,7 @@ class CoordinatorRouter:
                 f"producer {producer_id} has no transaction open in {key.topic}-{key.partition}, and does not say "
                 "which transactional id it has"
             )
-        message = AddPartitionsToTxn(transactional_id, producer_id, producer_epoch, [key])
-        answer: PartitionsAdded = self._to_transaction(message, Session("", self._host)).result(ANSWER_SECONDS_MAX)
-        error = answer.errors[key]
+        error = self._joined(leader, AddPartitionsToTxn(transactional_id, producer_id, producer_epoch, [key]), key)
         if isinstance(error, ProducerFenced):
             # Here it is an append that is answered (Kafka: AddPartitionsToTxnManager).
             raise InvalidProducerEpoch(str(error)) from error
@@ -277,61 +294,31 @@ class CoordinatorRouter:
             raise error
         return guard
 
-    def _write_markers(self, shard: CoordinatorHost, effect: WriteMarkers, unsafe: BaseException | None) -> None:
-        """End a transaction in its partitions, unless what decides that is not safe (`unsafe` says why); its
-        coordinator hears how it went.
-        """
-        machine, markers = shard.machine, effect.markers
-        assert isinstance(machine, TransactionCoordinator), "nobody else ends transactions"
-
-        def hear(errors: Mapping[TopicPartition, PylogError | None]) -> None:
-            name, epoch = effect.transactional_id, markers.producer_epoch
-            shard.hear(lambda now: machine.markers_written(name, epoch, errors, now))
-            self._shards.note_due(shard)
-
-        try:
-            if unsafe is not None:
-                raise KafkaStorage(f"the decision is not durable: {unsafe}")
-            written = self._markers_written(markers._replace(coordinator_epoch=shard.epoch()))
-        except PylogError as error:
-            hear(dict.fromkeys(markers.partitions, error))
-        else:
-            written.add_done_callback(lambda done: hear(done.result()))
-
-    def _markers_written(self, markers: TxnMarkers) -> Future[Mapping[TopicPartition, PylogError | None]]:
-        errors: dict[TopicPartition, PylogError | None] = {}
-        safe = []
-        for key in markers.partitions:
-            try:
-                leader, appended = self._write_marker(key, markers)
-                safe.append(self._producing.make_safe(leader, appended.base_offset, appended.next_offset))
-            except PylogError as error:
-                errors[key] = error
-
-        def told(produced: list[Produced]) -> Mapping[TopicPartition, PylogError | None]:
-            parts = [part for one in produced for part in one.parts]
-            return errors | {TopicPartition(part.topic, part.partition): part.error for part in parts}
-
-        return gathered(safe, told)
-
-    def _write_marker(self, key: TopicPartition, markers: TxnMarkers) -> tuple[Leader, Appended]:
-        leader = self._node.roles.writer(*key)
-        entry = leader.partition.producers.entries().get(markers.producer_id)
-        if markers.committed and entry is not None and is_older(entry, markers):
-            self._append_marker(leader, key, abort_of(markers.producer_id, entry, key))
-        return leader, self._append_marker(leader, key, markers)
-
-    def _append_marker(self, leader: Leader, key: TopicPartition, markers: TxnMarkers) -> Appended:
-        if key.topic == GROUPS:
-            # The offsets of the transaction count from now on, or never did.
-            return self._shards.at(key).append_marker(markers)
-        return append_marker(leader, markers, self._clock)
-
     def _write_txn_markers(self, message: WriteTxnMarkers, session: Session) -> Future[TxnMarkersWritten]:
         return gathered(
-            [self._markers_written(markers) for markers in message.markers],
+            [self._markers.write_safely(markers) for markers in message.markers],
             lambda parts: TxnMarkersWritten([dict(part) for part in parts]),
         )
+
+    def _joined(self, leader: Leader, message: AddPartitionsToTxn, key: TopicPartition) -> PylogError | None:
+        """Let a partition of this node join a transaction; gives the error against that."""
+        shard = self._shards.of(TRANSACTIONS, message.transactional_id)
+        machine = shard.machine
+        assert isinstance(machine, TransactionCoordinator), "no other coordinator knows transactions"
+        if leader.has_followers or shard.leader.has_followers:
+            # Another node may have to end it.
+            answer: PartitionsAdded = self._handled(shard, message, Session("", self._host)).result(ANSWER_SECONDS_MAX)
+            return answer.errors[key]
+        error = shard.ask(lambda now: machine.join(message, now))
+        self._shards.note_due(shard)
+        return error
+
+    def _append_to_group(self, key: TopicPartition, markers: TxnMarkers) -> Appended:
+        return self._shards.at(key).append_marker(markers)
+
+    def _note_due(self, host: MarkersHost) -> None:
+        assert isinstance(host, CoordinatorHost), "no other host is here"
+        self._shards.note_due(host)
 
     def _list_transactions(self, message: ListTransactions, session: Session) -> Future[ListedTransactions]:
         answers = [self._handled(shard, message, session) for shard in self._shards.kept(TRANSACTIONS)]

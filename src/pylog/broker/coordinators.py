@@ -15,8 +15,9 @@ from contextlib import suppress
 from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.transaction_markers import TransactionMarkers
 from pylog.config import NodeConfig
-from pylog.coordinator.effects import Coordinator, TopicInfo, WriteMarkers
+from pylog.coordinator.effects import Coordinator, TopicInfo
 from pylog.coordinator.group import GroupCoordinator
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError, TopicAlreadyExists
@@ -36,24 +37,25 @@ TRANSACTIONS = TRANSACTIONS_TOPIC
 class Coordinators:
     """The coordinators of one node. Thread-safe.
 
-    `is_lost` says of the host of a group's member that it is gone; `write_markers` ends a transaction in its
-    partitions; `wake` is told when a coordinator has something to do.
+    `is_lost` says of the host of a group's member that it is gone; `markers` ends transactions in their partitions;
+    `wake` is told when a coordinator has something to do.
     """
 
     def __init__(
         self, node: ReplicaManager, producing: ProduceHandler, config: NodeConfig, clock: Clock, *,
-        is_lost: Callable[[str], bool], wake: Callable[[int], None],
-        write_markers: Callable[[CoordinatorHost, WriteMarkers, BaseException | None], None],
+        is_lost: Callable[[str], bool], wake: Callable[[int], None], markers: TransactionMarkers,
     ) -> None:  # fmt: skip
         self._node = node
         self._producing = producing
         self._config = config
         self._clock = clock
         self._is_lost = is_lost
-        self._write_markers = write_markers
+        self._markers = markers
         self._wake = wake
         self._topics = _CurrentTopics(node)
         self._shards: dict[TopicPartition, CoordinatorHost] = {}
+        self._forgotten: dict[TopicPartition, CoordinatorHost] = {}
+        """The last one of each partition that has another role now: a successor here takes up what is in no log."""
         # One that takes over may have markers to write at once, in this thread.
         self._loading = WholeLock(threading.RLock())
         self._producer_ids: Iterator[int] = iter(())
@@ -84,14 +86,14 @@ class Coordinators:
     def at(self, key: TopicPartition) -> CoordinatorHost:
         """The coordinator that lives by a partition. Raises NotCoordinator, CorruptBatch."""
         shard = self._shards.get(key)
-        if shard is not None and self._node.roles.held(*key) is shard.leader:
+        if shard is not None and self._is_current(shard, key):
             return shard
         with self._loading:
-            shard = self._shards.get(key)
-            if shard is not None and self._node.roles.held(*key) is shard.leader:
-                return shard
-            if shard is not None:
-                shard.abandon(
+            before = self._shards.get(key) or self._forgotten.get(key)
+            if before is not None and self._is_current(before, key):
+                return before
+            if before is not None:
+                before.abandon(
                     NotCoordinator(f"node {self._node.id} has begun anew with {key.topic}-{key.partition}: try again")
                 )
             try:
@@ -99,12 +101,18 @@ class Coordinators:
             except NotLeaderOrFollower as error:
                 raise NotCoordinator(str(error)) from error
             shard = self._shards[key] = CoordinatorHost(
-                leader, self._machine(key), self._clock, self._producing, self._write_markers,
+                leader, self._machine(key), self._clock, self._producing, self._markers,
                 # A leader takes its epoch when it first writes; it is the coordinator's, too.
                 lambda epoch: self._node.roles.writer(*key, epoch=epoch),
             )  # fmt: skip
+            if before is not None:
+                shard.take_up(before)
+                self._forgotten.pop(key, None)
         self.note_due(shard)
         return shard
+
+    def _is_current(self, shard: CoordinatorHost, key: TopicPartition) -> bool:
+        return self._node.roles.held(*key) is shard.leader and not shard.is_gone
 
     def _machine(self, key: TopicPartition) -> Coordinator:
         if key.topic == GROUPS:
@@ -134,13 +142,15 @@ class Coordinators:
         """This node has another role for a partition now."""
         with self._loading:
             shard = self._shards.pop(key, None)
+            if shard is not None:
+                self._forgotten[key] = shard
         if shard is not None:
             shard.abandon(NotCoordinator(f"node {self._node.id} does not lead {key.topic}-{key.partition} any more"))
 
     def close(self, error: PylogError) -> None:
-        """Answer whoever waits with `error`."""
+        """Bring the logs up to date, and answer with `error` what waits."""
         for shard in list(self._shards.values()):
-            shard.abandon(error)
+            shard.close(error)
 
     # --- time --------------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.coordinators import TRANSACTIONS, Coordinators
 from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.transaction_markers import abort_of
 from pylog.coordinator.transaction import Sighting, TransactionCoordinator
 from pylog.errors import PylogError
 from pylog.protocol.messages import TxnMarkers
@@ -28,10 +29,6 @@ from pylog.runtime.future import Future
 from pylog.storage.producer_state import ProducerEntry
 
 logger = logging.getLogger("pylog")
-
-ANY_VERSION = -1
-EPOCH_RAISED = 2
-"""From this transaction version on, markers bear the epoch after that of the transaction."""
 
 WriteMarkers = Callable[[TxnMarkers], Future[Mapping[TopicPartition, PylogError | None]]]
 
@@ -72,19 +69,6 @@ def sightings(node: ReplicaManager) -> dict[int, Sighting]:
     return seen
 
 
-def abort_of(producer_id: int, entry: ProducerEntry, key: TopicPartition) -> TxnMarkers:
-    """What aborts the transaction that a producer has open in a partition, whatever its coordinator knows."""
-    return TxnMarkers(producer_id, entry.epoch, False, max(entry.coordinator_epoch, 0), (key,), ANY_VERSION)
-
-
-def is_older(entry: ProducerEntry, markers: TxnMarkers) -> bool:
-    """Whether a producer has another transaction open than the one that these markers end, whose epoch is the one
-    before theirs: its own marker is gone, as after a power cut.
-    """
-    is_open = entry.current_txn_first_offset is not None
-    return is_open and markers.transaction_version >= EPOCH_RAISED and entry.epoch < markers.producer_epoch - 1
-
-
 def _producers(node: ReplicaManager) -> Iterator[tuple[TopicPartition, int, ProducerEntry]]:
     for partition in node.kept():
         key = TopicPartition(partition.topic, partition.number)
@@ -118,7 +102,7 @@ def _hear(shard: CoordinatorHost, machine: TransactionCoordinator, seen: Mapping
             shard.lead_from(beyond)
     except PylogError as error:
         logger.error("transactions that were left open cannot be ended now: %s", error)
-    shard.hear(lambda now: machine.settle(seen, now))
+    shard.hear_all(lambda now: machine.settle(seen, now))
 
 
 def _abort(key: TopicPartition, producer_id: int, entry: ProducerEntry, write_markers: WriteMarkers) -> None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from weakref import WeakKeyDictionary
 
 from pylog.broker.group_commit import CommitThread, GroupCommit, PendingAppend
+from pylog.broker.lazy_syncs import LazySyncs
 from pylog.broker.purgatory import Purgatory
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import (
@@ -36,6 +37,8 @@ from pylog.storage.producer_state import Verification
 TICK_MAX = OFFSET_MAX = 2**63 - 1
 SAFE_MS_MAX = 5000
 """How long what a coordinator has appended may wait for followers (Kafka: offsets.commit.timeout.ms)."""
+LAZY_MS = 1000
+"""How long what is in a transaction may not be durable that is not committed, or not visible."""
 ROOM_POLL_MS = 50
 """How often an append that waits for room looks for what retention may have dropped."""
 
@@ -51,7 +54,7 @@ class ProduceHandler:
 
     def __init__(
         self, node: ReplicaManager, parking: Purgatory, clock: Clock, note_append: Callable[[Partition], None],
-        enroll: Enroll, *, flush: str,
+        enroll: Enroll, wake: Callable[[int], None], *, flush: str,
     ) -> None:  # fmt: skip
         self._roles, self._topics = node.roles, node.topics
         self._parking = parking
@@ -63,6 +66,7 @@ class ProduceHandler:
         self._making_gate = WholeLock()
         self._commits = CommitThread()
         self._call = GroupCommit.take_call if isinstance(clock, SteppedClock) else self._commits.call
+        self._lazy_syncs = LazySyncs(clock, wake)
         self._room = threading.Condition()
         self._room_until = TICK_MAX
         self._closed = False
@@ -122,7 +126,7 @@ class ProduceHandler:
 
     def produce(self, message: Produce) -> Future[Produced]:
         """Answer a Produce; what is wrong with a part is in its answer."""
-        if self._flush == "sync" and len(message.parts) == 1:
+        if self._flush == "sync" and len(message.parts) == 1 and message.transactional_id is None:
             gate = self._gate_of(message.parts[0])
             if gate is not None:
                 return self._commit(gate, message)
@@ -135,7 +139,9 @@ class ProduceHandler:
         produced = Produced(parts)
         waiting = set()
         for index, leader in enumerate(leaders):
-            if leader is not None and not self._made_visible(leader, parts[index]):
+            if leader is None or (message.transactional_id is not None and self._waits_for_commit(leader)):
+                continue
+            if not self._made_visible(leader, parts[index]):
                 waiting.add(index)
         if not waiting or message.acks != ACKS_ALL:
             return completed(produced)
@@ -199,6 +205,63 @@ class ProduceHandler:
             return completed(Produced([part]))
         deadline = self._clock.tick_ms() + SAFE_MS_MAX
         return self._parking.produce(Produced([part]), [leader], {0}, deadline)
+
+    # --- transactions ------------------------------------------------------------------------------------------------
+
+    @property
+    def syncs(self) -> bool:
+        """Whether an append is durable before it is answered, but for those in a transaction."""
+        return self._flush == "sync"
+
+    def _waits_for_commit(self, leader: Leader) -> bool:
+        """Whether what was appended in a transaction becomes durable, and visible, with its commit, or after a while;
+        with followers it is made safe at once.
+        """
+        if self._flush != "sync" or leader.has_followers:
+            return False
+        self._note_append(leader.partition)
+        self._lazy_syncs.note(leader, LAZY_MS)
+        return True
+
+    def make_durable(self, leader: Leader, end: int) -> PylogError | None:
+        """Make what lies below `end` durable, and visible; gives the error that kept it from that."""
+        part = ProducedPart(leader.partition.topic, leader.partition.number, None, end, end)
+        self._make_durable(leader.partition, [part])
+        if part.error is None:
+            self._advance(leader, [part])
+        return part.error
+
+    def show_marker(self, leader: Leader, appended: Appended, *, committed: bool) -> PylogError | None:
+        """Show a marker of a decision that is durable, or an abort, as soon as it may be; gives what kept it from that.
+
+        Where all before it is visible, a commit is shown at once, and is durable after a while: after a crash it is
+        written again. An abort, whose decision may be lost, is shown when it is durable, which is not waited for.
+        """
+        partition = leader.partition
+        if self._flush == "sync" and not committed:
+            self._lazy_syncs.note(leader, 0)
+            return None
+        if self._flush == "sync" and partition.high_watermark >= appended.base_offset:
+            self._lazy_syncs.note(leader, LAZY_MS)
+            try:
+                partition.advance_high_watermark(appended.next_offset)
+            except PylogError as error:
+                return error
+            self._parking.release(partition)
+            return None
+        return self.make_safe(leader, appended.base_offset, appended.next_offset).result().parts[0].error
+
+    @property
+    def due_ms(self) -> int | None:
+        """When `work` has something to do."""
+        return self._lazy_syncs.due_ms
+
+    def work(self, now_ms: int) -> None:
+        """Make durable and visible what was appended in transactions and waits for nothing else."""
+        for leader in self._lazy_syncs.due(now_ms):
+            if self._roles.held(leader.partition.topic, leader.partition.number) is leader:
+                # Where the disk refuses, the partition is latched, and has said so.
+                self.make_durable(leader, leader.partition.next_offset)
 
     def note_appended(self, leader: Leader) -> bool:
         """Something was appended that nobody waits for; gives whether it is as safe as it has to be already."""

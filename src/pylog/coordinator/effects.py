@@ -62,6 +62,8 @@ class Append:
     answers: list[Answer] = field(default_factory=list)
     """What is answered when they are safe."""
     stamp: Stamp | None = None
+    is_lazy: bool = False
+    """Whether the answers, and what stands behind it, need not wait until the records are safe."""
     context: Any = None
     """The machine's own: what it has to know if the append fails."""
 
@@ -100,6 +102,9 @@ class Coordinator(Protocol):
     def replay(self, record: LogRecord, stamp: Stamp | None = None) -> None:
         """Take over a record of its log. Raises UnsupportedFormat, CorruptBatch: the host logs it and goes on."""
 
+    def appended(self, append: Append) -> None:
+        """Take over an Append of its own that is in the log: as if each record were replayed."""
+
     def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
         """A transaction has ended in its log."""
 
@@ -114,6 +119,24 @@ class Coordinator(Protocol):
 
     def tick(self, now: Now) -> list[Effect]:
         """Do what is due."""
+
+    def unsafe(self, message: object = None) -> Mapping[TopicPartition, int]:
+        """Where markers end, by partition, that have to be durable before this message, or (None) what is due, can be
+        done. The host makes them so, and says with `note_durable` how far it has come.
+        """
+
+    def note_durable(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Up to where partitions are durable, of those that `unsafe` named."""
+
+    def write_down(self, now: Now) -> list[Effect]:
+        """Bring the log up to date: the host is about to end."""
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether something is not in the log that a successor has to know."""
+
+    def take_up(self, predecessor: Any, now: Now) -> None:
+        """Go on with what a machine of the same log and process knew, and had not in the log."""
 
     @property
     def due_ms(self) -> int | None:

@@ -205,7 +205,7 @@ def test_what_an_owner_has_decided_and_not_written_everywhere_is_written(tmp_pat
         assert client.send(b"a") is client.send(b"b", 1) is client.commit_offset(7) is None
         # Killed behind the decision: nothing of the markers.
         shard = next(s for k, s in log.broker._coordinating._shards._shards.items() if k.topic == "__transaction_state")
-        shard._write_markers = lambda *_: None
+        shard._markers.write = lambda *_: None
         client.ask(EndTxn("tx", client.id, client.epoch, committed_))
         assert committed(log) == []
     with pylog.open(tmp_path) as log:
@@ -232,7 +232,7 @@ def test_who_reads_sees_what_its_owner_commits(log: pylog.Log) -> None:
             reader.admin.describe_group("g")
         client = Client(log)
         assert client.send(b"a") is client.commit_offset(1) is None
-        assert [one.state for one in reader.admin.list_transactions()] == ["Ongoing"]
+        assert [one.state for one in log.admin.list_transactions()] == ["Ongoing"]
         assert reader.admin.committed("g") == {}
         assert client.end(committed=True) is None
         assert reader.admin.committed("g")[TopicPartition("t", 0)].offset == 1
@@ -406,11 +406,11 @@ def test_what_could_not_be_made_durable_is_not_answered_as_if_it_were() -> None:
 
 
 def with_something_that_nobody_waits_for(node: Node) -> Partition:
-    """The end of a transaction, which is in the log and not durable; a second later it is due."""
+    """The abort of a transaction, which is in the log and not durable; a second later it is due."""
     given = node.ask(InitProducerId("tx"))
     node.ask(CreateTopics([NewTopic("t")]))
     node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
-    assert node.ask(EndTxn("tx", given.producer_id, given.producer_epoch, True)).error is None
+    assert node.ask(EndTxn("tx", given.producer_id, given.producer_epoch, False)).error is None
     partition = next(iter(node.broker._coordinating._shards._shards.values())).leader.partition
     assert partition.high_watermark == partition.durable_offset == partition.next_offset - 1
     node.clock.advance(1000)

@@ -8,7 +8,7 @@ what is replayed is what is in the log, at every moment.
 
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pylog.config import NodeConfig
@@ -57,6 +57,7 @@ from pylog.protocol.messages import (
     SyncGroup,
     TxnOffsetCommit,
 )
+from pylog.record import TopicPartition
 
 TOMBSTONES_AT_ONCE = 1000
 """About so many records one look for offsets to delete writes in a batch; then others get a turn."""
@@ -139,6 +140,28 @@ class GroupCoordinator:
 
     def _classic(self, group_id: str) -> ClassicGroup:
         return ClassicGroup(group_id, self._config, self._deadlines)
+
+    def appended(self, append: Append) -> None:
+        """Take over an Append of its own."""
+        for record in append.records:
+            self.replay(record, append.stamp)
+
+    def unsafe(self, message: object = None) -> Mapping[TopicPartition, int]:
+        """No transaction ends here."""
+        return {}
+
+    def note_durable(self, ends: Mapping[TopicPartition, int]) -> None:
+        """See `unsafe`."""
+
+    is_ahead = False
+    """Whether something is not in the log that a successor has to know: a group's state is in its log."""
+
+    def write_down(self, now: Now) -> list[Effect]:
+        """See `is_ahead`."""
+        return []
+
+    def take_up(self, predecessor: object, now: Now) -> None:
+        """See `is_ahead`."""
 
     def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
         """A transaction has ended: its offsets count from now on, or never did."""

@@ -55,7 +55,7 @@ class EffectsBuilder:
         the only ones of their event.
         """
         if self._append is None:
-            self._append = Append([], stamp=stamp, context=[])
+            self._append = Append([], stamp=stamp, is_lazy=stamp is not None, context=[])
         self._append.records.extend(records)
         self._append.answers.extend(answers)
         if undo is not None:

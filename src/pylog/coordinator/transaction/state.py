@@ -14,8 +14,10 @@ epoch: where the raised one is the highest, the end also gives the producer anot
 Sources: Kafka's TransactionMetadata and TransactionState.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import chain
 from typing import Self
 
 from pylog.record import TopicPartition
@@ -113,7 +115,7 @@ class Transaction:
         return replace(
             self,
             state=TransactionState.ONGOING,
-            partitions=tuple(dict.fromkeys(self.partitions + partitions)),
+            partitions=_by_topic(dict.fromkeys(self.partitions + partitions)),
             last_update_ms=wall_ms,
             start_ms=self.start_ms if self.state is TransactionState.ONGOING else wall_ms,
             previous_producer_id=self.producer_id,
@@ -148,3 +150,11 @@ class Transaction:
             previous_producer_id=self.producer_id,
             next_producer_id=NO_PRODUCER_ID,
         )
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+    """The same, in the order that a record of the log has: topic by topic."""
+    topics: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition)
+    return tuple(chain.from_iterable(topics.values()))
