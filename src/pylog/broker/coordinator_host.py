@@ -71,7 +71,8 @@ class CoordinatorHost:
         future: Future[Any] = Future()
         ticket = next(self._tickets)
         self._waiting[ticket] = future
-        self._secure(message)
+        if self._produce.syncs:
+            self._secure(message)
         if not self._step(lambda now: self.machine.handle(message, session, ticket, now), guard):
             self._waiting.pop(ticket, None)
             assert self._gone is not None, "only an abandoned coordinator lets nothing in"
@@ -169,9 +170,13 @@ class CoordinatorHost:
         with self._lock:
             if self._gone is not None:
                 return False
-            start = self.leader.partition.next_offset
             now = self._now()
-            outgoing, waits = self._carry_out(event(now), guard)
+            effects = event(now)
+            if not effects:
+                self._note_due()
+                return True
+            start = self.leader.partition.next_offset
+            outgoing, waits = self._carry_out(effects, guard)
             end = self.leader.partition.next_offset
             if waits:
                 self._safe_due = None

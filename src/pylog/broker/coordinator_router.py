@@ -186,6 +186,8 @@ class CoordinatorRouter:
             guard = self._enroll(
                 shard.leader, message.transactional_id, message.producer_id, message.producer_epoch, sequence=-1
             )
+        if not errors:
+            return self._handled(shard, message, session, guard)
         answer = self._handled(shard, replace(message, parts=kept), session, guard)
         return gathered([answer], lambda parts: OffsetsCommitted({**errors, **parts[0].errors}, parts[0].error))
 
@@ -236,7 +238,7 @@ class CoordinatorRouter:
         shard = self._shards.of(TRANSACTIONS, message.transactional_id)
         machine = shard.machine
         assert isinstance(machine, TransactionCoordinator), "no other coordinator ends transactions"
-        if message.committed:
+        if message.committed and self._producing.syncs:
             error = self._markers.records_durable(message.producer_id, machine.open_partitions(message))
             if error is not None:
                 refused = TransactionAbortable(

@@ -249,7 +249,9 @@ class ProduceHandler:
                 return error
             self._parking.release(partition)
             return None
-        return self.make_safe(leader, appended.base_offset, appended.next_offset).result().parts[0].error
+        part = ProducedPart(partition.topic, partition.number, None, appended.base_offset, appended.next_offset)
+        self._made_visible(leader, part)
+        return part.error
 
     @property
     def due_ms(self) -> int | None:

@@ -66,11 +66,9 @@ class TransactionMarkers:
     # --- before the decision -----------------------------------------------------------------------------------------
 
     def records_durable(self, producer_id: int, partitions: Iterable[TopicPartition]) -> PylogError | None:
-        """Make durable what a producer has in these partitions, as far as `flush` promises; gives what kept it from
-        that. A partition that is not there any more has nothing to lose.
+        """Make durable what a producer has in these partitions; gives the error that kept it from that. A partition
+        that is not there any more has nothing to lose.
         """
-        if not self._produce.syncs:
-            return None
         for key in partitions:
             role = self._roles.held(*key)
             if not isinstance(role, Leader):

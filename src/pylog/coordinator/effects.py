@@ -64,6 +64,8 @@ class Append:
     stamp: Stamp | None = None
     is_lazy: bool = False
     """Whether the answers, and what stands behind it, need not wait until the records are safe."""
+    says: list[Any] = field(default_factory=list)
+    """The values of the records, in their order, where the machine has all of them at hand."""
     context: Any = None
     """The machine's own: what it has to know if the append fails."""
 

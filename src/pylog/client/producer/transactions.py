@@ -18,7 +18,7 @@ from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
 from pylog.protocol.messages import OffsetCommitPart, OffsetsCommitted, ProducerIdGiven, TxnEnded, TxnOffsetCommit
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, checked_positions
 from pylog.runtime.clock import Clock
-from pylog.runtime.signals import wait_at, whole
+from pylog.runtime.signals import WHOLE, wait_at, whole
 from pylog.transport import Transport
 
 
@@ -108,7 +108,7 @@ class TransactionalSender(BatchSender):
         what = "commit" if is_commit else "abort"
         self.refuse_inside(what)
         deadline = self._deadline(timeout)
-        with self._ending:
+        with self._ending, WHOLE:
             with self._lock:
                 self._check_usable()
                 transacting = self._transactions(f"{what}()")

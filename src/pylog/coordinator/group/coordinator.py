@@ -21,7 +21,15 @@ from pylog.coordinator.group.consumer_records import EPOCH, ConsumerChange, deco
 from pylog.coordinator.group.effects_builder import EffectsBuilder, not_stored, undone
 from pylog.coordinator.group.group_protocol import Group
 from pylog.coordinator.group.offset_commit import Committing
-from pylog.coordinator.group.records import CONSUMER_TYPES, GroupChange, StoredGroup, decode, group_record, record_type
+from pylog.coordinator.group.records import (
+    CONSUMER_TYPES,
+    GroupChange,
+    OffsetChange,
+    StoredGroup,
+    decode,
+    group_record,
+    record_type,
+)
 from pylog.coordinator.group.timers import GroupTimers
 from pylog.errors import (
     GroupIdNotFound,
@@ -106,7 +114,10 @@ class GroupCoordinator:
         change = decode(record)
         if isinstance(change, GroupChange):
             self._replay_group(change)
-            return
+        else:
+            self._replay_offset(change, stamp)
+
+    def _replay_offset(self, change: OffsetChange, stamp: Stamp | None) -> None:
         if change.committed is not None and change.group_id not in self._groups:
             self._groups[change.group_id] = self._classic(change.group_id)
         self._offsets.replay(change, None if stamp is None else stamp.producer_id)
@@ -143,8 +154,12 @@ class GroupCoordinator:
 
     def appended(self, append: Append) -> None:
         """Take over an Append of its own."""
-        for record in append.records:
-            self.replay(record, append.stamp)
+        if len(append.says) == len(append.records):
+            for change in append.says:
+                self._replay_offset(change, append.stamp)
+        else:
+            for record in append.records:
+                self.replay(record, append.stamp)
 
     def unsafe(self, message: object = None) -> Mapping[TopicPartition, int]:
         """No transaction ends here."""

@@ -48,8 +48,9 @@ class EffectsBuilder:
         answers: Iterable[Answer] = (),
         undo: Failed | None = None,
         stamp: Stamp | None = None,
+        says: Iterable[Any] = (),
     ) -> None:
-        """Log the records, and give the answers when they are safe.
+        """Log the records, and give the answers when they are safe. `says`: the value of each, if it is at hand.
 
         Whoever gives answers gives `undo`, too: it answers them where the append fails. Records of a transaction are
         the only ones of their event.
@@ -57,6 +58,7 @@ class EffectsBuilder:
         if self._append is None:
             self._append = Append([], stamp=stamp, is_lazy=stamp is not None, context=[])
         self._append.records.extend(records)
+        self._append.says.extend(says)
         self._append.answers.extend(answers)
         if undo is not None:
             self._append.context.append(undo)

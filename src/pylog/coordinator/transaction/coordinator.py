@@ -423,10 +423,12 @@ class TransactionCoordinator:
     @property
     def due_ms(self) -> int | None:
         """When the next `tick` has something to do, in ticks."""
-        scans: tuple[int | None, ...] = ()
+        due = min(self._retries.values()) if self._retries else None
         if self._states:
-            scans = (self._timeouts_tick, self._expiry_tick, self._settle_tick, self._write_down_tick)
-        return min((tick for tick in (*scans, *self._retries.values()) if tick is not None), default=None)
+            for tick in (self._timeouts_tick, self._expiry_tick, self._settle_tick, self._write_down_tick):
+                if tick is not None and (due is None or tick < due):
+                    due = tick
+        return due
 
     def tick(self, now: Now) -> list[Effect]:
         """Try endings again, abort transactions that take too long, forget transactional ids that nobody uses."""

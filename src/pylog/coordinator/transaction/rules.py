@@ -5,7 +5,7 @@ for a higher epoch says which one it has), KIP-890 (every end raises the epoch, 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pylog.coordinator.effects import NewProducerId
@@ -107,7 +107,7 @@ def overtaken(
     )
     if not strange and seen.epoch <= known.producer_epoch:
         return None
-    newest = replace(known, producer_epoch=max(known.producer_epoch, seen.epoch))
+    newest = known._replace(producer_epoch=max(known.producer_epoch, seen.epoch))
     return _decide(newest.joined(strange, wall_ms) if strange else newest, False, new_producer_id, wall_ms)
 
 

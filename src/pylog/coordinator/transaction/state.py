@@ -15,10 +15,9 @@ Sources: Kafka's TransactionMetadata and TransactionState.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import chain
-from typing import Self
+from typing import NamedTuple, Self
 
 from pylog.record import TopicPartition
 
@@ -59,17 +58,16 @@ class TransactionState(IntEnum):
         return self is TransactionState.ONGOING or self.is_prepared
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
-    """The state of one transactional id, as its log has it."""
+class Transaction(NamedTuple):
+    """The state of one transactional id, as its log has it. The fields are given by name."""
 
     producer_id: int
     producer_epoch: int
     timeout_ms: int
     state: TransactionState
+    last_update_ms: int
     partitions: tuple[TopicPartition, ...] = ()
     """Those that get a marker."""
-    last_update_ms: int
     start_ms: int = NO_TIME
     """When the latest transaction began; it stays when that has ended."""
     previous_producer_id: int = NO_PRODUCER_ID
@@ -98,8 +96,7 @@ class Transaction:
 
     def initialised(self, producer_id: int, producer_epoch: int, timeout_ms: int, wall_ms: int) -> Self:
         """For a producer that starts, with these."""
-        return replace(
-            self,
+        return self._replace(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             timeout_ms=timeout_ms,
@@ -112,8 +109,7 @@ class Transaction:
 
     def joined(self, partitions: tuple[TopicPartition, ...], wall_ms: int) -> Self:
         """With these partitions, too; this begins a transaction where none is open."""
-        return replace(
-            self,
+        return self._replace(
             state=TransactionState.ONGOING,
             partitions=_by_topic(dict.fromkeys(self.partitions + partitions)),
             last_update_ms=wall_ms,
@@ -124,8 +120,7 @@ class Transaction:
 
     def prepared(self, *, committed: bool, next_producer_id: int, wall_ms: int) -> Self:
         """Decided. Where no transaction is open, one without partitions is ended (Kafka: noPartitionAdded)."""
-        return replace(
-            self,
+        return self._replace(
             producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX),
             state=TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT,
             last_update_ms=wall_ms,
@@ -138,8 +133,7 @@ class Transaction:
     def completed(self, wall_ms: int) -> Self:
         """Every partition has its marker."""
         rotates = self.next_producer_id != NO_PRODUCER_ID
-        return replace(
-            self,
+        return self._replace(
             producer_id=self.next_producer_id if rotates else self.producer_id,
             producer_epoch=0 if rotates else self.producer_epoch,
             state=TransactionState.COMPLETE_COMMIT
