@@ -73,7 +73,8 @@ MUTANTS = [
     Mutant("a commit is acknowledged before it is safe", Committing, "_write",
            "out.write(records, [Answer(ticket, OffsetsCommitted(errors))], failed, stamp, changes)",
            "out.write(records, (), None, stamp); out.answer(ticket, OffsetsCommitted(errors))"),
-    Mutant("who commits is not told that it failed", Committing, "_write", "failed, stamp, changes)", "None, stamp, changes)"),
+    Mutant("who commits is not told that it failed", Committing, "_write",
+           "failed, stamp, changes)", "None, stamp, changes)"),
     # generations and assignments: 72
     Mutant("a generation has the number of the one before (72)", ClassicGroup, "complete_join",
            "self.generation = self.generation % INT_MAX + 1", "self.generation = max(self.generation, 1)"),

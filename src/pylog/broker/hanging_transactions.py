@@ -1,11 +1,13 @@
 """What is left of transactions after an unclean stop, and ending what no coordinator will end.
 
-With `flush="sync"` a partition never knows of a transaction what its coordinator has not written down. Where nothing
-was synced, a power cut leaves each log as old as it likes:
+A transaction that is not decided does not outlive a crash: its beginning may not be in the log of its coordinator, and
+records that were answered may be lost. With `flush="sync"` a decision is found with all its records. Where nothing was
+synced, a power cut leaves each log at any age:
 
+    the log has it open       it may lack records: the coordinator aborts it
     the partition is newer    its transaction is not known, or is over, or its epochs are beyond those of the log: the
                               coordinator aborts it, and gives the next producer an epoch beyond them
-    the partition is older    what it has open was ended, and its marker is gone: that is aborted, too
+    the partition is older    its open transaction was ended, and the marker is gone: that is aborted, too
     no coordinator knows it   a marker aborts it in its partition
 
 So after an open no transaction hangs. Partitions with followers are left alone. What partitions know of producers also
@@ -43,10 +45,15 @@ def settle(node: ReplicaManager, shards: Coordinators, write_markers: WriteMarke
     coordinators, all_are_there = _coordinators(shards)
     given = [one for _, machine in coordinators for one in machine.producer_ids()]
     node.changes.reserve_producer_ids(max([*seen, *given], default=-1) + 1)
-    if not seen or node.has_adopted:
+    if node.has_adopted:
         return
+
+    def may_lack(key: TopicPartition) -> bool:
+        role = node.roles.held(*key)
+        return not (isinstance(role, Leader) and role.has_followers)
+
     for shard, machine in coordinators:
-        _hear(shard, machine, seen)
+        _hear(shard, machine, seen, may_lack)
         shards.note_due(shard)
     if all_are_there:
         claimed = {claim for _, machine in coordinators for claim in machine.claims()}
@@ -95,14 +102,17 @@ def _coordinators(shards: Coordinators) -> tuple[list[tuple[CoordinatorHost, Tra
     return found, are_all
 
 
-def _hear(shard: CoordinatorHost, machine: TransactionCoordinator, seen: Mapping[int, Sighting]) -> None:
+def _hear(
+    shard: CoordinatorHost, machine: TransactionCoordinator, seen: Mapping[int, Sighting],
+    may_lack: Callable[[TopicPartition], bool],
+) -> None:  # fmt: skip
     beyond = max((seen[one].coordinator_epoch for one in machine.producer_ids() if one in seen), default=-1)
     try:
         if beyond >= 0:
             shard.lead_from(beyond)
     except PylogError as error:
         logger.error("transactions that were left open cannot be ended now: %s", error)
-    shard.hear_all(lambda now: machine.settle(seen, now))
+    shard.hear_all(lambda now: machine.settle(seen, may_lack, now))
 
 
 def _abort(key: TopicPartition, producer_id: int, entry: ProducerEntry, write_markers: WriteMarkers) -> None:

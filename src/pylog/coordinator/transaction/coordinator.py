@@ -24,7 +24,7 @@ An answer without an Append tells of what was replayed: the host holds it back u
 Sources: Kafka's TransactionCoordinator, TransactionStateManager, TransactionMarkerChannelManager.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -69,6 +69,8 @@ from pylog.record import TopicPartition
 
 GIVEN_BY_HOST = -1
 """The coordinator epoch of the markers: the epoch of the partition's leader when they are written."""
+NOT_SEEN = Sighting(-1, -1, {})
+"""No partition knows the producer."""
 RETRY_MS = 100
 RETRY_MAX_MS = 1000
 LAZY_MS = 1000
@@ -166,14 +168,20 @@ class TransactionCoordinator:
         refused = unavailable(error)
         return [Answer(answer.ticket, refusal(answer.message, refused)) for answer in append.answers]
 
-    def settle(self, sightings: Mapping[int, Sighting], now: Now) -> list[Effect]:
-        """After an unclean stop: abort what partitions have of a producer of this log and it has not (by producer id).
+    def settle(
+        self, sightings: Mapping[int, Sighting], may_lack: Callable[[TopicPartition], bool], now: Now
+    ) -> list[Effect]:
+        """After an unclean stop: abort what partitions have of a producer of this log and it has not (by producer id),
+        and the open transactions in partitions that may lack records.
 
         One that is decided comes to its end first.
         """
-        self._sightings = {
-            name: sightings[known.producer_id] for name, known in self._states.items() if known.producer_id in sightings
-        }
+        self._sightings = {}
+        for name, known in self._states.items():
+            seen = sightings.get(known.producer_id, NOT_SEEN)
+            lacks = known.state is TransactionState.ONGOING and any(map(may_lack, known.partitions))
+            if lacks or seen is not NOT_SEEN:
+                self._sightings[name] = seen._replace(may_lack_records=lacks)
         self._settle_tick = now.tick
         return self.tick(now)
 
@@ -225,7 +233,7 @@ class TransactionCoordinator:
 
     def _initialised(self, name: str, message: InitProducerId, now: Now) -> TransactionUpdate | PylogError:
         wrong = rules.valid_init(message, self._config.transaction_max_timeout_ms)
-        if wrong is not None or self._is_busy(name) or name in self._sightings:
+        if wrong is not None or self._is_closed(name):
             return wrong or rules.in_progress(name)
         known = self._states.get(name)
         if known is not None:
@@ -244,7 +252,7 @@ class TransactionCoordinator:
         known = self._states.get(name)
         if message.verify_only:
             return [Answer(ticket, PartitionsAdded({**rules.verify(known, message)}))]
-        result = rules.in_progress(name) if self._is_busy(name) else rules.add_partitions(known, message, now.wall)
+        result = rules.in_progress(name) if self._is_closed(name) else rules.add_partitions(known, message, now.wall)
         if isinstance(result, TransactionUpdate):
             answer = PartitionsAdded(dict.fromkeys(message.partitions))
             return self._carry_out([self._change(name, result)], [Answer(ticket, answer)])
@@ -256,7 +264,7 @@ class TransactionCoordinator:
         known = self._states.get(name)
         result: TransactionUpdate | PylogError | None
         try:
-            if self._is_busy(name):
+            if self._is_closed(name):
                 result = rules.in_progress(name)
             else:
                 result = rules.end(known, message, self._new_producer_id, now.wall)
@@ -362,7 +370,7 @@ class TransactionCoordinator:
         aborts what it finds there, is this node's.
         """
         name = message.transactional_id
-        if name in self._changes:
+        if name in self._changes or name in self._sightings:
             return rules.in_progress(name)
         step = rules.add_partitions(self._states.get(name), message, now.wall)
         if isinstance(step, TransactionUpdate):
@@ -386,6 +394,10 @@ class TransactionCoordinator:
     def note_durable(self, ends: Mapping[TopicPartition, int]) -> None:
         """Up to where partitions are durable, of those that `unsafe` named."""
         self._states.note_durable(ends)
+
+    def _is_closed(self, name: str) -> bool:
+        """Whether no request about a transactional id can be answered well now."""
+        return self._is_busy(name) or name in self._sightings
 
     def _is_busy(self, name: str) -> bool:
         """Whether no record of a transactional id may be appended now."""

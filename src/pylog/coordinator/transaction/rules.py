@@ -42,6 +42,8 @@ class Sighting(NamedTuple):
     """The same of its markers; -1 where there is none."""
     open_in: Mapping[TopicPartition, int]
     """Where a transaction of it is open, and in which epoch."""
+    may_lack_records: bool = False
+    """Whether records of its open transaction may be lost: a Produce in one is answered before they are durable."""
 
 
 def valid_init(message: InitProducerId, timeout_max_ms: int) -> ProtocolError | None:
@@ -96,8 +98,8 @@ def fence(known: Transaction, new_producer_id: NewProducerId, wall_ms: int) -> T
 def overtaken(
     known: Transaction, seen: Sighting, new_producer_id: NewProducerId, wall_ms: int
 ) -> TransactionUpdate | None:
-    """Abort what its partitions have of a producer and this log has not, or has as over: after a power cut where
-    nothing was synced, partitions may be newer than the log of their coordinator, or older.
+    """Abort what its partitions have of a producer and this log has not, or has as over: after a crash, partitions may
+    be newer than the log of their coordinator, or older. Abort an open transaction that may lack records, too.
 
     The next epoch is beyond all that they have seen. None: they agree. Not for a transaction that is decided.
     """
@@ -105,7 +107,8 @@ def overtaken(
     strange = tuple(
         sorted(key for key, epoch in seen.open_in.items() if key not in open_now or epoch != known.producer_epoch)
     )
-    if not strange and seen.epoch <= known.producer_epoch:
+    lacks = seen.may_lack_records and known.state is TransactionState.ONGOING
+    if not strange and not lacks and seen.epoch <= known.producer_epoch:
         return None
     newest = known._replace(producer_epoch=max(known.producer_epoch, seen.epoch))
     return _decide(newest.joined(strange, wall_ms) if strange else newest, False, new_producer_id, wall_ms)
