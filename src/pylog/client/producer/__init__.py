@@ -85,12 +85,16 @@ class Producer(Sender):
     def begin(self) -> None:
         """Begin a transaction: what is sent from now on is read by `read_committed` readers when it is committed.
 
+        In a transaction, the result of `send` says that the node has the record, and where: it is durable, and visible
+        to `read_uncommitted` readers, with the commit or about a second later. A crash before the commit aborts it.
+
         Raises InvalidTxnState (one is open; this producer has no transactional_id), ProducerFenced, Closed.
         """
         self._client.begin()
 
     def commit(self, timeout: float | None = None) -> None:
-        """Send what waits, and end the transaction well: all of it is to be read then, and the offsets sent count.
+        """Send what waits, and end the transaction well: when this returns, all of it is as durable as `flush` promises,
+        `read_committed` readers find it, and the offsets sent count.
 
         Raises TransactionAbortable (something of it was not delivered: `abort` it), ProducerFenced (another producer
         took up the id), InvalidTxnState (there is none, or it was too slow and was aborted: make a new producer),
