@@ -64,6 +64,8 @@ def test_records_without_their_beginning_are_aborted_at_the_open() -> None:
     ended = again.ask(EndTxn("one", client.id, client.epoch, True))
     assert isinstance(ended.error, errors.ProducerFenced | errors.InvalidTxnState)
     check(tree)
+    for one in (node, again):
+        one.broker.close()
 
 
 def test_a_beginning_without_its_records_cannot_be_committed() -> None:
@@ -79,6 +81,8 @@ def test_a_beginning_without_its_records_cannot_be_committed() -> None:
     assert isinstance(ended.error, errors.ProducerFenced | errors.InvalidTxnState)
     assert [committed(again, key) for key in KEYS] == [{b"before"}] * 2
     check(tree)
+    for one in (node, again):
+        one.broker.close()
 
 
 @pytest.mark.parametrize("committed_", [True, False])
@@ -94,6 +98,8 @@ def test_a_decision_without_its_markers_is_carried_out_at_the_open(committed_: b
     assert [committed(again, key) for key in KEYS] == [values] * 2
     assert committed_offset(again) == (2 if committed_ else 1)
     check(tree)
+    for one in (node, again):
+        one.broker.close()
 
 
 def test_the_records_are_durable_before_the_decision_is_written() -> None:
@@ -147,12 +153,20 @@ def played(files: CrashFiles, chance: random.Random) -> History:
             history.append((value, keys, committed_))
             client.end(committed=committed_)
         files.note(number)
+    node.broker.close()
     return history
 
 
 def judged(tree: Tree, history: History, done: int) -> None:
     """Raise AssertionError for what must not be; of the first `done` transactions the end was answered."""
     node = Node(tree, flush="sync")
+    try:
+        check_history(node, history, done)
+    finally:
+        node.broker.close()
+
+
+def check_history(node: Node, history: History, done: int) -> None:
     if "t" not in node.broker.image.topics:
         assert not done
         return
@@ -163,7 +177,6 @@ def judged(tree: Tree, history: History, done: int) -> None:
         must, may = is_committed and number < done, is_committed
         assert seen <= {must, may}, f"transaction {number} is {'read' if True in seen else 'lost'}"
     assert node.unstable() == []
-    node.broker.close()
 
 
 def faults(seed: int, cuts: int) -> int:
@@ -180,7 +193,7 @@ def faults(seed: int, cuts: int) -> int:
         try:
             judged(tree, history, done)
             # What the open writes is cut, too.
-            Node(files=again, flush="sync")
+            Node(files=again, flush="sync").broker.close()
             judged(again.power_cut(chance, chance.randrange(len(again.operations) + 1)), history, done)
         except AssertionError:
             found += 1

@@ -93,7 +93,7 @@ class Producer(Sender):
         self._client.begin()
 
     def commit(self, timeout: float | None = None) -> None:
-        """Send what waits, and end the transaction well: when this returns, all of it is as durable as `flush` promises,
+        """Send what waits, and end the transaction well: when this returns, all of it is as durable as `flush` says,
         `read_committed` readers find it, and the offsets sent count.
 
         Raises TransactionAbortable (something of it was not delivered: `abort` it), ProducerFenced (another producer
