@@ -32,6 +32,8 @@ logger = logging.getLogger("pylog")
 
 GROUPS = GROUPS_TOPIC
 TRANSACTIONS = TRANSACTIONS_TOPIC
+NAMES_MAX = 10_000
+"""How many names are kept with their coordinators."""
 
 
 class Coordinators:
@@ -54,6 +56,8 @@ class Coordinators:
         self._wake = wake
         self._topics = _CurrentTopics(node)
         self._shards: dict[TopicPartition, CoordinatorHost] = {}
+        self._named: dict[tuple[str, str], tuple[CoordinatorHost, TopicPartition]] = {}
+        """The latest coordinator of some groups and transactional ids: to hash a name takes a while."""
         self._forgotten: dict[TopicPartition, CoordinatorHost] = {}
         """The last one of each partition that has another role now: a successor here takes up what is in no log."""
         # One that takes over may have markers to write at once, in this thread.
@@ -66,7 +70,15 @@ class Coordinators:
 
     def of(self, topic: str, name: str) -> CoordinatorHost:
         """The coordinator of a group, or of a transactional id. Raises NotCoordinator, CorruptBatch."""
-        return self.at(self.partition(topic, name))
+        found = self._named.get((topic, name))
+        if found is not None and self._is_current(*found):
+            return found[0]
+        key = self.partition(topic, name)
+        shard = self.at(key)
+        if len(self._named) >= NAMES_MAX:
+            self._named.clear()
+        self._named[topic, name] = shard, key
+        return shard
 
     def partition(self, topic: str, name: str) -> TopicPartition:
         """Where the coordinator of a group, or of a transactional id, writes; the topic is made where there is none."""

@@ -10,7 +10,6 @@ Other ways to choose: by murmur3 of the key (x86, 32 bits, seed 0, not signed), 
 """
 
 from codecs import getencoder
-from functools import lru_cache
 from itertools import count
 from random import Random
 from struct import iter_unpack
@@ -33,7 +32,6 @@ def partition_for_key(key: bytes, partitions: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
-@lru_cache(1024)
 def partition_for(name: str, partitions: int) -> int:
     """The partition of an internal topic that a group or a transactional id belongs to, in [0, partitions).
 

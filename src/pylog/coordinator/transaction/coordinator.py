@@ -204,12 +204,12 @@ class TransactionCoordinator:
     def handle(self, message: Any, session: Session, ticket: int, now: Now) -> list[Effect]:
         """Answer a message, at once or behind an Append. Raises TypeError: not a message of this coordinator."""
         match message:
+            case EndTxn():
+                return self._end(message, ticket, now)
             case InitProducerId():
                 return self._init(message, ticket, now)
             case AddPartitionsToTxn():
                 return self._add_partitions(message, ticket, now)
-            case EndTxn():
-                return self._end(message, ticket, now)
             case ListTransactions():
                 return [Answer(ticket, report.listed(dict(self._states.items()), message, now.wall))]
             case DescribeTransactions():
@@ -300,9 +300,12 @@ class TransactionCoordinator:
             return []
         self._changes.update((change.transactional_id, change) for change in changes)
         records = [record for change in changes for record in change.records]
-        append = Append(records, answers or [], is_lazy=is_lazy, context=changes)
-        decided = [(change.transactional_id, change.decided) for change in changes if change.decided is not None]
-        return [append, *(self._markers(name, transaction) for name, transaction in decided)]
+        effects: list[Effect] = [Append(records, answers or [], is_lazy=is_lazy, context=changes)]
+        for change in changes:
+            decided = change.decided
+            if decided is not None:
+                effects.append(self._markers(change.transactional_id, decided))
+        return effects
 
     def _markers(self, name: str, decided: Transaction, left: Iterable[TopicPartition] | None = None) -> WriteMarkers:
         markers = TxnMarkers(

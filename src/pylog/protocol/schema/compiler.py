@@ -316,6 +316,10 @@ class EncodeSource(FunctionSource):
         outer, pieces = self.write, self.name("o")
 
         def body() -> None:
+            if field.kind in FIXED and field.kind != "uuid" and not field.is_array:
+                pack = self.constant(struct.Struct(">" + FIXED[field.kind]).pack)
+                self.emit(f"{tags}.append(({field.tag}, {pack}({value})))")
+                return
             self.write = self.name("w")
             self.emit(f"{pieces} = []", f"{self.write} = {pieces}.append")
             self.field(field, value)
