@@ -1,4 +1,4 @@
-"""What is left of transactions after an unclean stop, and ending what no coordinator will end.
+"""Transactions after an unclean stop: what hangs is found and ended.
 
 A transaction that is not decided does not outlive a crash: its beginning may not be in the log of its coordinator, and
 records that were answered may be lost. With `flush="sync"` a decision is found with all its records. Where nothing was
@@ -35,37 +35,37 @@ logger = logging.getLogger("pylog")
 WriteMarkers = Callable[[TxnMarkers], Future[Mapping[TopicPartition, PylogError | None]]]
 
 
-def settle(node: ReplicaManager, shards: Coordinators, write_markers: WriteMarkers) -> None:
+def settle(replica_manager: ReplicaManager, coordinators: Coordinators, write_markers: WriteMarkers) -> None:
     """End what hangs, at an open after an unclean stop, or of folders from elsewhere.
 
     Raises DiskFull, DurabilityUnknown where known producer ids could not be reserved. What else keeps a transaction
     from being ended is logged, and is tried again where a coordinator knows of it.
     """
-    seen = sightings(node)
-    coordinators, all_are_there = _coordinators(shards)
-    given = [one for _, machine in coordinators for one in machine.producer_ids()]
-    node.changes.reserve_producer_ids(max([*seen, *given], default=-1) + 1)
-    if node.has_adopted:
+    seen = sightings(replica_manager)
+    known, all_are_there = _coordinators(coordinators)
+    given = [one for _, machine in known for one in machine.producer_ids()]
+    replica_manager.changes.reserve_producer_ids(max([*seen, *given], default=-1) + 1)
+    if replica_manager.has_adopted:
         return
 
     def may_lack(key: TopicPartition) -> bool:
-        role = node.roles.held(*key)
+        role = replica_manager.roles.held(*key)
         return not (isinstance(role, Leader) and role.has_followers)
 
-    for shard, machine in coordinators:
-        _hear(shard, machine, seen, may_lack)
-        shards.note_due(shard)
+    for host, machine in known:
+        _hear(host, machine, seen, may_lack)
+        coordinators.note_due(host)
     if all_are_there:
-        claimed = {claim for _, machine in coordinators for claim in machine.claims()}
-        for key, producer_id, entry in list(_producers(node)):
+        claimed = {claim for _, machine in known for claim in machine.claims()}
+        for key, producer_id, entry in list(_producers(replica_manager)):
             if entry.current_txn_first_offset is not None and (producer_id, key) not in claimed:
                 _abort(key, producer_id, entry, write_markers)
 
 
-def sightings(node: ReplicaManager) -> dict[int, Sighting]:
-    """What the partitions that this node alone has know of producers, by producer id."""
+def sightings(replica_manager: ReplicaManager) -> dict[int, Sighting]:
+    """The producers that partitions know, by producer id; of the partitions that this node alone has."""
     seen: dict[int, Sighting] = {}
-    for key, producer_id, entry in _producers(node):
+    for key, producer_id, entry in _producers(replica_manager):
         known = seen.get(producer_id, Sighting(-1, -1, {}))
         is_open = entry.current_txn_first_offset is not None
         seen[producer_id] = Sighting(
@@ -76,43 +76,43 @@ def sightings(node: ReplicaManager) -> dict[int, Sighting]:
     return seen
 
 
-def _producers(node: ReplicaManager) -> Iterator[tuple[TopicPartition, int, ProducerEntry]]:
-    for partition in node.kept():
+def _producers(replica_manager: ReplicaManager) -> Iterator[tuple[TopicPartition, int, ProducerEntry]]:
+    for partition in replica_manager.kept():
         key = TopicPartition(partition.topic, partition.number)
-        role = node.roles.held(*key)
+        role = replica_manager.roles.held(*key)
         if isinstance(role, Leader) and not role.has_followers:
             for producer_id, entry in dict(partition.producers.entries()).items():
                 yield key, producer_id, entry
 
 
-def _coordinators(shards: Coordinators) -> tuple[list[tuple[CoordinatorHost, TransactionCoordinator]], bool]:
-    """The coordinators that have ever written, and whether these are all: what one knows that cannot be read must not
-    be taken for what none knows.
+def _coordinators(coordinators: Coordinators) -> tuple[list[tuple[CoordinatorHost, TransactionCoordinator]], bool]:
+    """The coordinators that have ever written, and whether these are all: what one of them knows that cannot be read
+    must not be taken for a transaction that none knows.
     """
     found, are_all = [], True
-    for key in shards.written(TRANSACTIONS):
+    for key in coordinators.written(TRANSACTIONS):
         try:
-            shard = shards.at(key)
+            host = coordinators.at(key)
         except PylogError as error:
             logger.error("transactions that were left open cannot be ended: %s", error)
             are_all = False
             continue
-        assert isinstance(shard.machine, TransactionCoordinator), "only these end transactions"
-        found.append((shard, shard.machine))
+        assert isinstance(host.machine, TransactionCoordinator), "only these end transactions"
+        found.append((host, host.machine))
     return found, are_all
 
 
 def _hear(
-    shard: CoordinatorHost, machine: TransactionCoordinator, seen: Mapping[int, Sighting],
+    host: CoordinatorHost, machine: TransactionCoordinator, seen: Mapping[int, Sighting],
     may_lack: Callable[[TopicPartition], bool],
 ) -> None:  # fmt: skip
     beyond = max((seen[one].coordinator_epoch for one in machine.producer_ids() if one in seen), default=-1)
     try:
         if beyond >= 0:
-            shard.lead_from(beyond)
+            host.lead_from(beyond)
     except PylogError as error:
         logger.error("transactions that were left open cannot be ended now: %s", error)
-    shard.hear_all(lambda now: machine.settle(seen, may_lack, now))
+    host.hear_all(lambda now: machine.settle(seen, may_lack, now))
 
 
 def _abort(key: TopicPartition, producer_id: int, entry: ProducerEntry, write_markers: WriteMarkers) -> None:

@@ -204,7 +204,9 @@ def test_what_an_owner_has_decided_and_not_written_everywhere_is_written(tmp_pat
         client = Client(log)
         assert client.send(b"a") is client.send(b"b", 1) is client.commit_offset(7) is None
         # Killed behind the decision: nothing of the markers.
-        shard = next(s for k, s in log.broker._coordinating._shards._shards.items() if k.topic == "__transaction_state")
+        shard = next(
+            s for k, s in log.broker._coordinating._coordinators._hosts.items() if k.topic == "__transaction_state"
+        )
         shard._markers.write = lambda *_: None
         client.ask(EndTxn("tx", client.id, client.epoch, committed_))
         assert committed(log) == []
@@ -336,7 +338,7 @@ def test_damage_in_the_log_of_transactions_is_told_to_who_asks(
     with pylog.open(tmp_path, clock=SimClock(NOW, 0)) as log:
         with pytest.raises(errors.CorruptBatch):
             log.admin.list_transactions()
-        log.broker._coordinating._shards._is_unsettled = True
+        log.broker._coordinating._coordinators._is_unsettled = True
         log.broker.work()
         assert "transactions that were left open cannot be ended" in caplog.text
 
@@ -359,7 +361,7 @@ class Node:
 def test_what_a_full_disk_refuses_has_not_happened_and_works_again_later() -> None:
     node = Node()
     given = node.ask(InitProducerId("tx"))
-    shard = next(iter(node.broker._coordinating._shards._shards.values()))
+    shard = next(iter(node.broker._coordinating._coordinators._hosts.values()))
 
     def full(*_: object, **how: object) -> Any:
         raise errors.DiskFull("no room")
@@ -381,7 +383,7 @@ def test_what_a_full_disk_refuses_has_not_happened_and_works_again_later() -> No
 def test_what_could_not_be_made_durable_is_not_answered_as_if_it_were() -> None:
     node = Node()
     given = node.ask(InitProducerId("tx"))
-    shard = next(iter(node.broker._coordinating._shards._shards.values()))
+    shard = next(iter(node.broker._coordinating._coordinators._hosts.values()))
     partition = shard.leader.partition
 
     def broken() -> None:
@@ -411,7 +413,7 @@ def with_something_that_nobody_waits_for(node: Node) -> Partition:
     node.ask(CreateTopics([NewTopic("t")]))
     node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
     assert node.ask(EndTxn("tx", given.producer_id, given.producer_epoch, False)).error is None
-    partition = next(iter(node.broker._coordinating._shards._shards.values())).leader.partition
+    partition = next(iter(node.broker._coordinating._coordinators._hosts.values())).leader.partition
     assert partition.high_watermark == partition.durable_offset == partition.next_offset - 1
     node.clock.advance(1000)
     return partition
@@ -459,7 +461,7 @@ def test_records_that_nobody_understands_are_passed_over(tmp_path: Path, caplog:
 
 def test_one_coordinator_that_cannot_answer_is_the_answer_for_all(log: pylog.Log) -> None:
     log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION).result(10)
-    shard = next(iter(log.broker._coordinating._shards._shards.values()))
+    shard = next(iter(log.broker._coordinating._coordinators._hosts.values()))
     asked = shard.handle(JoinGroup("h", protocols=[("range", b"")]), SESSION)
     assert asked.result(10).error is None
     described = log.broker.handle(DescribeGroups(["g", "h"]), SESSION).result(10)
@@ -499,7 +501,7 @@ def test_who_joins_hears_when_this_node_stops_coordinating(log: pylog.Log) -> No
     first = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION).result(10)
     waiting = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION)
     assert first.error is None and not waiting.done()
-    (shard,) = log.broker._coordinating._shards._shards.values()
+    (shard,) = log.broker._coordinating._coordinators._hosts.values()
     state = log.topic("__consumer_offsets")
     for view in state:
         log.broker.apply(

@@ -83,7 +83,7 @@ class Node:
 
     @property
     def host(self) -> CoordinatorHost:
-        return self.broker._coordinating._shards.of("__transaction_state", "tx")
+        return self.broker._coordinating._coordinators.of("__transaction_state", "tx")
 
     @property
     def states(self) -> tuple[str, str]:
