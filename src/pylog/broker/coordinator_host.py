@@ -104,7 +104,7 @@ class CoordinatorHost:
             if self._gone is not None:
                 raise self._gone.with_traceback(None)
             self._writer(NO_EPOCH)
-            appended = append_marker(self.leader, markers, self._clock)
+            appended = append_marker(self._producing, self.leader, markers, self._clock)
             self.machine.replay_marker(Stamp(markers.producer_id, markers.producer_epoch), committed=markers.committed)
             return appended
 
@@ -171,7 +171,7 @@ class CoordinatorHost:
             batch = encode(rows, now_ms=now, producer_id=stamp.producer_id, producer_epoch=stamp.producer_epoch,
                            transactional=True)  # fmt: skip
         self._writer(NO_EPOCH)
-        self.leader.append(batch, now, origin=Origin.COORDINATOR, guard=guard)
+        self._producing.append(self.leader, batch, now, origin=Origin.COORDINATOR, guard=guard)
 
     def _send(self, outgoing: Sequence[Answer | WriteMarkers], safe: Future[Produced]) -> None:
         error = safe.result().parts[0].error
@@ -189,15 +189,15 @@ class CoordinatorHost:
                 future.set_exception(error)
 
 
-def append_marker(leader: Leader, markers: TxnMarkers, clock: Clock) -> Appended:
+def append_marker(producing: ProduceHandler, leader: Leader, markers: TxnMarkers, clock: Clock) -> Appended:
     """Append what ends a transaction to one partition. Raises what the append does."""
     now_ms = clock.wall_ms()
     batch = encode_marker(
         markers.producer_id, markers.producer_epoch, is_abort=not markers.committed,
         coordinator_epoch=markers.coordinator_epoch, now_ms=now_ms,
     )  # fmt: skip
-    return leader.append(
-        batch, now_ms, origin=Origin.COORDINATOR, transaction_version=markers.transaction_version, wall_ms=clock.wall_ms
+    return producing.append(
+        leader, batch, now_ms, origin=Origin.COORDINATOR, transaction_version=markers.transaction_version
     )
 
 

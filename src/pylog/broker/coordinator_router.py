@@ -325,7 +325,7 @@ class CoordinatorRouter:
         if key.topic == GROUPS:
             # The offsets of the transaction count from now on, or never did.
             return self._shards.at(key).append_marker(markers)
-        return append_marker(leader, markers, self._clock)
+        return append_marker(self._producing, leader, markers, self._clock)
 
     def _write_txn_markers(self, message: WriteTxnMarkers, session: Session) -> Future[TxnMarkersWritten]:
         return gathered(

@@ -75,7 +75,7 @@ class Accumulator(OpenBatches):
         self._place(where, batch)
         if self._linger_ms == 0:
             self._queue(batch)
-        elif batch.size >= self._batch_size:
+        if batch.size >= self._batch_size:
             self._close_due(batch)
         return future, where in self._ready
 

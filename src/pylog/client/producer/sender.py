@@ -228,7 +228,7 @@ class Sender:
         while delivery.bring is not None and not self._lifetime.is_abandoned:
             self.ship(key, patient=False, is_urgent=True)
             answer = self._in_flight.oldest_answer(key)
-            if delivery.bring is None or answer is None or answer.done():
+            if answer is None or answer.done():
                 return
             left = None if deadline is None else deadline - monotonic()
             if left is not None and left <= 0:
