@@ -5,10 +5,10 @@
                   lead    a thread that waits for the answer, and says so, leads or sleeps like those that append
                   call    else the commit thread leads, soon
 
-A caller that has sent something often waits for it next, and then leads faster than any other thread could be woken. So
-the commit thread is not woken for an append: it looks every half millisecond while anything is appended, and sleeps when
-that has ended. It is woken at once where a leader has answered a group and finds that more has joined, since no other
-thread may wait for that. It begins with the first call, and holds nothing that a crash could lose.
+A caller that has sent something often waits for it next, and then leads faster than any other thread could be woken.
+So the commit thread is not woken for an append: it looks every half millisecond while anything is appended, and sleeps
+when that has ended. It is woken at once where a leader has answered a group and finds that more has joined, since no
+other thread may wait for that. It begins with the first call, and holds nothing that a crash could lose.
 """
 
 import logging

@@ -191,12 +191,13 @@ class ProduceHandler:
                 )
             self._topics.check_id(topic, part.topic_id)
             leader = self._roles.writer(topic, number)
-            appended = self._append_for(leader, part, message, is_plain=is_plain)
-        except NotLeaderOrFollower as error:
-            if self._closed or self._roles.held(topic, number) is leader:
-                return None, ProducedPart(topic, number, error)
-            # It was moved to another directory just now.
-            return self._append_part(part, message, is_plain=False)
+            try:
+                appended = self._append_for(leader, part, message, is_plain=is_plain)
+            except NotLeaderOrFollower:
+                if self._closed or self._roles.held(topic, number) is leader:
+                    raise
+                # It was moved to another directory just now.
+                return self._append_part(part, message, is_plain=False)
         except PylogError as error:
             return None, ProducedPart(topic, number, error)
         return leader, ProducedPart(
@@ -396,8 +397,6 @@ def _told(answer: Future[Produced]) -> ProducedPart:
 
 def _told_as(error: BaseException, asked: ProducePart) -> BaseException:
     """What a sender is told of an error in its append, or in the sync."""
-    if isinstance(error, PartitionFailed) and not isinstance(error, DurabilityUnknown):
-        return DurabilityUnknown(str(error))
     if isinstance(error, Exception):
         return error
     return DurabilityUnknown(

@@ -3,8 +3,8 @@
 A batch is closed when the next record does not fit into `batch_size`, when its first record has waited for `linger_ms`,
 when a flush asks for it, or when it is taken to be sent. It enters its partition's queue when it is closed. Without
 linger it enters the queue with its first record, still open: it takes more records for as long as an earlier batch of
-its partition keeps it there. So batches of a partition cannot overtake each other. A record is encoded when it is added:
-the queue holds bytes, and sizes are exact.
+its partition keeps it there. So batches of a partition cannot overtake each other. A record is encoded when it is
+added: the queue holds bytes, and sizes are exact.
 
 A data structure: no thread, no lock (the producer holds one around it), no clock. Without that lock `record_append`
 adds records to the batches in `routes`.

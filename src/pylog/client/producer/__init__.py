@@ -37,8 +37,8 @@ class Producer(RecordAppender):
     """Sends records to topics. Thread-safe. Use it as a context manager, or `close` it: both flush.
 
     Made by `Log.producer`; the configs are Kafka's, in `ProducerConfig`. With `transactional_id` it is ready when it is
-    made: an earlier producer with that id is fenced then. One that is dropped without `close` delivers what it was given, in
-    the background or when the process ends, and is a ResourceWarning.
+    made: an earlier producer with that id is fenced then. A producer that is dropped without `close` delivers its
+    records in the background, or when the process ends, and is a ResourceWarning.
     """
 
     _lease: Lease | None = None

@@ -87,7 +87,7 @@ class Completion:
         _answering.depth = outer + 1
         try:
             producer_batch.delivery.complete(base_offset, log_append_time)
-        except (Exception, SystemExit):
+        except (Exception, SystemExit):  # noqa: BLE001 - it is logged
             _log_callback(producer_batch)
         finally:
             _answering.depth = outer
@@ -105,7 +105,7 @@ class Completion:
                 batch.delivery.fail(only.error)
             else:
                 batch.delivery.complete(only.base_offset, only.log_append_time)
-        except (Exception, SystemExit):
+        except (Exception, SystemExit):  # noqa: BLE001 - it is logged
             _log_callback(batch)
         finally:
             _answering.depth = outer

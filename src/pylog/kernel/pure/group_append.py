@@ -1,14 +1,14 @@
 """Group commit: the appends to one partition wait together, are written together, and share one sync.
 
-    append   lead: gather -> append each -> sync -> show -> done       a thread that waits: the first leads, others sleep
-    join     .                                         -> answer       an answer that comes later; `wait` may lead for it
+    append   lead: gather -> append each -> sync -> show -> done     a thread that waits: one leads, the others sleep
+    join     .                                         -> answer     an answer that comes later; `wait` may lead
 
 A thread writes nothing before it leads, or there would be as many waits for the partition's lock as threads. A thread
 that waits and finds that no other leads does so: it appends and syncs for all that have joined by then, and lets one of
 those that have joined since lead the next group. So a single thread does all of it by itself.
 
-Before it syncs, the leader of more than one gathers: it yields until as many have joined as the last time, or a third of
-what a sync takes has passed. Without that two half groups take turns.
+Before it syncs, the leader of more than one gathers: it yields until as many have joined as the last time, or a third
+of what a sync takes has passed. Without that two half groups take turns.
 
 Invariants:
 
@@ -59,7 +59,8 @@ class Group:
     def outcome(self, index: int) -> Appended | BaseException | None:
         """The answer to a batch: an Appended, an error, or None where nothing was done for it."""
         done = self.answers[index] if index < len(self.answers) else self.error
-        if self.error is not None and (isinstance(done, Appended) or not isinstance(self.error, Exception)):
+        is_appended = done is not None and not isinstance(done, BaseException)
+        if self.error is not None and (is_appended or not isinstance(self.error, Exception)):
             return self.error
         return done
 
@@ -197,10 +198,10 @@ class GroupAppends:
         began = time.monotonic()
         try:
             try:
-                self._append_all(group)
+                is_appended = self._append_all(group)
             finally:
                 self._leading.release()
-            if any(isinstance(answer, Appended) for answer in group.answers):
+            if is_appended:
                 self._show(group.partition)
         except BaseException as error:  # noqa: BLE001 - it is told below
             group.error = error
@@ -210,15 +211,18 @@ class GroupAppends:
         self.hand_over()
         self._answer_pendings(group)
 
-    def _append_all(self, group: Group) -> None:
+    def _append_all(self, group: Group) -> bool:
+        """Append each, and make all durable; gives whether there was anything."""
         for batch, pending in zip(group.batches, group.pendings, strict=True):
             try:
                 group.answers.append(None if batch is None else self._general(group.partition, pending, batch))
             except BaseException as error:  # noqa: BLE001 - of this one alone
                 group.answers.append(error)
-        ends = [answer.next_offset for answer in group.answers if isinstance(answer, Appended)]
+        answers = [answer for answer in group.answers if answer is not None]
+        ends = [answer.next_offset for answer in answers if not isinstance(answer, BaseException)]
         if ends and max(ends) > group.partition.durable_offset:
             group.partition.sync()
+        return bool(ends)
 
     def _answer_pendings(self, group: Group) -> None:
         raised: BaseException | None = None
