@@ -23,9 +23,9 @@ from typing import Any, ClassVar
 from pylog.broker.coordinator_router import CoordinatorRouter
 from pylog.broker.describe import describe_log_dirs
 from pylog.broker.fetch import is_enough, read_parts
-from pylog.broker.flush_scheduler import FlushScheduler
+from pylog.broker.flush_scheduler import NEVER_MS, FlushScheduler
 from pylog.broker.follower_fetcher import FollowerFetcher
-from pylog.broker.housekeeping import Housekeeping
+from pylog.broker.housekeeping import Housekeeping, is_compacted
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.purgatory import Purgatory
 from pylog.broker.replica_manager import Follow, Lead, ReplicaManager
@@ -294,10 +294,13 @@ class Broker:
 
     # --- background ------------------------------------------------------------------------------------------------
 
-    def _note_append(self, partition: Partition) -> None:
-        """Something was appended: there is work to do some day, and a sync where `flush` says so."""
+    def _note_append(self, partition: Partition) -> bool:
+        """Note an append: there is work to do some day, and a sync where `flush` says so. Gives whether the next one
+        under the same config has to be noted, too.
+        """
         self.housekeeping.note_append(partition)
         self._flush_scheduler.note_append(partition)
+        return self._flush == "interval" or is_compacted(partition) or partition.config.flush_ms < NEVER_MS
 
     def _due(self) -> int | None:
         times = [self._purgatory.next_deadline, self._flush_scheduler.due_ms, self._coordinating.due_ms]

@@ -35,7 +35,7 @@ from pylog.errors import (
 from pylog.kernel import TRANSACTIONAL_BIT
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, Origin
-from pylog.protocol.messages import ACKS_ALL, INTERNAL_TOPICS, Produce, Produced, ProducedPart, ProducePart
+from pylog.protocol.messages import ACKS_ALL, INTERNAL_TOPICS, NO_ID, Produce, Produced, ProducedPart, ProducePart
 from pylog.replica import Follower, Leader
 from pylog.runtime.clock import Clock, SteppedClock
 from pylog.runtime.future import Future, completed
@@ -54,12 +54,13 @@ Enroll = Callable[[Leader, Batch, str | None], Verification | None]
 class ProduceHandler:
     """Appends for one node, and answers Produce. Thread-safe.
 
-    `note_append` hears of each partition that was appended to; `enroll` lets a partition join a transaction before the
+    `note_append` hears of each partition that was appended to, and gives whether it has to hear of the next time under
+    the same config; `enroll` lets a partition join a transaction before the
     first batch of it is appended.
     """
 
     def __init__(
-        self, node: ReplicaManager, purgatory: Purgatory, clock: Clock, note_append: Callable[[Partition], None],
+        self, node: ReplicaManager, purgatory: Purgatory, clock: Clock, note_append: Callable[[Partition], bool],
         enroll: Enroll, *, flush: str,
     ) -> None:  # fmt: skip
         self._roles, self._topics = node.roles, node.topics
@@ -120,11 +121,16 @@ class ProduceHandler:
         Raises what `Partition.append` raises, and what a Produce answers.
         """
         leader, is_plain = self._roles.held(topic, number), True
-        if isinstance(leader, Leader) and leader.epoch is not None and self._is_alone(leader):
+        if (
+            isinstance(leader, Leader)
+            and leader.epoch is not None
+            and (leader.quiet_config is leader.partition.config or self._is_alone(leader))
+        ):
             partition, appended = leader.partition, None
             if self._flush != "sync":
                 is_plain = False
-                self._note_append(partition)
+                if leader.quiet_config is not partition.config:
+                    self._note_quiet(leader)
                 try:
                     appended = partition.fast_append(batch, leader.epoch, now_ms, True, at_once=True)
                 finally:
@@ -158,11 +164,51 @@ class ProduceHandler:
 
     def produce(self, message: Produce, *, is_plain: bool = True) -> Future[Produced]:
         """Answer a Produce; the error of a part is in its answer. `is_plain`: see `append`. Called in a WHOLE block."""
-        if self._flush == "sync" and len(message.parts) == 1:
-            pending = self._pending(message)
-            if pending is not None:
-                return pending
+        if len(message.parts) == 1:
+            if self._flush == "sync":
+                pending = self._pending(message)
+                if pending is not None:
+                    return pending
+            elif is_plain:
+                is_plain = False
+                produced = self._produce_fast(message.parts[0])
+                if produced is not None:
+                    return completed(produced)
         return self._produce_alone(message, is_plain=is_plain)
+
+    def _produce_fast(self, part: ProducePart) -> Produced | None:
+        """Append the only part of a Produce the fast way, which shows it; None where it goes the general way."""
+        topic, number, batch = part.topic, part.partition, part.batch
+        leader = self._roles.held(topic, number)
+        if not isinstance(leader, Leader) or leader.epoch is None or batch.attributes & TRANSACTIONAL_BIT:
+            return None
+        partition = leader.partition
+        if leader.quiet_config is not partition.config and not self._note_quiet(leader):
+            return None
+        try:
+            if part.topic_id is not NO_ID:
+                self._topics.check_id(topic, part.topic_id)
+            appended = partition.fast_append(batch, leader.epoch, self._clock.wall_ms(), True)
+        except PylogError as error:
+            return Produced([ProducedPart(topic, number, error)])
+        if appended is None:
+            return None
+        self._purgatory.release(partition, batch)
+        base_offset, end = appended.base_offset, appended.next_offset
+        return Produced([
+            ProducedPart(topic, number, None, base_offset, end, appended.log_append_time, partition.start_offset)
+        ])  # fmt: skip
+
+    def _note_quiet(self, leader: Leader) -> bool:
+        """Note an append of a partition that this node alone has; False where it has not. Where no later append under
+        this config owes anything besides, the leader is told so.
+        """
+        if not self._is_alone(leader):
+            return False
+        config = leader.partition.config
+        if not self._note_append(leader.partition):
+            leader.quiet_config = config
+        return True
 
     def _produce_alone(self, message: Produce, *, is_plain: bool) -> Future[Produced]:
         leaders: list[Leader | None] = []

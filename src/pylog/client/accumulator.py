@@ -28,11 +28,11 @@ class Accumulator(OpenBatches):
         super().__init__()
         self._known: dict[str, Route] = self.routes if direct else {}
         self._sticky: dict[str, StickyPartitioner] = {}
-        """By topic; it outlives the routes."""
         self._batch_size = batch_size
         self._linger_ms = linger_ms
         self._open: dict[TopicPartition, ProducerBatch] = {}
-        self._ready: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
+        """The batches that are ready, in order; a partition without any is not in it."""
         self.unanswered: set[ProducerBatch] = set()
         """The batches that were ready and are not released yet."""
 
@@ -40,9 +40,7 @@ class Accumulator(OpenBatches):
         """The route of a topic that has so many partitions now."""
         route = self._known.get(topic)
         if route is None:
-            if topic not in self._sticky:
-                self._sticky[topic] = StickyPartitioner(self._batch_size)
-            route = self._known[topic] = Route(self._sticky[topic], [])
+            route = self._known[topic] = Route(self.sticky(topic), [])
         if len(route.batches) != partitions:
             route.batches = [self._open.get(TopicPartition(topic, number)) for number in range(partitions)]
         return route
@@ -77,7 +75,31 @@ class Accumulator(OpenBatches):
             self._queue(batch)
         if batch.size >= self._batch_size:
             self._close_due(batch)
-        return future, where in self._ready
+        return future, where in self.queues
+
+    def alone(
+        self,
+        where: TopicPartition,
+        value: bytes | None,
+        key: bytes | None,
+        timestamp: int,
+        headers: Iterable[tuple[str, bytes | None]],
+        tick_ms: int,
+        bring: Bring | None,
+    ) -> tuple[Future[RecordMetadata], ProducerBatch]:
+        """Make a batch of one record that is taken at once: where nothing of its partition waits, or is on its way."""
+        batch = ProducerBatch(where, self._batch_size, tick_ms, bring)
+        future = self.append(batch, value, key, timestamp, headers)
+        assert future is not None, "the first record always fits"
+        self.unanswered.add(batch)
+        return future, batch
+
+    def sticky(self, topic: str) -> StickyPartitioner:
+        """The partitioner of records without a key; it outlives the routes."""
+        found = self._sticky.get(topic)
+        if found is None:
+            found = self._sticky[topic] = StickyPartitioner(self._batch_size)
+        return found
 
     @property
     def next_due_ms(self) -> int | None:
@@ -93,7 +115,7 @@ class Accumulator(OpenBatches):
             if tick_ms is not None and batch.due_ms > tick_ms:
                 break
             self._close_due(batch)
-        return list(self._ready)
+        return list(self.queues)
 
     def created_ms(self, batch: ProducerBatch) -> int:
         """When the first record of a batch was added, in ticks."""
@@ -103,7 +125,7 @@ class Accumulator(OpenBatches):
     @property
     def oldest_ms(self) -> int | None:
         """When the first record was added of all that are ready and were not taken; None: there is none."""
-        return min((self.created_ms(queue[0]) for queue in self._ready.values()), default=None)
+        return min((self.created_ms(queue[0]) for queue in self.queues.values()), default=None)
 
     def hide(self) -> None:
         """Send every record the long way, until a batch is opened again."""
@@ -111,18 +133,18 @@ class Accumulator(OpenBatches):
 
     def ready_keys(self) -> list[TopicPartition]:
         """The partitions that have batches to be taken."""
-        return list(self._ready)
+        return list(self.queues)
 
     def ready(self, key: TopicPartition) -> int:
         """How many batches of a partition wait to be taken."""
-        return len(self._ready.get(key, ()))
+        return len(self.queues.get(key, ()))
 
     def take(self, key: TopicPartition, *, closed: bool = False) -> ProducerBatch | None:
         """The next batch of a partition that is ready, in order, and closed from now on; None when there is none.
 
         With `closed` an open batch stays in its queue.
         """
-        queue = self._ready.get(key)
+        queue = self.queues.get(key)
         if queue is None:
             return None
         batch = queue[0]
@@ -132,7 +154,7 @@ class Accumulator(OpenBatches):
             self.close(batch)
         queue.popleft()
         if not queue:
-            del self._ready[key]
+            del self.queues[key]
         return batch
 
     def drop(self, created_ms: int | None = None) -> list[ProducerBatch]:
@@ -141,7 +163,7 @@ class Accumulator(OpenBatches):
             self.close_due()
         dropped = []
         for key in self.ready_keys():
-            while (queue := self._ready.get(key)) and (created_ms is None or self.created_ms(queue[0]) <= created_ms):
+            while (queue := self.queues.get(key)) and (created_ms is None or self.created_ms(queue[0]) <= created_ms):
                 dropped.append(queue[0])
                 self.take(key)
         return dropped
@@ -163,7 +185,7 @@ class Accumulator(OpenBatches):
             self._queue(batch)
 
     def _queue(self, batch: ProducerBatch) -> None:
-        self._ready.setdefault(batch.key, deque()).append(batch)
+        self.queues.setdefault(batch.key, deque()).append(batch)
         self.unanswered.add(batch)
 
     def _place(self, key: TopicPartition, batch: ProducerBatch | None) -> None:

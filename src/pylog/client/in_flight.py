@@ -92,7 +92,8 @@ class InFlight:
         self._retries = retries
         self._backoff = (backoff_ms, backoff_max_ms)
         self._lanes: dict[TopicPartition, _Lane] = {}
-        self._busy: dict[TopicPartition, _Lane] = {}
+        self.busy: dict[TopicPartition, _Lane] = {}
+        """The lanes of which something is in flight, or waits to be sent again."""
         self.has_failed = False
         """Whether `failed` has something to give."""
         self._failed: list[InFlightBatch] = []
@@ -144,13 +145,9 @@ class InFlight:
         most = self._in_flight_max if lane.acked or not self.idempotent else 1
         return not stale and lane.gap is None and lane.in_flight == len(lane.unanswered) < most
 
-    def is_busy(self, key: TopicPartition) -> bool:
-        """Whether something of a partition is in flight, or waits to be sent again."""
-        return key in self._busy
-
     def oldest_answer(self, key: TopicPartition) -> Future[Any] | None:
         """The answer that the oldest batch of a partition waits for, if it is awaited."""
-        lane = self._busy.get(key)
+        lane = self.busy.get(key)
         return next((batch.answer for batch in lane.unanswered[:1]), None) if lane is not None else None
 
     def take(self, batch: InFlightBatch) -> None:
@@ -160,17 +157,20 @@ class InFlight:
             lane = self._lanes[batch.key] = _Lane()
         if self.idempotent and not lane.unanswered and lane.producer != self.producer:
             lane.begin(self._present)
-        lane.unanswered.append(batch)
         if self.idempotent:
-            lane.number(batch)
-        self._busy[batch.key] = lane
+            batch.producer, batch.position = lane.producer, lane.next
+            lane.next += batch.count
+        batch.in_flight = True
+        batch.was_first = not lane.unanswered
+        lane.in_flight += 1
+        lane.unanswered.append(batch)
+        self.busy[batch.key] = lane
         if self._expiry_ms is None or batch.deadline_ms < self._expiry_ms:
             self._expiry_ms = batch.deadline_ms
-        self._send(lane, batch)
 
     def next_again(self, key: TopicPartition, tick_ms: int, *, peek: bool = False) -> InFlightBatch | None:
         """The batch that is to be sent again now, which is in flight then (not if `peek`); None: there is none."""
-        lane = self._busy.get(key)
+        lane = self.busy.get(key)
         if lane is None or lane.in_flight or not lane.unanswered or (self.idempotent and self.producer is None):
             return None
         batch = lane.unanswered[0]
@@ -192,11 +192,9 @@ class InFlight:
         self, batch: InFlightBatch, error: BaseException | None, tick_ms: int, *, final: bool = False
     ) -> BatchOutcome:  # fmt: skip
         """What an answer means; `final`: whatever error it is, sending it again would not help."""
-        lane = self._lanes[batch.key]
-        if error is None and batch.error is None and lane.gap is None:
-            # Nearly all are: nothing is left to be judged.
-            self._delivered(lane, batch)
+        if error is None and self.delivered(batch):
             return BatchOutcome.DELIVERED
+        lane = self._lanes[batch.key]
         verdict = self._judge(batch, error, tick_ms, final=final)
         if verdict is BatchOutcome.SPLIT:
             return verdict
@@ -213,10 +211,14 @@ class InFlight:
             batch.not_before_ms = tick_ms + self.backoff_ms(batch.attempts)
         self._resolve(lane)
         if not lane.unanswered and not lane.in_flight:
-            self._busy.pop(batch.key, None)
+            self.busy.pop(batch.key, None)
         return verdict
 
-    def _delivered(self, lane: _Lane, batch: InFlightBatch) -> None:
+    def delivered(self, batch: InFlightBatch) -> bool:
+        """Take over the usual answer, a good one; False where something is left to be judged: then nothing was done."""
+        lane = self._lanes[batch.key]
+        if batch.error is not None or lane.gap is not None:
+            return False
         batch.in_flight = False
         lane.in_flight -= 1
         lane.unanswered.remove(batch)
@@ -224,7 +226,8 @@ class InFlight:
         if batch.position >= 0 and end > lane.acked:
             lane.acked = end
         if not lane.unanswered and not lane.in_flight:
-            del self._busy[batch.key]
+            del self.busy[batch.key]
+        return True
 
     def failed(self) -> list[InFlightBatch]:
         """Give up the batches that have failed since the last call, each with its error."""
@@ -325,24 +328,24 @@ class InFlight:
         if self.lacks_id and self._ask_attempts:
             times.append(self._ask_at_ms)
         if self.producer is not None or not self.idempotent:
-            waiting = [lane.unanswered[0] for lane in self._busy.values() if lane.unanswered and not lane.in_flight]
+            waiting = [lane.unanswered[0] for lane in self.busy.values() if lane.unanswered and not lane.in_flight]
             times += [batch.not_before_ms for batch in waiting]
         return min(times, default=None)
 
     def due(self, tick_ms: int) -> list[TopicPartition]:
         """Where something is to be sent again now."""
-        return [key for key in self._busy if self.next_again(key, tick_ms, peek=True) is not None]
+        return [key for key in self.busy if self.next_again(key, tick_ms, peek=True) is not None]
 
     def expire(self, tick_ms: int) -> None:
         """Let fail what has waited too long, also what is in flight."""
         if self._expiry_ms is None or tick_ms < self._expiry_ms:
             return
-        for lane in self._busy.values():
+        for lane in self.busy.values():
             for batch in [batch for batch in lane.unanswered if batch.deadline_ms <= tick_ms]:
                 self._drop(lane, batch, overdue(batch.key, in_flight=batch.in_flight))
             self._resolve(lane)
         self._expiry_ms = min(
-            (batch.deadline_ms for lane in self._busy.values() for batch in lane.unanswered), default=None
+            (batch.deadline_ms for lane in self.busy.values() for batch in lane.unanswered), default=None
         )
 
     def hurry(self) -> None:
@@ -351,7 +354,7 @@ class InFlight:
 
     def give_up(self, error: BaseException, *, in_flight: bool) -> None:
         """Let fail what waits to be sent again, and what is `in_flight`, if so wanted."""
-        for lane in self._busy.values():
+        for lane in self.busy.values():
             for batch in [batch for batch in lane.unanswered if in_flight or not batch.in_flight]:
                 self._drop(lane, batch, error)
             self._resolve(lane)

@@ -168,9 +168,8 @@ _making_callbacks = WholeLock()
 
 def completed(value: T) -> Future[T]:
     """A future whose answer is there."""
-    future: Future[T] = Future()
-    future._value = value
-    future._done = True
+    future: Future[T] = Future.__new__(Future)
+    future._done, future._value, future._error, future._traceback, future._callbacks = True, value, None, None, None
     return future
 
 

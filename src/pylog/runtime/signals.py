@@ -106,9 +106,9 @@ def _is_foreign(handler: Any) -> bool:
 
 def _restore() -> None:
     try:
-        for number, handler in list(_held.items()):
+        for number in _callable:
             if _getsignal(number) is _note:
-                _setsignal(number, handler)
+                _setsignal(number, _held[number])
     except BaseException:
         # One that was let in already has struck: the others must not stay out.
         _restore()
@@ -238,19 +238,27 @@ WHOLE = _Whole()
 
 
 class _Firm:
-    """What nobody could go on with if it were left in the middle, and what waits nowhere but where it is `opened`."""
+    """A block for what nothing could go on with if it were left in the middle; it waits only where it is `opened`."""
 
     __slots__ = ()
 
+    # As WHOLE does, in its own words: each send enters one.
+
     def __enter__(self) -> None:
-        WHOLE.__enter__()
         if get_ident() == WHOLE.main:
+            if not WHOLE.depth:
+                WHOLE.__enter__()
+            else:
+                WHOLE.depth += 1
             WHOLE.firm += 1
 
     def __exit__(self, *raised: object) -> None:
         if get_ident() == WHOLE.main:
             WHOLE.firm -= 1
-        WHOLE.__exit__()
+            if WHOLE.depth > 1:
+                WHOLE.depth -= 1
+            else:
+                WHOLE.__exit__()
 
 
 FIRM = _Firm()

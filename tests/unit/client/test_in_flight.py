@@ -145,15 +145,15 @@ def test_batches_are_numbered_in_the_order_in_which_they_are_taken() -> None:
 
 def test_a_lane_is_busy_until_its_batches_are_answered() -> None:
     in_flight = made()
-    assert not in_flight.is_busy(A) and in_flight.oldest_answer(A) is None
+    assert A not in in_flight.busy and in_flight.oldest_answer(A) is None
     (only,) = sent(in_flight, 1)
     only.answer = Future()
-    assert in_flight.is_busy(A) and in_flight.oldest_answer(A) is only.answer
+    assert A in in_flight.busy and in_flight.oldest_answer(A) is only.answer
     in_flight.answered(only, MOVED, 0)
-    assert in_flight.is_busy(A), "it waits to be sent again"
+    assert A in in_flight.busy, "it waits to be sent again"
     assert in_flight.next_again(A, 10) is only
     in_flight.answered(only, None, 10)
-    assert not in_flight.is_busy(A)
+    assert A not in in_flight.busy
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

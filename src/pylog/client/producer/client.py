@@ -20,7 +20,6 @@ from pylog.client.producer.failures import log_failures
 from pylog.client.producer.lifetime import Lifetime
 from pylog.client.producer.sender import Sender
 from pylog.client.producer.transactions import Transactions, refuse_inside
-from pylog.client.record_append import Route
 from pylog.client.transaction_manager import TransactionManager
 from pylog.config import ProducerConfig
 from pylog.errors import (
@@ -70,6 +69,7 @@ class ProducerClient:
         self.sender = Sender(self._cluster, self._accumulator, config, self._lifetime, manager)
         self.transactions = Transactions(manager, self._cluster, self._lifetime, self._accumulator, self.sender)
         self.failures = self.sender.failures
+        self._lingers = config.linger_ms > 0
         self._looked_ms: dict[str, int] = {}
         """When each topic was last asked about."""
 
@@ -134,23 +134,29 @@ class ProducerClient:
         if partition is None and callable(self._choose):
             partition = self._choose(topic, key, value, count)
             count = self._partitions(topic, partition, tick_ms)
-        sender, accumulator, batch = self.sender, self._accumulator, None
+        lifetime, sender, accumulator, batch = self._lifetime, self.sender, self._accumulator, None
         with FIRM:
-            with self._lifetime.lock.inner:
-                self._make_room(size)
+            with lifetime.lock.inner:
+                if lifetime.is_spent or accumulator.bytes_waiting + size > self.config.buffer_memory:
+                    self._make_room(size)
                 if self._transaction_manager is not None:
                     self._transaction_manager.add()
-                route = accumulator.route(topic, count)
-                chosen = TopicPartition(topic, self._partition(route, topic, count, key, partition, size))
-                is_first = accumulator.next_due_ms is None
-                future, is_ready = accumulator.add(chosen, value, key, timestamp, headers, tick_ms, sender.bring)
-                if is_ready:
-                    batch = sender.begin(chosen)
+                chosen = TopicPartition(topic, self._partition(topic, count, key, partition, size))
+                is_ready = is_first = False
+                if not self._lingers and sender.is_idle(chosen):
+                    future, alone = accumulator.alone(chosen, value, key, timestamp, headers, tick_ms, sender.bring)
+                    batch = sender.begin_alone(alone)
+                else:
+                    is_first = self._lingers and accumulator.next_due_ms is None
+                    accumulator.route(topic, count)
+                    future, is_ready = accumulator.add(chosen, value, key, timestamp, headers, tick_ms, sender.bring)
+                    if is_ready:
+                        batch = sender.begin(chosen)
             if batch is not None:
                 sender.carry_on(batch)
             elif is_ready:
                 sender.ship(chosen)
-            if accumulator.ready(chosen) if is_ready else is_first:
+            if chosen in accumulator.queues if is_ready else is_first:
                 # It is due later, or given up some day.
                 sender.note_waiting()
             return future
@@ -169,9 +175,7 @@ class ProducerClient:
         self._cluster.refresh([topic], seconds=seconds)
         return len(self._cluster.topic(topic, seconds=seconds).partitions)
 
-    def _partition(
-        self, route: Route, topic: str, count: int, key: bytes | None, partition: int | None, size: int
-    ) -> int:
+    def _partition(self, topic: str, count: int, key: bytes | None, partition: int | None, size: int) -> int:
         if partition is not None:
             if not 0 <= partition < count:
                 raise UnknownTopicOrPartition(
@@ -180,8 +184,9 @@ class ProducerClient:
             return partition
         if key is not None and self._by_key is not None:
             return self._by_key(key, count)
-        chosen = route.sticky.partition(count)
-        route.sticky.added(size)
+        sticky = self._accumulator.sticky(topic)
+        chosen = sticky.partition(count)
+        sticky.added(size)
         return chosen
 
     def _make_room(self, size: int) -> None:

@@ -83,7 +83,7 @@ class Completion:
     def deliver(self, batch: InFlightBatch, base_offset: int, log_append_time: int | None) -> None:
         """Answer a batch that was sent as one and is delivered; `base_offset` is -1 where no node was asked."""
         producer_batch: ProducerBatch = batch.load.batch
-        outer = getattr(_answering, "depth", 0)
+        outer: int = getattr(_answering, "depth", 0)
         _answering.depth = outer + 1
         try:
             producer_batch.delivery.complete(base_offset, log_append_time)

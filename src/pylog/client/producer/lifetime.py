@@ -30,7 +30,13 @@ class Lifetime:
     def _make_lock(self) -> None:
         self.lock = WholeLock()
         self._changed = condition(self.clock, self.lock)
-        self._waiting = 0
+        self.waiting = 0
+        """How many threads wait for a change."""
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether `check_usable` raises."""
+        return self.closed or self.fatal is not None
 
     def check_usable(self) -> None:
         """Raise Closed, and what `unusable` makes of a fatal error."""
@@ -46,23 +52,23 @@ class Lifetime:
 
     def wait(self, seconds: float | None) -> None:
         """Wait, with the lock held, until `note_change` is called; it may return early, so look again."""
-        self._waiting += 1
+        self.waiting += 1
         try:
             wait_at(self._changed, seconds)
         finally:
-            self._waiting -= 1
+            self.waiting -= 1
 
     def wait_firmly(self, seconds: float) -> None:
         """The same where no signal may strike."""
-        self._waiting += 1
+        self.waiting += 1
         try:
             self._changed.wait(seconds)
         finally:
-            self._waiting -= 1
+            self.waiting -= 1
 
     def note_change(self) -> None:
         """Wake the threads that wait, with the lock held."""
-        if self._waiting:
+        if self.waiting:
             self._changed.notify_all()
 
     def abandon(self) -> None:

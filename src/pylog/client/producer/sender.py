@@ -72,6 +72,7 @@ class Sender:
             backoff_ms=config.retry_backoff_ms,
             backoff_max_ms=config.retry_backoff_max_ms,
         )
+        self._due_to_deadline_ms = config.delivery_timeout_ms - config.linger_ms
         self._shippers: dict[TopicPartition, int] = {}
         """The thread that ships the batches of a partition."""
         self._worker = Worker("pylog-producer", self._clock, self._next_due, self.do_due)
@@ -109,16 +110,31 @@ class Sender:
             self._shippers[key] = get_ident()
         return batch
 
+    def is_idle(self, key: TopicPartition) -> bool:
+        """With the lock held: whether nothing of a partition waits or is on its way, and a new batch may go."""
+        in_flight = self._in_flight
+        return not (key in in_flight.busy or key in self._accumulator.queues or key in self._shippers) and (
+            in_flight.may_take(key) is True
+        )
+
+    def begin_alone(self, batch: ProducerBatch) -> InFlightBatch:
+        """With the lock held: take a batch of a partition that is idle; this thread owes `carry_on`."""
+        taken = InFlightBatch(batch.key, Load(batch), batch.count, batch.due_ms + self._due_to_deadline_ms)
+        self._in_flight.take(taken)
+        self._shippers[batch.key] = get_ident()
+        return taken
+
     def carry_on(self, batch: InFlightBatch) -> None:
         """Send a batch, and those of its partition that may go after it. The caller is in a FIRM block."""
         key = batch.key
         following: InFlightBatch | None = batch
-        lock = self._lifetime.lock.inner
+        lifetime, queues, busy = self._lifetime, self._accumulator.queues, self._in_flight.busy
+        lock = lifetime.lock.inner
         try:
             while following is not None:
                 self._send(following)
                 with lock:
-                    following = self._take(key)
+                    following = self._take(key) if key in queues or key in busy else None
                     if following is None:
                         self._leave(key)
         except BaseException:
@@ -128,7 +144,8 @@ class Sender:
 
     def _leave(self, key: TopicPartition) -> None:
         self._shippers.pop(key, None)
-        self._lifetime.note_change()
+        if self._lifetime.waiting:
+            self._lifetime.note_change()
 
     def _has_to_wait(self, key: TopicPartition, *, patient: bool | None) -> bool:
         shipper = self._shippers.get(key)
@@ -163,7 +180,7 @@ class Sender:
             return in_flight.next_again(key, self._clock.tick_ms())
         if not may_take:
             return None
-        found = self._accumulator.take(key, closed=not is_urgent and in_flight.is_busy(key))
+        found = self._accumulator.take(key, closed=not is_urgent and key in in_flight.busy)
         if found is None:
             return None
         batch = self._closed(found)
@@ -172,8 +189,7 @@ class Sender:
 
     def _closed(self, batch: ProducerBatch) -> InFlightBatch:
         """What a batch that is closed is in flight."""
-        deadline = self._accumulator.created_ms(batch) + self._config.delivery_timeout_ms
-        return InFlightBatch(batch.key, Load(batch), batch.count, deadline)
+        return InFlightBatch(batch.key, Load(batch), batch.count, batch.due_ms + self._due_to_deadline_ms)
 
     def _ship_all(self) -> None:
         with self._lifetime.lock:
@@ -195,25 +211,41 @@ class Sender:
             # An error is for the futures: this thread may be the producer's, or another sender's.
             return
         if answer.done():
-            self._answered(batch, answer)
+            if batch.load.parts is not None or not self._delivered(batch, answer):
+                self._answered(batch, answer)
             return
         batch.answer = answer
         answer.add_done_callback(partial(self._hear, batch))
         self._worker.wake_by(batch.deadline_ms)
 
+    def _delivered(self, batch: InFlightBatch, answer: Future[Produced]) -> bool:
+        """Do what follows from the usual answer; False where it is another one: then nothing was done."""
+        try:
+            (part,) = answer.result().parts
+        except BaseException:  # noqa: BLE001 - `_answered` looks at it
+            return False
+        lifetime = self._lifetime
+        with lifetime.lock.inner:
+            if part.error is not None or not self._in_flight.delivered(batch):
+                return False
+        self._completion.deliver(batch, part.base_offset, part.log_append_time)
+        with lifetime.lock.inner:
+            self._accumulator.release(batch.load.batch)
+            if lifetime.waiting:
+                lifetime.note_change()
+        return True
+
     def _sealed(self, batch: InFlightBatch) -> Batch:
         """The bytes of a batch, under its number."""
         load: Load = batch.load
-        producer, sealed = batch.producer, load.sealed
+        (producer_id, epoch), sequence, sealed = batch.producer, batch.sequence, load.sealed
         if sealed is None:
             sealed = load.sealed = seal(
-                load.batch.close(), codec=self._codec, level=self._level, producer_id=producer.producer_id,
-                producer_epoch=producer.epoch, base_sequence=batch.sequence, transactional=self._is_transactional,
+                load.batch.close(), codec=self._codec, level=self._level, producer_id=producer_id,
+                producer_epoch=epoch, base_sequence=sequence, transactional=self._is_transactional,
             )  # fmt: skip
-            return sealed
-        numbers = (*producer, batch.sequence)
-        if (sealed.producer_id, sealed.producer_epoch, sealed.base_sequence) != numbers:
-            sealed.stamp_producer(*numbers)
+        elif (sealed.producer_id, sealed.producer_epoch, sealed.base_sequence) != (producer_id, epoch, sequence):
+            sealed.stamp_producer(producer_id, epoch, sequence)
         return sealed
 
     # --- waiting ---------------------------------------------------------------------------------------------------
@@ -270,9 +302,14 @@ class Sender:
 
     def _answered(self, batch: InFlightBatch, answer: Future[Produced]) -> None:
         """In a FIRM block: an answer is there."""
-        error = answer.exception()
-        part = answer.result().parts[0] if error is None else None
-        self._conclude(batch, error if part is None else part.error, part)
+        part: ProducedPart | None
+        error: BaseException | None
+        try:
+            (part,) = answer.result().parts
+            error = part.error
+        except BaseException as failure:  # noqa: BLE001 - it is for the futures
+            part, error = None, failure
+        self._conclude(batch, error, part)
 
     def _conclude(self, batch: InFlightBatch, error: BaseException | None, part: ProducedPart | None) -> None:
         """In a FIRM block: do what follows from an answer, or from what kept a batch from leaving."""
@@ -282,35 +319,32 @@ class Sender:
         # The list of topics says itself that there is none such: that is no passing trouble of a node.
         final = part is None and isinstance(error, UnknownTopicOrPartition)
         now = self._clock.tick_ms() if error is not None else 0
+        in_flight = self._in_flight
         with lock:
-            outcome = self._in_flight.answered(batch, error, now, final=final)
+            outcome = in_flight.answered(batch, error, now, final=final)
         if outcome is BatchOutcome.DELIVERED:
-            self._deliver(batch, None if error is not None else part)
+            known = None if error is not None else part
+            base_offset, log_append_time = (-1, None) if known is None else (known.base_offset, known.log_append_time)
+            if batch.load.parts is None:
+                self._completion.deliver(batch, base_offset, log_append_time)
+                self._release(batch.load.batch)
+            else:
+                self._answer(batch, Part(batch.load.first, base_offset, log_append_time))
         elif outcome is BatchOutcome.SPLIT:
             self._split(batch)
-        if self._in_flight.has_failed:
+        if in_flight.has_failed:
             self.fail()
         if self._shippers.get(key) != get_ident():
             self.ship(key, patient=False)
-        if outcome is BatchOutcome.AGAIN or self._in_flight.may_take(key) is None:
+        if outcome is BatchOutcome.AGAIN or (key in in_flight.busy and in_flight.may_take(key) is None):
             # What comes next may have to wait still, when the one before it is there.
             self._worker.wake()
-
-    def _deliver(self, batch: InFlightBatch, part: ProducedPart | None) -> None:
-        """Answer the futures of a batch that the node has; `part` says where, None where it does not say."""
-        base_offset, log_append_time = (-1, None) if part is None else (part.base_offset, part.log_append_time)
-        if batch.load.parts is not None:
-            self._answer(batch, Part(batch.load.first, base_offset, log_append_time))
-            return
-        try:
-            self._completion.deliver(batch, base_offset, log_append_time)
-        finally:
-            self._release(batch.load.batch)
 
     def _release(self, batch: ProducerBatch) -> None:
         with self._lifetime.lock.inner:
             self._accumulator.release(batch)
-            self._lifetime.note_change()
+            if self._lifetime.waiting:
+                self._lifetime.note_change()
 
     def _split(self, batch: InFlightBatch) -> None:
         """Make two of a batch that is too large for its topic."""
