@@ -124,7 +124,7 @@ class CoordinatorHost:
             if self._gone is not None:
                 raise self._gone.with_traceback(None)
             self._writer(NO_EPOCH)
-            appended = append_marker(self.leader, markers, self._clock)
+            appended = append_marker(self._produce, self.leader, markers, self._clock)
             self.machine.replay_marker(Stamp(markers.producer_id, markers.producer_epoch), committed=markers.committed)
             return appended
 
@@ -233,7 +233,7 @@ class CoordinatorHost:
             batch = encode(rows, now_ms=now, producer_id=stamp.producer_id, producer_epoch=stamp.producer_epoch,
                            transactional=True)  # fmt: skip
         self._writer(NO_EPOCH)
-        self.leader.append(batch, now, origin=Origin.COORDINATOR, guard=guard)
+        self._produce.append(self.leader, batch, now, origin=Origin.COORDINATOR, guard=guard)
 
     def _send(self, outgoing: Sequence[Answer | WriteMarkers], error: PylogError | None) -> None:
         """Carry out what waited for the log, which is safe now, or refused (`error`)."""

@@ -181,22 +181,22 @@ class TransactionMarkers:
         if key.topic == GROUPS_TOPIC:
             # The offsets of the transaction count from now on, or never did.
             return self._append_to_group(key, markers)
-        return append_marker(leader, markers, self._clock)
+        return append_marker(self._produce, leader, markers, self._clock)
 
 
 def _errors_of(produced: list[Produced]) -> dict[TopicPartition, PylogError | None]:
     return {TopicPartition(part.topic, part.partition): part.error for one in produced for part in one.parts}
 
 
-def append_marker(leader: Leader, markers: TxnMarkers, clock: Clock) -> Appended:
+def append_marker(produce: ProduceHandler, leader: Leader, markers: TxnMarkers, clock: Clock) -> Appended:
     """Append the marker of a transaction to one partition. Raises what the append does."""
     now_ms = clock.wall_ms()
     batch = encode_marker(
         markers.producer_id, markers.producer_epoch, is_abort=not markers.committed,
         coordinator_epoch=markers.coordinator_epoch, now_ms=now_ms,
     )  # fmt: skip
-    return leader.append(
-        batch, now_ms, origin=Origin.COORDINATOR, transaction_version=markers.transaction_version, wall_ms=clock.wall_ms
+    return produce.append(
+        leader, batch, now_ms, origin=Origin.COORDINATOR, transaction_version=markers.transaction_version
     )
 
 

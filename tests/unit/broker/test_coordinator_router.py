@@ -362,14 +362,15 @@ def test_what_a_full_disk_refuses_has_not_happened_and_works_again_later() -> No
     node = Node()
     given = node.ask(InitProducerId("tx"))
     shard = next(iter(node.broker._coordinating._coordinators._hosts.values()))
+    door: Any = node.broker._produce
 
     def full(*_: object, **how: object) -> Any:
         raise errors.DiskFull("no room")
 
-    shard.leader.append = full  # type: ignore[method-assign]
+    door.append = full
     refused = node.ask(InitProducerId("tx"))
     assert isinstance(refused.error, errors.PylogError) and refused.error.retriable
-    del shard.leader.append
+    del door.append
     assert node.ask(InitProducerId("tx")).producer_epoch == given.producer_epoch + 1
     # Nothing is published then, which would be refused as well: whoever asked hears of it, and nobody waits for ever.
     node.files.faults.fail_at = len(node.files.sites) + 1

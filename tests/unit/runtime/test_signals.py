@@ -569,7 +569,7 @@ def test_what_would_wait_for_the_send_that_a_signal_has_interrupted_is_refused()
 
         def handle(number: int, frame: FrameType | None) -> None:
             nonlocal refused
-            if not producer._client._shippers:
+            if not producer._client.sender._shippers:
                 # Not yet: the queue is not full.
                 signal.setitimer(signal.ITIMER_REAL, 0.05)
                 return

@@ -26,13 +26,16 @@ cdef class FastAppends:
     cdef public object producers
 
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) except -1
+    cdef bint is_next(self, BatchHeader batch) except -1
+    cdef int note_producer(self, BatchHeader batch) except -1
+    cdef bint joins(self, list run, BatchHeader batch) except -1
     cdef bint append_at_once(self, list batches, list answers, int32_t epoch, bint waits) except -1
     cdef int append_rest(self, list batches, list answers, int32_t epoch, ordinarily, role) except -1
     cdef int append_runs(self, list batches, list answers, int32_t epoch, bint waits) except -1
     cdef Py_ssize_t append_run(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1
     cdef bint is_synced(self, int64_t end, int32_t epoch, bint waits) except -1
     cdef bint can_sync(self) except -1
-    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible)
+    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible, bint at_once)
     cdef bint takes(self, Tail tail, file, BatchHeader batch, int32_t epoch, bint at_once) except -1
     cdef bint can_show(self, Tail tail) except -1
     cdef int show_or_latch(self, Tail tail) except -1

@@ -17,8 +17,17 @@ from pylog.kernel.compiled.publish_slots cimport NUMBERS, Slots
 from pylog.kernel.compiled.stream cimport LAST_OFFSET
 from pylog.kernel.compiled.tail cimport Admission, Appended, Tail, appended
 
-from pylog.kernel.format import UNWRITTEN_MAX
+from pylog.kernel.format import TRANSACTIONAL_BIT, UNWRITTEN_MAX
 
+cdef enum:
+    KNOWN_EPOCH = 0  # in what is known of a producer
+    KNOWN_TXN = 3
+    KNOWN_BATCHES = 4
+    LAST_SEQUENCE = 1  # in what is known of a batch
+    BATCHES_KEPT = 5
+    SEQUENCE_MAX = 0x7fffffff
+
+cdef int32_t TRANSACTIONAL = TRANSACTIONAL_BIT
 cdef int64_t INT32_MAX = 0x7fffffff
 cdef Py_ssize_t LACKING_MOST = UNWRITTEN_MAX
 
@@ -26,9 +35,13 @@ cdef Py_ssize_t LACKING_MOST = UNWRITTEN_MAX
 cdef class FastAppends:
     """A partition that takes plain batches in one step. The fields are those that its Python half goes by."""
 
-    def fast_append(self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, bint visible=False):
+    def fast_append(
+        self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, bint visible=False, bint at_once=False
+    ):
         """Append a batch of this process as the leader of `epoch`, and let everybody see it if it is to be `visible`,
         where nothing has to be decided, opened, or done besides. None where something has: then nothing was done.
+
+        `at_once`: no Python code may run meanwhile, as a signal's handler could.
 
         Raises what the partition raises whose write or publishing failed.
         """
@@ -36,19 +49,49 @@ cdef class FastAppends:
             return None
         self._lock.acquire()
         try:
-            return self.append_locked(batch, epoch, visible)
+            return self.append_locked(batch, epoch, visible, at_once)
         finally:
             self._lock.release()
 
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) except -1:
         """Whether a batch may be one to append as it is, as far as that can be told without the lock."""
         return (
-            batch.producer_id < 0 and not self._is_bounded and (<Admission?>self._admission).lets_in(batch, now_ms)
+            (batch.producer_id < 0 or not batch.attributes & TRANSACTIONAL) and not self._is_bounded
+            and (<Admission?>self._admission).lets_in(batch, now_ms)
         )
 
+    cdef bint is_next(self, BatchHeader batch) except -1:
+        """Whether a numbered batch is the next one of a producer without a transaction: see `Producers.plan`."""
+        producers = self.producers
+        known = (<dict?>producers._entries).get(batch.producer_id)
+        if known is None or batch.producer_id in <dict?>producers._verifications._open:
+            return False
+        # ProducerEntry and BatchMetadata are tuples: (epoch, coordinator epoch, last timestamp, first offset of the
+        # transaction, batches), (first sequence, last sequence, first offset, last offset, timestamp).
+        batches = <tuple?>(known[KNOWN_BATCHES])
+        return (
+            len(batches) > 0 and known[KNOWN_EPOCH] == batch.producer_epoch and known[KNOWN_TXN] is None
+            and batch.base_sequence == (<int64_t>(batches[len(batches) - 1][LAST_SEQUENCE]) + 1) & SEQUENCE_MAX
+        )
+
+    cdef int note_producer(self, BatchHeader batch) except -1:
+        """Note a numbered batch that was written: the twin of `Producers.apply`."""
+        cdef int64_t last_sequence = (<int64_t>batch.base_sequence + batch.last_offset_delta) & SEQUENCE_MAX
+        entries = <dict?>self.producers._entries
+        known = entries[batch.producer_id]
+        batches = <tuple?>(known[KNOWN_BATCHES])
+        added = tuple.__new__(type(batches[0]), (
+            batch.base_sequence, last_sequence, batch.base_offset, batch.last_offset, batch.max_timestamp,
+        ))
+        kept = batches[max(<Py_ssize_t>len(batches) - BATCHES_KEPT + 1, 0):]
+        entries[batch.producer_id] = tuple.__new__(type(known), (
+            known[KNOWN_EPOCH], known[1], batch.max_timestamp, None, (*kept, added),
+        ))
+        return 0
+
     cdef bint append_at_once(self, list batches, list answers, int32_t epoch, bint waits) except -1:
-        """Append batches, of which None are gone, make them durable, and show them, without any Python code; False where
-        that takes more, or, unless one `waits`, a lock that somebody has: `append_rest` goes on from there.
+        """Append batches, of which None are gone, make them durable, and show them, without any Python code. A batch in a
+        tuple is not plain. False where that takes more, or, unless one `waits`, a lock that somebody has: `append_rest` goes on from there.
         """
         self.append_runs(batches, answers, epoch, waits)
         return len(answers) == len(batches) and self.is_synced(end_of(answers), epoch, waits)
@@ -67,9 +110,12 @@ cdef class FastAppends:
     cdef int append_runs(self, list batches, list answers, int32_t epoch, bint waits) except -1:
         """Append those that have no answer yet, up to the first that is not plain."""
         while len(answers) < len(batches):
-            if batches[len(answers)] is None:
+            entry = batches[len(answers)]
+            if entry is None:
                 answers.append(None)
                 continue
+            if type(entry) is tuple:
+                break
             if not self._lock.acquire(waits):
                 break
             try:
@@ -89,7 +135,7 @@ cdef class FastAppends:
         file = tail.log.opened
         if not self.takes(tail, file, batch, epoch, True):
             return 0
-        while batch is not None and end <= LAST_OFFSET - batch.last_offset_delta and tail.takes(
+        while batch is not None and (not run or self.joins(run, batch)) and end <= LAST_OFFSET - batch.last_offset_delta and tail.takes(
             size + batch.size, end + batch.last_offset_delta, batch.max_timestamp
         ):
             batch.stamp(end, epoch)
@@ -99,11 +145,16 @@ cdef class FastAppends:
             end += batch.last_offset_delta + 1
             if at + len(run) == len(batches) or unindexed > tail.index_interval_bytes:
                 break
-            batch = batches[at + len(run)]
+            entry = batches[at + len(run)]
+            if type(entry) is tuple:
+                break
+            batch = entry
         try:
             write_run(tail, file, run)
             self.next_offset = self.producers.end_offset = tail.next_offset
             for batch in run:
+                if batch.producer_id >= 0:
+                    self.note_producer(batch)
                 answers.append(appended(first, first + batch.last_offset_delta + 1, batch.append_time()))
                 first += batch.last_offset_delta + 1
         except BaseException as error:
@@ -112,6 +163,16 @@ cdef class FastAppends:
             except BaseException as answer:
                 answers += [answer] * len(run)
         return len(run)
+
+    cdef bint joins(self, list run, BatchHeader batch) except -1:
+        """Whether a batch may be written with others: a numbered one must not follow another one of its producer."""
+        cdef BatchHeader other
+        if batch.producer_id < 0:
+            return True
+        for other in run:
+            if other.producer_id == batch.producer_id:
+                return False
+        return self.is_next(batch)
 
     cdef bint is_synced(self, int64_t end, int32_t epoch, bint waits) except -1:
         """Make what lies below `end` durable, where that is one sync of the active segment's file; and show it, where
@@ -169,16 +230,18 @@ cdef class FastAppends:
             and tail._aborted is not None and not tail._aborted.rows
         )
 
-    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible):
+    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible, bint at_once):
         cdef Tail tail = self._local.active
         cdef int64_t base_offset = self.next_offset
         file = tail.log.opened
-        if not self.takes(tail, file, batch, epoch, visible) or (visible and not self.can_show(tail)):
+        if not self.takes(tail, file, batch, epoch, at_once) or (visible and not self.can_show(tail)):
             return None
         batch.stamp(base_offset, epoch)
         try:
             write(tail, file, batch)
             self.next_offset = self.producers.end_offset = tail.next_offset
+            if batch.producer_id >= 0:
+                self.note_producer(batch)
         except BaseException as error:
             self._interrupted(error)
         if visible:
@@ -198,6 +261,7 @@ cdef class FastAppends:
             not self._closed and self._failure is None and epoch == latest and self.next_offset >= latest_start
             and tail.takes(batch.size, last_offset, batch.max_timestamp) and is_ready(file, at_once)
             and (not tail.wants_entry() or has_room_for_entry(tail, batch, last_offset, file.size()))
+            and (batch.producer_id < 0 or self.is_next(batch))
         )
 
     def fast_advance(self, int64_t offset):

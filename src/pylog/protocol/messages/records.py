@@ -1,7 +1,6 @@
-"""Records and offsets: Produce, Fetch, ListOffsets, DeleteRecords, and who sends."""
+"""Records and offsets: Produce, Fetch, ListOffsets, DeleteRecords, and the session of their sender."""
 
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -35,17 +34,10 @@ class Session:
 class ProducePart:
     topic: str
     partition: int
-    given: Batch | Callable[[], Batch]
-    """The records, or what gives them when they are needed: until then a producer may add to them."""
+    batch: Batch
     topic_id: uuid.UUID = NO_ID
-    """Which topic of that name is meant: another one made since answers UnknownTopicId (KIP-516)."""
-
-    @property
-    def batch(self) -> Batch:
-        """The records: from now on they are what they are."""
-        if not isinstance(self.given, Batch):
-            self.given = self.given()
-        return self.given
+    """The id of the topic that the sender means: a node answers UnknownTopicId for a later one of that name (KIP-516).
+    """
 
 
 @dataclass(slots=True)
