@@ -1,4 +1,4 @@
-"""What is said of topics, by their owner and by who reads in its absence: what there is, and what is not there."""
+"""Descriptions of topics, for their owner and for processes that only read: what exists, and what does not."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress

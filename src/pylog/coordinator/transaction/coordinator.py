@@ -104,7 +104,7 @@ class TransactionCoordinator:
 
     @property
     def transactions(self) -> Mapping[str, Transaction]:
-        """What the log says of each transactional id."""
+        """The state of each transactional id in the log."""
         return self._states.logged
 
     # --- the log -----------------------------------------------------------------------------------------------------
@@ -141,11 +141,11 @@ class TransactionCoordinator:
             del self._sightings[name]
 
     def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
-        """There are no transactions in this log."""
+        """Do nothing: this log has no transactions of its own."""
 
     def take_over(self, now: Now) -> list[Effect]:
-        """From now on it answers. Whatever is decided is driven to its end; timeouts go on from the logged start."""
-        # Not at once, as in Kafka: who has opened a log to look at it is gone by then.
+        """Begin to answer. Decided transactions are driven to their end; timeouts go on from the logged start."""
+        # Not at once, as in Kafka: a process that only looks at a log is gone by then.
         self._timeouts_tick = now.tick + self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
         self._expiry_tick = now.tick + self._config.transaction_remove_expired_transaction_cleanup_interval_ms
         endings, logged = self._states.endings, self._states.logged
@@ -153,7 +153,7 @@ class TransactionCoordinator:
         return [self._markers(name, logged[name]) for name, ending in endings.items() if ending.left]
 
     def append_failed(self, append: Append, error: PylogError, now: Now) -> list[Effect]:
-        """Nothing of it happened: who waits for it is told to try again, and what it was to end is tried again."""
+        """Undo an Append that was refused: its messages are answered with an error, and its endings are tried again."""
         for change in append.context:
             del self._changes[change.transactional_id]
             if self._is_ending(change.transactional_id):
@@ -186,11 +186,11 @@ class TransactionCoordinator:
         return self.tick(now)
 
     def producer_ids(self) -> set[int]:
-        """All that this log says were given."""
+        """The producer ids that this log knows."""
         return {one for _, known in self._states.items() for one in (known.producer_id, known.next_producer_id)}
 
     def claims(self) -> set[tuple[int, TopicPartition]]:
-        """(producer id, partition) of what is open there and has an end to come, after `settle`."""
+        """(producer id, partition) of the open transactions that will be ended, after `settle`."""
         claimed = set()
         for name, known in self._states.items():
             if known.state.is_open:
@@ -446,7 +446,7 @@ class TransactionCoordinator:
         return due
 
     def tick(self, now: Now) -> list[Effect]:
-        """Try endings again, abort transactions that take too long, forget transactional ids that nobody uses."""
+        """Try endings again, abort transactions that take too long, forget transactional ids that are not used."""
         effects: list[Effect] = []
         changes: list[Change] = []
         room = APPEND_BYTES
@@ -462,7 +462,7 @@ class TransactionCoordinator:
         return [*effects, *self._carry_out(changes)]
 
     def _due(self, markers: list[Effect], now: Now) -> Iterator[Change]:
-        """What is to be logged now, one by one; who stops in the middle gets the rest the next time."""
+        """The changes to log now, one by one. What the caller does not take is due again."""
         for name in [name for name, tick in self._retries.items() if tick <= now.tick]:
             left = self._states.endings[name].left
             if left:

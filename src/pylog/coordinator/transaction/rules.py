@@ -1,4 +1,4 @@
-"""What a request makes of a transaction: a `TransactionUpdate`, nothing (it is so already), or the error against it.
+"""From a request and a transaction to a `TransactionUpdate`, None (it is so already), or the error against it.
 
 Nothing here changes anything. Sources: Kafka's TransactionCoordinator; KIP-98 (fencing), KIP-360 (a producer that asks
 for a higher epoch says which one it has), KIP-890 (every end raises the epoch, by which a repeated EndTxn is known).
@@ -47,7 +47,7 @@ class Sighting(NamedTuple):
 
 
 def valid_init(message: InitProducerId, timeout_max_ms: int) -> ProtocolError | None:
-    """What is wrong with an InitProducerId, whatever is known of its transactional id."""
+    """The error of an InitProducerId that does not depend on its transactional id."""
     if not message.transactional_id:
         return InvalidRequest("a transactional id has at least one character: give the producer another one")
     if not 0 < message.transaction_timeout_ms <= timeout_max_ms:
@@ -65,8 +65,8 @@ def init(
 ) -> TransactionUpdate | ProtocolError:
     """A producer starts, or starts again: it gets a higher epoch, and the elders have none that is valid any more.
 
-    Where a transaction is open, it is aborted first; the producer has to ask again. Who says which epoch it has aborts
-    its own alone: with Kafka also an elder that asks for a higher epoch aborts what its successor does.
+    Where a transaction is open, it is aborted first; the producer has to ask again. One that says its epoch aborts its
+    own transaction alone: with Kafka also an elder that asks for a higher epoch aborts what its successor does.
     Raises what `new_producer_id` does.
     """
     name, epoch, timeout_ms = message.transactional_id, message.producer_epoch, message.transaction_timeout_ms
@@ -210,6 +210,6 @@ def _ends_otherwise(message: EndTxn, known: Transaction) -> ProtocolError:
     if message.committed and known.state in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT):
         return InvalidTxnState(
             f"{message.transactional_id}: the transaction cannot be committed: it was aborted, as it took longer than "
-            f"transaction.timeout.ms={known.timeout_ms}, or as somebody has asked for that"
+            f"transaction.timeout.ms={known.timeout_ms}, or as that was asked for"
         )
     return InvalidTxnState(f"{message.transactional_id}: a transaction in {known.state.title} cannot be {asked}")

@@ -1,4 +1,4 @@
-"""What is known of one transactional id, and how one state follows from another.
+"""The state of one transactional id, and its transitions.
 
     InitProducerId                        Empty
     a partition joins                     Ongoing
@@ -75,7 +75,7 @@ class Transaction(NamedTuple):
     next_producer_id: int = NO_PRODUCER_ID
     """While prepared: what the producer has afterwards, where its epochs are used up."""
     client_version: int = 0
-    """The transaction version of who wrote it: from 2 on, markers have a higher epoch than the records."""
+    """The transaction version of its writer: from 2 on, markers have a higher epoch than the records."""
 
     @classmethod
     def new(cls, producer_id: int, timeout_ms: int, wall_ms: int) -> Self:
