@@ -60,10 +60,10 @@ class ProduceHandler:
     """
 
     def __init__(
-        self, node: ReplicaManager, purgatory: Purgatory, clock: Clock, note_append: Callable[[Partition], bool],
-        enroll: Enroll, *, flush: str,
+        self, replica_manager: ReplicaManager, purgatory: Purgatory, clock: Clock,
+        note_append: Callable[[Partition], bool], enroll: Enroll, *, flush: str,
     ) -> None:  # fmt: skip
-        self._roles, self._topics = node.roles, node.topics
+        self._roles, self._topics = replica_manager.roles, replica_manager.topics
         self._purgatory = purgatory
         self._clock = clock
         self._note_append = note_append
@@ -335,7 +335,7 @@ class ProduceHandler:
         """Show what was appended. Where that cannot be published it is the error of these parts, if there are any."""
         try:
             if self._roles.held(leader.partition.topic, leader.partition.number) is leader and not leader.advance():
-                # With followers: what is durable is told at once, what is visible when they have it.
+                # With followers: the durable offset is told at once, the high watermark when they have it.
                 leader.partition.publish()
         except PylogError as error:
             if not parts:
@@ -442,7 +442,7 @@ def _told(answer: Future[Produced]) -> ProducedPart:
 
 
 def _told_as(error: BaseException, asked: ProducePart) -> BaseException:
-    """What a sender is told of an error in its append, or in the sync."""
+    """The error that a sender is told, for one in its append or in the sync."""
     if isinstance(error, Exception):
         return error
     return DurabilityUnknown(

@@ -188,7 +188,7 @@ class Sender:
         return batch
 
     def _closed(self, batch: ProducerBatch) -> InFlightBatch:
-        """What a batch that is closed is in flight."""
+        """The batch in flight of a producer's batch that is closed."""
         return InFlightBatch(batch.key, Load(batch), batch.count, batch.due_ms + self._due_to_deadline_ms)
 
     def _ship_all(self) -> None:
