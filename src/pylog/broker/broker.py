@@ -320,8 +320,8 @@ class Broker:
         self._flush_scheduler.sync()
 
     def hurry(self) -> None:
-        """Let no answer wait for followers, or for room, longer than a follower that lives takes to come by: this node is
-        about to close.
+        """Let no answer wait for followers, or for room, longer than a follower that lives takes to come by: this node
+        is about to close.
         """
         deadline = self._clock.tick_ms() + self.config.replica_fetch_backoff_ms
         self._produce.hurry(deadline)

@@ -136,7 +136,8 @@ class ProduceHandler:
                 finally:
                     self._purgatory.release(partition, None if appended is None else batch)
             elif partition in self._group_commits:
-                self._note_append(partition)
+                if leader.quiet_config is not partition.config:
+                    self._note_quiet(leader)
                 appended = self._group_commits[partition].append(leader, batch, now_ms)
                 is_plain = False
                 if appended is not None and partition.high_watermark < appended.next_offset:
@@ -365,7 +366,7 @@ class ProduceHandler:
             leader = self._roles.writer(part.topic, part.partition)
         except PylogError:
             return None
-        if not self._is_alone(leader):
+        if leader.quiet_config is not leader.partition.config and not self._note_quiet(leader):
             return None
         group_commit = self._group_commit_of(leader.partition)
         pending = PendingAppend(group_commit, message, leader)
@@ -382,7 +383,6 @@ class ProduceHandler:
 
     def _append_in_group(self, partition: Partition, pending: PendingAppend | None, batch: Batch) -> Appended | None:
         """Append a batch of a group the general way; None where it may have to wait, or go elsewhere."""
-        self._note_append(partition)
         leader = self._roles.writer(partition.topic, partition.number)
         if leader.partition is not partition:
             return None
@@ -399,11 +399,10 @@ class ProduceHandler:
     def _show(self, partition: Partition) -> None:
         """A group was appended and is durable: show what takes a decision to be shown, and release what waits."""
         leader = self._roles.held(partition.topic, partition.number)
-        if partition.high_watermark < partition.durable_offset and isinstance(leader, Leader):
-            self._note_append(partition)
-            if leader.partition is partition:
-                with WHOLE:
-                    self._advance(leader)
+        is_hidden = partition.high_watermark < partition.durable_offset
+        if is_hidden and isinstance(leader, Leader) and leader.partition is partition:
+            with WHOLE:
+                self._advance(leader)
         else:
             self._purgatory.release(partition)
 
