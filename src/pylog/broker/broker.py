@@ -10,7 +10,7 @@ A node waits here and in `produce` alone; its threads (`worker`, `follower_fetch
 
 `apply(Lead | Follow)` is the one entry by which roles are given: by hand now, by elections later.
 
-Answers that wait are in `purgatory`: whoever makes an offset move releases them, or the worker when time is up.
+Answers that wait are in `purgatory`: the thread that makes an offset move releases them, or the worker when time is up.
 """
 
 import logging
@@ -205,7 +205,7 @@ class Broker:
                 )
                 self._fetchers[effect.leader] = fetcher
             fetcher.follow(key, follower)
-        # Whoever waits for the role that is over has to hear of it.
+        # An answer that waits for the role that is over has to hear of it.
         self._coordinating.forget(key)
         self._purgatory.release_all(key)
 
@@ -309,7 +309,7 @@ class Broker:
         return min((due for due in times if due is not None), default=None)
 
     def work(self) -> None:
-        """Do what is due: the worker does, or whoever simulates time."""
+        """Do everything that is due: the worker does, or a simulation of time."""
         now = self._clock.tick_ms()
         self._purgatory.expire(now)
         self._coordinating.tick(now)
@@ -324,8 +324,8 @@ class Broker:
         self._flush_scheduler.sync()
 
     def hurry(self) -> None:
-        """Let nobody wait for followers, or for room, longer than a follower that lives takes to come by: this node is
-        about to close.
+        """Let no answer wait for followers, or for room, longer than a follower that lives takes to come by: this node
+        is about to close.
         """
         deadline = self._clock.tick_ms() + self.config.replica_fetch_backoff_ms
         self._produce.hurry(deadline)

@@ -43,6 +43,8 @@ class PendingAppend(Future[Produced]):
 
     def __init__(self, group_commit: "GroupCommit", message: Produce, leader: Leader) -> None:
         super().__init__()
+        # Its sender adds one at once: here that needs no lock.
+        self._callbacks = deque()
         self.group_commit = group_commit
         self.message = message
         self.asked = message.parts[0]

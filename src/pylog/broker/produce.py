@@ -63,10 +63,10 @@ class ProduceHandler:
     """
 
     def __init__(
-        self, node: ReplicaManager, purgatory: Purgatory, clock: Clock, note_append: Callable[[Partition], bool],
-        enroll: Enroll, wake: Callable[[int], None], *, flush: str,
+        self, replica_manager: ReplicaManager, purgatory: Purgatory, clock: Clock,
+        note_append: Callable[[Partition], bool], enroll: Enroll, wake: Callable[[int], None], *, flush: str,
     ) -> None:  # fmt: skip
-        self._roles, self._topics = node.roles, node.topics
+        self._roles, self._topics = replica_manager.roles, replica_manager.topics
         self._purgatory = purgatory
         self._clock = clock
         self._note_append = note_append
@@ -140,7 +140,8 @@ class ProduceHandler:
                 finally:
                     self._purgatory.release(partition, None if appended is None else batch)
             elif partition in self._group_commits:
-                self._note_append(partition)
+                if leader.quiet_config is not partition.config:
+                    self._note_quiet(leader)
                 appended = self._group_commits[partition].append(leader, batch, now_ms)
                 is_plain = False
                 if appended is not None and partition.high_watermark < appended.next_offset:
@@ -400,7 +401,7 @@ class ProduceHandler:
         """Show what was appended. Where that cannot be published it is the error of these parts, if there are any."""
         try:
             if self._roles.held(leader.partition.topic, leader.partition.number) is leader and not leader.advance():
-                # With followers: what is durable is told at once, what is visible when they have it.
+                # With followers: the durable offset is told at once, the high watermark when they have it.
                 leader.partition.publish()
         except PylogError as error:
             if not parts:
@@ -430,7 +431,7 @@ class ProduceHandler:
             leader = self._roles.writer(part.topic, part.partition)
         except PylogError:
             return None
-        if not self._is_alone(leader):
+        if leader.quiet_config is not leader.partition.config and not self._note_quiet(leader):
             return None
         group_commit = self._group_commit_of(leader.partition)
         pending = PendingAppend(group_commit, message, leader)
@@ -447,7 +448,6 @@ class ProduceHandler:
 
     def _append_in_group(self, partition: Partition, pending: PendingAppend | None, batch: Batch) -> Appended | None:
         """Append a batch of a group the general way; None where it may have to wait, or go elsewhere."""
-        self._note_append(partition)
         leader = self._roles.writer(partition.topic, partition.number)
         if leader.partition is not partition:
             return None
@@ -464,11 +464,10 @@ class ProduceHandler:
     def _show(self, partition: Partition) -> None:
         """A group was appended and is durable: show what takes a decision to be shown, and release what waits."""
         leader = self._roles.held(partition.topic, partition.number)
-        if partition.high_watermark < partition.durable_offset and isinstance(leader, Leader):
-            self._note_append(partition)
-            if leader.partition is partition:
-                with WHOLE:
-                    self._advance(leader)
+        is_hidden = partition.high_watermark < partition.durable_offset
+        if is_hidden and isinstance(leader, Leader) and leader.partition is partition:
+            with WHOLE:
+                self._advance(leader)
         else:
             self._purgatory.release(partition)
 
@@ -507,7 +506,7 @@ def _told(answer: Future[Produced]) -> ProducedPart:
 
 
 def _told_as(error: BaseException, asked: ProducePart) -> BaseException:
-    """What a sender is told of an error in its append, or in the sync."""
+    """The error that a sender is told, for one in its append or in the sync."""
     if isinstance(error, Exception):
         return error
     return DurabilityUnknown(

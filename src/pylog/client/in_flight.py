@@ -1,8 +1,8 @@
-"""What becomes of batches between queue and answer: which may go, what number it bears, what an error means.
+"""The fate of batches between queue and answer: which may go, their numbers, and the meaning of errors.
 
     queue -> take -> answered -> delivered | failed | again, after a while | split
 
-A machine: events and the time in ticks go in, what to do comes out; no thread, clock or socket. The batches of a
+A machine: events and the time in ticks go in, instructions come out; no thread, clock or socket. The batches of a
 partition are in a lane, in order. Invariants of a lane:
 
 - At most so many are in flight as may be. While one waits to be sent again, nothing newer goes; it goes when all before
@@ -27,7 +27,7 @@ A transport answers everything in the end, if only with RequestTimedOut, and wha
 
 from typing import Any
 
-from pylog.client.in_flight_batch import NOBODY, SEQUENCE_MASK, BatchOutcome, InFlightBatch, ProducerEpoch
+from pylog.client.in_flight_batch import NO_PRODUCER, SEQUENCE_MASK, BatchOutcome, InFlightBatch, ProducerEpoch
 from pylog.errors import (
     DuplicateSequence,
     LeaderNotAvailable,
@@ -59,7 +59,7 @@ class _Lane:
         self.unanswered: list[InFlightBatch] = []
         self.in_flight = 0
         """Also those that failed before their answer came."""
-        self.begin(NOBODY)
+        self.begin(NO_PRODUCER)
 
     def begin(self, producer: ProducerEpoch) -> None:
         self.producer = producer
@@ -191,7 +191,7 @@ class InFlight:
     def answered(
         self, batch: InFlightBatch, error: BaseException | None, tick_ms: int, *, final: bool = False
     ) -> BatchOutcome:  # fmt: skip
-        """What an answer means; `final`: whatever error it is, sending it again would not help."""
+        """The meaning of an answer; `final`: whatever error it is, sending it again would not help."""
         if error is None and self.delivered(batch):
             return BatchOutcome.DELIVERED
         lane = self._lanes[batch.key]
@@ -311,7 +311,7 @@ class InFlight:
 
     @property
     def _present(self) -> ProducerEpoch:
-        assert self.producer is not None, "batches are sent by somebody"
+        assert self.producer is not None, "a batch is sent under a producer id"
         return self.producer
 
     # --- time, and the end -----------------------------------------------------------------------------------------

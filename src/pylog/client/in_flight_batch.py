@@ -16,11 +16,11 @@ class ProducerEpoch(NamedTuple):
     epoch: int
 
 
-NOBODY = ProducerEpoch(-1, -1)
+NO_PRODUCER = ProducerEpoch(-1, -1)
 
 
 class BatchOutcome(enum.Enum):
-    """What an answer means for its batch."""
+    """The meaning of an answer for its batch."""
 
     DELIVERED = "delivered"
     FAILED = "failed"
@@ -35,7 +35,7 @@ class InFlightBatch:
     """A batch, or a part of one that was too large, from when it leaves its queue. `load` is the producer's own."""
 
     # Defaults of the class: most batches never need another value, and one is made for each of them.
-    producer = NOBODY
+    producer = NO_PRODUCER
     position = -1
     """How many records its lane had before it since it began."""
     attempts = 0

@@ -5,7 +5,7 @@ in the middle of an append, or of a coordinator's change of state, it would leav
 
     with WHOLE:          a signal waits for the end of the block; a second SIGINT or SIGTERM is handled at once
         ...
-        with opened():   inside of it: somebody else's code, or a long wait, which a signal may end
+        with opened():   inside of it: foreign code, or a long wait, which a signal may end
             ...
     @whole               the same for all of a function
     with FIRM:           as WHOLE, and a second one waits as well
@@ -43,7 +43,7 @@ _getsignal: Callable[[int], Any] = _functions.getsignal
 _setsignal: Callable[[int, Any], Any] = _functions.signal
 
 INSISTING = (int(signal.SIGINT), int(signal.SIGTERM))
-"""Those of which a second one is handled at once: who sends it wants a call to end that hangs."""
+"""The signals of which a second one is handled at once: its sender wants a call to end that hangs."""
 
 SIGNALS = (
     *INSISTING, *map(int, (
@@ -72,8 +72,8 @@ def _note(number: int, frame: Any) -> None:
     try:
         _held[number](number, frame)
     except BaseException:
-        # It may come out where nobody would know of the block. What waits is handled where one ends all the same: the
-        # first of its kind too, for this one may get no further than somebody's `except`.
+        # It may come out where nothing knows of the block. All that waits is handled where one ends all the same: the
+        # first of its kind too, for this one may get no further than the next `except`.
         WHOLE.depth = 0
         _restore()
         raise
@@ -169,7 +169,7 @@ class _Whole:
 
 
 class opened:  # noqa: N801
-    """Inside of a `WHOLE` block: somebody else's code, or a long wait, which a signal may end."""
+    """Inside of a `WHOLE` block: foreign code, or a long wait, which a signal may end."""
 
     # Not a generator: one that a signal keeps from being entered would close the block again when it is collected.
     __slots__ = ("depth",)
@@ -207,7 +207,7 @@ def wait_at(condition: Condition, seconds: float | None) -> None:
 
 def pause(stopped: Event, seconds: float) -> bool:
     """Wait until `stopped` is set, so many seconds at most; gives whether it is. In the main thread it is looked at
-    inside of a block: who sets it may be a signal's handler, and an event has a lock. Signals strike between two looks.
+    inside of a block: a signal's handler may set it, and an event has a lock. Signals strike between two looks.
     """
     if get_ident() != WHOLE.main:
         return stopped.wait(seconds)

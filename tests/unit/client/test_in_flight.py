@@ -6,7 +6,7 @@ import pytest
 
 from pylog import errors
 from pylog.client.in_flight import EPOCH_MAX, InFlight, may_pass
-from pylog.client.in_flight_batch import NOBODY, BatchOutcome, InFlightBatch, ProducerEpoch
+from pylog.client.in_flight_batch import NO_PRODUCER, BatchOutcome, InFlightBatch, ProducerEpoch
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future
 
@@ -79,7 +79,7 @@ def test_without_idempotence_nothing_is_numbered() -> None:
     in_flight = made(idempotent=False)
     assert not in_flight.lacks_id
     first, second = sent(in_flight, 3, 4)
-    assert (first.producer, first.sequence, second.sequence) == (NOBODY, -1, -1)
+    assert (first.producer, first.sequence, second.sequence) == (NO_PRODUCER, -1, -1)
     assert in_flight.answered(first, REFUSED, 0) is BatchOutcome.FAILED
     assert in_flight.answered(second, None, 0) is BatchOutcome.DELIVERED
     assert failed(in_flight) == [(first, errors.InvalidRecord)] and in_flight.may_take(A)

@@ -147,7 +147,7 @@ class Producer(RecordAppender):
         """Send everything that was given to `send` before, and wait until it is answered: every future is done then.
 
         What went wrong with a record is in its future. Gives what `close` would raise now: how many records have failed
-        that nobody has looked at; None where there are none. Raises TimeoutError after `timeout` seconds, which a queue
+        and were not looked at; None where there are none. Raises TimeoutError after `timeout` seconds, which a queue
         that is full and makes its senders wait (`pylog.full.policy`) may turn into `request_timeout_ms`. Raises
         RuntimeError in a callback of a record of any producer, and in the handler of a signal that has interrupted a
         send, where it would wait for itself.
@@ -160,7 +160,7 @@ class Producer(RecordAppender):
 
         Raises TimeoutError where not all was answered within `timeout` seconds, and what the handler of a signal does
         that comes while it waits: the futures of what was not answered fail with Closed, which says whether the node
-        may have it. Raises Undelivered, when all is closed, where records have failed and nobody has looked at that: by
+        may have it. Raises Undelivered, when all is closed, where records have failed that were not looked at: by
         `result` or `exception` of the future, or with a callback. Where another error ends the block, it is logged.
         What was in a transaction that is aborted is none of them.
         """

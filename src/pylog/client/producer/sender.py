@@ -188,7 +188,7 @@ class Sender:
         return batch
 
     def _closed(self, batch: ProducerBatch) -> InFlightBatch:
-        """What a batch that is closed is in flight."""
+        """The batch in flight of a producer's batch that is closed."""
         return InFlightBatch(batch.key, Load(batch), batch.count, batch.due_ms + self._due_to_deadline_ms)
 
     def _ship_all(self) -> None:
@@ -258,7 +258,8 @@ class Sender:
         key = TopicPartition(delivery.topic, delivery.partition)
         deadline = None if timeout is None else monotonic() + timeout
         while delivery.bring is not None and not self._lifetime.is_abandoned:
-            self.ship(key, patient=False, is_urgent=True)
+            if key in self._accumulator.queues:
+                self.ship(key, patient=False, is_urgent=True)
             answer = self._in_flight.oldest_answer(key)
             if answer is None or answer.done():
                 return
@@ -298,7 +299,11 @@ class Sender:
     def _hear(self, batch: InFlightBatch, answer: Future[Produced]) -> None:
         with FIRM:
             batch.answer = None
-            self._answered(batch, answer)
+            if batch.load.parts is not None or not self._delivered(batch, answer):
+                self._answered(batch, answer)
+            elif batch.key in self._accumulator.queues or batch.key in self._in_flight.busy:
+                self.ship(batch.key, patient=False)
+                self._note_again(batch.key)
 
     def _answered(self, batch: InFlightBatch, answer: Future[Produced]) -> None:
         """In a FIRM block: an answer is there."""
@@ -336,8 +341,14 @@ class Sender:
             self.fail()
         if self._shippers.get(key) != get_ident():
             self.ship(key, patient=False)
-        if outcome is BatchOutcome.AGAIN or (key in in_flight.busy and in_flight.may_take(key) is None):
-            # What comes next may have to wait still, when the one before it is there.
+        if outcome is BatchOutcome.AGAIN:
+            self._worker.wake()
+        else:
+            self._note_again(key)
+
+    def _note_again(self, key: TopicPartition) -> None:
+        """Wake the thread where the next batch of a partition is to be sent again after a while."""
+        if key in self._in_flight.busy and self._in_flight.may_take(key) is None:
             self._worker.wake()
 
     def _release(self, batch: ProducerBatch) -> None:
