@@ -304,7 +304,8 @@ class Broker:
 
     def _due(self) -> int | None:
         times = [
-            self._purgatory.next_deadline, self._flush_scheduler.due_ms, self._produce.due_ms, self._coordinating.due_ms,
+            self._purgatory.next_deadline, self._flush_scheduler.due_ms, self._produce.due_ms,
+            self._coordinating.due_ms,
         ]  # fmt: skip
         return min((due for due in times if due is not None), default=None)
 
