@@ -190,6 +190,10 @@ cdef class GroupAppends:
         with self.whole:
             if not self.leading.acquire(False):
                 return False
+            if not self.open.joined:
+                # Another thread has led them, while this one began its block.
+                self.leading.release()
+                return False
             self.lead_open(following, True)
         return True
 
