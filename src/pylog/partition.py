@@ -301,6 +301,16 @@ class Partition:
         plain = self.state.fast_append(batch, epoch, now_ms)
         if plain is not None:  # pragma: no cover - the pure kernel is measured
             return plain
+        return self.append_general(
+            batch, epoch=epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version, guard=guard,
+            wall_ms=wall_ms,
+        )  # fmt: skip
+
+    def append_general(
+        self, batch: Batch, *, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT, transaction_version: int = -1,
+        guard: Verification | None = None, wall_ms: Callable[[], int] | None = None,
+    ) -> Appended:  # fmt: skip
+        """Append one batch as `append` does, after the fast way was tried, or where it cannot be plain."""
         return self._appender.append(
             batch, epoch=epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version, guard=guard,
             wall_ms=wall_ms,

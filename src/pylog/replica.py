@@ -17,6 +17,7 @@ Neither knows threads, sockets, clocks or files: a simulation drives these very 
 from collections.abc import Callable
 
 from pylog.commitlog.partition_reader import ReadablePartition
+from pylog.config import TopicConfig
 from pylog.errors import FencedLeaderEpoch, OffsetOutOfRange, PylogError, UnknownLeaderEpoch
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, Origin, split
@@ -52,6 +53,8 @@ class Leader:
         self.visible_when_durable = visible_when_durable
         self.has_followers = bool(followers)
         """Whether the high watermark waits for others."""
+        self.quiet_config: TopicConfig | None = None
+        """The config of the partition under which an append owes nothing besides, as far as the node has found out."""
         self._follower_ends = dict.fromkeys(followers, -1)
 
     def append(

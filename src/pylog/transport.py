@@ -17,7 +17,7 @@ Handle = Callable[[Message, Session], Future[Any]]
 
 
 class Transport(Protocol):
-    """What clients and followers need of a network."""
+    """The network as clients and followers see it."""
 
     def attach(self, node: int, handle: Handle) -> None:
         """From now on messages to `node` go to `handle`."""

@@ -1,8 +1,8 @@
 """Topic -> Partition -> Segment, for programs that build on the files: `Log.topic` returns them.
 
 A view holds no state of its own; each look goes to the node, so it is as true in a process that owns the log as in one
-that only reads it. Reading here goes straight to the files of this node, up to the high watermark; appending is a
-Produce through the node, like a producer's.
+that only reads it. Reading here goes straight to the files of this node, up to the high watermark; appending goes by
+the node's one door, `ProduceHandler`, like a producer's batches.
 """
 
 import uuid
@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pylog.broker.broker import Broker
 from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import TopicConfig
-from pylog.errors import CorruptBatch
+from pylog.errors import CorruptBatch, ReadOnly
 from pylog.kernel import ConsumerRecord, Record
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, columns, split
 from pylog.protocol.isolation import Isolation, VisibleBatches
-from pylog.protocol.messages import Produce, Produced, ProducePart, Session
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
 from pylog.storage.file_ranges import Slice
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 READ_BYTES = 1 << 20
 """As Kafka's max.partition.fetch.bytes: what is done once a read, and once an Arrow batch made of it, hardly shows."""
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers")
-_SESSION = Session(client_id="pylog")
 
 
 class SegmentInfo(NamedTuple):
@@ -125,16 +123,9 @@ class PartitionView:
         """
         now_ms = self._clock.wall_ms()
         batch = Batch.of(records, now_ms, True)
-        if isinstance(self._node, Broker):
-            appended = self._node.append(self.topic, self.partition, batch, now_ms)
-            if appended is not None:
-                return appended
-        answer = self._node.handle(Produce([ProducePart(self.topic, self.partition, batch)]), _SESSION)
-        produced: Produced = answer.result()
-        part = produced.parts[0]
-        if part.error is not None:
-            raise part.error
-        return Appended(part.base_offset, part.next_offset, part.log_append_time)
+        if not isinstance(self._node, Broker):
+            raise ReadOnly(f'{self.path} was opened with mode="read": open it with mode="own" to append')
+        return self._node.append(self.topic, self.partition, batch, now_ms)
 
     def read(self, offset: int, max_bytes: int = READ_BYTES) -> bytes:
         """Whole batches from the one that holds `offset` on, at least one if there is one; empty at the high watermark.

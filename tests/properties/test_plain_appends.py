@@ -48,20 +48,19 @@ class Side:
         self.partition = kind(self.files, str(folder / "t-0"), "t", 0, config, entry, topic_id=TOPIC_ID)
         self.partition.create(TOPIC_ID, NOW)
         appends = pure.GroupAppends if kind is general_partition else GroupAppends
-        self.group = appends(threading.Lock(), nullcontext(), self.ordinarily, self.show)
+        self.group = appends(threading.Lock(), nullcontext(), self.general, self.show, self.general)
 
-    def ordinarily(self, epoch: int, batch: Batch) -> None:
-        """What is not plain is for `put`."""
+    def general(self, *_: object) -> None:
+        """`put` appends a batch that is not plain."""
 
-    def show(self, _: int) -> None:
-        partition = self.partition
+    def show(self, partition: Any) -> None:
         if partition.high_watermark < partition.durable_offset:
             partition.advance_high_watermark(partition.durable_offset)
 
     def put(self, batch: Batch, epoch: int, now_ms: int, how: str) -> Appended:
         partition = self.partition
         if how == "durable":
-            appended = self.group.append(partition.state, batch, epoch, now_ms, epoch)
+            appended = self.group.append(partition, batch, epoch, now_ms)
         else:
             appended = partition.state.fast_append(batch, epoch, now_ms, how == "visible")
         if appended is None:
@@ -69,7 +68,8 @@ class Side:
             if how == "visible":
                 partition.advance_high_watermark(partition.next_offset)
             elif how == "durable":
-                self.show(partition.sync())
+                partition.sync()
+                self.show(partition)
         return appended
 
     def facts(self) -> Any:
@@ -84,7 +84,14 @@ class Side:
             for index in (segment.offsets, segment.times)
         ]
         published = (self.folder / "published").read_bytes()
-        return self.partition.state.numbers(), self.partition.producers.end_offset, segments, index_bytes, published
+        producers = self.partition.producers
+        return (
+            self.partition.state.numbers(),
+            producers.entries(),
+            segments,
+            index_bytes,
+            published,
+        )
 
     def bytes(self) -> dict[str, bytes]:
         paths = [path for path in self.folder.rglob("*") if path.is_file() and path.name not in TIMED]

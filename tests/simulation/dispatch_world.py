@@ -1,6 +1,6 @@
-"""A producer's dispatch between queues of batches and a node that is not to be relied on, in simulated time.
+"""A producer's batches in flight between queues of batches and a node that is not to be relied on, in simulated time.
 
-    queues -> Dispatch -> requests: lost, late, overtaken, doubled -> Node -> answers: lost, late, overtaken -> Dispatch
+    queues -> InFlight -> requests: lost, late, overtaken, doubled -> Node -> answers: lost, late, overtaken -> InFlight
 
 The node keeps a log of each partition and Kafka's rule for producers: numbers follow one another within an epoch, the
 last five batches are known again. It refuses some batches, restarts (then it may know the last batch alone), and loses
@@ -109,7 +109,7 @@ class World:
         self.queues: dict[TopicPartition, deque[tuple[int, ...]]] = {key: deque() for key in self.keys}
         self.in_flight_max = rng.choice([1, 2, 5])
         self.delivery_timeout = rng.choice([400, 1_500, 10_000])
-        self.dispatch = InFlight(
+        self.in_flight = InFlight(
             idempotent=True, in_flight_max=self.in_flight_max, retries=rng.choice([1, 3, MASK]),
             backoff_ms=rng.choice([0, 1, 20]), backoff_max_ms=100,
         )  # fmt: skip
@@ -142,11 +142,11 @@ class World:
             self.ship()
             steps += 1
             assert steps < 50_000, "it goes on for ever"
-            due = self.dispatch.due_ms
+            due = self.in_flight.due_ms
             at = self.events[0][0] if self.events else None
             if due is not None and (at is None or due <= at):
                 self.now = max(self.now, due)
-                self.dispatch.expire(self.now)
+                self.in_flight.expire(self.now)
                 self.take_failed()
             elif self.events:
                 self.now, _, what = heapq.heappop(self.events)
@@ -164,35 +164,33 @@ class World:
             self.queues[key].append(records)
 
     def ship(self) -> None:
-        if self.dispatch.lacks_id and any(self.queues.values()) and self.dispatch.ask_id(self.now):
+        if self.in_flight.lacks_id and any(self.queues.values()) and self.in_flight.ask_id(self.now):
             self.at(self.rng.randint(0, 50), self.answer_id)
         for key in self.keys:
-            while (shipment := self.next(key)) is not None:
-                self.send(shipment)
+            while (batch := self.next(key)) is not None:
+                self.send(batch)
 
     def next(self, key: TopicPartition) -> InFlightBatch | None:
-        shipment = self.dispatch.next_again(key, self.now)
-        if shipment is None and self.queues[key] and self.dispatch.may_take(key):
-            shipment = InFlightBatch(key, self.queues[key].popleft(), self.now + self.delivery_timeout)
-            self.dispatch.take(shipment)
-        return shipment
+        batch = self.in_flight.next_again(key, self.now)
+        if batch is None and self.queues[key] and self.in_flight.may_take(key):
+            records = self.queues[key].popleft()
+            batch = InFlightBatch(key, records, len(records), self.now + self.delivery_timeout)
+            self.in_flight.take(batch)
+        return batch
 
     def answer_id(self) -> None:
         if self.happens("refuse"):
-            assert self.dispatch.id_refused(errors.CoordinatorNotAvailable("later"), self.now)
+            assert self.in_flight.id_refused(errors.CoordinatorNotAvailable("later"), self.now)
         else:
             self.given_ids += 1
             # Near its end, so that an epoch runs out now and then.
-            self.dispatch.identify(ProducerEpoch(self.given_ids, self.rng.choice([0, 32766])))
+            self.in_flight.identify(ProducerEpoch(self.given_ids, self.rng.choice([0, 32766])))
             self.take_failed()
 
     # --- the way there and back --------------------------------------------------------------------------------------
 
-    def send(self, shipment: InFlightBatch) -> None:
-        late = shipment.count == 0 and self.rng.random() < 0.5
-        if not late:
-            self.dispatch.number(shipment, lambda one: len(one.load))
-        wire = None if late else (shipment.producer, shipment.sequence, shipment.load)
+    def send(self, batch: InFlightBatch) -> None:
+        wire = (batch.producer, batch.sequence, batch.load)
         # One for all copies of a request: a node that has taken one does not say of another that it has nothing.
         refusal = self.rng.choice(PASSING)("not now") if self.happens("refuse") else None
         if self.happens("fail"):
@@ -203,24 +201,16 @@ class World:
         def conclude(error: BaseException | None, offset: int) -> None:
             if not answers:
                 answers.append(True)
-                self.conclude(shipment, error, offset)
+                self.conclude(batch, error, offset)
 
         def arrive(*, speaks: bool) -> None:
-            nonlocal wire
             if answers or alive != self.alive:
                 return
-            if wire is None:
-                try:
-                    self.dispatch.number(shipment, lambda one: len(one.load))
-                except errors.PylogError as error:
-                    conclude(error, -1)
-                    return
-                wire = (shipment.producer, shipment.sequence, shipment.load)
-            error, offset = self.handle(shipment.key, *wire, refusal)
+            error, offset = self.handle(batch.key, *wire, refusal)
             if speaks and not self.happens("silence"):
                 self.at(
                     self.rng.randint(20, 80),
-                    lambda: alive == self.alive and self.speak(shipment, conclude, error, offset),
+                    lambda: alive == self.alive and self.speak(batch, conclude, error, offset),
                 )
 
         delays = [self.rng.randint(0, 200 if self.happens("delay") else 10)]
@@ -245,30 +235,30 @@ class World:
         return (None, offset) if refusal is None else (refusal, -1)
 
     def speak(
-        self, shipment: InFlightBatch, conclude: Callable[[BaseException | None, int], None],
+        self, batch: InFlightBatch, conclude: Callable[[BaseException | None, int], None],
         error: BaseException | None, offset: int,
     ) -> None:  # fmt: skip
-        log = self.logs[shipment.key]
+        log = self.logs[batch.key]
         log.durable = len(log.written)
         self.at(self.rng.randint(0, 100 if self.happens("delay") else 5), lambda: conclude(error, offset))
 
-    def conclude(self, shipment: InFlightBatch, error: BaseException | None, offset: int) -> None:
-        verdict = self.dispatch.answered(shipment, error, self.now)
+    def conclude(self, batch: InFlightBatch, error: BaseException | None, offset: int) -> None:
+        verdict = self.in_flight.answered(batch, error, self.now)
         if verdict is BatchOutcome.DELIVERED:
-            for index, record in enumerate(shipment.load):
+            for index, record in enumerate(batch.load):
                 assert record not in self.delivered and record not in self.failed
-                self.delivered[record] = (shipment.key, offset + index)
+                self.delivered[record] = (batch.key, offset + index)
         elif verdict is BatchOutcome.SPLIT:
-            half = len(shipment.load) // 2
-            self.dispatch.split(shipment, half, (shipment.load[:half], shipment.load[half:]))
+            half = len(batch.load) // 2
+            self.in_flight.split(batch, half, (batch.load[:half], batch.load[half:]))
         self.take_failed()
 
     def take_failed(self) -> None:
-        for shipment in self.dispatch.failed():
-            assert shipment.error is not None
-            for record in shipment.load:
+        for batch in self.in_flight.failed():
+            assert batch.error is not None
+            for record in batch.load:
                 assert record not in self.delivered and record not in self.failed
-                self.failed[record] = shipment.error
+                self.failed[record] = batch.error
 
     def restart(self) -> None:
         self.alive += 1
@@ -283,4 +273,4 @@ class World:
             assert logs[key][offset] == record, f"record {record} is not where it was said to be"
         assert len(self.delivered) + len(self.failed) == self.sent, "not all were answered"
         for key in self.keys:
-            assert self.dispatch.lacks_id or self.dispatch.may_take(key), f"nothing can be sent to {key} any more"
+            assert self.in_flight.lacks_id or self.in_flight.may_take(key), f"nothing can be sent to {key} any more"

@@ -220,13 +220,13 @@ class Stack:
         if not self.node.alive:
             return
         self.counts["replays"] += 1
-        for shard in self.broker._coordinating._shards._shards.values():
+        for shard in self.broker._coordinating._coordinators._hosts.values():
             self.check_shard(shard)
 
     def check_shard(self, shard: CoordinatorHost) -> None:
         partition, machine = shard.leader.partition, shard.machine
         key = TopicPartition(partition.topic, partition.number)
-        again = self.broker._coordinating._shards._machine(key)
+        again = self.broker._coordinating._coordinators._machine(key)
         replay_log(partition, again, partition.start_offset, partition.next_offset)
         if isinstance(machine, TransactionCoordinator):
             assert isinstance(again, TransactionCoordinator)

@@ -1,4 +1,4 @@
-"""Many seeds of a producer's dispatch before a node that forgets, refuses and is silent. `SEEDS` says which.
+"""Many seeds of a producer's batches in flight before a node that forgets, refuses and is silent. `SEEDS` says which.
 
 The last test shows that the seeds see enough.
 """
@@ -16,7 +16,7 @@ from .seeds import playing, seeds
 PORTIONS = 4
 MUTANT_SEEDS = 200
 
-_delivered, _parts, _may_take = InFlight._delivered, InFlight._parts, InFlight.may_take
+_delivered, _parts, _may_take = InFlight.delivered, InFlight._parts, InFlight.may_take
 
 
 @pytest.mark.parametrize("portion", range(PORTIONS))
@@ -26,36 +26,37 @@ def test_delivered_records_are_in_the_log_once_and_in_order(portion: int) -> Non
             World(seed).run()
 
 
-def _forgetting(dispatch: InFlight, lane: _Lane, shipment: InFlightBatch) -> None:
-    _delivered(dispatch, lane, shipment)
-    if not lane.unanswered and not lane.in_flight:
-        del dispatch._lanes[shipment.key]
+def _forgetting(in_flight: InFlight, batch: InFlightBatch) -> bool:
+    is_delivered = _delivered(in_flight, batch)
+    if is_delivered and batch.key not in in_flight.busy:
+        del in_flight._lanes[batch.key]
+    return is_delivered
 
 
-def _overtaking(dispatch: InFlight, key: Any) -> bool | None:
-    lane = dispatch._lanes.get(key)
-    waits = lane is not None and lane.producer == dispatch.producer and 0 < lane.in_flight < len(lane.unanswered)
-    return waits or _may_take(dispatch, key)
+def _overtaking(in_flight: InFlight, key: Any) -> bool | None:
+    lane = in_flight._lanes.get(key)
+    waits = lane is not None and lane.producer == in_flight.producer and 0 < lane.in_flight < len(lane.unanswered)
+    return waits or _may_take(in_flight, key)
 
 
-def _same_numbers(shipment: InFlightBatch, first: int, loads: tuple[Any, Any]) -> list[InFlightBatch]:
-    parts = _parts(shipment, first, loads)
+def _same_numbers(batch: InFlightBatch, first: int, loads: tuple[Any, Any]) -> list[InFlightBatch]:
+    parts = _parts(batch, first, loads)
     for part in parts:
-        part.position = shipment.position
+        part.position = batch.position
     return parts
 
 
 # The numbers are those of the bugs that others had, in the order of the project's list; 0: not on it.
 MUTANTS: dict[str, tuple[type, str, Any]] = {
     "63: a lane begins anew with the numbers it had": (_Lane, "begin", lambda lane, me: setattr(lane, "producer", me)),
-    "64: a lane with nothing to do is forgotten": (InFlight, "_delivered", _forgetting),
+    "64: a lane with nothing to do is forgotten": (InFlight, "delivered", _forgetting),
     "70: what the node may have is numbered again": (
         InFlightBatch,
         "doubtful",
         property(lambda _: False, lambda *_: None),
     ),
     "0: a newer batch overtakes one that waits": (InFlight, "may_take", _overtaking),
-    "0: a gap is passed over": (_Lane, "leave_gap", lambda lane, shipment: None),
+    "0: a gap is passed over": (_Lane, "leave_gap", lambda lane, batch: None),
     "0: a part of a batch has the numbers of the whole": (InFlight, "_parts", staticmethod(_same_numbers)),
 }
 

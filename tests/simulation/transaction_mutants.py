@@ -60,7 +60,7 @@ _failed, _decide = TransactionCoordinator.append_failed, rules._decide
 
 
 def _epoch_stays(known: Transaction, **how: Any) -> Transaction:
-    return replace(_prepared(known, **how), producer_epoch=known.producer_epoch)
+    return _prepared(known, **how)._replace(producer_epoch=known.producer_epoch)
 
 
 def _any_epoch_ends(known: Transaction | None, message: EndTxn, *more: Any) -> Any:
@@ -81,7 +81,7 @@ def _any_epoch_joins(known: Transaction | None, message: AddPartitionsToTxn, *mo
 
 
 def _one_partition_less(known: Transaction, **how: Any) -> Transaction:
-    return replace(_prepared(known, **how), partitions=known.partitions[1:])
+    return _prepared(known, **how)._replace(partitions=known.partitions[1:])
 
 
 def _answer_first(machine: TransactionCoordinator, changes: Any, answers: list[Answer] | None = None) -> list[Effect]:
@@ -94,12 +94,12 @@ def _markers_first(machine: TransactionCoordinator, *what: Any) -> list[Effect]:
 
 def _state_first(machine: TransactionCoordinator, changes: Any, *answers: Any) -> list[Effect]:
     effects = _carry_out(machine, changes, *answers)
-    machine._logged.update(read(change.records[-1]) for change in changes)
+    machine._states._logged.update(read(change.records[-1]) for change in changes)
     return effects
 
 
 def _fence_without_epoch(known: Transaction, *more: Any) -> TransactionUpdate:
-    return TransactionUpdate((replace(_fence(known, *more).states[0], producer_epoch=known.producer_epoch),))
+    return TransactionUpdate((_fence(known, *more).states[0]._replace(producer_epoch=known.producer_epoch),))
 
 
 def _late_commit(known: Transaction | None, message: EndTxn, *more: Any) -> Any:
@@ -139,12 +139,12 @@ def _epoch_given_again(known: Transaction, message: InitProducerId, *more: Any) 
     step = _init(known, message, *more)
     if not isinstance(step, TransactionUpdate) or step.states[-1].state is not TransactionState.EMPTY:
         return step
-    return TransactionUpdate((replace(step.states[-1], producer_epoch=known.producer_epoch),), step.last_epoch)
+    return TransactionUpdate((step.states[-1]._replace(producer_epoch=known.producer_epoch),), step.last_epoch)
 
 
 def _open_one_left(known: Transaction, message: InitProducerId, *more: Any) -> Any:
     return _init(
-        replace(known, state=TransactionState.EMPTY) if known.state is TransactionState.ONGOING else known,
+        known._replace(state=TransactionState.EMPTY) if known.state is TransactionState.ONGOING else known,
         message,
         *more,
     )

@@ -201,12 +201,13 @@ class World:
     def take_over(self) -> None:
         self.states = {}
         for batch in self.log:
-            self.replay(batch)
+            for record in batch:
+                self.machine.replay(record)
+            self.note_states(batch)
         self.carry_out(self.machine.take_over(self.now))
 
-    def replay(self, batch: Sequence[LogRecord]) -> None:
+    def note_states(self, batch: Sequence[LogRecord]) -> None:
         for record in batch:
-            self.machine.replay(record)
             name, state = read(record)
             if state is None:
                 self.states.pop(name)
@@ -239,7 +240,8 @@ class World:
                 break
             else:
                 self.log.append(tuple(effect.records))
-                self.replay(effect.records)
+                self.machine.appended(effect)
+                self.note_states(effect.records)
                 self.held.extend((len(self.log), answer) for answer in effect.answers)
                 delay_ms = self.random.randint(1, 200) if self.fails(self.rates.unsynced) else 0
                 self.after(delay_ms, self.sync, len(self.log), self.lives)

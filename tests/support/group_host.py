@@ -108,8 +108,8 @@ class GroupHost:
             return
         for record in append.records:
             self.log.append(Logged(record, append.stamp))
-            self.coordinator.replay(record, append.stamp)
             self.shadow.replay(record, append.stamp)
+        self.coordinator.appended(append)
         self.waiting += [(len(self.log), answer) for answer in append.answers]
         if self.sync_always:
             self.sync()

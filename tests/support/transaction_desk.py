@@ -72,9 +72,12 @@ class Desk:
 
     def append(self, append: Append) -> None:
         self.appends.append(append)
-        for record in append.records:
-            self.log.append(record)
-            self.machine.replay(record)
+        self.log += append.records
+        self.machine.appended(append)
+        again = TransactionCoordinator(3, CONFIG, new_producer_id=self.new_producer_id)
+        for record in self.log:
+            again.replay(record)
+        assert self.machine.transactions == again.transactions, "the state is not the replay of the log"
 
     def ask(self, message: Any) -> Any:
         """What is answered; None: nothing yet."""

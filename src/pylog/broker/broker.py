@@ -1,8 +1,8 @@
 """A node as the others see it: it answers messages, waits for what has to be waited for, and works in the background.
 
     handle(message, session) -> Future
-        Produce       Leader.append -> sync, if due -> Leader.advance -> answer, or park it until the high
-                      watermark has passed the batch (acks=all, with followers): see `produce`
+        Produce       append -> sync, if due -> Leader.advance -> answer, or let it wait until the high watermark has
+                      passed the batch (acks=all, with followers): see `produce`
         Fetch         Leader.fetch  -> answer, or park it until there is something to read or its time is up
         ListOffsets, Metadata, CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, DeleteRecords...
 
@@ -10,7 +10,7 @@ A node waits here and in `produce` alone; its threads (`worker`, `follower_fetch
 
 `apply(Lead | Follow)` is the one entry by which roles are given: by hand now, by elections later.
 
-Answers that wait are in `purgatory`: whoever makes an offset move releases them, or the worker when time is up.
+Answers that wait are in `purgatory`: the thread that makes an offset move releases them, or the worker when time is up.
 """
 
 import logging
@@ -23,9 +23,9 @@ from typing import Any, ClassVar
 from pylog.broker.coordinator_router import CoordinatorRouter
 from pylog.broker.describe import describe_log_dirs
 from pylog.broker.fetch import is_enough, read_parts
-from pylog.broker.flush_scheduler import FlushScheduler
+from pylog.broker.flush_scheduler import NEVER_MS, FlushScheduler
 from pylog.broker.follower_fetcher import FollowerFetcher
-from pylog.broker.housekeeping import Housekeeping
+from pylog.broker.housekeeping import Housekeeping, is_compacted
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.purgatory import Purgatory
 from pylog.broker.replica_manager import Follow, Lead, ReplicaManager
@@ -102,17 +102,17 @@ class Broker:
         self._worker = Worker("pylog-broker", clock, self._due, self.work)
         self.node = ReplicaManager(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
         self.housekeeping = Housekeeping(self.node, config, clock)
-        self._flushing = FlushScheduler(self.node, clock, flush, config.flush_interval_ms, self._worker.wake)
-        self._parking = Purgatory(self.node, clock, self._read, self._worker.wake)
+        self._flush_scheduler = FlushScheduler(self.node, clock, flush, config.flush_interval_ms, self._worker.wake)
+        self._purgatory = Purgatory(self.node, clock, self._read, self._worker.wake)
         # The two need each other: what is produced joins transactions, and what coordinators write is made safe.
-        self._producing = ProduceHandler(
-            self.node, self._parking, clock, self._note_append,
+        self._produce = ProduceHandler(
+            self.node, self._purgatory, clock, self._note_append,
             lambda *batch: self._coordinating.enroll(*batch),  # noqa: PLW0108 (it is made in the next line)
-            flush=flush,
+            self._worker.wake_by, flush=flush,
         )  # fmt: skip
-        self._coordinating = CoordinatorRouter(self.node, self._producing, config, clock, self._worker.wake_by)
+        self._coordinating = CoordinatorRouter(self.node, self._produce, config, clock, self._worker.wake_by)
         self._routes: dict[type, Callable[[Any], Future[Any]]] = {
-            Produce: self._producing.produce,
+            Produce: self._produce.produce,
             Fetch: self._fetch,
             ListOffsets: self._list_offsets,
             Metadata: self._metadata,
@@ -170,20 +170,17 @@ class Broker:
     def handle(self, message: Message, session: Session) -> Future[Any]:
         """Answer a message; errors of single partitions are values in the answer. Raises Closed.
 
-        A Produce whose records have to be durable becomes so when somebody waits for its answer, or has it call back.
+        A Produce whose records have to be durable shares a sync with others: a caller that waits may `lead` it.
         """
         self._check_usable()
         with WHOLE:
             route = self._routes.get(type(message))
             return self._coordinating.handle(message, session) if route is None else route(message)
 
-    def append(self, topic: str, partition: int, batch: Batch, now_ms: int) -> Appended | None:
-        """Append a batch of this process without a message, where that is one step: see `ProduceHandler.append`.
-
-        None where it is a Produce's business. Raises Closed, and what a failed write raises.
-        """
+    def append(self, topic: str, partition: int, batch: Batch, now_ms: int) -> Appended:
+        """See `ProduceHandler.append_safely`. Raises Closed."""
         self._check_usable()
-        return self._producing.append(topic, partition, batch, now_ms)
+        return self._produce.append_safely(topic, partition, batch, now_ms)
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -208,9 +205,9 @@ class Broker:
                 )
                 self._fetchers[effect.leader] = fetcher
             fetcher.follow(key, follower)
-        # Whoever waits for the role that is over has to hear of it.
+        # An answer that waits for the role that is over has to hear of it.
         self._coordinating.forget(key)
-        self._parking.release_all(key)
+        self._purgatory.release_all(key)
 
     def _followed(self, follower: Follower) -> None:
         """A follower's log changed; the next fetch will claim to have the records, so they must be as safe as
@@ -226,7 +223,7 @@ class Broker:
         fetched = self._read(message)
         if message.max_wait_ms <= 0 or is_enough(message, fetched):
             return completed(fetched)
-        return self._parking.fetch(message, fetched, self._clock.tick_ms() + message.max_wait_ms)
+        return self._purgatory.fetch(message, fetched, self._clock.tick_ms() + message.max_wait_ms)
 
     def _read(self, message: Fetch) -> Fetched:
         return read_parts(message, partial(self._read_part, message))
@@ -240,7 +237,7 @@ class Broker:
                 as_extent=message.as_extents,
             )  # fmt: skip
             if message.replica_id != CONSUMER:
-                self._parking.release(leader.partition)
+                self._purgatory.release(leader.partition)
         except OffsetOutOfRange as error:
             # With the start of the log: a follower that is behind it begins anew there.
             part = bounds_part(leader.partition, asked)
@@ -268,7 +265,7 @@ class Broker:
         try:
             self.node.changes.move(wanted)
         finally:
-            self._parking.release_all(TopicPartition(wanted.topic, wanted.partition))
+            self._purgatory.release_all(TopicPartition(wanted.topic, wanted.partition))
 
     def _delete_topic(self, name: str) -> None:
         image = self.image.topics.get(name)
@@ -281,7 +278,7 @@ class Broker:
         if image is not None:
             self._coordinating.topic_deleted(name, image.id)
         for key in keys:
-            self._parking.release_all(key)
+            self._purgatory.release_all(key)
 
     def _delete_records(self, message: DeleteRecords) -> Future[RecordsDeleted]:
         parts = []
@@ -289,7 +286,7 @@ class Broker:
             part = DeletedPart(asked.topic, asked.partition)
             try:
                 part.low_watermark = self.node.changes.delete_records(asked.topic, asked.partition, asked.offset)
-                self._producing.note_room()
+                self._produce.note_room()
             except PylogError as error:
                 part.error = error
             parts.append(part)
@@ -297,35 +294,43 @@ class Broker:
 
     # --- background ------------------------------------------------------------------------------------------------
 
-    def _note_append(self, partition: Partition) -> None:
-        """Something was appended: there is work to do some day, and a sync where `flush` says so."""
+    def _note_append(self, partition: Partition) -> bool:
+        """Note an append: there is work to do some day, and a sync where `flush` says so. Gives whether the next one
+        under the same config has to be noted, too.
+        """
         self.housekeeping.note_append(partition)
-        self._flushing.note_append(partition)
+        self._flush_scheduler.note_append(partition)
+        return self._flush == "interval" or is_compacted(partition) or partition.config.flush_ms < NEVER_MS
 
     def _due(self) -> int | None:
-        times = [self._parking.next_deadline, self._flushing.due_ms, self._coordinating.due_ms]
+        times = [
+            self._purgatory.next_deadline, self._flush_scheduler.due_ms, self._produce.due_ms,
+            self._coordinating.due_ms,
+        ]  # fmt: skip
         return min((due for due in times if due is not None), default=None)
 
     def work(self) -> None:
-        """Do what is due: the worker does, or whoever simulates time."""
+        """Do everything that is due: the worker does, or a simulation of time."""
         now = self._clock.tick_ms()
-        self._parking.expire(now)
+        self._purgatory.expire(now)
         self._coordinating.tick(now)
-        self._flushing.work(now)
+        # Behind them: the markers that they have written may be due at once.
+        self._produce.work(now)
+        self._flush_scheduler.work(now)
 
     def sync(self) -> None:
         """Make everything appended so far durable, whatever the flush mode. Raises DurabilityUnknown, after it has
         synced the partitions that could be.
         """
-        self._flushing.sync()
+        self._flush_scheduler.sync()
 
     def hurry(self) -> None:
-        """Let nobody wait for followers, or for room, longer than a follower that lives takes to come by: this node is
-        about to close.
+        """Let no answer wait for followers, or for room, longer than a follower that lives takes to come by: this node
+        is about to close.
         """
         deadline = self._clock.tick_ms() + self.config.replica_fetch_backoff_ms
-        self._producing.hurry(deadline)
-        self._parking.hurry(deadline)
+        self._produce.hurry(deadline)
+        self._purgatory.hurry(deadline)
 
     @whole
     def close(self) -> None:
@@ -343,11 +348,11 @@ class Broker:
         try:
             for fetcher in self._fetchers.values():
                 fetcher.close()
-            self._producing.close()
+            self._produce.close()
             self._worker.close()
             self._coordinating.close(Closed("this log is closed"))
             self.housekeeping.close()
-            self._parking.close()
+            self._purgatory.close()
         finally:
             self.node.close()
 

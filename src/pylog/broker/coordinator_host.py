@@ -1,10 +1,11 @@
-"""A coordinator at work: the machine, the partition of an internal topic that it lives by, and who waits for it.
+"""One coordinator at work: its machine, the partition of an internal topic that it lives by, and the answers it owes.
 
     message -> lock: machine.handle -> effects; append each Append, replay it -> unlock
-            -> made safe, once for all that was appended -> answers, markers of transactions
+            -> made safe, once for all that was appended -> markers of transactions, answers
 
-One event at a time is let in. What a machine answers may rest on anything that was appended before, so nothing is
-answered before the whole log is as safe as it promises. Whoever sent the message does the work, in his own thread.
+One event at a time is let in. The answer of a machine may rest on anything that was appended before, so nothing is
+answered before the whole log is as safe as it promises. Lazy appends are the exception: records of a transaction that
+is not decided, and its abort. The thread that brings the message does the work.
 """
 
 import logging
@@ -12,48 +13,49 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from pylog.broker.produce import ProduceHandler
+from pylog.broker.transaction_markers import TransactionMarkers, append_marker
 from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.coordinator.effects import Answer, Append, Coordinator, Effect, LogRecord, Now, Stamp, WriteMarkers
-from pylog.errors import CorruptBatch, PylogError, UnsupportedFormat
+from pylog.errors import CorruptBatch, PylogError, StorageError, UnsupportedFormat
 from pylog.partition import Appended
-from pylog.protocol.batch import Batch, Origin, encode, encode_marker, split
-from pylog.protocol.messages import NO_EPOCH, Produced, Session, TxnMarkers
+from pylog.protocol.batch import Batch, Origin, encode, split
+from pylog.protocol.messages import NO_EPOCH, Session, TxnMarkers
 from pylog.replica import Leader
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, failed
 from pylog.runtime.signals import WholeLock
 from pylog.storage.producer_state import Verification
 
+T = TypeVar("T")
 logger = logging.getLogger("pylog")
 
 READ_BYTES = 1 << 20
 
 LAZY_MS = 1000
-"""How long what nobody waits for may not be durable."""
+"""How long an append that nothing waits for may not be durable."""
 
 
 class CoordinatorHost:
     """One coordinator and its partition. Thread-safe.
 
-    `produce` makes appends safe, `write_markers` ends transactions in their partitions, `writer` lets the leader
-    append, in this epoch or a later one. Raises at construction, which replays the log: CorruptBatch, StorageError.
+    `produce` makes appends safe, `markers` ends transactions in their partitions, `writer` lets the leader append, in
+    this epoch or a later one. Raises at construction, which replays the log: CorruptBatch, StorageError.
     """
 
     def __init__(
-        self, leader: Leader, machine: Coordinator, clock: Clock, producing: ProduceHandler,
-        write_markers: Callable[["CoordinatorHost", WriteMarkers, BaseException | None], None],
-        writer: Callable[[int], Leader],
+        self, leader: Leader, machine: Coordinator, clock: Clock, produce: ProduceHandler,
+        markers: TransactionMarkers, writer: Callable[[int], Leader],
     ) -> None:  # fmt: skip
         self.leader = leader
         self.machine = machine
         self.due_ms: int | None = None
         """When `tick` has something to do."""
         self._clock = clock
-        self._producing = producing
-        self._write_markers = write_markers
+        self._produce = produce
+        self._markers = markers
         self._writer = writer
         self._safe_due: int | None = None
         self._gone: PylogError | None = None
@@ -65,24 +67,28 @@ class CoordinatorHost:
         self._step(machine.take_over)
 
     def handle(self, message: object, session: Session, guard: Verification | None = None) -> Future[Any]:
-        """Let the machine have a message; gives its answer. `guard`: for what is appended in a transaction."""
+        """Let the machine have a message; gives its answer. `guard`: for an append in a transaction."""
         future: Future[Any] = Future()
         ticket = next(self._tickets)
         self._waiting[ticket] = future
+        if self._produce.syncs:
+            self._secure(message)
         if not self._step(lambda now: self.machine.handle(message, session, ticket, now), guard):
             self._waiting.pop(ticket, None)
-            assert self._gone is not None, "only who is gone lets nothing in"
+            assert self._gone is not None, "only an abandoned coordinator lets nothing in"
             return failed(self._gone)
         return future
 
     def tick(self) -> None:
-        """Let the machine do what is due, and make durable what nobody waits for."""
+        """Let the machine do what is due, and make durable what nothing waits for."""
+        self.hear_all(self.machine.tick)
         if self._safe_due is not None and self._safe_due <= self._clock.tick_ms():
-            self._safe_due = None
             end = self.leader.partition.next_offset
             # Where the disk refuses, the partition is latched, and has said so.
-            self._producing.make_safe(self.leader, end, end)
-        self._step(self.machine.tick)
+            self._produce.make_safe(self.leader, end, end)
+            with self._lock:
+                self._safe_due = None
+                self._note_due()
 
     def epoch(self) -> int:
         """The epoch in which this coordinator writes. Raises what taking one does: DiskFull, NotLeaderOrFollower..."""
@@ -98,18 +104,52 @@ class CoordinatorHost:
         """Let the machine have another event."""
         self._step(event)
 
+    def hear_all(self, event: Callable[[Now], list[Effect]]) -> None:
+        """Let the machine have an event that concerns all it knows: what that may have to wait for is done first."""
+        self._secure(None)
+        self._step(event)
+
+    def ask(self, question: Callable[[Now], T]) -> T:
+        """The answer of the machine to a question that appends nothing. Raises NotCoordinator, Closed."""
+        with self._lock:
+            if self._gone is not None:
+                raise self._gone.with_traceback(None)
+            answer = question(self._now())
+            self._note_due()
+            return answer
+
     def append_marker(self, markers: TxnMarkers) -> Appended:
         """End a transaction in this partition. Raises what the append does."""
         with self._lock:
             if self._gone is not None:
                 raise self._gone.with_traceback(None)
             self._writer(NO_EPOCH)
-            appended = append_marker(self.leader, markers, self._clock)
+            appended = append_marker(self._produce, self.leader, markers, self._clock)
             self.machine.replay_marker(Stamp(markers.producer_id, markers.producer_epoch), committed=markers.committed)
             return appended
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was abandoned."""
+        return self._gone is not None
+
+    def take_up(self, predecessor: "CoordinatorHost") -> None:
+        """Go on with what another host of the same partition, which is gone, knew and had not in its log."""
+        with self._lock:
+            self.machine.take_up(predecessor.machine, self._now())
+            self._note_due()
+
+    def close(self, error: PylogError) -> None:
+        """Bring the log up to date, and abandon. Where that is refused, the next open has to know: it is latched."""
+        self._secure(None)
+        self._step(self.machine.write_down)
+        if self.machine.is_ahead:
+            name = f"{self.leader.partition.topic}-{self.leader.partition.number}"
+            self.leader.partition.latch(StorageError(f"{name}: open transactions could not be written down"))
+        self.abandon(error)
+
     def abandon(self, error: PylogError) -> None:
-        """This node does not coordinate here any more: whoever waits hears of it."""
+        """Stop coordinating here: each message that waits fails with `error`."""
         with self._lock:
             self._gone = error
             waiting, self._waiting = self._waiting, {}
@@ -117,32 +157,54 @@ class CoordinatorHost:
         for future in waiting.values():
             future.set_exception(error)
 
+    def _secure(self, message: object) -> None:
+        """Make durable what has to be before the machine can do what this message wants, or (None) what is due."""
+        ends = self.machine.unsafe(message)
+        if ends:
+            durable = self._markers.made_durable(dict(ends))
+            with self._lock:
+                self.machine.note_durable(durable)
+
     def _step(self, event: Callable[[Now], list[Effect]], guard: Verification | None = None) -> bool:
         """Let an event in; False where this node does not coordinate here any more."""
         with self._lock:
             if self._gone is not None:
                 return False
-            start = self.leader.partition.next_offset
             now = self._now()
-            outgoing = self._carry_out(event(now), guard)
+            effects = event(now)
+            if not effects:
+                self._note_due()
+                return True
+            start = self.leader.partition.next_offset
+            outgoing, waits = self._carry_out(effects, guard)
             end = self.leader.partition.next_offset
-            if outgoing:
+            if waits:
                 self._safe_due = None
-            elif end > start and not self._producing.note_appended(self.leader) and self._safe_due is None:
+            elif end > start and not self._produce.note_appended(self.leader) and self._safe_due is None:
                 self._safe_due = now.tick + LAZY_MS
-            self.due_ms = min((due for due in (self.machine.due_ms, self._safe_due) if due is not None), default=None)
-        if outgoing:
-            safe = self._producing.make_safe(self.leader, start, end)
-            safe.add_done_callback(lambda done: self._send(outgoing, done))
+            self._note_due()
+        if waits:
+            safe = self._produce.make_safe(self.leader, start, end)
+            if not safe.done():
+                safe.add_done_callback(lambda done: self._send(outgoing, done.result().parts[0].error))
+                return True
+            self._send(outgoing, safe.result().parts[0].error)
+        elif outgoing:
+            self._send(outgoing, None)
         return True
+
+    def _note_due(self) -> None:
+        due, safe_due = self.machine.due_ms, self._safe_due
+        self.due_ms = safe_due if due is None or (safe_due is not None and safe_due < due) else due
 
     def _now(self) -> Now:
         return Now(self._clock.wall_ms(), self._clock.tick_ms())
 
-    def _carry_out(self, effects: list[Effect], guard: Verification | None) -> list[Answer | WriteMarkers]:
-        """Append what is to be appended; gives what may be done when that is safe."""
+    def _carry_out(self, effects: list[Effect], guard: Verification | None) -> tuple[list[Answer | WriteMarkers], bool]:
+        """Append what is to be appended; gives what may be done then, and whether that waits until it is safe."""
         outgoing: list[Answer | WriteMarkers] = []
         todo = deque(effects)
+        is_lazy = False
         while todo:
             effect = todo.popleft()
             if not isinstance(effect, Append):
@@ -154,10 +216,10 @@ class CoordinatorHost:
                 # Nothing that stands behind it is done.
                 todo = deque(self.machine.append_failed(effect, error, self._now()))
             else:
-                for record in effect.records:
-                    self.machine.replay(record, effect.stamp)
+                self.machine.appended(effect)
                 outgoing += effect.answers
-        return outgoing
+                is_lazy = effect.is_lazy and not self.leader.has_followers
+        return outgoing, bool(outgoing) and not is_lazy
 
     def _append(self, append: Append, guard: Verification | None) -> None:
         if not append.records:
@@ -171,14 +233,17 @@ class CoordinatorHost:
             batch = encode(rows, now_ms=now, producer_id=stamp.producer_id, producer_epoch=stamp.producer_epoch,
                            transactional=True)  # fmt: skip
         self._writer(NO_EPOCH)
-        self.leader.append(batch, now, origin=Origin.COORDINATOR, guard=guard)
+        self._produce.append(self.leader, batch, now, origin=Origin.COORDINATOR, guard=guard)
 
-    def _send(self, outgoing: Sequence[Answer | WriteMarkers], safe: Future[Produced]) -> None:
-        error = safe.result().parts[0].error
+    def _send(self, outgoing: Sequence[Answer | WriteMarkers], error: PylogError | None) -> None:
+        """Carry out what waited for the log, which is safe now, or refused (`error`)."""
+        # The markers first: a commit that is answered can be read.
         for effect in outgoing:
             if isinstance(effect, WriteMarkers):
-                # Not before what decides it is safe; the machine hears that, and tries again.
-                self._write_markers(self, effect, error)
+                # Not before the decision is safe; the machine hears of an error, and tries again.
+                self._markers.write(self, effect, error)
+        for effect in outgoing:
+            if isinstance(effect, WriteMarkers):
                 continue
             future = self._waiting.pop(effect.ticket, None)
             if future is None:
@@ -189,20 +254,8 @@ class CoordinatorHost:
                 future.set_exception(error)
 
 
-def append_marker(leader: Leader, markers: TxnMarkers, clock: Clock) -> Appended:
-    """Append what ends a transaction to one partition. Raises what the append does."""
-    now_ms = clock.wall_ms()
-    batch = encode_marker(
-        markers.producer_id, markers.producer_epoch, is_abort=not markers.committed,
-        coordinator_epoch=markers.coordinator_epoch, now_ms=now_ms,
-    )  # fmt: skip
-    return leader.append(
-        batch, now_ms, origin=Origin.COORDINATOR, transaction_version=markers.transaction_version, wall_ms=clock.wall_ms
-    )
-
-
 def replay_log(partition: ReadablePartition, machine: Coordinator, position: int, upto: int) -> int:
-    """Let a machine have what its log says in [position, upto); gives where it stopped. Raises CorruptBatch."""
+    """Let a machine have the records of its log in [position, upto); gives where it stopped. Raises CorruptBatch."""
     while position < upto and (found := partition.read(position, READ_BYTES, upto=upto)) is not None:
         for batch in split(found.data, check_crc=True):
             _replay_batch(batch, partition, machine, position)
@@ -221,6 +274,6 @@ def _replay_batch(batch: Batch, partition: ReadablePartition, machine: Coordinat
         try:
             machine.replay(LogRecord(record.key or b"", record.value), stamp if batch.is_transactional else None)
         except (CorruptBatch, UnsupportedFormat) as error:
-            # Whoever is newer has written it; the others in there are still known.
+            # A newer version has written it; the other records of the batch are known.
             where = f"{partition.topic}-{partition.number}, offset {record.offset}"
             logger.error("%s is passed over: %s", where, error)

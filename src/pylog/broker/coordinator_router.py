@@ -1,33 +1,33 @@
-"""What is said to coordinators: which of them it is for, and what that wants of the rest of the node.
+"""The messages of coordinators: which coordinator gets each, and the work around it in the rest of the node.
 
-A partition joins a transaction by being written to: before the first append, its coordinator writes that down
-(`enroll`), while the partition holds a guard that ends with the transaction (KIP-890). A transaction ends by markers in
-its partitions, behind the record that decides it; that it is complete is written when all of them are safe.
+A partition joins a transaction by being written to. Before the first append its coordinator hears of it (`enroll`),
+while the partition holds a guard that ends with the transaction (KIP-890). A transaction ends by markers in its
+partitions, behind the record that decides it; to commit it, its records are made durable first (`transaction_markers`).
 """
 
 import logging
 import os
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from pylog.broker.coordinator_host import CoordinatorHost, append_marker
+from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.coordinators import GROUPS, TRANSACTIONS, Coordinators
 from pylog.broker.describe import unknown_partition
-from pylog.broker.hanging_transactions import abort_of, is_older, settle
+from pylog.broker.hanging_transactions import settle
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.transaction_markers import MarkersHost, TransactionMarkers
 from pylog.config import NodeConfig
-from pylog.coordinator.effects import WriteMarkers
 from pylog.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
-    KafkaStorage,
     OperationNotAttempted,
     ProducerFenced,
     PylogError,
+    TransactionAbortable,
 )
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
@@ -54,9 +54,9 @@ from pylog.protocol.messages import (
     OffsetsAdded,
     OffsetsCommitted,
     PartitionsAdded,
-    Produced,
     ProducerIdGiven,
     Session,
+    TxnEnded,
     TxnMarkers,
     TxnMarkersWritten,
     TxnOffsetCommit,
@@ -79,19 +79,22 @@ PROCESS = "process "
 
 
 class CoordinatorRouter:
-    """Answers what is said to coordinators, for one node. Thread-safe. `wake` is told when something is due."""
+    """Answers the messages of coordinators, for one node. Thread-safe. `wake` is told when something is due."""
 
     def __init__(
-        self, node: ReplicaManager, producing: ProduceHandler, config: NodeConfig, clock: Clock,
+        self, replica_manager: ReplicaManager, produce: ProduceHandler, config: NodeConfig, clock: Clock,
         wake: Callable[[int], None],
     ) -> None:  # fmt: skip
-        self._node = node
-        self._producing = producing
+        self._replica_manager = replica_manager
+        self._produce = produce
         self._config = config
         self._clock = clock
         self._host = f"{PROCESS}{os.getpid()} {uuid.uuid4().hex[:8]}"
-        self._shards = Coordinators(
-            node, producing, config, clock, is_lost=self._is_lost, write_markers=self._write_markers, wake=wake
+        self._markers = TransactionMarkers(
+            replica_manager, produce, clock, append_to_group=self._append_to_group, note_due=self._note_due
+        )
+        self._coordinators = Coordinators(
+            replica_manager, produce, config, clock, is_lost=self._is_lost, markers=self._markers, wake=wake
         )
         self._routes: dict[type, Callable[[Any, Session], Future[Any]]] = {
             OffsetCommit: self._commit_offsets,
@@ -102,7 +105,7 @@ class CoordinatorRouter:
             DeleteGroups: self._delete_groups,
             InitProducerId: self._init_producer_id,
             AddPartitionsToTxn: self._add_partitions,
-            EndTxn: self._to_transaction,
+            EndTxn: self._end,
             AddOffsetsToTxn: self._add_offsets,
             WriteTxnMarkers: self._write_txn_markers,
             ListTransactions: self._list_transactions,
@@ -111,15 +114,15 @@ class CoordinatorRouter:
         }
 
     def settle(self) -> None:
-        """After an unclean stop, end the transactions that hang. What keeps them from being ended is logged."""
-        if self._node.has_adopted or not self._node.was_closed:
+        """End the transactions that hang, after an unclean stop. An error that keeps them from that is logged."""
+        if self._replica_manager.has_adopted or not self._replica_manager.was_closed:
             try:
-                settle(self._node, self._shards, self._markers_written)
+                settle(self._replica_manager, self._coordinators, self._markers.write_safely)
             except PylogError as error:
                 logger.error("transactions that hang cannot be ended: %s", error)
 
     def handle(self, message: Any, session: Session) -> Future[Any]:
-        """Answer a message. A coordinator that there is not is a failed future."""
+        """Answer a message. Without its coordinator the future fails."""
         if not session.host:
             session = Session(session.client_id, self._host)
         try:
@@ -129,62 +132,64 @@ class CoordinatorRouter:
 
     @property
     def due_ms(self) -> int | None:
-        """When `tick` has something to do."""
-        return self._shards.due_ms
+        """The time at which `tick` has something to do."""
+        return self._coordinators.due_ms
 
     def tick(self, now_ms: int) -> None:
         """Do what is due."""
-        self._shards.tick(now_ms)
+        self._coordinators.tick(now_ms)
 
     def forget(self, key: TopicPartition) -> None:
-        """This node has another role for a partition now."""
-        self._shards.forget(key)
+        """Abandon the coordinator of a partition for which this node has another role now."""
+        self._coordinators.forget(key)
 
     def topic_deleted(self, name: str, topic_id: uuid.UUID) -> None:
-        """A topic is gone: groups forget what they have committed for it."""
-        for key in self._shards.written(GROUPS):
+        """Let groups forget the offsets that they have committed for a deleted topic."""
+        for key in self._coordinators.written(GROUPS):
             try:
-                shard = self._shards.at(key)
+                host = self._coordinators.at(key)
             except PylogError as error:
                 # They are not shown, as there is no such topic, and expire with their group.
                 logger.warning("offsets that groups have committed for %r cannot be deleted: %s", name, error)
                 continue
-            machine = cast("GroupCoordinator", shard.machine)
-            shard.hear(partial(machine.topic_deleted, name, topic_id))
-            self._shards.note_due(shard)
+            machine = cast("GroupCoordinator", host.machine)
+            host.hear(partial(machine.topic_deleted, name, topic_id))
+            self._coordinators.note_due(host)
 
     def close(self, error: PylogError) -> None:
-        """Answer whoever waits with `error`."""
-        self._shards.close(error)
+        """Write down what is ahead of the logs, and fail each message that waits with `error`."""
+        self._coordinators.close(error)
 
     def _is_lost(self, host: str) -> bool:
-        """Whether a member lived in a process that owned this log before: it is gone with it."""
+        """Whether a member lived in a process that owned this log before, and is gone with it."""
         return host.startswith(PROCESS) and host != self._host
 
     def _handled(
-        self, shard: CoordinatorHost, message: object, session: Session, guard: Verification | None = None
+        self, host: CoordinatorHost, message: object, session: Session, guard: Verification | None = None
     ) -> Future[Any]:
-        answer = shard.handle(message, session, guard)
-        self._shards.note_due(shard)
+        answer = host.handle(message, session, guard)
+        self._coordinators.note_due(host)
         return answer
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
     def _to_group(self, message: Any, session: Session) -> Future[Any]:
-        return self._handled(self._shards.of(GROUPS, message.group_id), message, session)
+        return self._handled(self._coordinators.of(GROUPS, message.group_id), message, session)
 
     def _commit_offsets(self, message: OffsetCommit | TxnOffsetCommit, session: Session) -> Future[OffsetsCommitted]:
-        """Commit where there is something to commit for (Kafka: KafkaApis.handleOffsetCommitRequest)."""
+        """Commit offsets of partitions that exist (Kafka: KafkaApis.handleOffsetCommitRequest)."""
         errors = self._missing(TopicPartition(part.topic, part.partition) for part in message.parts)
         kept = [part for part in message.parts if (part.topic, part.partition) not in errors]
         if not kept:
             return completed(OffsetsCommitted(dict(errors)))
-        shard, guard = self._shards.of(GROUPS, message.group_id), None
+        host, guard = self._coordinators.of(GROUPS, message.group_id), None
         if isinstance(message, TxnOffsetCommit):
             guard = self._enroll(
-                shard.leader, message.transactional_id, message.producer_id, message.producer_epoch, sequence=-1
+                host.leader, message.transactional_id, message.producer_id, message.producer_epoch, sequence=-1
             )
-        answer = self._handled(shard, replace(message, parts=kept), session, guard)
+        if not errors:
+            return self._handled(host, message, session, guard)
+        answer = self._handled(host, replace(message, parts=kept), session, guard)
         return gathered([answer], lambda parts: OffsetsCommitted({**errors, **parts[0].errors}, parts[0].error))
 
     def _delete_offsets(self, message: OffsetDelete, session: Session) -> Future[OffsetsCommitted]:
@@ -198,24 +203,25 @@ class CoordinatorRouter:
     def _missing(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PylogError]:
         missing: dict[TopicPartition, PylogError] = {}
         for key in keys:
-            topic = self._node.image.topics.get(key.topic)
+            topic = self._replica_manager.image.topics.get(key.topic)
             if topic is None or key.partition not in topic.partitions:
                 missing[key] = unknown_partition(topic, key)
         return missing
 
     def _list_groups(self, message: ListGroups, session: Session) -> Future[ListedGroups]:
-        answers = [self._handled(shard, message, session) for shard in self._shards.kept(GROUPS)]
+        answers = [self._handled(host, message, session) for host in self._coordinators.kept(GROUPS)]
         return gathered(answers, lambda parts: ListedGroups([group for part in parts for group in part.groups]))
 
     def _describe_groups(self, message: DescribeGroups, session: Session) -> Future[DescribedGroups]:
         answers = [
-            self._handled(self._shards.of(GROUPS, one), DescribeGroups([one]), session) for one in message.group_ids
+            self._handled(self._coordinators.of(GROUPS, one), DescribeGroups([one]), session)
+            for one in message.group_ids
         ]
         return gathered(answers, lambda parts: DescribedGroups([group for part in parts for group in part.groups]))
 
     def _delete_groups(self, message: DeleteGroups, session: Session) -> Future[GroupsDeleted]:
         answers = [
-            self._handled(self._shards.of(GROUPS, one), DeleteGroups([one]), session) for one in message.group_ids
+            self._handled(self._coordinators.of(GROUPS, one), DeleteGroups([one]), session) for one in message.group_ids
         ]
         return gathered(answers, lambda parts: GroupsDeleted([error for part in parts for error in part.errors]))
 
@@ -224,10 +230,25 @@ class CoordinatorRouter:
     def _init_producer_id(self, message: InitProducerId, session: Session) -> Future[ProducerIdGiven]:
         if message.transactional_id is not None:
             return self._to_transaction(message, session)
-        return completed(ProducerIdGiven(None, self._shards.new_producer_id(), 0))
+        return completed(ProducerIdGiven(None, self._coordinators.new_producer_id(), 0))
 
     def _to_transaction(self, message: Any, session: Session) -> Future[Any]:
-        return self._handled(self._shards.of(TRANSACTIONS, message.transactional_id), message, session)
+        return self._handled(self._coordinators.of(TRANSACTIONS, message.transactional_id), message, session)
+
+    def _end(self, message: EndTxn, session: Session) -> Future[TxnEnded]:
+        """End a transaction: to commit it, its records are made durable first."""
+        host = self._coordinators.of(TRANSACTIONS, message.transactional_id)
+        machine = cast("TransactionCoordinator", host.machine)
+        if message.committed and self._produce.syncs:
+            error = self._markers.records_durable(message.producer_id, machine.open_partitions(message))
+            if error is not None:
+                refused = TransactionAbortable(
+                    f"{message.transactional_id}: records of the transaction could not be made durable: abort it "
+                    f"({error})"
+                )
+                refused.__cause__ = error
+                return completed(TxnEnded(refused))
+        return self._handled(host, message, session)
 
     def _add_partitions(self, message: AddPartitionsToTxn, session: Session) -> Future[PartitionsAdded]:
         errors = self._missing(message.partitions)
@@ -237,7 +258,7 @@ class CoordinatorRouter:
         return completed(PartitionsAdded({key: errors.get(key, untried) for key in message.partitions}))
 
     def _add_offsets(self, message: AddOffsetsToTxn, session: Session) -> Future[OffsetsAdded]:
-        key = self._shards.partition(GROUPS, message.group_id)
+        key = self._coordinators.partition(GROUPS, message.group_id)
         added = self._to_transaction(
             AddPartitionsToTxn(message.transactional_id, message.producer_id, message.producer_epoch, [key]), session
         )
@@ -268,9 +289,7 @@ class CoordinatorRouter:
                 f"producer {producer_id} has no transaction open in {key.topic}-{key.partition}, and does not say "
                 "which transactional id it has"
             )
-        message = AddPartitionsToTxn(transactional_id, producer_id, producer_epoch, [key])
-        answer: PartitionsAdded = self._to_transaction(message, Session("", self._host)).result(ANSWER_SECONDS_MAX)
-        error = answer.errors[key]
+        error = self._joined(leader, AddPartitionsToTxn(transactional_id, producer_id, producer_epoch, [key]), key)
         if isinstance(error, ProducerFenced):
             # Here it is an append that is answered (Kafka: AddPartitionsToTxnManager).
             raise InvalidProducerEpoch(str(error)) from error
@@ -278,63 +297,33 @@ class CoordinatorRouter:
             raise error
         return guard
 
-    def _write_markers(self, shard: CoordinatorHost, effect: WriteMarkers, unsafe: BaseException | None) -> None:
-        """End a transaction in its partitions, unless what decides that is not safe (`unsafe` says why); its
-        coordinator hears how it went.
-        """
-        machine, markers = cast("TransactionCoordinator", shard.machine), effect.markers
-
-        def hear(errors: Mapping[TopicPartition, PylogError | None]) -> None:
-            name, epoch = effect.transactional_id, markers.producer_epoch
-            shard.hear(lambda now: machine.markers_written(name, epoch, errors, now))
-            self._shards.note_due(shard)
-
-        try:
-            if unsafe is not None:
-                raise KafkaStorage(f"the decision is not durable: {unsafe}")
-            written = self._markers_written(markers._replace(coordinator_epoch=shard.epoch()))
-        except PylogError as error:
-            hear(dict.fromkeys(markers.partitions, error))
-        else:
-            written.add_done_callback(lambda done: hear(done.result()))
-
-    def _markers_written(self, markers: TxnMarkers) -> Future[Mapping[TopicPartition, PylogError | None]]:
-        errors: dict[TopicPartition, PylogError | None] = {}
-        safe = []
-        for key in markers.partitions:
-            try:
-                leader, appended = self._write_marker(key, markers)
-                safe.append(self._producing.make_safe(leader, appended.base_offset, appended.next_offset))
-            except PylogError as error:
-                errors[key] = error
-
-        def told(produced: list[Produced]) -> Mapping[TopicPartition, PylogError | None]:
-            parts = [part for one in produced for part in one.parts]
-            return errors | {TopicPartition(part.topic, part.partition): part.error for part in parts}
-
-        return gathered(safe, told)
-
-    def _write_marker(self, key: TopicPartition, markers: TxnMarkers) -> tuple[Leader, Appended]:
-        leader = self._node.roles.writer(*key)
-        entry = leader.partition.producers.entries().get(markers.producer_id)
-        if markers.committed and entry is not None and is_older(entry, markers):
-            self._append_marker(leader, key, abort_of(markers.producer_id, entry, key))
-        return leader, self._append_marker(leader, key, markers)
-
-    def _append_marker(self, leader: Leader, key: TopicPartition, markers: TxnMarkers) -> Appended:
-        if key.topic == GROUPS:
-            # The offsets of the transaction count from now on, or never did.
-            return self._shards.at(key).append_marker(markers)
-        return append_marker(leader, markers, self._clock)
-
     def _write_txn_markers(self, message: WriteTxnMarkers, session: Session) -> Future[TxnMarkersWritten]:
         return gathered(
-            [self._markers_written(markers) for markers in message.markers],
+            [self._markers.write_safely(markers) for markers in message.markers],
             lambda parts: TxnMarkersWritten([dict(part) for part in parts]),
         )
 
+    def _joined(self, leader: Leader, message: AddPartitionsToTxn, key: TopicPartition) -> PylogError | None:
+        """Let a partition of this node join a transaction; gives the error against that."""
+        host = self._coordinators.of(TRANSACTIONS, message.transactional_id)
+        machine = cast("TransactionCoordinator", host.machine)
+        if leader.has_followers or host.leader.has_followers:
+            # Another node may have to end it.
+            answer: PartitionsAdded = self._handled(host, message, Session("", self._host)).result(ANSWER_SECONDS_MAX)
+            return answer.errors[key]
+        error = host.ask(lambda now: machine.join(message, now))
+        self._coordinators.note_due(host)
+        return error
+
+    def _append_to_group(self, key: TopicPartition, markers: TxnMarkers) -> Appended:
+        return self._coordinators.at(key).append_marker(markers)
+
+    def _note_due(self, host: MarkersHost) -> None:
+        assert isinstance(host, CoordinatorHost), "no other host is here"
+        self._coordinators.note_due(host)
+
     def _list_transactions(self, message: ListTransactions, session: Session) -> Future[ListedTransactions]:
-        answers = [self._handled(shard, message, session) for shard in self._shards.kept(TRANSACTIONS)]
+        answers = [self._handled(host, message, session) for host in self._coordinators.kept(TRANSACTIONS)]
 
         def listed(parts: list[ListedTransactions]) -> ListedTransactions:
             errors = [part.error for part in parts if part.error is not None]
@@ -344,7 +333,7 @@ class CoordinatorRouter:
 
     def _describe_transactions(self, message: DescribeTransactions, session: Session) -> Future[DescribedTransactions]:
         answers = [
-            self._handled(self._shards.of(TRANSACTIONS, one), DescribeTransactions([one]), session)
+            self._handled(self._coordinators.of(TRANSACTIONS, one), DescribeTransactions([one]), session)
             for one in message.transactional_ids
         ]
         return gathered(
@@ -355,7 +344,7 @@ class CoordinatorRouter:
         found: dict[TopicPartition, list[ActiveProducer] | PylogError] = {}
         for key in message.partitions:
             try:
-                entries = self._node.roles.leader(*key).partition.producers.entries()
+                entries = self._replica_manager.roles.leader(*key).partition.producers.entries()
             except PylogError as error:
                 found[key] = error
                 continue

@@ -1,10 +1,10 @@
-"""The coordinators that a node has: made of their logs when they are asked for, and gone when it leads no more.
+"""The coordinators of a node: each is made of its log when it is asked for, and goes when the node leads no more.
 
     groups         one `GroupCoordinator` for each partition of `__consumer_offsets`, by the hash of the group id
     transactions   one `TransactionCoordinator` for each of `__transaction_state`, by that of the transactional id
 
-The topics are made at their first use. Transactions that an earlier owner has left open are seen to in the background
-after the open. Which message is for which of them is for `coordinator_router`.
+The topics are made at their first use. The coordinators of transactions that an earlier owner has left open are made in
+the background after the open. `coordinator_router` chooses the coordinator of a message.
 """
 
 import logging
@@ -15,8 +15,9 @@ from contextlib import suppress
 from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.transaction_markers import TransactionMarkers
 from pylog.config import NodeConfig
-from pylog.coordinator.effects import Coordinator, TopicInfo, WriteMarkers
+from pylog.coordinator.effects import Coordinator, TopicInfo
 from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError, TopicAlreadyExists
 from pylog.protocol.messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC, NewTopic
 from pylog.protocol.metadata_image import MetadataImage
@@ -29,47 +30,60 @@ logger = logging.getLogger("pylog")
 
 GROUPS = GROUPS_TOPIC
 TRANSACTIONS = TRANSACTIONS_TOPIC
+NAMES_MAX = 10_000
+"""How many names are kept with their coordinators."""
 
 
 class Coordinators:
     """The coordinators of one node. Thread-safe.
 
-    `is_lost` says of the host of a group's member that it is gone; `write_markers` ends a transaction in its
-    partitions; `wake` is told when a coordinator has something to do.
+    `is_lost` says of the host of a group's member that it is gone; `markers` ends transactions in their partitions;
+    `wake` is told when a coordinator has something to do.
     """
 
     def __init__(
-        self, node: ReplicaManager, producing: ProduceHandler, config: NodeConfig, clock: Clock, *,
-        is_lost: Callable[[str], bool], wake: Callable[[int], None],
-        write_markers: Callable[[CoordinatorHost, WriteMarkers, BaseException | None], None],
+        self, replica_manager: ReplicaManager, produce: ProduceHandler, config: NodeConfig, clock: Clock, *,
+        is_lost: Callable[[str], bool], wake: Callable[[int], None], markers: TransactionMarkers,
     ) -> None:  # fmt: skip
-        self._node = node
-        self._producing = producing
+        self._replica_manager = replica_manager
+        self._produce = produce
         self._config = config
         self._clock = clock
         self._is_lost = is_lost
-        self._write_markers = write_markers
+        self._markers = markers
         self._wake = wake
-        self._topics = _CurrentTopics(node)
-        self._shards: dict[TopicPartition, CoordinatorHost] = {}
+        self._topics = _CurrentTopics(replica_manager)
+        self._hosts: dict[TopicPartition, CoordinatorHost] = {}
+        self._named: dict[tuple[str, str], tuple[CoordinatorHost, TopicPartition]] = {}
+        """The latest coordinator of some groups and transactional ids: to hash a name takes a while."""
+        self._forgotten: dict[TopicPartition, CoordinatorHost] = {}
+        """The last one of each partition that has another role now: a successor here takes up what is in no log."""
         # One that takes over may have markers to write at once, in this thread.
         self._loading = WholeLock(threading.RLock())
         self._producer_ids: Iterator[int] = iter(())
         self._giving_ids = WholeLock()
-        self._is_unsettled = TRANSACTIONS in node.image.topics
+        self._is_unsettled = TRANSACTIONS in replica_manager.image.topics
 
     # --- which there are ---------------------------------------------------------------------------------------------
 
     def of(self, topic: str, name: str) -> CoordinatorHost:
         """The coordinator of a group, or of a transactional id. Raises NotCoordinator, CorruptBatch."""
-        return self.at(self.partition(topic, name))
+        found = self._named.get((topic, name))
+        if found is not None and self._is_current(*found):
+            return found[0]
+        key = self.partition(topic, name)
+        host = self.at(key)
+        if len(self._named) >= NAMES_MAX:
+            self._named.clear()
+        self._named[topic, name] = host, key
+        return host
 
     def partition(self, topic: str, name: str) -> TopicPartition:
-        """Where the coordinator of a group, or of a transactional id, writes; the topic is made where there is none."""
-        if topic not in self._node.image.topics:
+        """The partition of the coordinator of a group, or a transactional id; the topic is made where it is missing."""
+        if topic not in self._replica_manager.image.topics:
             with suppress(TopicAlreadyExists):
-                self._node.changes.create_topic(self._new_topic(topic))
-        return TopicPartition(topic, partition_for(name, len(self._node.image.topics[topic].partitions)))
+                self._replica_manager.changes.create_topic(self._new_topic(topic))
+        return TopicPartition(topic, partition_for(name, len(self._replica_manager.image.topics[topic].partitions)))
 
     def _new_topic(self, topic: str) -> NewTopic:
         config = self._config
@@ -81,28 +95,36 @@ class Coordinators:
 
     def at(self, key: TopicPartition) -> CoordinatorHost:
         """The coordinator that lives by a partition. Raises NotCoordinator, CorruptBatch."""
-        shard = self._shards.get(key)
-        if shard is not None and self._node.roles.held(*key) is shard.leader:
-            return shard
+        host = self._hosts.get(key)
+        if host is not None and self._is_current(host, key):
+            return host
         with self._loading:
-            shard = self._shards.get(key)
-            if shard is not None and self._node.roles.held(*key) is shard.leader:
-                return shard
-            if shard is not None:
-                shard.abandon(
-                    NotCoordinator(f"node {self._node.id} has begun anew with {key.topic}-{key.partition}: try again")
+            before = self._hosts.get(key) or self._forgotten.get(key)
+            if before is not None and self._is_current(before, key):
+                return before
+            if before is not None:
+                before.abandon(
+                    NotCoordinator(
+                        f"node {self._replica_manager.id} has begun anew with {key.topic}-{key.partition}: try again"
+                    )
                 )
             try:
-                leader = self._node.roles.leader(*key)
+                leader = self._replica_manager.roles.leader(*key)
             except NotLeaderOrFollower as error:
                 raise NotCoordinator(str(error)) from error
-            shard = self._shards[key] = CoordinatorHost(
-                leader, self._machine(key), self._clock, self._producing, self._write_markers,
+            host = self._hosts[key] = CoordinatorHost(
+                leader, self._machine(key), self._clock, self._produce, self._markers,
                 # A leader takes its epoch when it first writes; it is the coordinator's, too.
-                lambda epoch: self._node.roles.writer(*key, epoch=epoch),
+                lambda epoch: self._replica_manager.roles.writer(*key, epoch=epoch),
             )  # fmt: skip
-        self.note_due(shard)
-        return shard
+            if before is not None:
+                host.take_up(before)
+                self._forgotten.pop(key, None)
+        self.note_due(host)
+        return host
+
+    def _is_current(self, host: CoordinatorHost, key: TopicPartition) -> bool:
+        return self._replica_manager.roles.held(*key) is host.leader and not host.is_gone
 
     def _machine(self, key: TopicPartition) -> Coordinator:
         if key.topic == GROUPS:
@@ -114,53 +136,61 @@ class Coordinators:
         return TransactionCoordinator(key.partition, self._config, new_producer_id=self.new_producer_id)
 
     def new_producer_id(self) -> int:
-        """A producer id that nobody ever had. Raises DiskFull, DurabilityUnknown."""
+        """A producer id that was never given before. Raises DiskFull, DurabilityUnknown."""
         with self._giving_ids:
             given = next(self._producer_ids, None)
             if given is None:
-                self._producer_ids = iter(self._node.changes.allocate_producer_ids())
+                self._producer_ids = iter(self._replica_manager.changes.allocate_producer_ids())
                 given = next(self._producer_ids)
             return given
 
     def kept(self, topic: str) -> list[CoordinatorHost]:
-        """Every coordinator that has ever written anything here. Raises what `at` raises."""
+        """The coordinators that have ever written anything here. Raises what `at` raises."""
         return [self.at(key) for key in self.written(topic)]
 
     def written(self, topic: str) -> list[TopicPartition]:
-        """The partitions of a topic of coordinators in which anything was ever written here."""
-        image = self._node.image.topics.get(topic)
+        """The partitions of a coordinators' topic that were ever written here."""
+        image = self._replica_manager.image.topics.get(topic)
         keys = [TopicPartition(topic, number) for number in sorted(image.partitions)] if image is not None else []
-        return [key for key in keys if self._node.directories.has_folder(self._node.topics.home(key), key)]
+        return [
+            key
+            for key in keys
+            if self._replica_manager.directories.has_folder(self._replica_manager.topics.home(key), key)
+        ]
 
     def forget(self, key: TopicPartition) -> None:
-        """This node has another role for a partition now."""
+        """Abandon the coordinator of a partition for which this node has another role now."""
         with self._loading:
-            shard = self._shards.pop(key, None)
-        if shard is not None:
-            shard.abandon(NotCoordinator(f"node {self._node.id} does not lead {key.topic}-{key.partition} any more"))
+            host = self._hosts.pop(key, None)
+            if host is not None:
+                self._forgotten[key] = host
+        if host is not None:
+            host.abandon(
+                NotCoordinator(f"node {self._replica_manager.id} does not lead {key.topic}-{key.partition} any more")
+            )
 
     def close(self, error: PylogError) -> None:
-        """Answer whoever waits with `error`."""
-        for shard in list(self._shards.values()):
-            shard.abandon(error)
+        """Bring the logs up to date, and fail each message that waits with `error`."""
+        for host in list(self._hosts.values()):
+            host.close(error)
 
     # --- time --------------------------------------------------------------------------------------------------------
 
     @property
     def due_ms(self) -> int | None:
-        """When `tick` has something to do."""
+        """The time at which `tick` has something to do."""
         if self._is_unsettled:
             return self._clock.tick_ms()
-        return min((shard.due_ms for shard in list(self._shards.values()) if shard.due_ms is not None), default=None)
+        return min((host.due_ms for host in list(self._hosts.values()) if host.due_ms is not None), default=None)
 
-    def note_due(self, shard: CoordinatorHost) -> None:
-        """A coordinator may have something to do earlier than was known."""
-        due = shard.due_ms
+    def note_due(self, host: CoordinatorHost) -> None:
+        """Note that a coordinator may have something to do earlier than was known."""
+        due = host.due_ms
         if due is not None:
             self._wake(due)
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due. Nothing is raised: there is no caller to tell, and what could not be done stays due."""
+        """Do what is due. No error is raised, as no caller waits: work that could not be done stays due."""
         if self._is_unsettled:
             self._is_unsettled = False
             for key in self.written(TRANSACTIONS):
@@ -168,21 +198,21 @@ class Coordinators:
                     self.at(key)
                 except PylogError as error:
                     logger.error("transactions that were left open cannot be ended: %s", error)
-        for shard in list(self._shards.values()):
-            if shard.due_ms is not None and shard.due_ms <= now_ms:
-                shard.tick()
+        for host in list(self._hosts.values()):
+            if host.due_ms is not None and host.due_ms <= now_ms:
+                host.tick()
 
 
 class _CurrentTopics:
-    """The topics of a node's catalogue, as coordinators see them."""
+    """The topics of a node's metadata image, as coordinators see them."""
 
-    def __init__(self, node: ReplicaManager) -> None:
-        self._node = node
+    def __init__(self, replica_manager: ReplicaManager) -> None:
+        self._replica_manager = replica_manager
         self._seen: MetadataImage | None = None
         self._named: dict[str, TopicInfo] = {}
 
     def named(self) -> Mapping[str, TopicInfo]:
-        image = self._node.image
+        image = self._replica_manager.image
         if image is not self._seen:
             topics = image.topics.values()
             self._named = {topic.name: TopicInfo(topic.id, len(topic.partitions)) for topic in topics}

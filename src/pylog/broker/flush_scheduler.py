@@ -1,7 +1,7 @@
 """When what was appended is synced in the background: `flush="interval"`, and the `flush.ms` of a topic.
 
-An append that finds nothing due sets the time, and wakes whoever calls `work`; the sync comes then, whoever else may
-have synced meanwhile. (Kafka: LogManager.flushDirtyLogs, which looks at all logs every so often.)
+An append that finds nothing due sets the time, and wakes the thread that calls `work`; the sync comes then, also where
+another thread has synced meanwhile. (Kafka: LogManager.flushDirtyLogs, which looks at all logs every so often.)
 """
 
 import logging
@@ -25,9 +25,9 @@ class FlushScheduler:
     """The background syncs of one node. `wake` is called when there is a new time at which `work` has to be called."""
 
     def __init__(
-        self, node: ReplicaManager, clock: Clock, flush: str, interval_ms: int, wake: Callable[[], None]
+        self, replica_manager: ReplicaManager, clock: Clock, flush: str, interval_ms: int, wake: Callable[[], None]
     ) -> None:
-        self._roles, self._topics = node.roles, node.topics
+        self._roles, self._topics = replica_manager.roles, replica_manager.topics
         self._clock = clock
         self._flush = flush
         self._interval_ms = interval_ms
@@ -57,7 +57,7 @@ class FlushScheduler:
         return min((due for due in times if due is not None), default=None)
 
     def work(self, now_ms: int) -> None:
-        """Sync what is due. There is nobody to tell of an error: what must not go on has latched itself."""
+        """Sync what is due. No caller can be told of an error: a partition that must not go on has latched itself."""
         for key in [key for key, due in self._topics_due.copy().items() if due <= now_ms]:
             # First, so that an append from now on is due again.
             del self._topics_due[key]

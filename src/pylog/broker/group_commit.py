@@ -1,22 +1,14 @@
-"""Group commit: what is appended to one partition waits together, is written together, and made durable by one sync.
+"""Group commit: the appends to one partition share syncs. The engine is `kernel.GroupAppends`; this is its policy.
 
-    join     lead: gather -> append each -> sync -> answer        callers that wait: the first leads, the others sleep
-    join     .                                                    callers with a callback: a thread leads for them
+    append    a thread that waits for its append: it leads, or sleeps until another thread has
+    join      an append that is answered later, by a `PendingAppend`:
+                  lead    a thread that waits for the answer, and says so, leads or sleeps like those that append
+                  call    else the commit thread leads, soon
 
-Nobody writes before he leads, or there would be as many waits for the partition's lock as callers. Whoever waits for an
-answer and finds nobody at it leads: he appends and syncs for all who have joined by then, and lets one of those who
-have joined since lead the next group. So a single caller does all of it himself, in his own thread; the thread here
-exists for answers that nobody waits for. A producer's batch may get more records until it is appended.
-
-Batches of this process that need no decision take the short way, `share`: the same lead, but a group of their own,
-which the compiled kernel appends, syncs and wakes in a few steps.
-
-Before it syncs, a leader of more than one gathers: it yields until as many have joined as the last time, or a third of
-what a sync takes has passed. Without that two half groups take turns.
-
-Invariants: batches are appended once, in the order in which they joined; a group is what had joined before its first
-append; it is answered once, outside the lock, also when the sync fails; an interrupted leader leaves those it has not
-answered to the next one, and what he may or may not have appended is DurabilityUnknown.
+A caller that has sent something often waits for it next, and then leads faster than any other thread could be woken.
+So the commit thread is not woken for an append: it looks every half millisecond while anything is appended, and sleeps
+when that has ended. It is woken at once where a leader has answered a group and finds that more has joined, since no
+other thread may wait for that. It begins with the first call, and holds nothing that a crash could lose.
 """
 
 import logging
@@ -25,235 +17,189 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from typing import Any
 
 from pylog.kernel import Appended, GroupAppends
+from pylog.partition import Partition
 from pylog.protocol.batch import Batch
-from pylog.protocol.messages import Produced, ProducedPart, ProducePart
+from pylog.protocol.messages import Produce, Produced
 from pylog.replica import Leader
 from pylog.runtime.future import Future
-from pylog.runtime.signals import WHOLE, opened, whole
+from pylog.runtime.signals import SLICE, WHOLE, opened
 from pylog.runtime.worker import started
 
 logger = logging.getLogger("pylog")
 
+LOOK_SECONDS = 0.0005
+"""How often the commit thread looks while anything is appended."""
+LOOKS_MAX = 40
+"""After so many looks that have found nothing the commit thread sleeps until it is woken."""
+
 
 class PendingAppend(Future[Produced]):
-    """The answer to a Produce of one part: whoever waits for it has it appended and made durable."""
+    """The answer to a Produce of one part that shares a sync: a thread that waits for it may `lead`."""
 
-    __slots__ = (
-        "_gate",
-        "asked",
-        "begun",
-        "broken",
-        "leader",
-        "needs_all",
-        "part",
-        "timeout_ms",
-        "transactional_id",
-        "wake",
-    )
+    __slots__ = ("asked", "group", "group_commit", "leader", "message")
 
-    def __init__(
-        self,
-        gate: "GroupCommit",
-        asked: ProducePart,
-        *,
-        needs_all: bool,
-        timeout_ms: int,
-        transactional_id: str | None = None,
-    ) -> None:
+    def __init__(self, group_commit: "GroupCommit", message: Produce, leader: Leader) -> None:
         super().__init__()
-        self._gate = gate
-        self.asked = asked
-        self.needs_all = needs_all
-        self.timeout_ms = timeout_ms
-        self.transactional_id = transactional_id
-        self.begun = False
-        """Whether it may have been appended."""
-        self.leader: Leader | None = None
-        self.part: ProducedPart | None = None
-        """What became of it, once that is known."""
-        self.broken: Exception | None = None
-        """What kept it from being appended, where that is no answer."""
-        self.wake: Callable[[], None] | None = None
-        """Wakes one of those who wait for this answer, to lead."""
+        # Its sender adds one at once: here that needs no lock.
+        self._callbacks = deque()
+        self.group_commit = group_commit
+        self.message = message
+        self.asked = message.parts[0]
+        self.leader = leader
+        """The leader that has appended it, or is to."""
+        self.group: Any = None
+        """The group of the engine that it is of."""
 
-    def add_done_callback(self, fn: Callable[[Future[Produced]], object]) -> None:
-        """See `Future.add_done_callback`: a thread sees to it that the answer comes."""
-        super().add_done_callback(fn)
-        if not self._done:
-            self._gate.call_thread()
-
-    def _wait(self, timeout: float | None) -> None:
-        self._gate.lead()
-        if self._done:
-            return
+    def lead(self, timeout: float | None = None) -> None:
+        """See `Future.lead`: append, sync and answer the group of this append, or sleep until another thread has."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        asleep = threading.Lock()
-        asleep.acquire()
-
-        def wake(_: object = None) -> None:
-            with suppress(RuntimeError):  # awake already
-                asleep.release()
-
-        super().add_done_callback(wake)
-        while not self.done():
-            # Who leads now lets go of the lead before it looks for whom to wake.
-            self.wake = wake
-            self._gate.lead()
-            if self.done():
+        left: float | None = timeout
+        while not self._done:
+            if self.group_commit.wait(self.group, SLICE if left is None else min(left, SLICE)):
                 return
-            woken = False
-            try:
-                with opened():
-                    woken = asleep.acquire(timeout=-1 if deadline is None else max(deadline - time.monotonic(), 0))
-            finally:
-                if not woken:
-                    # It may have been chosen to lead just now.
-                    self.wake = None
-                    self._forget(wake)
-                    self._gate.call_thread()
-            if not woken and not self.done():
-                raise TimeoutError(f"no answer within {timeout} seconds")
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return
+            with opened():
+                # It may be a long wait, which a signal may end.
+                pass
 
 
 class GroupCommit:
-    """Where the appends to one partition wait. `settle` appends a group, makes it durable and visible, `answer`
-    completes one of it; `call` lets a thread call `lead`. For those who share a sync, `ordinarily` appends what
-    is not plain, and `show` makes visible what is durable.
+    """The group commit of one partition. Thread-safe. `thread` leads where no other thread does.
+
+    `general`, `show` and `answer`: see `kernel.GroupAppends`.
     """
 
     def __init__(
-        self, settle: Callable[[list[PendingAppend]], None], answer: Callable[[PendingAppend], None],
-        call: Callable[["GroupCommit"], None],
-        ordinarily: Callable[[Leader, Batch], Appended | None], show: Callable[[Leader], None],
+        self, general: Callable[[Partition, PendingAppend | None, Batch], Appended | None],
+        show: Callable[[Partition], None], answer: Callable[[PendingAppend, Appended | BaseException | None], None],
+        thread: "CommitThread | None",
     ) -> None:  # fmt: skip
-        self._settle = settle
-        self._answer = answer
-        self._call = call
-        self._called = False
-        self._leading = threading.Lock()
-        self._joined: deque[PendingAppend] = deque()
-        self._sharing = GroupAppends(self._leading, WHOLE, ordinarily, show)
-        self._expected = 1
-        self._sync_seconds = 0.0
+        self._thread = thread
+        self.engine = GroupAppends(threading.Lock(), WHOLE, general, show, answer)
+        self.is_listed = False
+        """Whether the commit thread has it on its list."""
 
-    def join(self, commit: PendingAppend) -> None:
-        """Let `commit` be of the next group."""
-        self._joined.append(commit)
-
-    @whole
-    def lead(self) -> None:
-        """Make durable and answer what has joined, unless somebody is at it."""
-        if not self._leading.acquire(blocking=False):
-            return
-        group: list[PendingAppend] = []
-        try:
-            self._gather()
-            group = [self._joined.popleft() for _ in range(len(self._joined))]
-            start = time.monotonic()
-            if group:
-                self._settle(group)
-            self._sync_seconds = time.monotonic() - start
-        except BaseException:
-            self._joined.extendleft(reversed(group))
-            raise
-        finally:
-            self._expected = len(group) + len(self._joined)
-            self._leading.release()
-            self._hand_over()
-        raised: BaseException | None = None
-        for commit in group:
-            # Each whatever the callbacks of another raise.
-            try:
-                self._answer(commit)
-            except BaseException as error:  # noqa: BLE001
-                raised = error
-        if raised is not None:
-            raise raised
-
-    def share(self, leader: Leader, batch: Batch, now_ms: int) -> Appended | None:
-        """Append a batch that needs no decision, and share a sync with those of other threads; None where it has to
-        `join`. Raises what the partition raises that cannot write or sync.
-        """
+    def append(self, leader: Leader, batch: Batch, now_ms: int) -> Appended | None:
+        """See `GroupAppends.append`."""
         assert leader.epoch is not None, "the node takes an epoch before it appends"
-        if self._joined:
-            # Or those who share would pass the lead to each other for ever.
-            return None
         try:
-            return self._sharing.append(leader.partition.state, batch, leader.epoch, now_ms, leader)
+            return self.engine.append(leader.partition, batch, leader.epoch, now_ms)
         finally:
-            if self._joined:
-                # They came meanwhile, and found the lead taken.
-                with WHOLE:
-                    self._hand_over()
+            self._care_for_others()
 
-    def _gather(self) -> None:
-        if self._expected > 1:
-            deadline = time.monotonic() + self._sync_seconds / 3
-            while len(self._joined) < self._expected and time.monotonic() < deadline:
-                time.sleep(0)
+    def join(self, pending: PendingAppend, now_ms: int) -> None:
+        """Let an append be of the next group: it is durable soon, also where no thread waits for it."""
+        leader = pending.leader
+        assert leader.epoch is not None, "the node takes an epoch before it appends"
+        pending.group = self.engine.join(leader.partition, pending.asked.batch, leader.epoch, now_ms, pending)
+        if self._thread is None:
+            self.engine.lead()
+        else:
+            self._thread.look_at(self)
 
-    def _hand_over(self) -> None:
-        """Let one of those who have joined meanwhile lead."""
-        self._sharing.hand_over()
-        for commit in self._joined.copy():
-            wake = commit.wake
-            if wake is not None:
-                wake()
-                return
-        if self._joined:
-            self.call_thread()
+    def wait(self, group: Any, timeout: float) -> bool:
+        """See `GroupAppends.wait`."""
+        try:
+            return self.engine.wait(group, timeout)
+        finally:
+            self._care_for_others()
 
-    def call_thread(self) -> None:
-        """Let the thread lead: there is an answer that nobody may be waiting for."""
-        if not self._called:
-            with WHOLE:
-                self._called = True
-                self._call(self)
+    def lead(self) -> None:
+        """Append, sync and answer everything that has joined, unless another thread is at it."""
+        self.engine.lead()
 
-    def take_call(self) -> None:
-        """The thread has come."""
-        self._called = False
-        self.lead()
+    def _care_for_others(self) -> None:
+        """A group was answered, and that may have let more appends join: no other thread may wait for these."""
+        if self.engine.is_unattended and self._thread is not None:
+            self._thread.look_now(self)
 
 
 class CommitThread:
-    """Leads where nobody waits. It starts at the first call, and holds nothing whose loss matters."""
+    """Leads where no thread waits. It starts at the first call."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[GroupCommit | None] = SimpleQueue()
+        self._list: deque[GroupCommit] = deque()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._bed = threading.Lock()
+        """Held while the thread has nothing to wake up for."""
+        self._bed.acquire()
+        self._is_looking = False
+        """Whether the thread looks by itself soon."""
+        self._closed = False
 
-    def call(self, gate: GroupCommit) -> None:
-        """Let the thread lead at `gate`."""
-        self._calls.put(gate)
-        if self._thread is None:
-            with WHOLE, self._starting:
-                if self._thread is None:
-                    self._thread = started(self._run, "pylog-commit")
+    def look_at(self, group_commit: GroupCommit) -> None:
+        """Have what has joined led soon."""
+        self._note(group_commit)
+        if not self._is_looking:
+            self._wake()
+
+    def look_now(self, group_commit: GroupCommit) -> None:
+        """Have what has joined led as soon as the thread can."""
+        self._note(group_commit)
+        self._wake()
+
+    def _note(self, group_commit: GroupCommit) -> None:
+        if not group_commit.is_listed:
+            group_commit.is_listed = True
+            self._list.append(group_commit)
+
+    def _wake(self) -> None:
+        with WHOLE:
             if self._thread is None:
-                # In the exit hook: whoever calls waits for it.
-                with suppress(Empty):
-                    while (waiting := self._calls.get_nowait()) is not None:
-                        _take_call(waiting)
+                with self._starting:
+                    if self._thread is None:
+                        self._thread = started(self._run, "pylog-commit")
+            if self._thread is None:
+                # In the exit hook, where no thread begins: the caller does it.
+                self._lead_all()
+                return
+            self._is_looking = True
+            with suppress(RuntimeError):  # awake already
+                self._bed.release()
 
     def _run(self) -> None:
-        while (gate := self._calls.get()) is not None:
-            _take_call(gate)
+        looks = 0
+        while not self._closed:
+            is_called = self._bed.acquire(timeout=LOOK_SECONDS if looks < LOOKS_MAX else -1)
+            looks = 0 if self._lead_all() or is_called else looks + 1
+            if looks == LOOKS_MAX:
+                self._is_looking = False
+                if self._list:
+                    # It came in between, from a caller that was told that this thread looks.
+                    self._is_looking, looks = True, 0
+
+    def _lead_all(self) -> bool:
+        """Lead wherever an append is unattended; gives whether there was any."""
+        found = False
+        for _ in range(len(self._list)):
+            group_commit = self._list.popleft()
+            group_commit.is_listed = False
+            if group_commit.engine.is_unattended:
+                found = True
+                _lead(group_commit)
+                if group_commit.engine.is_unattended:
+                    # Another thread leads, or more has joined.
+                    self._note(group_commit)
+        return found
 
     def close(self) -> None:
         """Stop the thread and wait for it, unless it is the caller."""
-        self._calls.put(None)
+        self._closed = True
+        with suppress(RuntimeError):  # awake already
+            self._bed.release()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
 
-def _take_call(gate: GroupCommit) -> None:
+def _lead(group_commit: GroupCommit) -> None:
     try:
-        gate.take_call()
+        group_commit.lead()
     except BaseException:
         # A callback of the user's; there is no caller to tell, and others wait for this thread.
         logger.exception("a callback of an append raised")

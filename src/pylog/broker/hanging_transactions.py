@@ -1,11 +1,13 @@
-"""What is left of transactions after an unclean stop, and ending what no coordinator will end.
+"""Transactions after an unclean stop: what hangs is found and ended.
 
-With `flush="sync"` a partition never knows of a transaction what its coordinator has not written down. Where nothing
-was synced, a power cut leaves each log as old as it likes:
+A transaction that is not decided does not outlive a crash: its beginning may not be in the log of its coordinator, and
+records that were answered may be lost. With `flush="sync"` a decision is found with all its records. Where nothing was
+synced, a power cut leaves each log at any age:
 
+    the log has it open       it may lack records: the coordinator aborts it
     the partition is newer    its transaction is not known, or is over, or its epochs are beyond those of the log: the
                               coordinator aborts it, and gives the next producer an epoch beyond them
-    the partition is older    what it has open was ended, and its marker is gone: that is aborted, too
+    the partition is older    its open transaction was ended, and the marker is gone: that is aborted, too
     no coordinator knows it   a marker aborts it in its partition
 
 So after an open no transaction hangs. Partitions with followers are left alone. What partitions know of producers also
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, cast
 from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.coordinators import TRANSACTIONS, Coordinators
 from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.transaction_markers import abort_of
 from pylog.errors import PylogError
 from pylog.protocol.messages import TxnMarkers
 from pylog.record import TopicPartition
@@ -32,41 +35,42 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pylog")
 
-ANY_VERSION = -1
-EPOCH_RAISED = 2
-"""From this transaction version on, markers bear the epoch after that of the transaction."""
-
 WriteMarkers = Callable[[TxnMarkers], Future[Mapping[TopicPartition, PylogError | None]]]
 
 
-def settle(node: ReplicaManager, shards: Coordinators, write_markers: WriteMarkers) -> None:
+def settle(replica_manager: ReplicaManager, coordinators: Coordinators, write_markers: WriteMarkers) -> None:
     """End what hangs, at an open after an unclean stop, or of folders from elsewhere.
 
     Raises DiskFull, DurabilityUnknown where known producer ids could not be reserved. What else keeps a transaction
     from being ended is logged, and is tried again where a coordinator knows of it.
     """
-    seen = sightings(node)
-    coordinators, all_are_there = _coordinators(shards)
-    given = [one for _, machine in coordinators for one in machine.producer_ids()]
-    node.changes.reserve_producer_ids(max([*seen, *given], default=-1) + 1)
-    if not seen or node.has_adopted:
+    seen = sightings(replica_manager)
+    known, all_are_there = _coordinators(coordinators)
+    given = [one for _, machine in known for one in machine.producer_ids()]
+    replica_manager.changes.reserve_producer_ids(max([*seen, *given], default=-1) + 1)
+    if replica_manager.has_adopted:
         return
-    for shard, machine in coordinators:
-        _hear(shard, machine, seen)
-        shards.note_due(shard)
+
+    def may_lack(key: TopicPartition) -> bool:
+        role = replica_manager.roles.held(*key)
+        return not (isinstance(role, Leader) and role.has_followers)
+
+    for host, machine in known:
+        _hear(host, machine, seen, may_lack)
+        coordinators.note_due(host)
     if all_are_there:
-        claimed = {claim for _, machine in coordinators for claim in machine.claims()}
-        for key, producer_id, entry in list(_producers(node)):
+        claimed = {claim for _, machine in known for claim in machine.claims()}
+        for key, producer_id, entry in list(_producers(replica_manager)):
             if entry.current_txn_first_offset is not None and (producer_id, key) not in claimed:
                 _abort(key, producer_id, entry, write_markers)
 
 
-def sightings(node: ReplicaManager) -> "dict[int, Sighting]":
-    """What the partitions that this node alone has know of producers, by producer id."""
+def sightings(replica_manager: ReplicaManager) -> "dict[int, Sighting]":
+    """The producers that partitions know, by producer id; of the partitions that this node alone has."""
     from pylog.coordinator.transaction import Sighting
 
     seen: dict[int, Sighting] = {}
-    for key, producer_id, entry in _producers(node):
+    for key, producer_id, entry in _producers(replica_manager):
         known = seen.get(producer_id, Sighting(-1, -1, {}))
         is_open = entry.current_txn_first_offset is not None
         seen[producer_id] = Sighting(
@@ -77,52 +81,42 @@ def sightings(node: ReplicaManager) -> "dict[int, Sighting]":
     return seen
 
 
-def abort_of(producer_id: int, entry: ProducerEntry, key: TopicPartition) -> TxnMarkers:
-    """What aborts the transaction that a producer has open in a partition, whatever its coordinator knows."""
-    return TxnMarkers(producer_id, entry.epoch, False, max(entry.coordinator_epoch, 0), (key,), ANY_VERSION)
-
-
-def is_older(entry: ProducerEntry, markers: TxnMarkers) -> bool:
-    """Whether a producer has another transaction open than the one that these markers end, whose epoch is the one
-    before theirs: its own marker is gone, as after a power cut.
-    """
-    is_open = entry.current_txn_first_offset is not None
-    return is_open and markers.transaction_version >= EPOCH_RAISED and entry.epoch < markers.producer_epoch - 1
-
-
-def _producers(node: ReplicaManager) -> Iterator[tuple[TopicPartition, int, ProducerEntry]]:
-    for partition in node.kept():
+def _producers(replica_manager: ReplicaManager) -> Iterator[tuple[TopicPartition, int, ProducerEntry]]:
+    for partition in replica_manager.kept():
         key = TopicPartition(partition.topic, partition.number)
-        role = node.roles.held(*key)
+        role = replica_manager.roles.held(*key)
         if isinstance(role, Leader) and not role.has_followers:
             for producer_id, entry in dict(partition.producers.entries()).items():
                 yield key, producer_id, entry
 
 
-def _coordinators(shards: Coordinators) -> "tuple[list[tuple[CoordinatorHost, TransactionCoordinator]], bool]":
-    """The coordinators that have ever written, and whether these are all: what one knows that cannot be read must not
-    be taken for what none knows.
+def _coordinators(coordinators: Coordinators) -> "tuple[list[tuple[CoordinatorHost, TransactionCoordinator]], bool]":
+    """The coordinators that have ever written, and whether these are all: what one of them knows that cannot be read
+    must not be taken for a transaction that none knows.
     """
     found, are_all = [], True
-    for key in shards.written(TRANSACTIONS):
+    for key in coordinators.written(TRANSACTIONS):
         try:
-            shard = shards.at(key)
+            host = coordinators.at(key)
         except PylogError as error:
             logger.error("transactions that were left open cannot be ended: %s", error)
             are_all = False
             continue
-        found.append((shard, cast("TransactionCoordinator", shard.machine)))
+        found.append((host, cast("TransactionCoordinator", host.machine)))
     return found, are_all
 
 
-def _hear(shard: CoordinatorHost, machine: "TransactionCoordinator", seen: "Mapping[int, Sighting]") -> None:
+def _hear(
+    host: CoordinatorHost, machine: "TransactionCoordinator", seen: "Mapping[int, Sighting]",
+    may_lack: Callable[[TopicPartition], bool],
+) -> None:  # fmt: skip
     beyond = max((seen[one].coordinator_epoch for one in machine.producer_ids() if one in seen), default=-1)
     try:
         if beyond >= 0:
-            shard.lead_from(beyond)
+            host.lead_from(beyond)
     except PylogError as error:
         logger.error("transactions that were left open cannot be ended now: %s", error)
-    shard.hear(lambda now: machine.settle(seen, now))
+    host.hear_all(lambda now: machine.settle(seen, may_lack, now))
 
 
 def _abort(key: TopicPartition, producer_id: int, entry: ProducerEntry, write_markers: WriteMarkers) -> None:

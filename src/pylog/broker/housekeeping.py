@@ -86,7 +86,7 @@ class Housekeeping:
                 self._due = {name: now + interval for name, (interval, _) in self._tasks.items()}
                 self._worker.wake()
                 self.scrubber.start()
-        if self._clean_due is None and self._config.log_cleaner_enable and _is_compacted(partition):
+        if self._clean_due is None and self._config.log_cleaner_enable and is_compacted(partition):
             with WHOLE:
                 self._clean_due = self._clock.tick_ms() + self._config.log_cleaner_backoff_ms
                 self._cleaner.wake()
@@ -178,7 +178,7 @@ class Housekeeping:
         try:
             for partition in self.node.kept():
                 key = TopicPartition(partition.topic, partition.number)
-                if _is_compacted(partition) and (wanted is None or key in wanted):
+                if is_compacted(partition) and (wanted is None or key in wanted):
                     cleaned = self._clean(partition)
                     if cleaned is not None:
                         done[key] = cleaned
@@ -209,7 +209,7 @@ class Housekeeping:
         ratio = -1.0
         for partition in self.node.kept():
             key = TopicPartition(partition.topic, partition.number)
-            if not _is_compacted(partition) or partition.failed or self.cleanings.get(key, CleaningState()).error:
+            if not is_compacted(partition) or partition.failed or self.cleanings.get(key, CleaningState()).error:
                 continue
             try:
                 checkpoint = self.node.topics.home(key).cleaner_offset(key)
@@ -340,5 +340,6 @@ class Housekeeping:
         self._show()
 
 
-def _is_compacted(partition: Partition) -> bool:
+def is_compacted(partition: Partition) -> bool:
+    """Whether the topic of a partition is compacted."""
     return "compact" in partition.config.cleanup_policy

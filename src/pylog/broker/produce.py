@@ -1,8 +1,17 @@
-"""What a node does with a Produce: find the leader, append, make durable and visible, answer.
+"""The one door into a partition that this node leads, and what a Produce asks of it besides.
 
-    flush="sync"   a part joins its partition's gate; whoever leads there appends the group and syncs once     (commit)
-    otherwise      appended in the caller's thread, and synced there where `flush.messages` asks for it
-    followers      the answer is parked until they have it                                                    (parking)
+    append         the door: every batch of a producer, a caller, a coordinator or a marker comes in by it
+      fast         one step of the kernel, for a batch of this process that needs no decision
+      general      `Partition.append_general`, for all others
+    append_safely  a caller that waits: as safe as `flush` says, and visible
+    produce        a Produce: the same, answered by a future
+
+    flush="sync"   the append joins the group commit of its partition                              (group_commit)
+    otherwise      it is appended in the caller's thread, and synced there where `flush.messages` asks for it
+    followers      the answer waits until they have it                                             (purgatory)
+
+Two logs have doors of their own: a follower takes its leader's bytes as they are (`Follower.apply`), and the metadata
+log, on which this room stands, appends for itself (`logdirs.metadata_log`).
 
 A bounded queue that is full makes the caller wait, if its policy is to block.
 """
@@ -13,6 +22,7 @@ from contextlib import suppress
 from weakref import WeakKeyDictionary
 
 from pylog.broker.group_commit import CommitThread, GroupCommit, PendingAppend
+from pylog.broker.lazy_syncs import LazySyncs
 from pylog.broker.purgatory import Purgatory
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import (
@@ -25,8 +35,8 @@ from pylog.errors import (
 )
 from pylog.kernel import TRANSACTIONAL_BIT
 from pylog.partition import Appended, Partition
-from pylog.protocol.batch import Batch
-from pylog.protocol.messages import ACKS_ALL, INTERNAL_TOPICS, Produce, Produced, ProducedPart, ProducePart
+from pylog.protocol.batch import Batch, Origin
+from pylog.protocol.messages import ACKS_ALL, INTERNAL_TOPICS, NO_ID, Produce, Produced, ProducedPart, ProducePart
 from pylog.replica import Follower, Leader
 from pylog.runtime.clock import Clock, SteppedClock
 from pylog.runtime.future import Future, completed
@@ -36,6 +46,8 @@ from pylog.storage.producer_state import Verification
 TICK_MAX = OFFSET_MAX = 2**63 - 1
 SAFE_MS_MAX = 5000
 """How long what a coordinator has appended may wait for followers (Kafka: offsets.commit.timeout.ms)."""
+LAZY_MS = 1000
+"""How long what is in a transaction may not be durable that is not committed, or not visible."""
 ROOM_POLL_MS = 50
 """How often an append that waits for room looks for what retention may have dropped."""
 
@@ -43,106 +55,186 @@ Enroll = Callable[[Leader, Batch, str | None], Verification | None]
 
 
 class ProduceHandler:
-    """Answers Produce for one node. Thread-safe.
+    """Appends for one node, and answers Produce. Thread-safe.
 
-    `note_append` is told of each partition that was appended to; `enroll` lets a partition join a transaction before
-    the first batch of it is appended.
+    `note_append` hears of each partition that was appended to, and gives whether it has to hear of the next time under
+    the same config; `enroll` lets a partition join a transaction before the
+    first batch of it is appended.
     """
 
     def __init__(
-        self, node: ReplicaManager, parking: Purgatory, clock: Clock, note_append: Callable[[Partition], None],
-        enroll: Enroll, *, flush: str,
+        self, replica_manager: ReplicaManager, purgatory: Purgatory, clock: Clock,
+        note_append: Callable[[Partition], bool], enroll: Enroll, wake: Callable[[int], None], *, flush: str,
     ) -> None:  # fmt: skip
-        self._roles, self._topics = node.roles, node.topics
-        self._parking = parking
+        self._roles, self._topics = replica_manager.roles, replica_manager.topics
+        self._purgatory = purgatory
         self._clock = clock
         self._note_append = note_append
         self._flush = flush
         self._enroll = enroll
-        self._gates: WeakKeyDictionary[Partition, GroupCommit] = WeakKeyDictionary()
-        self._making_gate = WholeLock()
-        self._commits = CommitThread()
-        self._call = GroupCommit.take_call if isinstance(clock, SteppedClock) else self._commits.call
+        self._group_commits: WeakKeyDictionary[Partition, GroupCommit] = WeakKeyDictionary()
+        self._making_group_commit = WholeLock()
+        self._commit_thread = None if isinstance(clock, SteppedClock) else CommitThread()
+        self._lazy_syncs = LazySyncs(clock, wake)
         self._room = threading.Condition()
         self._room_until = TICK_MAX
         self._closed = False
 
     def note_room(self) -> None:
-        """Records were deleted: there may be room for who waits."""
+        """Wake appends that wait for room: records were deleted."""
         with self._room:
             self._room.notify_all()
 
     def hurry(self, deadline_ms: int) -> None:
-        """Let nobody wait for room longer than until then: a close is under way."""
+        """Let no append wait for room longer than until then: a close is under way."""
         self._room_until = deadline_ms
 
     def close(self) -> None:
-        """Append, and answer, what has joined a gate and nobody has waited for."""
+        """Append, and answer, everything that has joined a group commit."""
         self._closed = True
-        self._commits.close()
-        for gate in list(self._gates.values()):
-            gate.lead()
+        if self._commit_thread is not None:
+            self._commit_thread.close()
+        for group_commit in list(self._group_commits.values()):
+            group_commit.lead()
 
-    def append(self, topic: str, number: int, batch: Batch, now_ms: int) -> Appended | None:
-        """Append a batch and show it, in one step, where this node alone has the partition, owes no sync for it, and
-        takes the batch as it is; None where it takes more than that: then it is for `produce`.
+    # --- the door --------------------------------------------------------------------------------------------------
+
+    def append(
+        self, leader: Leader, batch: Batch, now_ms: int, *, origin: Origin = Origin.CLIENT,
+        transaction_version: int = -1, guard: Verification | None = None, is_shown: bool = False, is_plain: bool = True,
+    ) -> Appended:  # fmt: skip
+        """Append a batch as the leader of its partition. `make_safe` is owed to it, unless it is visible already.
+
+        `is_shown`: the fast way may show it at once. `is_plain`: False where the fast way was tried. Called in a WHOLE
+        block. Raises what `Partition.append` raises.
         """
-        leader = self._roles.held(topic, number)
-        if not isinstance(leader, Leader) or leader.epoch is None or leader.has_followers or topic in INTERNAL_TOPICS:
-            return None
-        partition = leader.partition
-        if self._flush == "sync":
-            return self._append_durably(leader, batch, now_ms)
-        if partition.config.flush_messages < OFFSET_MAX:
-            return None
-        self._note_append(partition)
-        appended = None
-        try:
-            appended = partition.state.fast_append(batch, leader.epoch, now_ms, visible=True)
-            return appended
-        finally:
-            self._parking.release(partition, None if appended is None else batch)
+        partition, epoch = leader.partition, leader.epoch
+        assert epoch is not None, "the node takes an epoch before it appends"
+        if is_plain:
+            appended = partition.state.fast_append(batch, epoch, now_ms, is_shown)
+            if appended is not None:
+                return appended
+        return partition.append_general(
+            batch, epoch=epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version, guard=guard,
+            wall_ms=self._clock.wall_ms,
+        )  # fmt: skip
 
-    def _append_durably(self, leader: Leader, batch: Batch, now_ms: int) -> Appended | None:
-        """The same where everything is durable before it is answered."""
+    def append_safely(self, topic: str, number: int, batch: Batch, now_ms: int) -> Appended:
+        """Append a batch for a caller that waits until it is as safe as `flush` says, and visible.
+
+        Raises what `Partition.append` raises, and what a Produce answers.
+        """
+        leader, is_plain = self._roles.held(topic, number), True
+        if (
+            isinstance(leader, Leader)
+            and leader.epoch is not None
+            and (leader.quiet_config is leader.partition.config or self._is_alone(leader))
+        ):
+            partition, appended = leader.partition, None
+            if self._flush != "sync":
+                is_plain = False
+                if leader.quiet_config is not partition.config:
+                    self._note_quiet(leader)
+                try:
+                    appended = partition.state.fast_append(batch, leader.epoch, now_ms, True, at_once=True)
+                finally:
+                    self._purgatory.release(partition, None if appended is None else batch)
+            elif partition in self._group_commits:
+                if leader.quiet_config is not partition.config:
+                    self._note_quiet(leader)
+                appended = self._group_commits[partition].append(leader, batch, now_ms)
+                is_plain = False
+                if appended is not None and partition.high_watermark < appended.next_offset:
+                    # The lead was lost meanwhile.
+                    _told(self.make_safe(leader, appended.base_offset, appended.next_offset))
+            if appended is not None:
+                return appended
+        with WHOLE:
+            answer = self.produce(Produce([ProducePart(topic, number, batch)]), is_plain=is_plain)
+        answer.lead()
+        part = _told(answer)
+        return Appended(part.base_offset, part.next_offset, part.log_append_time)
+
+    def _is_alone(self, leader: Leader) -> bool:
+        """Whether this node alone has a partition, and an append owes no more than `flush` says."""
         partition = leader.partition
-        gate = self._gates.get(partition)
-        if gate is None:
+        return not (
+            leader.has_followers
+            or partition.topic in INTERNAL_TOPICS
+            or partition.config.is_bounded
+            or (self._flush != "sync" and partition.config.flush_messages < OFFSET_MAX)
+        )
+
+    # --- Produce ---------------------------------------------------------------------------------------------------
+
+    def produce(self, message: Produce, *, is_plain: bool = True) -> Future[Produced]:
+        """Answer a Produce; the error of a part is in its answer. `is_plain`: see `append`. Called in a WHOLE block."""
+        if len(message.parts) == 1:
+            if self._flush == "sync":
+                pending = self._pending(message) if message.transactional_id is None else None
+                if pending is not None:
+                    return pending
+            elif is_plain:
+                is_plain = False
+                produced = self._produce_fast(message.parts[0])
+                if produced is not None:
+                    return completed(produced)
+        return self._produce_alone(message, is_plain=is_plain)
+
+    def _produce_fast(self, part: ProducePart) -> Produced | None:
+        """Append the only part of a Produce the fast way, which shows it; None where it goes the general way."""
+        topic, number, batch = part.topic, part.partition, part.batch
+        leader = self._roles.held(topic, number)
+        if not isinstance(leader, Leader) or leader.epoch is None or batch.attributes & TRANSACTIONAL_BIT:
             return None
-        self._note_append(partition)
-        appended = gate.share(leader, batch, now_ms)
+        partition = leader.partition
+        if leader.quiet_config is not partition.config and not self._note_quiet(leader):
+            return None
+        try:
+            if part.topic_id is not NO_ID:
+                self._topics.check_id(topic, part.topic_id)
+            appended = partition.state.fast_append(batch, leader.epoch, self._clock.wall_ms(), True)
+        except PylogError as error:
+            return Produced([ProducedPart(topic, number, error)])
         if appended is None:
             return None
-        if partition.high_watermark < appended.next_offset:
-            # The lead was lost meanwhile.
-            (part,) = self.make_safe(leader, appended.base_offset, appended.next_offset).result().parts
-            if part.error is not None:
-                raise part.error
-        return appended
+        self._purgatory.release(partition, batch)
+        base_offset, end = appended.base_offset, appended.next_offset
+        return Produced([
+            ProducedPart(topic, number, None, base_offset, end, appended.log_append_time, partition.start_offset)
+        ])  # fmt: skip
 
-    def produce(self, message: Produce) -> Future[Produced]:
-        """Answer a Produce; what is wrong with a part is in its answer."""
-        if self._flush == "sync" and len(message.parts) == 1:
-            gate = self._gate_of(message.parts[0])
-            if gate is not None:
-                return self._commit(gate, message)
+    def _note_quiet(self, leader: Leader) -> bool:
+        """Note an append of a partition that this node alone has; False where it has not. Where no later append under
+        this config owes anything besides, the leader is told so.
+        """
+        if not self._is_alone(leader):
+            return False
+        config = leader.partition.config
+        if not self._note_append(leader.partition):
+            leader.quiet_config = config
+        return True
+
+    def _produce_alone(self, message: Produce, *, is_plain: bool) -> Future[Produced]:
         leaders: list[Leader | None] = []
         parts: list[ProducedPart] = []
+        waiting = set()
         for asked in message.parts:
-            leader, part = self._append(asked, message.timeout_ms, message.transactional_id)
+            leader, part = self._append_part(asked, message, is_plain=is_plain)
             leaders.append(leader)
             parts.append(part)
-        produced = Produced(parts)
-        waiting = set()
         for index, leader in enumerate(leaders):
-            if leader is not None and not self._made_visible(leader, parts[index]):
+            if leader is None or (message.transactional_id is not None and self._waits_for_commit(leader)):
+                continue
+            if not self._made_visible(leader, parts[index]):
                 waiting.add(index)
+        produced = Produced(parts)
         if not waiting or message.acks != ACKS_ALL:
             return completed(produced)
-        return self._parking.produce(produced, leaders, waiting, self._clock.tick_ms() + message.timeout_ms)
+        return self._purgatory.produce(produced, leaders, waiting, self._clock.tick_ms() + message.timeout_ms)
 
-    def _append(
-        self, part: ProducePart, timeout_ms: int, transactional_id: str | None
+    def _append_part(
+        self, part: ProducePart, message: Produce, *, is_plain: bool
     ) -> tuple[Leader | None, ProducedPart]:
         topic, number = part.topic, part.partition
         try:
@@ -151,23 +243,31 @@ class ProduceHandler:
                     f"{topic!r} is the log of coordinators: commit offsets, or end transactions, instead"
                 )
             self._topics.check_id(topic, part.topic_id)
-            leader, batch = self._roles.writer(topic, number), part.batch
-            guard = self._enroll(leader, batch, transactional_id) if batch.attributes & TRANSACTIONAL_BIT else None
+            leader = self._roles.writer(topic, number)
             try:
-                appended = leader.append(batch, self._clock.wall_ms(), guard=guard, wall_ms=self._clock.wall_ms)
-            except PartitionFull as full:
-                appended = self._append_when_there_is_room(leader, batch, guard, timeout_ms, full)
+                appended = self._append_for(leader, part, message, is_plain=is_plain)
             except NotLeaderOrFollower:
                 if self._closed or self._roles.held(topic, number) is leader:
                     raise
                 # It was moved to another directory just now.
-                return self._append(part, timeout_ms, transactional_id)
+                return self._append_part(part, message, is_plain=False)
         except PylogError as error:
             return None, ProducedPart(topic, number, error)
         return leader, ProducedPart(
             topic, number, None, appended.base_offset, appended.next_offset, appended.log_append_time,
             leader.partition.start_offset,
         )  # fmt: skip
+
+    def _append_for(self, leader: Leader, part: ProducePart, message: Produce, *, is_plain: bool) -> Appended:
+        batch, guard = part.batch, None
+        if batch.attributes & TRANSACTIONAL_BIT:
+            guard = self._enroll(leader, batch, message.transactional_id)
+        is_shown = self._flush != "sync" and self._is_alone(leader)
+        now_ms = self._clock.wall_ms()
+        try:
+            return self.append(leader, batch, now_ms, guard=guard, is_shown=is_shown, is_plain=is_plain)
+        except PartitionFull as full:
+            return self._append_when_there_is_room(leader, batch, guard, message.timeout_ms, full)
 
     def _append_when_there_is_room(
         self, leader: Leader, batch: Batch, guard: Verification | None, timeout_ms: int, full: PartitionFull
@@ -176,7 +276,7 @@ class ProduceHandler:
         deadline = self._clock.tick_ms() + timeout_ms
         while leader.partition.config.pylog_full_policy == "block" and self._wait_for_room(deadline):
             with suppress(PartitionFull):
-                return leader.append(batch, self._clock.wall_ms(), guard=guard, wall_ms=self._clock.wall_ms)
+                return self.append(leader, batch, self._clock.wall_ms(), guard=guard, is_plain=False)
         raise full
 
     def _wait_for_room(self, deadline: int) -> bool:
@@ -198,10 +298,69 @@ class ProduceHandler:
         if partition.high_watermark >= next_offset or self._made_visible(leader, part):
             return completed(Produced([part]))
         deadline = self._clock.tick_ms() + SAFE_MS_MAX
-        return self._parking.produce(Produced([part]), [leader], {0}, deadline)
+        return self._purgatory.produce(Produced([part]), [leader], {0}, deadline)
+
+    # --- transactions ------------------------------------------------------------------------------------------------
+
+    @property
+    def syncs(self) -> bool:
+        """Whether an append is durable before it is answered, but for those in a transaction."""
+        return self._flush == "sync"
+
+    def _waits_for_commit(self, leader: Leader) -> bool:
+        """Whether what was appended in a transaction becomes durable, and visible, with its commit, or after a while;
+        with followers it is made safe at once.
+        """
+        if self._flush != "sync" or leader.has_followers:
+            return False
+        self._note_append(leader.partition)
+        self._lazy_syncs.note(leader, LAZY_MS)
+        return True
+
+    def make_durable(self, leader: Leader, end: int) -> PylogError | None:
+        """Make what lies below `end` durable, and visible; gives the error that kept it from that."""
+        part = ProducedPart(leader.partition.topic, leader.partition.number, None, end, end)
+        self._make_durable(leader.partition, [part])
+        if part.error is None:
+            self._advance(leader, [part])
+        return part.error
+
+    def show_marker(self, leader: Leader, appended: Appended, *, committed: bool) -> PylogError | None:
+        """Show a marker of a decision that is durable, or an abort, as soon as it may be; gives what kept it from that.
+
+        Where all before it is visible, a commit is shown at once, and is durable after a while: after a crash it is
+        written again. An abort, whose decision may be lost, is shown when it is durable, which is not waited for.
+        """
+        partition = leader.partition
+        if self._flush == "sync" and not committed:
+            self._lazy_syncs.note(leader, 0)
+            return None
+        if self._flush == "sync" and partition.high_watermark >= appended.base_offset:
+            self._lazy_syncs.note(leader, LAZY_MS)
+            try:
+                partition.advance_high_watermark(appended.next_offset)
+            except PylogError as error:
+                return error
+            self._purgatory.release(partition)
+            return None
+        part = ProducedPart(partition.topic, partition.number, None, appended.base_offset, appended.next_offset)
+        self._made_visible(leader, part)
+        return part.error
+
+    @property
+    def due_ms(self) -> int | None:
+        """When `work` has something to do."""
+        return self._lazy_syncs.due_ms
+
+    def work(self, now_ms: int) -> None:
+        """Make durable and visible what was appended in transactions and waits for nothing else."""
+        for leader in self._lazy_syncs.due(now_ms):
+            if self._roles.held(leader.partition.topic, leader.partition.number) is leader:
+                # Where the disk refuses, the partition is latched, and has said so.
+                self.make_durable(leader, leader.partition.next_offset)
 
     def note_appended(self, leader: Leader) -> bool:
-        """Something was appended that nobody waits for; gives whether it is as safe as it has to be already."""
+        """Note an append that nothing waits for; gives whether it is as safe as it has to be already."""
         self._note_append(leader.partition)
         if self._flush == "sync":
             return False
@@ -214,17 +373,18 @@ class ProduceHandler:
         """Make an append durable, as far as that is promised, and then visible; False where that takes a follower, or
         another leader has come. Where the disk refuses, that is the part's error.
         """
-        if self._owes_sync(leader.partition, part):
-            self._make_durable(leader.partition, [part])
+        partition = leader.partition
+        self._note_append(partition)
+        if self._flush == "sync" or part.next_offset - partition.durable_offset >= partition.config.flush_messages:
+            self._make_durable(partition, [part])
             if part.error is not None:
                 return True
+        elif partition.high_watermark >= part.next_offset and not leader.has_followers:
+            # The fast way has shown it.
+            self._purgatory.release(partition)
+            return True
         self._advance(leader, [part])
         return part.error is not None or self._is_visible(leader, part)
-
-    def _owes_sync(self, partition: Partition, part: ProducedPart) -> bool:
-        """Whether `flush`, or the topic's `flush.messages`, promises that an append is durable when it is answered."""
-        self._note_append(partition)
-        return self._flush == "sync" or part.next_offset - partition.durable_offset >= partition.config.flush_messages
 
     def _make_durable(self, partition: Partition, parts: Sequence[ProducedPart]) -> None:
         try:
@@ -241,7 +401,7 @@ class ProduceHandler:
         """Show what was appended. Where that cannot be published it is the error of these parts, if there are any."""
         try:
             if self._roles.held(leader.partition.topic, leader.partition.number) is leader and not leader.advance():
-                # With followers: what is durable is told at once, what is visible when they have it.
+                # With followers: the durable offset is told at once, the high watermark when they have it.
                 leader.partition.publish()
         except PylogError as error:
             if not parts:
@@ -249,7 +409,7 @@ class ProduceHandler:
             for part in parts:
                 part.error = part.error or error
         finally:
-            self._parking.release(leader.partition)
+            self._purgatory.release(leader.partition)
 
     def _is_visible(self, leader: Leader, part: ProducedPart) -> bool:
         held, partition = self._roles.held(part.topic, part.partition), leader.partition
@@ -261,88 +421,95 @@ class ProduceHandler:
 
     # --- group commit ----------------------------------------------------------------------------------------------
 
-    def _gate_of(self, part: ProducePart) -> GroupCommit | None:
-        """Where appends to a partition wait for each other; None where each of them goes by itself: with followers,
-        who wait for the bytes, or where it may have to wait until there is room.
+    def _pending(self, message: Produce) -> PendingAppend | None:
+        """Let a Produce of one part share a sync; None where it has to go by itself: with followers, which wait for
+        the bytes, where it may have to wait until there is room, or where it is refused.
         """
-        if part.topic in INTERNAL_TOPICS:
-            return None
+        part = message.parts[0]
         try:
+            self._topics.check_id(part.topic, part.topic_id)
             leader = self._roles.writer(part.topic, part.partition)
         except PylogError:
             return None
-        if leader.has_followers or leader.partition.config.is_bounded:
+        if leader.quiet_config is not leader.partition.config and not self._note_quiet(leader):
             return None
-        gate = self._gates.get(leader.partition)
-        if gate is None:
-            with self._making_gate:
-                gate = GroupCommit(self._settle, self._answer, self._call, self._append_ordinarily, self._show)
-                gate = self._gates.setdefault(leader.partition, gate)
-        return gate
+        group_commit = self._group_commit_of(leader.partition)
+        pending = PendingAppend(group_commit, message, leader)
+        group_commit.join(pending, self._clock.wall_ms())
+        return pending
 
-    def _commit(self, gate: GroupCommit, message: Produce) -> PendingAppend:
-        needs_all = message.acks == ACKS_ALL
-        commit = PendingAppend(
-            gate, message.parts[0], needs_all=needs_all, timeout_ms=message.timeout_ms,
-            transactional_id=message.transactional_id,
-        )  # fmt: skip
-        gate.join(commit)
-        if not needs_all:
-            gate.call_thread()
-        return commit
+    def _group_commit_of(self, partition: Partition) -> GroupCommit:
+        found = self._group_commits.get(partition)
+        if found is None:
+            with self._making_group_commit:
+                made = GroupCommit(self._append_in_group, self._show, self._answer, self._commit_thread)
+                found = self._group_commits.setdefault(partition, made)
+        return found
 
-    def _settle(self, group: list[PendingAppend]) -> None:
-        appended: dict[Leader, list[ProducedPart]] = {}
-        for commit in group:
-            if commit.part is None and commit.broken is None:
-                self._append_late(commit)
-            if commit.part is not None and commit.part.error is None and commit.leader is not None:
-                appended.setdefault(commit.leader, []).append(commit.part)
-        for leader, parts in appended.items():
-            self._note_append(leader.partition)
-            self._make_durable(leader.partition, parts)
-            if any(part.error is None for part in parts):
-                self._advance(leader, parts)
-
-    def _append_ordinarily(self, leader: Leader, batch: Batch) -> Appended | None:
-        """Append a batch of a group that is not plain; None where it may have to wait, or go elsewhere."""
+    def _append_in_group(self, partition: Partition, pending: PendingAppend | None, batch: Batch) -> Appended | None:
+        """Append a batch of a group the general way; None where it may have to wait, or go elsewhere."""
+        leader = self._roles.writer(partition.topic, partition.number)
+        if leader.partition is not partition:
+            return None
+        guard = None
+        if pending is not None:
+            pending.leader = leader
+            if batch.attributes & TRANSACTIONAL_BIT:
+                guard = self._enroll(leader, batch, pending.message.transactional_id)
         try:
-            return leader.append(batch, self._clock.wall_ms(), wall_ms=self._clock.wall_ms)
+            return self.append(leader, batch, self._clock.wall_ms(), guard=guard, is_plain=False)
         except (PartitionFull, NotLeaderOrFollower):
             return None
 
-    def _show(self, leader: Leader) -> None:
-        """A group was appended and is durable: tell who waits, and show what takes a decision to be shown."""
-        if leader.partition.high_watermark < leader.partition.durable_offset:
+    def _show(self, partition: Partition) -> None:
+        """A group was appended and is durable: show what takes a decision to be shown, and release what waits."""
+        leader = self._roles.held(partition.topic, partition.number)
+        is_hidden = partition.high_watermark < partition.durable_offset
+        if is_hidden and isinstance(leader, Leader) and leader.partition is partition:
             with WHOLE:
                 self._advance(leader)
         else:
-            self._parking.release(leader.partition)
+            self._purgatory.release(partition)
 
-    def _append_late(self, commit: PendingAppend) -> None:
-        asked = commit.asked
-        if commit.begun:
-            error = DurabilityUnknown(
-                f"appending to {asked.topic}-{asked.partition} was interrupted: whether the records are there is not "
-                "known; read from the end, or send them again if twice does no harm"
-            )
-            commit.part = ProducedPart(asked.topic, asked.partition, error)
+    def _answer(self, pending: PendingAppend, outcome: Appended | BaseException | None) -> None:
+        """Answer an append of a group; where nothing was done for it, it goes by itself."""
+        message, asked, leader = pending.message, pending.asked, pending.leader
+        if outcome is None:
+            alone = self._produce_alone(message, is_plain=False)
+            alone.add_done_callback(lambda done: pending.set_result(done.result()))
             return
-        commit.begun = True
-        try:
-            commit.leader, commit.part = self._append(asked, commit.timeout_ms, commit.transactional_id)
-        except Exception as error:  # noqa: BLE001
-            # Of this one alone: others are in the group.
-            commit.broken = error
+        if isinstance(outcome, BaseException):
+            error = _told_as(outcome, asked)
+            if isinstance(error, PylogError):
+                pending.set_result(Produced([ProducedPart(asked.topic, asked.partition, error)]))
+            else:
+                pending.set_exception(error)
+            return
+        part = ProducedPart(
+            asked.topic, asked.partition, None, outcome.base_offset, outcome.next_offset, outcome.log_append_time,
+            leader.partition.start_offset,
+        )  # fmt: skip
+        produced = Produced([part])
+        if message.acks != ACKS_ALL or self._is_visible(leader, part):
+            pending.set_result(produced)
+            return
+        parked = self._purgatory.produce(produced, [leader], {0}, self._clock.tick_ms() + message.timeout_ms)
+        parked.add_done_callback(lambda done: pending.set_result(done.result()))
 
-    def _answer(self, commit: PendingAppend) -> None:
-        part, leader = commit.part, commit.leader
-        if part is None:
-            assert commit.broken is not None, "an append was answered before it was done"
-            commit.set_exception(commit.broken)
-        elif part.error is not None or leader is None or not commit.needs_all or self._is_visible(leader, part):
-            commit.set_result(Produced([part]))
-        else:
-            deadline = self._clock.tick_ms() + commit.timeout_ms
-            parked = self._parking.produce(Produced([part]), [leader], {0}, deadline)
-            parked.add_done_callback(lambda done: commit.set_result(done.result()))
+
+def _told(answer: Future[Produced]) -> ProducedPart:
+    """The only part of an answer. Raises its error."""
+    (part,) = answer.result().parts
+    if part.error is not None:
+        raise part.error
+    return part
+
+
+def _told_as(error: BaseException, asked: ProducePart) -> BaseException:
+    """The error that a sender is told, for one in its append or in the sync."""
+    if isinstance(error, Exception):
+        return error
+    return DurabilityUnknown(
+        f"appending to {asked.topic}-{asked.partition} was interrupted: whether the records are there is not known; "
+        "read from the end, or send them again if twice does no harm"
+    )

@@ -4,7 +4,7 @@
     Fetch     parked under the first offset it has not seen: below the high watermark, the last stable offset, or
               (a follower's) the end; released it reads again, and is parked again where that is not enough
 
-Whoever moves an offset releases; the node's worker expires. Answers are completed outside the lock.
+The thread that moves an offset releases; the node's worker expires. Answers are completed outside the lock.
 (Kafka: DelayedProduce, DelayedFetch.)
 """
 
@@ -53,9 +53,9 @@ class Purgatory:
     """
 
     def __init__(
-        self, node: ReplicaManager, clock: Clock, read: Callable[[Fetch], Fetched], wake: Callable[[], None]
+        self, replica_manager: ReplicaManager, clock: Clock, read: Callable[[Fetch], Fetched], wake: Callable[[], None]
     ) -> None:
-        self._roles, self._node_id = node.roles, node.id
+        self._roles, self._node_id = replica_manager.roles, replica_manager.id
         self._clock = clock
         self._read = read
         self._wake = wake
@@ -80,12 +80,12 @@ class Purgatory:
             assert leader is not None, "only what was appended waits"
             is_over = self._roles.held(part.topic, part.partition) is not leader
             if is_over or leader.partition.high_watermark >= part.next_offset:
-                self._settle(parked, index)
+                self._complete(parked, index)
                 continue
             with self._lock:
                 key = (part.topic, part.partition, "high watermark")
                 self._pending.add((parked, index), [(key, part.next_offset)], min(deadline_ms, self._latest_ms))
-            # A follower may have come just before the line above, and found nobody waiting.
+            # A follower may have come just before the line above, and found nothing waiting.
             self.release(leader.partition)
         if not parked.answer.done():
             self._wake()
@@ -113,7 +113,7 @@ class Purgatory:
         with self._lock:
             self._pending.add(parked, list(wants), parked.deadline_ms)
         for part in fetched.parts:
-            # An append since the read has found nobody waiting.
+            # An append since the read has found nothing waiting.
             role = self._roles.held(part.topic, part.partition)
             if role is not None:
                 self.release(role.partition)
@@ -128,7 +128,7 @@ class Purgatory:
 
     def release(self, partition: Partition, last: Batch | None = None) -> None:
         """Answer what waited for the offsets that `partition` has reached. `last` was just appended, and can be seen: a
-        consumer who needs no more gets that, and nothing is read.
+        consumer that needs no more gets that, and nothing is read.
         """
         if self._pending.items:
             key = partition.topic, partition.number
@@ -152,12 +152,12 @@ class Purgatory:
         if isinstance(item, _DelayedFetch):
             self._resume_fetch(item)
         else:
-            self._settle(*item)
+            self._complete(*item)
 
     def _gave(self, item: _Parked, batch: Batch, partition: Partition) -> bool:
-        """Answer a consumer who waited for this batch and no more with it; False for anybody else.
+        """Answer a consumer that waited for this batch and no more with it; False for any other.
 
-        Where his last record is of an older epoch the log may have been cut below it, and where the role is another one
+        Where its last record is of an older epoch the log may have been cut below it, and where the role is another one
         by now, the batch is of a topic that was deleted, or of a log that lies elsewhere: that has to be looked at.
         """
         if not isinstance(item, _DelayedFetch):
@@ -179,7 +179,7 @@ class Purgatory:
         item.answer.set_result(Fetched([part]))
         return True
 
-    def _settle(self, parked: _DelayedProduce, index: int) -> None:
+    def _complete(self, parked: _DelayedProduce, index: int) -> None:
         part = parked.produced.parts[index]
         if part.error is None and self._roles.held(part.topic, part.partition) is not parked.leaders[index]:
             # The offset was reached, but perhaps with another leader's records.
@@ -210,7 +210,7 @@ class Purgatory:
                 f"{part.topic}-{part.partition}: offset {part.base_offset} is in the leader's log, "
                 "but not on every replica yet"
             )
-            self._settle(parked, index)
+            self._complete(parked, index)
 
     def hurry(self, deadline_ms: int) -> None:
         """Let no Produce wait longer than until `deadline_ms`, whatever it asked for: a close is under way."""

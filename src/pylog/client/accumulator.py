@@ -1,10 +1,10 @@
 """Records on their way to becoming a batch: one open batch a partition, and closed ones waiting to be sent in order.
 
 A batch is closed when the next record does not fit into `batch_size`, when its first record has waited for `linger_ms`,
-or when someone flushes; it enters its partition's queue then. Without linger it enters that with its first record, and
-is closed when whoever carries it asks what is in it: at once, or when an earlier batch of the partition is durable, and
-what was sent meanwhile goes in one piece. So batches of a partition cannot overtake each other. A record is encoded
-when it is added: what waits is bytes, and sizes are exact.
+when a flush asks for it, or when it is taken to be sent. It enters its partition's queue when it is closed. Without
+linger it enters the queue with its first record, still open: it takes more records for as long as an earlier batch of
+its partition keeps it there. So batches of a partition cannot overtake each other. A record is encoded when it is
+added: the queue holds bytes, and sizes are exact.
 
 A data structure: no thread, no lock (the producer holds one around it), no clock. Without that lock `record_append`
 adds records to the batches in `routes`.
@@ -13,7 +13,7 @@ adds records to the batches in `routes`.
 from collections import deque
 from collections.abc import Iterable
 
-from pylog.client.record_append import OpenBatches, ProducerBatch, Route, StickyPartitioner
+from pylog.client.record_append import Bring, OpenBatches, ProducerBatch, Route, StickyPartitioner
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.runtime.future import Future
 
@@ -28,21 +28,19 @@ class Accumulator(OpenBatches):
         super().__init__()
         self._known: dict[str, Route] = self.routes if direct else {}
         self._sticky: dict[str, StickyPartitioner] = {}
-        """By topic; it outlives the routes."""
         self._batch_size = batch_size
         self._linger_ms = linger_ms
         self._open: dict[TopicPartition, ProducerBatch] = {}
-        self._ready: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self.queues: dict[TopicPartition, deque[ProducerBatch]] = {}
+        """The batches that are ready, in order; a partition without any is not in it."""
         self.unanswered: set[ProducerBatch] = set()
-        """The batches that were ready and not released."""
+        """The batches that were ready and are not released yet."""
 
     def route(self, topic: str, partitions: int) -> Route:
         """The route of a topic that has so many partitions now."""
         route = self._known.get(topic)
         if route is None:
-            if topic not in self._sticky:
-                self._sticky[topic] = StickyPartitioner(self._batch_size)
-            route = self._known[topic] = Route(self._sticky[topic], [])
+            route = self._known[topic] = Route(self.sticky(topic), [])
         if len(route.batches) != partitions:
             route.batches = [self._open.get(TopicPartition(topic, number)) for number in range(partitions)]
         return route
@@ -55,15 +53,19 @@ class Accumulator(OpenBatches):
         timestamp: int,
         headers: Iterable[tuple[str, bytes | None]],
         tick_ms: int,
+        bring: Bring | None = None,
     ) -> tuple[Future[RecordMetadata], bool]:
-        """Put a record into its partition's open batch; gives its future and whether a batch is ready now."""
+        """Put a record into its partition's open batch; gives its future and whether a batch is ready now.
+
+        `bring`: see `Delivery`.
+        """
         batch = self._open.get(where)
         if batch is not None:
             future = self.append(batch, value, key, timestamp, headers)
             if future is not None:
                 return future, False
             self._close_due(batch)
-        batch = ProducerBatch(where, self._batch_size, tick_ms + self._linger_ms)
+        batch = ProducerBatch(where, self._batch_size, tick_ms + self._linger_ms, bring)
         future = self.append(batch, value, key, timestamp, headers)
         assert future is not None, "the first record always fits"
         # Batches are opened in the order in which they fall due, which is the order of a dict.
@@ -71,9 +73,33 @@ class Accumulator(OpenBatches):
         self._place(where, batch)
         if self._linger_ms == 0:
             self._queue(batch)
-        elif batch.size >= self._batch_size:
+        if batch.size >= self._batch_size:
             self._close_due(batch)
-        return future, where in self._ready
+        return future, where in self.queues
+
+    def alone(
+        self,
+        where: TopicPartition,
+        value: bytes | None,
+        key: bytes | None,
+        timestamp: int,
+        headers: Iterable[tuple[str, bytes | None]],
+        tick_ms: int,
+        bring: Bring | None,
+    ) -> tuple[Future[RecordMetadata], ProducerBatch]:
+        """Make a batch of one record that is taken at once: where nothing of its partition waits, or is on its way."""
+        batch = ProducerBatch(where, self._batch_size, tick_ms, bring)
+        future = self.append(batch, value, key, timestamp, headers)
+        assert future is not None, "the first record always fits"
+        self.unanswered.add(batch)
+        return future, batch
+
+    def sticky(self, topic: str) -> StickyPartitioner:
+        """The partitioner of records without a key; it outlives the routes."""
+        found = self._sticky.get(topic)
+        if found is None:
+            found = self._sticky[topic] = StickyPartitioner(self._batch_size)
+        return found
 
     @property
     def next_due_ms(self) -> int | None:
@@ -89,7 +115,7 @@ class Accumulator(OpenBatches):
             if tick_ms is not None and batch.due_ms > tick_ms:
                 break
             self._close_due(batch)
-        return list(self._ready)
+        return list(self.queues)
 
     def created_ms(self, batch: ProducerBatch) -> int:
         """When the first record of a batch was added, in ticks."""
@@ -99,28 +125,36 @@ class Accumulator(OpenBatches):
     @property
     def oldest_ms(self) -> int | None:
         """When the first record was added of all that are ready and were not taken; None: there is none."""
-        return min((self.created_ms(queue[0]) for queue in self._ready.values()), default=None)
+        return min((self.created_ms(queue[0]) for queue in self.queues.values()), default=None)
 
     def hide(self) -> None:
-        """From now on every record takes the long way, until a batch is opened again."""
+        """Send every record the long way, until a batch is opened again."""
         self.routes.clear()
 
     def ready_keys(self) -> list[TopicPartition]:
         """The partitions that have batches to be taken."""
-        return list(self._ready)
+        return list(self.queues)
 
     def ready(self, key: TopicPartition) -> int:
         """How many batches of a partition wait to be taken."""
-        return len(self._ready.get(key, ()))
+        return len(self.queues.get(key, ()))
 
-    def take(self, key: TopicPartition) -> ProducerBatch | None:
-        """The next batch of a partition that is ready, in order; None when there is none."""
-        queue = self._ready.get(key)
-        if not queue:
+    def take(self, key: TopicPartition, *, closed: bool = False) -> ProducerBatch | None:
+        """The next batch of a partition that is ready, in order, and closed from now on; None when there is none.
+
+        With `closed` an open batch stays in its queue.
+        """
+        queue = self.queues.get(key)
+        if queue is None:
             return None
-        batch = queue.popleft()
+        batch = queue[0]
+        if self._open.get(key) is batch:
+            if closed:
+                return None
+            self.close(batch)
+        queue.popleft()
         if not queue:
-            del self._ready[key]
+            del self.queues[key]
         return batch
 
     def drop(self, created_ms: int | None = None) -> list[ProducerBatch]:
@@ -129,23 +163,19 @@ class Accumulator(OpenBatches):
             self.close_due()
         dropped = []
         for key in self.ready_keys():
-            while (queue := self._ready.get(key)) and (created_ms is None or self.created_ms(queue[0]) <= created_ms):
+            while (queue := self.queues.get(key)) and (created_ms is None or self.created_ms(queue[0]) <= created_ms):
                 dropped.append(queue[0])
                 self.take(key)
         return dropped
 
-    def is_open(self, batch: ProducerBatch) -> bool:
-        """Whether records may still be added to a batch."""
-        return self._open.get(batch.key) is batch
-
     def close(self, batch: ProducerBatch) -> None:
-        """From now on nobody adds to the batch."""
-        if self.is_open(batch):
+        """Let no more records into a batch."""
+        if self._open.get(batch.key) is batch:
             self._place(batch.key, None)
             del self._open[batch.key]
 
     def release(self, batch: ProducerBatch) -> None:
-        """The batch was answered: its bytes are free."""
+        """Free the bytes of a batch that was answered."""
         self.free(batch)
         self.unanswered.discard(batch)
 
@@ -155,7 +185,7 @@ class Accumulator(OpenBatches):
             self._queue(batch)
 
     def _queue(self, batch: ProducerBatch) -> None:
-        self._ready.setdefault(batch.key, deque()).append(batch)
+        self.queues.setdefault(batch.key, deque()).append(batch)
         self.unanswered.add(batch)
 
     def _place(self, key: TopicPartition, batch: ProducerBatch | None) -> None:

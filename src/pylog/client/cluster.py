@@ -1,12 +1,13 @@
-"""What a client knows of the nodes: which topics there are and who leads their partitions, asked once and kept.
+"""A client's view of the nodes: the topics and the leaders of their partitions, asked for once and kept.
 
-Who wants a topic that is not known waits for the answer. Where a node says that it is not the leader any more, it is
-asked without waiting, as that is heard in threads that bring answers; until more is known, what was known has to do.
+A caller that wants an unknown topic waits for the answer. Where a node says that it is not the leader any more, the
+topic is asked for without waiting, as threads that bring answers hear that; the old view serves until the answer comes.
 """
 
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from pylog.errors import PylogError, RequestTimedOut, UnknownTopicOrPartition
 from pylog.protocol.isolation import Isolation
@@ -29,14 +30,14 @@ ANSWER_SECONDS_MAX = 60.0
 
 
 def checked_names(what: str, names: Iterable[str]) -> list[str]:
-    """Names that somebody gave. Raises TypeError, also for one in place of several, which would be taken by letters."""
+    """Names from a caller. Raises TypeError, also for one str in place of several, which would be taken by letters."""
     if isinstance(names, str):
         raise TypeError(f"{what} is a list of names, not a str")
     return [checked_name(what, name) for name in names]
 
 
 def checked_name(what: str, name: object) -> str:
-    """A name that somebody gave. Raises TypeError."""
+    """A name from a caller. Raises TypeError."""
     if not isinstance(name, str):
         raise TypeError(f"{what}: {name!r} is no name, but {type(name).__name__}")
     return name
@@ -53,13 +54,15 @@ def checked_words(what: str, given: Iterable[str], known: Iterable[str]) -> list
 
 
 class Cluster:
-    """The client's view of the nodes behind `transport`; `node` is the one that is asked about topics."""
+    """A client's view of the nodes behind `transport`; `node` is the one that is asked about topics."""
 
     def __init__(self, transport: Transport, node: int, client_id: str) -> None:
         self._transport = transport
         self._node = node
         self._session = Session(client_id=client_id)
         self._topics: dict[str, TopicMetadata] = {}
+        self._destinations: dict[str, dict[int, tuple[UUID, int]]] = {}
+        """Topic id and leader by topic and partition, of the partitions that something was sent to."""
         self._renewing: set[str] = set()
 
     @property
@@ -94,6 +97,7 @@ class Cluster:
         """Take over what a node says of these topics, or of all."""
         # Piece by piece: another thread may be learning of other topics.
         for topic in answer.topics:
+            self._destinations.pop(topic.name, None)
             if topic.error is None:
                 self._topics[topic.name] = topic
             else:
@@ -101,6 +105,7 @@ class Cluster:
         if names is None:
             for name in set(self._topics) - {topic.name for topic in answer.topics}:
                 self._topics.pop(name, None)
+                self._destinations.pop(name, None)
 
     def topic_names(self) -> list[str]:
         """All topics there are now."""
@@ -118,12 +123,12 @@ class Cluster:
         return found
 
     def known(self, names: Iterable[str] | None = None) -> list[TopicMetadata]:
-        """What is known of these topics, or of all, without asking anybody."""
+        """These topics, or all, as far as they are known, without asking a node."""
         found = [self._topics.get(name) for name in sorted(self._topics.copy() if names is None else names)]
         return [topic for topic in found if topic is not None]
 
     def known_leader(self, key: TopicPartition) -> int | None:
-        """The node that leads a partition, as far as that is known, without asking anybody."""
+        """The node that leads a partition, as far as that is known, without asking a node."""
         topic = self._topics.get(key.topic)
         states = () if topic is None else topic.partitions
         return next((state.leader for state in states if state.partition == key.partition), None)
@@ -142,6 +147,15 @@ class Cluster:
                 f"topic {key.topic!r} has no partition {key.partition}; it has {len(partitions)}, from 0 on"
             )
         return node
+
+    def destination(self, key: TopicPartition) -> tuple[UUID, int]:
+        """The id of a topic and the node that leads the partition. Raises as `leader` does."""
+        found = self._destinations.get(key.topic)
+        if found is not None and key.partition in found:
+            return found[key.partition]
+        destination = self.topic(key.topic).id, self.leader(key)
+        self._destinations.setdefault(key.topic, {})[key.partition] = destination
+        return destination
 
     def topics(self) -> list[TopicMetadata]:
         """All topics there are now, by name."""
@@ -162,7 +176,7 @@ class Cluster:
     def list_offsets(
         self, times: Mapping[TopicPartition, int], isolation: Isolation, timeout: float = ANSWER_SECONDS_MAX
     ) -> dict[TopicPartition, ListedPart]:
-        """What ListOffsets says of each partition and its time; what is wrong with one is in its part."""
+        """The answer of ListOffsets for each partition and its time; the error of one is in its part."""
         found: dict[TopicPartition, ListedPart] = {}
         asked: dict[int, list[ListOffsetsPart]] = {}
         for key, timestamp in times.items():
@@ -180,7 +194,7 @@ class Cluster:
         return {key: found[key] for key in times}
 
     def heard(self, key: TopicPartition, error: PylogError) -> None:
-        """A node answered with an error: what is known of the topic may be out of date."""
+        """Note an error of a node: the view of the topic may be out of date."""
         if getattr(error, "retriable", False):
             self.renew(key.topic)
 
@@ -191,7 +205,7 @@ class Cluster:
             try:
                 self.send_any(Metadata([name])).add_done_callback(partial(self._renewed, name))
             except PylogError:
-                # It cannot be asked: whoever is refused next tries again.
+                # It cannot be asked: the next refusal tries again.
                 self._renewing.discard(name)
 
     def _renewed(self, name: str, answer: Future[ClusterMetadata]) -> None:

@@ -1,15 +1,15 @@
-"""What becomes of batches between queue and answer: which may go, what number it bears, what an error means.
+"""The fate of batches between queue and answer: which may go, their numbers, and the meaning of errors.
 
-    queue -> take -> (number) -> answered -> delivered | failed | again, after a while | split
+    queue -> take -> answered -> delivered | failed | again, after a while | split
 
-A machine: events and the time in ticks go in, what to do comes out; no thread, clock or socket. The batches of a
+A machine: events and the time in ticks go in, instructions come out; no thread, clock or socket. The batches of a
 partition are in a lane, in order. Invariants of a lane:
 
 - At most so many are in flight as may be. While one waits to be sent again, nothing newer goes; it goes when all before
   it are answered. With idempotence the order is kept whatever happens to requests and answers; for that a lane that
   begins sends its first batch alone, as a node takes any number from a producer that it does not know.
-- Numbers are given in the order of the lane, when a batch is closed, and belong to the producer id and epoch of the
-  lane. A batch that is sent again bears the same number, unless the lane begins anew.
+- A batch is closed when it is taken, and gets the next number of its lane, under the lane's producer id and epoch. A
+  batch that is sent again bears the same number, unless the lane begins anew.
 - A batch that got a number and failed leaves a gap, which the node would hold against all that come after it. While
   there is one, nothing new goes. It is none if a batch behind it was taken: then the node had it. Otherwise, when
   nothing is in flight and the first that waits was tried, the lane begins anew at 0 in the next epoch, and what waits
@@ -25,10 +25,9 @@ A transport answers everything in the end, if only with RequestTimedOut, and wha
 (Kafka: Sender, TransactionManager, TxnPartitionMap.)
 """
 
-from collections.abc import Callable
 from typing import Any
 
-from pylog.client.in_flight_batch import NOBODY, SEQUENCE_MASK, BatchOutcome, InFlightBatch, ProducerEpoch
+from pylog.client.in_flight_batch import NO_PRODUCER, SEQUENCE_MASK, BatchOutcome, InFlightBatch, ProducerEpoch
 from pylog.errors import (
     DuplicateSequence,
     LeaderNotAvailable,
@@ -43,6 +42,7 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.record import TopicPartition
+from pylog.runtime.future import Future
 
 EPOCH_MAX = (1 << 15) - 1
 NOT_THERE = (
@@ -59,7 +59,7 @@ class _Lane:
         self.unanswered: list[InFlightBatch] = []
         self.in_flight = 0
         """Also those that failed before their answer came."""
-        self.begin(NOBODY)
+        self.begin(NO_PRODUCER)
 
     def begin(self, producer: ProducerEpoch) -> None:
         self.producer = producer
@@ -68,18 +68,17 @@ class _Lane:
         self.gap: int | None = None
         """Where the last batch ended that left one."""
 
-    def number(self, shipment: InFlightBatch) -> None:
-        if shipment.count:
-            shipment.producer, shipment.position = self.producer, self.next
-            self.next += shipment.count
+    def number(self, batch: InFlightBatch) -> None:
+        batch.producer, batch.position = self.producer, self.next
+        self.next += batch.count
 
-    def leave_gap(self, shipment: InFlightBatch) -> None:
-        if shipment.position >= 0:
-            self.gap = max(self.gap or 0, shipment.position + shipment.count)
+    def leave_gap(self, batch: InFlightBatch) -> None:
+        if batch.position >= 0:
+            self.gap = max(self.gap or 0, batch.position + batch.count)
 
 
 class InFlight:
-    """The lanes of one producer. Not thread-safe. `transactional`: who tells the producer id is a coordinator."""
+    """The lanes of one producer. Not thread-safe. `transactional`: a coordinator gives the producer id."""
 
     def __init__(
         self, *, idempotent: bool, transactional: bool = False, in_flight_max: int = 5, retries: int = SEQUENCE_MASK,
@@ -87,13 +86,14 @@ class InFlight:
     ) -> None:  # fmt: skip
         self.idempotent = idempotent
         self.producer: ProducerEpoch | None = None
-        """Who numbers batches that begin a lane; None while that is not known."""
+        """The producer id and epoch of lanes that begin now; None while they are not known."""
         self._transactional = transactional
         self._in_flight_max = in_flight_max
         self._retries = retries
         self._backoff = (backoff_ms, backoff_max_ms)
         self._lanes: dict[TopicPartition, _Lane] = {}
-        self._busy: dict[TopicPartition, _Lane] = {}
+        self.busy: dict[TopicPartition, _Lane] = {}
+        """The lanes of which something is in flight, or waits to be sent again."""
         self.has_failed = False
         """Whether `failed` has something to give."""
         self._failed: list[InFlightBatch] = []
@@ -102,11 +102,11 @@ class InFlight:
         self._ask_attempts = 0
         self._ask_at_ms = 0
 
-    # --- who numbers -----------------------------------------------------------------------------------------------
+    # --- the producer id -------------------------------------------------------------------------------------------
 
     @property
     def lacks_id(self) -> bool:
-        """Whether nothing can be sent before a producer id is asked for, which nobody has done."""
+        """Whether a producer id is missing that has not been asked for: nothing can be sent before."""
         return self.idempotent and self.producer is None and not self._transactional and not self._asked
 
     def ask_id(self, tick_ms: int) -> bool:
@@ -115,7 +115,7 @@ class InFlight:
         return self._asked
 
     def identify(self, producer: ProducerEpoch) -> None:
-        """What begins from now on is numbered by `producer`."""
+        """Number lanes that begin from now on by `producer`."""
         self.producer = producer
         self._asked, self._ask_attempts = False, 0
         for lane in self._lanes.values():
@@ -145,153 +145,149 @@ class InFlight:
         most = self._in_flight_max if lane.acked or not self.idempotent else 1
         return not stale and lane.gap is None and lane.in_flight == len(lane.unanswered) < most
 
-    def take(self, shipment: InFlightBatch) -> None:
-        """A batch leaves its queue: it is in flight now."""
-        lane = self._lanes.get(shipment.key)
+    def oldest_answer(self, key: TopicPartition) -> Future[Any] | None:
+        """The answer that the oldest batch of a partition waits for, if it is awaited."""
+        lane = self.busy.get(key)
+        return next((batch.answer for batch in lane.unanswered[:1]), None) if lane is not None else None
+
+    def take(self, batch: InFlightBatch) -> None:
+        """Number a batch that leaves its queue: it is in flight now."""
+        lane = self._lanes.get(batch.key)
         if lane is None:
-            lane = self._lanes[shipment.key] = _Lane()
+            lane = self._lanes[batch.key] = _Lane()
         if self.idempotent and not lane.unanswered and lane.producer != self.producer:
             lane.begin(self._present)
-        lane.unanswered.append(shipment)
-        self._busy[shipment.key] = lane
-        if self._expiry_ms is None or shipment.deadline_ms < self._expiry_ms:
-            self._expiry_ms = shipment.deadline_ms
-        self._send(lane, shipment)
+        if self.idempotent:
+            batch.producer, batch.position = lane.producer, lane.next
+            lane.next += batch.count
+        batch.in_flight = True
+        batch.was_first = not lane.unanswered
+        lane.in_flight += 1
+        lane.unanswered.append(batch)
+        self.busy[batch.key] = lane
+        if self._expiry_ms is None or batch.deadline_ms < self._expiry_ms:
+            self._expiry_ms = batch.deadline_ms
 
     def next_again(self, key: TopicPartition, tick_ms: int, *, peek: bool = False) -> InFlightBatch | None:
         """The batch that is to be sent again now, which is in flight then (not if `peek`); None: there is none."""
-        lane = self._busy.get(key)
+        lane = self.busy.get(key)
         if lane is None or lane.in_flight or not lane.unanswered or (self.idempotent and self.producer is None):
             return None
-        shipment = lane.unanswered[0]
-        if shipment.not_before_ms > tick_ms:
+        batch = lane.unanswered[0]
+        if batch.not_before_ms > tick_ms:
             return None
         if not peek:
-            self._send(lane, shipment)
-        return shipment
+            self._send(lane, batch)
+        return batch
 
     @staticmethod
-    def _send(lane: _Lane, shipment: InFlightBatch) -> None:
-        shipment.in_flight = True
-        shipment.was_first = lane.unanswered[0] is shipment
+    def _send(lane: _Lane, batch: InFlightBatch) -> None:
+        batch.in_flight = True
+        batch.was_first = lane.unanswered[0] is batch
         lane.in_flight += 1
-
-    def number(self, shipment: InFlightBatch, close: Callable[[InFlightBatch], int]) -> None:
-        """Number a batch, and those before it; `close` lets no more records into one, and counts them.
-
-        Raises the error of a batch that has failed before it was closed.
-        """
-        if shipment.error is not None:
-            raise shipment.error
-        if shipment.count:
-            return
-        lane = self._lanes[shipment.key]
-        is_first = lane.unanswered[0] is shipment
-        for other in (shipment,) if is_first else lane.unanswered[: lane.unanswered.index(shipment) + 1]:
-            if not other.count:
-                other.count = close(other)
-                if self.idempotent:
-                    lane.number(other)
 
     # --- answers ---------------------------------------------------------------------------------------------------
 
     def answered(
-        self, shipment: InFlightBatch, error: BaseException | None, tick_ms: int, *, final: bool = False
+        self, batch: InFlightBatch, error: BaseException | None, tick_ms: int, *, final: bool = False
     ) -> BatchOutcome:  # fmt: skip
-        """What an answer means; `final`: whatever error it is, sending it again would not help."""
-        lane = self._lanes[shipment.key]
-        if error is None and shipment.error is None and lane.gap is None:
-            # Nearly all are: nothing is left to be judged.
-            self._delivered(lane, shipment)
+        """The meaning of an answer; `final`: whatever error it is, sending it again would not help."""
+        if error is None and self.delivered(batch):
             return BatchOutcome.DELIVERED
-        verdict = self._judge(shipment, error, tick_ms, final=final)
+        lane = self._lanes[batch.key]
+        verdict = self._judge(batch, error, tick_ms, final=final)
         if verdict is BatchOutcome.SPLIT:
             return verdict
-        shipment.in_flight = False
+        batch.in_flight = False
         lane.in_flight -= 1
-        if error is None and shipment.position >= 0:
-            lane.acked = max(lane.acked, shipment.position + shipment.count)
+        if error is None and batch.position >= 0:
+            lane.acked = max(lane.acked, batch.position + batch.count)
         if verdict is BatchOutcome.DELIVERED:
-            lane.unanswered.remove(shipment)
+            lane.unanswered.remove(batch)
         elif verdict is BatchOutcome.FAILED and error is not None:
-            self._drop(lane, shipment, error)
+            self._drop(lane, batch, error)
         elif verdict is BatchOutcome.AGAIN:
-            shipment.attempts += 1
-            shipment.not_before_ms = tick_ms + self.backoff_ms(shipment.attempts)
+            batch.attempts += 1
+            batch.not_before_ms = tick_ms + self.backoff_ms(batch.attempts)
         self._resolve(lane)
         if not lane.unanswered and not lane.in_flight:
-            self._busy.pop(shipment.key, None)
+            self.busy.pop(batch.key, None)
         return verdict
 
-    def _delivered(self, lane: _Lane, shipment: InFlightBatch) -> None:
-        shipment.in_flight = False
+    def delivered(self, batch: InFlightBatch) -> bool:
+        """Take over the usual answer, a good one; False where something is left to be judged: then nothing was done."""
+        lane = self._lanes[batch.key]
+        if batch.error is not None or lane.gap is not None:
+            return False
+        batch.in_flight = False
         lane.in_flight -= 1
-        lane.unanswered.remove(shipment)
-        end = shipment.position + shipment.count
-        if shipment.position >= 0 and end > lane.acked:
+        lane.unanswered.remove(batch)
+        end = batch.position + batch.count
+        if batch.position >= 0 and end > lane.acked:
             lane.acked = end
         if not lane.unanswered and not lane.in_flight:
-            del self._busy[shipment.key]
+            del self.busy[batch.key]
+        return True
 
     def failed(self) -> list[InFlightBatch]:
-        """What has failed since this was asked last, each with its error: it is nobody's any more."""
+        """Give up the batches that have failed since the last call, each with its error."""
         failed, self._failed, self.has_failed = self._failed, [], False
         return failed
 
-    def _judge(
-        self, shipment: InFlightBatch, error: BaseException | None, tick_ms: int, *, final: bool
-    ) -> BatchOutcome:
-        if shipment.error is not None:
+    def _judge(self, batch: InFlightBatch, error: BaseException | None, tick_ms: int, *, final: bool) -> BatchOutcome:
+        if batch.error is not None:
             return BatchOutcome.LATE
         if error is None or isinstance(error, DuplicateSequence):
             return BatchOutcome.DELIVERED
-        shipment.untold = not final and not isinstance(error, NOT_THERE)
-        shipment.doubtful |= shipment.untold
-        if isinstance(error, RecordTooLarge) and shipment.count > 1:
+        batch.untold = not final and not isinstance(error, NOT_THERE)
+        batch.doubtful |= batch.untold
+        if isinstance(error, RecordTooLarge) and batch.count > 1:
             return BatchOutcome.SPLIT
-        if final or shipment.attempts >= self._retries or tick_ms >= shipment.deadline_ms:
+        if final or batch.attempts >= self._retries or tick_ms >= batch.deadline_ms:
             return BatchOutcome.FAILED
         if self.idempotent and isinstance(error, OutOfOrderSequence | UnknownProducerId):
-            return self._judge_order(shipment)
+            return self._judge_order(batch)
         return BatchOutcome.AGAIN if may_pass(error) else BatchOutcome.FAILED
 
-    def _judge_order(self, shipment: InFlightBatch) -> BatchOutcome:
-        if shipment.was_first:
+    def _judge_order(self, batch: InFlightBatch) -> BatchOutcome:
+        if batch.was_first:
             if self._transactional:
                 return BatchOutcome.FAILED
             # All before it were taken or have failed, and the node is waiting for something else.
-            self._lanes[shipment.key].leave_gap(shipment)
+            self._lanes[batch.key].leave_gap(batch)
         return BatchOutcome.AGAIN
 
-    def split(self, shipment: InFlightBatch, first: int, loads: tuple[Any, Any]) -> None:
+    def split(self, batch: InFlightBatch, first: int, loads: tuple[Any, Any]) -> None:
         """Two take the place and the numbers of one that was too large, the first of them with `first` records; not
         where it has failed meanwhile.
         """
-        lane = self._lanes[shipment.key]
+        lane = self._lanes[batch.key]
         lane.in_flight -= 1
-        if shipment.error is None:
-            at = lane.unanswered.index(shipment)
-            lane.unanswered[at : at + 1] = self._parts(shipment, first, loads)
-            shipment.error = RecordTooLarge("it was split")
+        if batch.error is None:
+            at = lane.unanswered.index(batch)
+            lane.unanswered[at : at + 1] = self._parts(batch, first, loads)
+            batch.error = RecordTooLarge("it was split")
         self._resolve(lane)
 
     @staticmethod
-    def _parts(shipment: InFlightBatch, first: int, loads: tuple[Any, Any]) -> list[InFlightBatch]:
-        parts = [InFlightBatch(shipment.key, load, shipment.deadline_ms) for load in loads]
-        for part, count, before in zip(parts, (first, shipment.count - first), (0, first), strict=True):
-            part.count = count
-            part.producer = shipment.producer
-            part.doubtful = shipment.doubtful
-            part.position = shipment.position + before if shipment.position >= 0 else -1
+    def _parts(batch: InFlightBatch, first: int, loads: tuple[Any, Any]) -> list[InFlightBatch]:
+        counts = first, batch.count - first
+        parts = [
+            InFlightBatch(batch.key, load, count, batch.deadline_ms) for load, count in zip(loads, counts, strict=True)
+        ]
+        for part, before in zip(parts, (0, first), strict=True):
+            part.producer = batch.producer
+            part.doubtful = batch.doubtful
+            part.position = batch.position + before if batch.position >= 0 else -1
         return parts
 
-    def _drop(self, lane: _Lane, shipment: InFlightBatch, error: BaseException) -> None:
-        shipment.error = error
-        self._failed.append(shipment)
+    def _drop(self, lane: _Lane, batch: InFlightBatch, error: BaseException) -> None:
+        batch.error = error
+        self._failed.append(batch)
         self.has_failed = True
-        lane.unanswered.remove(shipment)
+        lane.unanswered.remove(batch)
         if self.idempotent:
-            lane.leave_gap(shipment)
+            lane.leave_gap(batch)
 
     def _resolve(self, lane: _Lane) -> None:
         """Close the gap of a lane, if there is one and nothing in flight can say more of it."""
@@ -303,19 +299,19 @@ class InFlight:
             self._begin_anew(lane)
 
     def _begin_anew(self, lane: _Lane) -> None:
-        for shipment in [shipment for shipment in lane.unanswered if shipment.doubtful]:
-            self._drop(lane, shipment, in_doubt(shipment.key))
+        for batch in [batch for batch in lane.unanswered if batch.doubtful]:
+            self._drop(lane, batch, in_doubt(batch.key))
         if lane.producer == self.producer:
             producer_id, epoch = self.producer
             self.producer = ProducerEpoch(producer_id, epoch + 1) if epoch < EPOCH_MAX else None
         if self.producer is not None:
             lane.begin(self.producer)
-            for shipment in lane.unanswered:
-                lane.number(shipment)
+            for batch in lane.unanswered:
+                lane.number(batch)
 
     @property
     def _present(self) -> ProducerEpoch:
-        assert self.producer is not None, "batches are sent by somebody"
+        assert self.producer is not None, "a batch is sent under a producer id"
         return self.producer
 
     # --- time, and the end -----------------------------------------------------------------------------------------
@@ -332,24 +328,24 @@ class InFlight:
         if self.lacks_id and self._ask_attempts:
             times.append(self._ask_at_ms)
         if self.producer is not None or not self.idempotent:
-            waiting = [lane.unanswered[0] for lane in self._busy.values() if lane.unanswered and not lane.in_flight]
-            times += [shipment.not_before_ms for shipment in waiting]
+            waiting = [lane.unanswered[0] for lane in self.busy.values() if lane.unanswered and not lane.in_flight]
+            times += [batch.not_before_ms for batch in waiting]
         return min(times, default=None)
 
     def due(self, tick_ms: int) -> list[TopicPartition]:
         """Where something is to be sent again now."""
-        return [key for key in self._busy if self.next_again(key, tick_ms, peek=True) is not None]
+        return [key for key in self.busy if self.next_again(key, tick_ms, peek=True) is not None]
 
     def expire(self, tick_ms: int) -> None:
         """Let fail what has waited too long, also what is in flight."""
         if self._expiry_ms is None or tick_ms < self._expiry_ms:
             return
-        for lane in self._busy.values():
-            for shipment in [shipment for shipment in lane.unanswered if shipment.deadline_ms <= tick_ms]:
-                self._drop(lane, shipment, overdue(shipment.key, in_flight=shipment.in_flight))
+        for lane in self.busy.values():
+            for batch in [batch for batch in lane.unanswered if batch.deadline_ms <= tick_ms]:
+                self._drop(lane, batch, overdue(batch.key, in_flight=batch.in_flight))
             self._resolve(lane)
         self._expiry_ms = min(
-            (shipment.deadline_ms for lane in self._busy.values() for shipment in lane.unanswered), default=None
+            (batch.deadline_ms for lane in self.busy.values() for batch in lane.unanswered), default=None
         )
 
     def hurry(self) -> None:
@@ -358,14 +354,14 @@ class InFlight:
 
     def give_up(self, error: BaseException, *, in_flight: bool) -> None:
         """Let fail what waits to be sent again, and what is `in_flight`, if so wanted."""
-        for lane in self._busy.values():
-            for shipment in [shipment for shipment in lane.unanswered if in_flight or not shipment.in_flight]:
-                self._drop(lane, shipment, error)
+        for lane in self.busy.values():
+            for batch in [batch for batch in lane.unanswered if in_flight or not batch.in_flight]:
+                self._drop(lane, batch, error)
             self._resolve(lane)
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same may be sent again after an error. A full disk or queue is for who sends to know of at once."""
+    """Whether the same may be sent again after an error. The sender hears of a full disk or queue at once."""
     return isinstance(error, ProtocolError) and error.retriable and not isinstance(error, PartitionFull)
 
 

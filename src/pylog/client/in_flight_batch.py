@@ -1,25 +1,26 @@
-"""A batch on its way from its queue to an answer, and who numbers it: the values that `in_flight` decides about."""
+"""A batch on its way from its queue to an answer, and the producer that numbers it: the values of `in_flight`."""
 
 import enum
 from typing import Any, NamedTuple
 
 from pylog.record import TopicPartition
+from pylog.runtime.future import Future
 
 SEQUENCE_MASK = (1 << 31) - 1
 
 
 class ProducerEpoch(NamedTuple):
-    """Who numbers batches."""
+    """The producer id and epoch that batches are numbered under."""
 
     producer_id: int
     epoch: int
 
 
-NOBODY = ProducerEpoch(-1, -1)
+NO_PRODUCER = ProducerEpoch(-1, -1)
 
 
 class BatchOutcome(enum.Enum):
-    """What an answer means for its batch."""
+    """The meaning of an answer for its batch."""
 
     DELIVERED = "delivered"
     FAILED = "failed"
@@ -27,16 +28,14 @@ class BatchOutcome(enum.Enum):
     SPLIT = "split"
     """It counts as in flight until that is done: `split` is owed."""
     LATE = "late"
-    """It had failed before: nobody waits for this."""
+    """It had failed before: nothing waits for this answer."""
 
 
 class InFlightBatch:
     """A batch, or a part of one that was too large, from when it leaves its queue. `load` is the producer's own."""
 
     # Defaults of the class: most batches never need another value, and one is made for each of them.
-    count = 0
-    """How many records it has; 0 while it is not closed."""
-    producer = NOBODY
+    producer = NO_PRODUCER
     position = -1
     """How many records its lane had before it since it began."""
     attempts = 0
@@ -51,9 +50,14 @@ class InFlightBatch:
     error: BaseException | None = None
     """Why it failed."""
 
-    def __init__(self, key: TopicPartition, load: Any, deadline_ms: int) -> None:
+    answer: Future[Any] | None = None
+    """The answer of the node, while it is awaited."""
+
+    def __init__(self, key: TopicPartition, load: Any, count: int, deadline_ms: int) -> None:
         self.key = key
         self.load = load
+        self.count = count
+        """How many records it has."""
         self.deadline_ms = deadline_ms
 
     @property

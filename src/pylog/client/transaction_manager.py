@@ -1,4 +1,4 @@
-"""A producer's side of its transactions: which call is allowed now, and what there is to say to the coordinator.
+"""The client half of a producer's transactions: the calls that are allowed now, and the requests to the coordinator.
 
     UNINITIALIZED -> READY -> IN_TRANSACTION -> COMMITTING -> READY
                                    |    \\-----> ABORTING ---> READY
@@ -64,7 +64,7 @@ class TransactionManager:
         self.transactional_id = transactional_id
         self.state = TransactionManagerState.UNINITIALIZED
         self.error: BaseException | None = None
-        """What led to the error states."""
+        """The error that led to an error state."""
         self.producer_id = self.epoch = -1
         self._timeout_ms = timeout_ms
         self._has_begun = False
@@ -80,7 +80,7 @@ class TransactionManager:
         self.state = TransactionManagerState.IN_TRANSACTION
 
     def add(self) -> None:
-        """Something is about to be sent in the transaction. Raises InvalidTxnState, TransactionAbortable."""
+        """Note that something is about to be sent in the transaction. Raises InvalidTxnState, TransactionAbortable."""
         self._check(TransactionManagerState.IN_TRANSACTION, "send")
         self._has_begun = True
 
@@ -97,14 +97,14 @@ class TransactionManager:
         self.state = TransactionManagerState.ABORTING
 
     def batch_failed(self, error: BaseException) -> None:
-        """Records of the transaction could not be delivered."""
+        """Note that records of the transaction could not be delivered."""
         if isinstance(error, ProducerFenced | TransactionalIdAuthorization | InvalidPidMapping):
             self.fail(error)
         elif self.state in (TransactionManagerState.IN_TRANSACTION, TransactionManagerState.COMMITTING):
             self._to_abortable(error)
 
     def offsets(self, parts: Sequence[OffsetCommitPart], group: ConsumerGroupMetadata) -> TxnOffsetCommit:
-        """What sends these offsets. Raises what `add` does."""
+        """The message that sends these offsets. Raises what `add` does."""
         self.add()
         return TxnOffsetCommit(
             self.transactional_id, group.group_id, self.producer_id, self.epoch, list(parts), group.generation_id,
@@ -119,14 +119,14 @@ class TransactionManager:
             raise self._abortable()
 
     def fail(self, error: BaseException) -> None:
-        """Nothing is possible any more."""
+        """Enter the fatal state: nothing is possible any more."""
         if self.state is not TransactionManagerState.FATAL_ERROR:
             self.state, self.error = TransactionManagerState.FATAL_ERROR, error
 
     # --- the coordinator -------------------------------------------------------------------------------------------
 
     def request(self) -> InitProducerId | EndTxn | None:
-        """What to send next; None: nothing before another call."""
+        """The message to send next; None: nothing before another call."""
         if self.state is TransactionManagerState.UNINITIALIZED or (
             self.state is TransactionManagerState.ABORTING and self._is_unknown
         ):
@@ -139,7 +139,7 @@ class TransactionManager:
         return None
 
     def answered(self, answer: ProducerIdGiven | TxnEnded) -> bool:
-        """The answer to `request`; gives whether to ask again after a while. Errors lead to a state."""
+        """Take the answer to `request`; gives whether to ask again after a while. Errors lead to a state."""
         error = answer.error
         if error is None:
             if answer.producer_id >= 0:
@@ -158,7 +158,7 @@ class TransactionManager:
         return False
 
     def offsets_answered(self, message: TxnOffsetCommit, answer: OffsetsCommitted) -> TxnOffsetCommit | None:
-        """The answer to `offsets`; gives what to send after a while, None when that is all. Errors lead to a state."""
+        """Take the answer to `offsets`; gives the message to send after a while, or None. Errors lead to a state."""
         left = []
         for part in message.parts:
             key = TopicPartition(part.topic, part.partition)
@@ -234,7 +234,7 @@ def named(error: BaseException | None) -> str:
 
 
 def unusable(error: BaseException | None) -> PylogError:
-    """What every call of a producer raises after a fatal error: of the same class, if it is one of Kafka's."""
+    """The error that every call raises after a fatal one: of the same class, if that is one of Kafka's."""
     kind = type(error) if isinstance(error, ProtocolError) else PylogError
     return kind(f"this producer can send no more ({named(error)}): close it, see to that, and make a new one")
 

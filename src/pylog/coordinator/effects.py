@@ -1,14 +1,15 @@
-"""What a coordinator wants done. A coordinator is a machine: an event and the time in, effects out.
+"""The effects of a coordinator, which is a machine: an event and the time in, effects out.
 
-    event -> machine -> [Append, Answer, WriteMarkers...] -> whoever hosts it
+    event -> machine -> [Append, Answer, WriteMarkers...] -> its host
 
 It owns one partition of an internal topic. What has to outlive it changes only by `replay`: of the log when it takes
 over, and of its own `Append` when that is in the log. So its state is the replay of its log, whatever happens between.
-Waiting members and deadlines are not in the log; they are gone with the process anyway.
+Waiting members and deadlines are not in the log, as they end with the process. Neither is a state that a machine may
+have ahead of its log: a crash takes it away, and `write_down` brings it in.
 
-A host carries effects out in their order. What stands behind an `Append` is not done before its records are as safe
-as the log promises, and not at all where the append failed: the machine hears of that by `append_failed`. An answer to
-a later event stands behind it, too: it may tell of what was replayed, and a crash must not make it untrue.
+A host carries effects out in their order. An effect behind an `Append` waits until its records are as safe as the log
+promises, unless it is lazy. It is dropped where the append failed: the machine hears of that by `append_failed`. An
+answer to a later event waits, too: it may tell of what was replayed, and a crash must not make it untrue.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +37,7 @@ class LogRecord(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """Who wrote a record as part of a transaction."""
+    """The producer that wrote a record as part of a transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -62,6 +63,10 @@ class Append:
     answers: list[Answer] = field(default_factory=list)
     """What is answered when they are safe."""
     stamp: Stamp | None = None
+    is_lazy: bool = False
+    """Whether the answers, and what stands behind it, need not wait until the records are safe."""
+    says: list[Any] = field(default_factory=list)
+    """The values of the records, in their order, where the machine has all of them at hand."""
     context: Any = None
     """The machine's own: what it has to know if the append fails."""
 
@@ -95,29 +100,50 @@ NewProducerId = Callable[[], int]
 
 
 class Coordinator(Protocol):
-    """What every coordinator answers to. Not thread-safe: its host lets one in at a time."""
+    """One coordinator. Not thread-safe: its host lets one event in at a time."""
 
     def replay(self, record: LogRecord, stamp: Stamp | None = None) -> None:
         """Take over a record of its log. Raises UnsupportedFormat, CorruptBatch: the host logs it and goes on."""
 
+    def appended(self, append: Append) -> None:
+        """Take over an Append of its own that is in the log, as if each record were replayed."""
+
     def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
-        """A transaction has ended in its log."""
+        """Take over the end of a transaction in its log."""
 
     def take_over(self, now: Now) -> list[Effect]:
-        """All of its log was replayed: from now on it answers."""
+        """Begin to answer: all of its log was replayed."""
 
     def handle(self, message: Any, session: Session, ticket: int, now: Now) -> list[Effect]:
         """Answer a message, now or later, in an `Answer` with its ticket."""
 
     def append_failed(self, append: Append, error: PylogError, now: Now) -> list[Effect]:
-        """An `Append` was refused, and nothing was replayed: its answers were not given."""
+        """Undo an `Append` that was refused: nothing was replayed, and its answers were not given."""
 
     def tick(self, now: Now) -> list[Effect]:
         """Do what is due."""
 
+    def unsafe(self, message: object = None) -> Mapping[TopicPartition, int]:
+        """Where markers end, by partition, that have to be durable before this message, or (None) what is due, can be
+        done. The host makes them so, and says with `note_durable` how far it has come.
+        """
+
+    def note_durable(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Up to where partitions are durable, of those that `unsafe` named."""
+
+    def write_down(self, now: Now) -> list[Effect]:
+        """Bring the log up to date: the host is about to end."""
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether something is not in the log that a successor has to know."""
+
+    def take_up(self, predecessor: Any, now: Now) -> None:
+        """Go on with what a machine of the same log and process knew, and had not in the log."""
+
     @property
     def due_ms(self) -> int | None:
-        """When the next `tick` has something to do, in ticks; None: when there is another event."""
+        """The time of the next `tick` that has something to do, in ticks; None: after another event."""
 
 
 MarkerErrors = Mapping[TopicPartition, PylogError | None]

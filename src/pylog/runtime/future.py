@@ -1,12 +1,13 @@
-"""Future: an answer that will come; done, result, exception, add_done_callback, await.
+"""An answer that will come: done, result, exception, lead, add_done_callback, await.
 
-It is completed once, by set_result or set_exception. Nothing here runs a thread. Completing is a store and a look at a
-deque: a lock exists only while someone waits in `result`, one for each waiter. Those of records are in `record_append`.
+A future is completed once, by `set_result` or `set_exception`. It runs no thread, and waiting for it does no work: a
+caller that is ready to do the work of an answer calls `lead` first. Completing is a store and a look at a deque. A lock
+exists only while a thread waits in `result`, one for each of them. The futures of records are in `record_append`.
 
-Invariants: a callback is called exactly once, by whoever completes the future or, when that happened before, by whoever
-adds it; what is seen of a future that is done never changes. Both rest on one order: the one side stores the outcome
-and then drains the callbacks, the other appends its callback and then looks for the outcome; taking one from a deque is
-atomic.
+Invariants: each callback is called exactly once, by the thread that completes the future or, after that, by the thread
+that adds the callback. The outcome of a future that is done never changes. Both rest on one order: one side stores the
+outcome and then drains the callbacks, the other appends its callback and then looks for the outcome. Taking a callback
+from a deque is atomic.
 """
 
 from abc import ABCMeta
@@ -25,7 +26,7 @@ T = TypeVar("T")
 
 
 class Future(Generic[T], metaclass=ABCMeta):
-    """An answer that will come. Thread-safe; can be awaited from any asyncio loop."""
+    """An answer that will come. Thread-safe; any asyncio loop can await it."""
 
     __slots__ = ("_callbacks", "_done", "_error", "_traceback", "_value")
 
@@ -58,12 +59,22 @@ class Future(Generic[T], metaclass=ABCMeta):
             self._wait(timeout)
         return self._error
 
+    def lead(self, timeout: float | None = None) -> None:
+        """Do the work of the answer in this thread, or wait for the thread that does it, for up to `timeout` seconds.
+
+        Most answers come by themselves: then this does nothing. It never raises TimeoutError, and the answer may still
+        be missing afterwards: wait for it with `result`.
+        """
+
     def add_done_callback(self, fn: "Callable[[Future[T]], object]") -> None:
         """Call `fn(self)` once the answer is there, in the thread that brings it; at once if it is there already.
 
-        Callbacks run in the order they were added in. What one raises comes out where the future is completed, after
+        Callbacks run in the order they were added in. An error of one comes out where the future is completed, after
         the others have run.
         """
+        if self._done and not self._callbacks:
+            fn(self)
+            return
         if self._callbacks is None:
             with _making_callbacks:
                 if self._callbacks is None:
@@ -74,11 +85,11 @@ class Future(Generic[T], metaclass=ABCMeta):
 
     def set_result(self, value: T) -> None:
         """Answer. Raises RuntimeError when there is an answer already."""
-        self._settle(value, None)
+        self._complete(value, None)
 
     def set_exception(self, error: BaseException) -> None:
         """Answer with an error. Raises RuntimeError when there is an answer already."""
-        self._settle(None, error)
+        self._complete(None, error)
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self.done():
@@ -92,7 +103,7 @@ class Future(Generic[T], metaclass=ABCMeta):
                     waiter.set_result(None)
 
             def tell(_: Future[T]) -> None:
-                # A loop that was closed meanwhile has nobody waiting any more.
+                # Nothing waits in a loop that was closed meanwhile.
                 with suppress(RuntimeError):
                     loop.call_soon_threadsafe(wake)
 
@@ -106,7 +117,7 @@ class Future(Generic[T], metaclass=ABCMeta):
         error = self.exception()
         return f"<{type(self).__name__} {f'failed: {error!r}' if error is not None else repr(self.result())}>"
 
-    def _settle(self, value: T | None, error: BaseException | None) -> None:
+    def _complete(self, value: T | None, error: BaseException | None) -> None:
         if self._done:
             raise RuntimeError("this future is answered already")
         self._value = value
@@ -152,24 +163,23 @@ class Future(Generic[T], metaclass=ABCMeta):
 
 
 _making_callbacks = WholeLock()
-"""Held for the moment in which a future gets its list of callbacks: most never have one."""
+"""Guards the moment in which a future gets its callbacks: most futures never have one."""
 
 
 def completed(value: T) -> Future[T]:
     """A future whose answer is there."""
-    future: Future[T] = Future()
-    future._value = value
-    future._done = True
+    future: Future[T] = Future.__new__(Future)
+    future._done, future._value, future._error, future._traceback, future._callbacks = True, value, None, None, None
     return future
 
 
 def gathered(futures: Iterable[Future[Any]], combine: Callable[[list[Any]], T]) -> Future[T]:
-    """What `combine` makes of all the answers, when the last one is there; or the first error among them."""
+    """The result of `combine` for all answers, when the last one is there; or the first error among them."""
     waited = list(futures)
     if not waited:
         return completed(combine([]))
     whole: Future[T] = Future()
-    # Whoever takes the last one is the last: taking is one step.
+    # The callback that finds nothing left to take is the last one: taking is one step.
     left = deque(waited[1:])
 
     def answered(_: Future[Any]) -> None:

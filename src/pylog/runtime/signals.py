@@ -5,7 +5,7 @@ in the middle of an append, or of a coordinator's change of state, it would leav
 
     with WHOLE:          a signal waits for the end of the block; a second SIGINT or SIGTERM is handled at once
         ...
-        with opened():   inside of it: somebody else's code, or a long wait, which a signal may end
+        with opened():   inside of it: foreign code, or a long wait, which a signal may end
             ...
     @whole               the same for all of a function
     with FIRM:           as WHOLE, and a second one waits as well
@@ -43,7 +43,7 @@ _getsignal: Callable[[int], Any] = _functions.getsignal
 _setsignal: Callable[[int, Any], Any] = _functions.signal
 
 INSISTING = (int(signal.SIGINT), int(signal.SIGTERM))
-"""Those of which a second one is handled at once: who sends it wants a call to end that hangs."""
+"""The signals of which a second one is handled at once: its sender wants a call to end that hangs."""
 
 SIGNALS = (
     *INSISTING, *map(int, (
@@ -56,6 +56,10 @@ SLICE = 0.1
 
 _held: dict[int, Handler] = {}
 _pending: list[int] = []
+_seen: list[Any] = []
+"""The handlers of `SIGNALS` when a block began last."""
+_callable: list[int] = []
+"""The signals among them that have a handler of Python's."""
 
 
 def _note(number: int, frame: Any) -> None:
@@ -68,34 +72,43 @@ def _note(number: int, frame: Any) -> None:
     try:
         _held[number](number, frame)
     except BaseException:
-        # It may come out where nobody would know of the block. What waits is handled where one ends all the same: the
-        # first of its kind too, for this one may get no further than somebody's `except`.
+        # It may come out where nothing knows of the block. All that waits is handled where one ends all the same: the
+        # first of its kind too, for this one may get no further than the next `except`.
         WHOLE.depth = 0
         _restore()
         raise
 
 
 def _hold() -> None:
-    for number in SIGNALS:
-        handler = _getsignal(number)
-        if callable(handler) and handler is not _note:
-            _held[number] = handler
-            try:
-                _setsignal(number, _note)
-            except ValueError as error:
-                if "main thread" not in str(error):
-                    raise
-                # Where Python is embedded, or has several interpreters, the thread that signals strike may be another
-                # one than `threading` thinks: then none strikes here.
-                WHOLE.main = None
-                return
+    global _seen  # noqa: PLW0603
+    now = [*map(_getsignal, SIGNALS)]
+    if now != _seen:
+        # Handlers seldom change between two blocks.
+        found = {number: handler for number, handler in zip(SIGNALS, now, strict=True) if _is_foreign(handler)}
+        _held.update(found)
+        _callable[:] = found
+        _seen = now
+    for number in _callable:
+        try:
+            _setsignal(number, _note)
+        except ValueError as error:
+            if "main thread" not in str(error):
+                raise
+            # Where Python is embedded, or has several interpreters, signals may strike another thread than the one
+            # that `threading` calls the main one: then none strikes here.
+            WHOLE.main = None
+            return
+
+
+def _is_foreign(handler: Any) -> bool:
+    return callable(handler) and handler is not _note
 
 
 def _restore() -> None:
     try:
-        for number, handler in list(_held.items()):
+        for number in _callable:
             if _getsignal(number) is _note:
-                _setsignal(number, handler)
+                _setsignal(number, _held[number])
     except BaseException:
         # One that was let in already has struck: the others must not stay out.
         _restore()
@@ -156,7 +169,7 @@ class _Whole:
 
 
 class opened:  # noqa: N801
-    """Inside of a `WHOLE` block: somebody else's code, or a long wait, which a signal may end."""
+    """Inside of a `WHOLE` block: foreign code, or a long wait, which a signal may end."""
 
     # Not a generator: one that a signal keeps from being entered would close the block again when it is collected.
     __slots__ = ("depth",)
@@ -194,7 +207,7 @@ def wait_at(condition: Condition, seconds: float | None) -> None:
 
 def pause(stopped: Event, seconds: float) -> bool:
     """Wait until `stopped` is set, so many seconds at most; gives whether it is. In the main thread it is looked at
-    inside of a block: who sets it may be a signal's handler, and an event has a lock. Signals strike between two looks.
+    inside of a block: a signal's handler may set it, and an event has a lock. Signals strike between two looks.
     """
     if get_ident() != WHOLE.main:
         return stopped.wait(seconds)
@@ -225,19 +238,27 @@ WHOLE = _Whole()
 
 
 class _Firm:
-    """What nobody could go on with if it were left in the middle, and what waits nowhere but where it is `opened`."""
+    """A block for what nothing could go on with if it were left in the middle; it waits only where it is `opened`."""
 
     __slots__ = ()
 
+    # As WHOLE does, in its own words: each send enters one.
+
     def __enter__(self) -> None:
-        WHOLE.__enter__()
         if get_ident() == WHOLE.main:
+            if not WHOLE.depth:
+                WHOLE.__enter__()
+            else:
+                WHOLE.depth += 1
             WHOLE.firm += 1
 
     def __exit__(self, *raised: object) -> None:
         if get_ident() == WHOLE.main:
             WHOLE.firm -= 1
-        WHOLE.__exit__()
+            if WHOLE.depth > 1:
+                WHOLE.depth -= 1
+            else:
+                WHOLE.__exit__()
 
 
 FIRM = _Firm()
@@ -252,16 +273,17 @@ class Lockable(Protocol):
 
 
 class WholeLock:
-    """A lock that is held inside of a `WHOLE` block alone: that begins before it is taken, and ends behind it.
+    """A lock that is held inside of a `WHOLE` block alone: the block begins before the lock is taken, and ends after.
 
-    `lock`: which one, if it is to be another than a plain `Lock`. `acquire` and `release` are its own, for compiled
-    code, in which no handler runs.
+    `lock`: another lock than a plain `Lock`. `acquire` and `release` are its own, for compiled code, where no handler
+    runs. `inner` is the lock itself, for code that is in a `FIRM` block already: a block costs more than the lock.
     """
 
-    __slots__ = ("acquire", "release")
+    __slots__ = ("acquire", "inner", "release")
 
     def __init__(self, lock: Lockable | None = None) -> None:
         lock = lock or Lock()
+        self.inner: Any = lock
         self.acquire = lock.acquire
         self.release = lock.release
 

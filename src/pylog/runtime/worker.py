@@ -75,7 +75,7 @@ class Worker:
             self._thread.join(timeout)
 
     def _called(self, due: int) -> None:
-        """What the thread would do on waking up at `due`, unless it was woken earlier, and sleeps again."""
+        """Do as the thread does that wakes up at `due`, unless it was woken earlier, and sleeps again."""
         if self._closed or self._sleeps_until != due:
             return
         self._sleeps_until = None
@@ -99,7 +99,7 @@ class Worker:
             try:
                 self._work()
             except BaseException:
-                # Nobody else would do it: what is due stays due.
+                # No other thread would do it: work that is due stays due.
                 logger.exception("the work of thread %s failed, and is tried again", self._name)
                 with self._lock:
                     if not self._closed:

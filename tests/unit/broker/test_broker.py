@@ -297,7 +297,7 @@ def test_a_waiting_fetch_gets_the_bytes_that_a_read_would_find(
     batch = encode([(b"x" * 50, b"key", None, [])], now_ms=7)
     leader.append(batch, 7)
     leader.advance()
-    log.broker._parking.release(leader.partition, batch)
+    log.broker._purgatory.release(leader.partition, batch)
     (given,) = waiting.result(0).parts
     (read,) = log.broker.handle(Fetch([asked], **changes), SESSION).result(0).parts
     assert (given.path is None) == is_given, "what is at hand need not be read"
@@ -314,7 +314,7 @@ def test_a_fetcher_of_an_older_epoch_is_answered_from_the_log(log: pylog.Log) ->
     batch = encode([(b"x", None, None, [])], now_ms=7)
     partition.append(batch, epoch=5, now_ms=7)
     partition.advance_high_watermark(2)
-    log.broker._parking.release(partition, batch)
+    log.broker._purgatory.release(partition, batch)
     (part,) = waiting.result(0).parts
     assert part.path is not None and bytes(part.data) == bytes(batch.data), "it may have been cut"
 
@@ -329,7 +329,7 @@ def test_a_batch_of_a_topic_that_was_made_anew_meanwhile_is_not_given(log: pylog
     log.create_topic("t")
     log.topic("t")[0].append([Record(b"new")])
     waiting = log.broker.handle(Fetch([FetchPart("t", 0, 1)], max_wait_ms=SECONDS * 1000), SESSION)
-    log.broker._parking.release(leader.partition, batch)
+    log.broker._purgatory.release(leader.partition, batch)
     assert not waiting.done()
     log.topic("t")[0].append([Record(b"newer")])
     (part,) = waiting.result(0).parts
@@ -343,7 +343,7 @@ def test_a_batch_too_small_for_min_bytes_is_read_with_the_others(log: pylog.Log)
     for batch in batches:
         leader.append(batch, 7)
         leader.advance()
-    log.broker._parking.release(leader.partition, batches[0])
+    log.broker._purgatory.release(leader.partition, batches[0])
     assert sizes(waiting.result(0)) == [2], "whoever appended the second one may find nobody"
 
 
@@ -450,7 +450,9 @@ def test_a_failed_sync_latches_one_partition_and_the_rest_goes_on(tmp_path: Path
 
     def send(topic: str) -> Any:
         parts = [ProducePart(topic, 0, encode([Record(b"x")], now_ms=1))]
-        return broker.handle(Produce(parts), SESSION).result(0).parts[0].error
+        answer = broker.handle(Produce(parts), SESSION)
+        answer.lead()
+        return answer.result(0).parts[0].error
 
     assert isinstance(send("bad"), errors.DurabilityUnknown)
     assert isinstance(send("bad"), errors.PartitionFailed)

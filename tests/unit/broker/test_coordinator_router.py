@@ -204,8 +204,10 @@ def test_markers_that_a_former_owner_decided_are_written(tmp_path: Path, committ
         client = Client(log)
         assert client.send(b"a") is client.send(b"b", 1) is client.commit_offset(7) is None
         # Killed behind the decision: nothing of the markers.
-        shard = next(s for k, s in log.broker._coordinating._shards._shards.items() if k.topic == "__transaction_state")
-        shard._write_markers = lambda *_: None
+        shard = next(
+            s for k, s in log.broker._coordinating._coordinators._hosts.items() if k.topic == "__transaction_state"
+        )
+        shard._markers.write = lambda *_: None
         client.ask(EndTxn("tx", client.id, client.epoch, committed_))
         assert committed(log) == []
     with pylog.open(tmp_path) as log:
@@ -232,7 +234,7 @@ def test_a_reader_sees_the_commits_of_the_owner(log: pylog.Log) -> None:
             reader.admin.describe_group("g")
         client = Client(log)
         assert client.send(b"a") is client.commit_offset(1) is None
-        assert [one.state for one in reader.admin.list_transactions()] == ["Ongoing"]
+        assert [one.state for one in log.admin.list_transactions()] == ["Ongoing"]
         assert reader.admin.committed("g") == {}
         assert client.end(committed=True) is None
         assert reader.admin.committed("g")[TopicPartition("t", 0)].offset == 1
@@ -336,7 +338,7 @@ def test_damage_in_the_log_of_transactions_is_an_error_of_requests(
     with pylog.open(tmp_path, clock=SimClock(NOW, 0)) as log:
         with pytest.raises(errors.CorruptBatch):
             log.admin.list_transactions()
-        log.broker._coordinating._shards._is_unsettled = True
+        log.broker._coordinating._coordinators._is_unsettled = True
         log.broker.work()
         assert "transactions that were left open cannot be ended" in caplog.text
 
@@ -359,15 +361,16 @@ class Node:
 def test_a_request_refused_by_a_full_disk_works_again_later() -> None:
     node = Node()
     given = node.ask(InitProducerId("tx"))
-    shard = next(iter(node.broker._coordinating._shards._shards.values()))
+    shard = next(iter(node.broker._coordinating._coordinators._hosts.values()))
+    door: Any = node.broker._produce
 
     def full(*_: object, **how: object) -> Any:
         raise errors.DiskFull("no room")
 
-    shard.leader.append = full  # type: ignore[method-assign]
+    door.append = full
     refused = node.ask(InitProducerId("tx"))
     assert isinstance(refused.error, errors.PylogError) and refused.error.retriable
-    del shard.leader.append
+    del door.append
     assert node.ask(InitProducerId("tx")).producer_epoch == given.producer_epoch + 1
     # Nothing is published then, which would be refused as well: whoever asked hears of it, and nobody waits for ever.
     node.files.faults.fail_at = len(node.files.sites) + 1
@@ -381,7 +384,7 @@ def test_a_request_refused_by_a_full_disk_works_again_later() -> None:
 def test_a_request_that_is_not_durable_is_answered_with_an_error() -> None:
     node = Node()
     given = node.ask(InitProducerId("tx"))
-    shard = next(iter(node.broker._coordinating._shards._shards.values()))
+    shard = next(iter(node.broker._coordinating._coordinators._hosts.values()))
     partition = shard.leader.partition
 
     def broken() -> None:
@@ -406,12 +409,12 @@ def test_a_request_that_is_not_durable_is_answered_with_an_error() -> None:
 
 
 def with_something_that_nobody_waits_for(node: Node) -> Partition:
-    """The end of a transaction, which is in the log and not durable; a second later it is due."""
+    """The abort of a transaction, which is in the log and not durable; a second later it is due."""
     given = node.ask(InitProducerId("tx"))
     node.ask(CreateTopics([NewTopic("t")]))
     node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
-    assert node.ask(EndTxn("tx", given.producer_id, given.producer_epoch, True)).error is None
-    partition = next(iter(node.broker._coordinating._shards._shards.values())).leader.partition
+    assert node.ask(EndTxn("tx", given.producer_id, given.producer_epoch, False)).error is None
+    partition = next(iter(node.broker._coordinating._coordinators._hosts.values())).leader.partition
     assert partition.high_watermark == partition.durable_offset == partition.next_offset - 1
     node.clock.advance(1000)
     return partition
@@ -459,7 +462,7 @@ def test_unknown_records_are_passed_over(tmp_path: Path, caplog: pytest.LogCaptu
 
 def test_one_coordinator_that_cannot_answer_is_the_answer_for_all(log: pylog.Log) -> None:
     log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION).result(10)
-    shard = next(iter(log.broker._coordinating._shards._shards.values()))
+    shard = next(iter(log.broker._coordinating._coordinators._hosts.values()))
     asked = shard.handle(JoinGroup("h", protocols=[("range", b"")]), SESSION)
     assert asked.result(10).error is None
     described = log.broker.handle(DescribeGroups(["g", "h"]), SESSION).result(10)
@@ -499,7 +502,7 @@ def test_a_joining_member_hears_when_the_node_stops_coordinating(log: pylog.Log)
     first = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION).result(10)
     waiting = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION)
     assert first.error is None and not waiting.done()
-    (shard,) = log.broker._coordinating._shards._shards.values()
+    (shard,) = log.broker._coordinating._coordinators._hosts.values()
     state = log.topic("__consumer_offsets")
     for view in state:
         log.broker.apply(

@@ -1,154 +1,150 @@
-"""Group commit: who leads, who is woken, and what a group is."""
+"""Group commit: which thread leads, which one is woken, and what becomes of an append that no thread waits for."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pylog
-from pylog import Record, errors
-from pylog.broker.group_commit import CommitThread, GroupCommit, PendingAppend
+from pylog import Record
+from pylog.broker.group_commit import CommitThread
+from pylog.errors import DurabilityUnknown
 from pylog.protocol.batch import Batch, encode
-from pylog.protocol.messages import Produce, Produced, ProducedPart, ProducePart, Session
+from pylog.protocol.messages import Produce, ProducePart, Session
+from pylog.runtime.future import Future
 
 SECONDS = 20
 
 
-class Log:
-    """A gate whose syncs are written down; they can be held up, and fail."""
-
-    def __init__(self) -> None:
-        self.groups: list[list[int]] = []
-        self.called: list[GroupCommit] = []
-        self.during: Callable[[], None] = lambda: None
-        self.gate = GroupCommit(self._settle, self._answer, self.called.append, lambda *_: None, lambda _: None)
-
-    def _settle(self, group: list[PendingAppend]) -> None:
-        self.groups.append([commit.part.base_offset for commit in group if commit.part is not None])
-        self.during()
-
-    @staticmethod
-    def _answer(commit: PendingAppend) -> None:
-        assert commit.part is not None
-        commit.set_result(Produced([commit.part]))
-
-    def join(self, offset: int) -> PendingAppend:
-        commit = PendingAppend(self.gate, None, needs_all=True, timeout_ms=1)  # type: ignore[arg-type]
-        commit.part = ProducedPart("t", 0, None, offset, offset + 1)
-        self.gate.join(commit)
-        return commit
+def sent(log: pylog.Log, value: bytes = b"x", acks: int = -1) -> Future[Any]:
+    part = ProducePart("t", 0, encode([Record(value)], now_ms=1))
+    return log.broker.handle(Produce([part], acks), Session())
 
 
-def test_a_waiter_syncs_for_all_that_have_joined() -> None:
-    log = Log()
-    commits = [log.join(offset) for offset in range(3)]
-    assert commits[1].result(0).parts[0].base_offset == 1
-    assert [commit.done() for commit in commits] == [True] * 3
-    assert (log.groups, log.called) == ([[0, 1, 2]], [])
+def offset(answer: Future[Any]) -> int:
+    part = answer.result(SECONDS).parts[0]
+    assert part.error is None
+    base_offset: int = part.base_offset
+    return base_offset
 
 
-def test_an_append_during_a_sync_is_of_the_next_group() -> None:
-    log = Log()
-    late: list[PendingAppend] = []
-    log.during = lambda: late.append(log.join(len(late) + 1)) if not late else None
-    assert log.join(0).result(0).parts[0].base_offset == 0
-    assert not late[0].done()
-    # Nobody waits for it yet, so the thread was called, once.
-    assert log.called == [log.gate]
-    log.gate.take_call()
-    assert (late[0].done(), log.groups) == (True, [[0], [1]])
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[pylog.Log]:
+    with pylog.open(tmp_path / "log") as made:
+        made.create_topic("t")[0].append([Record(b"first")])
+        yield made
 
 
-def test_a_sleeping_waiter_is_woken_by_the_answer_or_to_lead() -> None:
-    log = Log()
-    first, begun, go_on = log.join(0), threading.Event(), threading.Event()
-
-    def hold() -> None:
-        if len(log.groups) == 1:
-            begun.set()
-            assert go_on.wait(SECONDS)
-
-    log.during = hold
-    answers: list[int] = []
-    leading = threading.Thread(target=lambda: answers.append(first.result(SECONDS).parts[0].base_offset))
-    leading.start()
-    assert begun.wait(SECONDS)
-    later = [log.join(1), log.join(2)]
-    sleeping = [
-        threading.Thread(target=lambda one=one: answers.append(one.result(SECONDS).parts[0].base_offset))
-        for one in (first, *later)
-    ]
-    for thread in sleeping:
-        thread.start()
-    while any(commit.wake is None for commit in later):
-        begun.wait(0)
-    go_on.set()
-    for thread in (leading, *sleeping):
-        thread.join(SECONDS)
-    assert (sorted(answers), log.groups) == ([0, 0, 1, 2], [[0], [1, 2]])
+def unled(log: pylog.Log) -> Any:
+    """The group commit of the topic, which the commit thread does not lead."""
+    (group_commit,) = log.broker._produce._group_commits.values()
+    group_commit._thread = CommitThread()
+    group_commit._thread._is_looking = True
+    return group_commit
 
 
-def test_a_waiter_whose_time_is_up_leaves_the_sync_to_the_thread() -> None:
-    log = Log()
-    first = log.join(0)
-    second: list[PendingAppend] = []
-
-    def impatient() -> None:
-        second.append(log.join(1))
-        with pytest.raises(TimeoutError, match=r"no answer within 0\.001 seconds"):
-            second[0].result(0.001)
-        log.during = lambda: None
-
-    log.during = impatient
-    first.result(0)
-    assert log.called == [log.gate]
-    log.gate.take_call()
-    assert second[0].done()
+def test_an_answer_that_is_led_comes_with_all_that_had_joined(log: pylog.Log) -> None:
+    offset(sent(log))
+    unled(log)
+    answers = [sent(log) for _ in range(3)]
+    answers[1].lead(SECONDS)
+    assert [offset(answer) for answer in answers] == [2, 3, 4]
+    assert log.topic("t")[0].durable_offset == 5
 
 
-def test_an_interrupted_leader_leaves_its_group_to_the_next_one() -> None:
-    log = Log()
-    commits = [log.join(0), log.join(1)]
-
-    def interrupted() -> None:
-        log.during = lambda: None
-        raise KeyboardInterrupt
-
-    log.during = interrupted
-    with pytest.raises(KeyboardInterrupt):
-        commits[0].result(0)
-    assert not commits[0].done()
-    commits[1].result(0)
-    assert log.groups == [[0, 1], [0, 1]]
+def test_waiting_for_an_answer_does_no_work(log: pylog.Log) -> None:
+    offset(sent(log))
+    unled(log)
+    answer = sent(log)
+    with pytest.raises(TimeoutError):
+        answer.result(0.01)
+    assert log.topic("t")[0].next_offset == 2
+    answer.lead()
+    assert offset(answer) == 2
 
 
-def test_a_callback_that_raises_keeps_no_other_waiting(caplog: pytest.LogCaptureFixture) -> None:
-    log, thread = Log(), CommitThread()
-    gate = GroupCommit(log._settle, log._answer, thread.call, lambda *_: None, lambda _: None)
-    log.gate = gate
+def test_an_answer_that_no_thread_waits_for_comes_soon(log: pylog.Log) -> None:
+    for number in range(3):
+        told = threading.Event()
+        answer = sent(log)
+        answer.add_done_callback(lambda _, told=told: told.set())  # type: ignore[misc]
+        assert told.wait(SECONDS)
+        assert offset(answer) == number + 1
+        threading.Event().wait(0.05)
+
+
+def test_the_commit_thread_falls_asleep_and_is_woken(log: pylog.Log) -> None:
+    offset(sent(log))
+    thread = log.broker._produce._commit_thread
+    assert thread is not None
+    for _ in range(3):
+        while thread._is_looking:
+            threading.Event().wait(0.005)
+        assert offset(sent(log)) > 0
+
+
+def test_a_callback_that_raises_keeps_no_other_append_waiting(log: pylog.Log, caplog: pytest.LogCaptureFixture) -> None:
+    offset(sent(log))
+    group_commit = unled(log)
+    first, second = sent(log), sent(log)
+    first.add_done_callback(lambda _: 1 // 0)
     told: list[int] = []
-    done = threading.Event()
-
-    def refuse(_: object) -> None:
-        raise ZeroDivisionError
-
-    first, second = log.join(0), log.join(1)
-    with gate._leading:
-        first.add_done_callback(refuse)
-        second.add_done_callback(lambda future: told.append(future.result().parts[0].base_offset))
-        second.add_done_callback(lambda _: done.set())
-    gate.call_thread()
-    assert done.wait(SECONDS)
-    second.add_done_callback(lambda _: told.append(7))
+    second.add_done_callback(lambda done: told.append(offset(done)))
+    thread, group_commit.is_listed = CommitThread(), False
+    thread.look_at(group_commit)
+    assert offset(second) == 3
+    second.lead()
     thread.close()
-    assert told == [1, 7]
-    assert "a callback of an append raised" in caplog.text
+    assert told == [3] and "a callback of an append raised" in caplog.text
 
 
-def test_a_commit_thread_that_was_never_called_can_be_closed() -> None:
+def test_a_thread_that_was_never_called_can_be_closed() -> None:
     CommitThread().close()
+
+
+def test_threads_that_lead_for_their_answers_share_syncs(log: pylog.Log) -> None:
+    offset(sent(log))
+    group_commit = unled(log)
+    offsets: list[int] = []
+
+    def run() -> None:
+        for _ in range(20):
+            answer = sent(log)
+            answer.lead(SECONDS)
+            offsets.append(offset(answer))
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert sorted(offsets) == list(range(2, 162)) and not group_commit.engine.is_unattended
+
+
+def test_a_loop_of_sends_that_waits_for_the_last_costs_a_few_syncs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pylog.open(tmp_path / "log", flush="sync") as log:
+        log.create_topic("t")
+        groups: list[int] = []
+        with log.producer(linger_ms=0) as producer:
+            producer.send("t", b"first").result(SECONDS)
+            node = log.broker._produce
+            monkeypatch.setattr(type(node), "_answer", counting(type(node)._answer, groups))
+            futures = [producer.send("t", b"%d" % number) for number in range(1000)]
+            assert [future.result(SECONDS).offset for future in futures] == list(range(1, 1001))
+        assert len(groups) < 50, "each answer is a batch, and a sync at most"
+        assert log.topic("t")[0].durable_offset == 1001
+
+
+def counting(call: Any, calls: list[int]) -> Any:
+    def counted(*arguments: Any) -> Any:
+        calls.append(1)
+        return call(*arguments)
+
+    return counted
 
 
 def test_a_thread_that_does_not_wait_makes_its_appends_durable_together(tmp_path: Path) -> None:
@@ -190,23 +186,27 @@ def test_appends_without_a_waiter_are_durable_after_a_close(tmp_path: Path) -> N
     assert [answer.result(0).parts[0].base_offset for answer in answers] == [0, 1]
 
 
-def test_an_interrupted_append_is_not_appended_twice(tmp_path: Path) -> None:
-    with pylog.open(tmp_path / "log") as log:
-        log.create_topic("t")
-        batches = [encode([Record(b"%d" % number)], now_ms=1) for number in range(3)]
+def test_an_append_that_is_interrupted_is_in_doubt_and_the_others_are_not(log: pylog.Log) -> None:
+    offset(sent(log))
+    unled(log)
+    handler: Any = log.broker._produce
+    append, calls = handler.append, 0
 
-        def interrupt() -> Batch:
+    def interrupted(*arguments: Any, **how: Any) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
             raise KeyboardInterrupt
+        return append(*arguments, **how)
 
-        given: list[Batch | Callable[[], Batch]] = [batches[0], interrupt, batches[2]]
-        answers = [log.broker.handle(Produce([ProducePart("t", 0, some)]), Session()) for some in given]
-        with pytest.raises(KeyboardInterrupt):
-            answers[0].result(0)
-
-        assert answers[2].result(SECONDS).parts[0].base_offset == 1
-        assert answers[0].result(SECONDS).parts[0].base_offset == 0
-        error = answers[1].result(SECONDS).parts[0].error
-        assert isinstance(error, errors.DurabilityUnknown) and "was interrupted" in str(error)
+    handler.append = interrupted
+    # Batches that come from elsewhere are not plain.
+    parts = [ProducePart("t", 0, Batch.parse(bytes(encode([Record(b"x")], now_ms=1).data))) for _ in range(3)]
+    answers = [log.broker.handle(Produce([part]), Session()) for part in parts]
+    answers[0].lead()
+    assert [offset(answers[0]), offset(answers[2])] == [2, 3]
+    error = answers[1].result(0).parts[0].error
+    assert isinstance(error, DurabilityUnknown) and "was interrupted" in str(error)
 
 
 @pytest.mark.parametrize("moment", ["before the append", "before the sync", "after the sync"])
@@ -216,7 +216,8 @@ def test_a_partition_that_moves_takes_pending_appends_along(tmp_path: Path, mome
         log.create_topic("t")[0].append([Record(b"0")])
         partition, node = log.broker.partition("t", 0), log.broker.node
         target = next(str(place) for place in places if not partition.directory.startswith(str(place)))
-        sync = partition.sync
+        durability = partition._durability
+        sync = durability.sync
         answer = log.broker.handle(Produce([ProducePart("t", 0, encode([Record(b"1")], now_ms=1))]), Session())
         if moment == "before the append":
             log.move_partition("t", 0, target)
@@ -228,7 +229,10 @@ def test_a_partition_that_moves_takes_pending_appends_along(tmp_path: Path, mome
                 log.move_partition("t", 0, target)
                 return sync()
 
-            partition.sync = synced  # type: ignore[method-assign]
+            durability.sync = synced  # type: ignore[method-assign]
+            # A name that is not durable makes the sync one that the kernel does not do by itself.
+            partition._local.pending.note_names()
+        answer.lead()
         part = answer.result(SECONDS).parts[0]
         assert (part.error, part.base_offset) == (None, 1)
         assert [record.value for record in log.topic("t")[0].records()] == [b"0", b"1"]
@@ -240,14 +244,16 @@ def test_an_append_to_a_moved_partition_goes_to_its_new_place(tmp_path: Path) ->
     with pylog.open(places, flush="none") as log:
         view = log.create_topic("t")[0]
         view.append([Record(b"0")])
-        leader = log.broker.node.roles.leader("t", 0)
-        target = next(str(place) for place in places if not leader.partition.directory.startswith(str(place)))
-        append = leader.append
+        partition: Any = log.broker.node.roles.leader("t", 0).partition
+        target = next(str(place) for place in places if not partition.directory.startswith(str(place)))
+        append = partition.append_general
 
-        def moved(batch: Batch, now_ms: int, **how: Any) -> object:
+        def moved(batch: Batch, **how: Any) -> object:
             log.move_partition("t", 0, target)
-            return append(batch, now_ms, **how)
+            return append(batch, **how)
 
-        leader.append = moved  # type: ignore[assignment, method-assign]
+        # Without room in the segment, as far as is known, the batch is not plain.
+        partition._local.active.tail.room = 0
+        partition.append_general = moved
         assert view.append([Record(b"1")]).base_offset == 1
         assert [record.value for record in view.records()] == [b"0", b"1"]

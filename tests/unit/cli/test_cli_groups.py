@@ -9,6 +9,7 @@ import pylog
 from pylog import TopicPartition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
+    AddPartitionsToTxn,
     EndTxn,
     InitProducerId,
     JoinedGroup,
@@ -149,6 +150,9 @@ def test_offsets_and_groups_are_forgotten_when_that_is_meant(billing: Run, tmp_p
 def begun(log: pylog.Log, timeout_ms: int = 60_000) -> ProducerIdGiven:
     """Let a transaction of "tx" be open in clicks-0, whose producer does nothing more."""
     given: ProducerIdGiven = log.broker.handle(InitProducerId("tx", timeout_ms), SESSION).result(10)
+    # What joins by itself is written down a little later, and who looks at the files would not see it yet.
+    joins = AddPartitionsToTxn("tx", given.producer_id, 0, [pylog.TopicPartition("clicks", 0)])
+    log.broker.handle(joins, SESSION).result(10)
     batch = encode(
         [(b"v", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id, producer_epoch=0, base_sequence=0,
         transactional=True,

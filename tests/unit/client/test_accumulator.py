@@ -58,19 +58,17 @@ def test_a_record_larger_than_a_batch_goes_alone() -> None:
     assert taken(accumulator, A) == [[b"a"], [b"x" * 500], [b"b"]]
 
 
-def test_without_linger_the_first_record_makes_a_batch_ready_and_others_may_follow() -> None:
+def test_without_linger_a_batch_is_ready_at_once_and_open_until_it_is_taken() -> None:
     accumulator = Accumulator(batch_size=1000, linger_ms=0)
     assert fill(accumulator, A, b"a") == [True]
     assert fill(accumulator, B, b"d") == [True]
+    assert fill(accumulator, A, b"b", b"c") == [False, False]
+    assert accumulator.take(A, closed=True) is None and accumulator.ready(A) == 1
     first = accumulator.take(A)
     assert first is not None and accumulator.take(A) is None
     assert accumulator.next_due_ms is None
-    assert fill(accumulator, A, b"b", b"c") == [False, False]
-    assert accumulator.is_open(first) and accumulator.unanswered > {first}
-    accumulator.close(first)
-    assert not accumulator.is_open(first) and first.close()[1] == 3
+    assert first.close()[1] == 3 and accumulator.unanswered > {first}
     assert fill(accumulator, A, b"e") == [True]
-    accumulator.close(first)
     accumulator.release(first)
     assert taken(accumulator, A) == [[b"e"]]
 

@@ -143,24 +143,42 @@ def test_an_unreachable_node_is_the_records_error(node: SlowNode) -> None:
     sending.close()
 
 
-def test_records_sent_before_a_batch_is_sealed_are_in_it(node: SlowNode) -> None:
+def test_what_is_sent_while_a_batch_is_unanswered_goes_as_one(node: SlowNode) -> None:
     sending = producer(node, linger_ms=0)
-    sending.send("t", b"the first goes alone", partition=0)
-    node.answer()
+    first = sending.send("t", b"first", partition=0)
     futures = [sending.send("t", b"%d" % number, partition=0) for number in range(5)]
     other = sending.send("t", b"x", partition=1)
-    assert [message.parts[0].batch.count for message, _ in node.waiting] == [5, 1]
+    assert [message.parts[0].batch.count for message, _ in node.waiting] == [1, 1], "the five wait for an answer"
+    node.answer()
+    assert first.done() and not futures[0].done()
+    assert [message.parts[0].batch.count for message, _ in node.waiting] == [1, 5]
     later = sending.send("t", b"later", partition=0)
-    assert [message.parts[0].batch.count for message, _ in node.waiting] == [5, 1, 1]
+    node.answer()
+    assert other.done() and len(node.waiting) == 1
     node.answer()
     assert futures[4].done() and not later.done()
-    node.answer()
     node.answer(error=errors.RecordTooLarge("no"))
-    assert other.done() and isinstance(later.exception(0), errors.RecordTooLarge)
+    assert isinstance(later.exception(0), errors.RecordTooLarge)
     assert node.waiting == []
     last = sending.send("t", b"6", partition=0)
     node.answer()
     assert last.done()
+
+
+def test_a_caller_that_waits_for_a_record_ships_its_open_batch(node: SlowNode) -> None:
+    sending = producer(node, linger_ms=0)
+    sending.send("t", b"first", partition=0)
+    node.answer()
+    sending.send("t", b"second", partition=0)
+    futures = [sending.send("t", b"%d" % number, partition=0) for number in range(3)]
+    assert [message.parts[0].batch.count for message, _ in node.waiting] == [1]
+    with pytest.raises(TimeoutError):
+        futures[2].result(0)
+    assert [message.parts[0].batch.count for message, _ in node.waiting] == [1, 3]
+    node.answer()
+    node.answer()
+    assert [future.result(0).offset for future in futures] == [100, 101, 102]
+    sending.close()
 
 
 def test_a_batch_that_is_refused_unseen_takes_no_more_records(node: SlowNode) -> None:
@@ -175,22 +193,18 @@ def test_a_batch_that_is_refused_unseen_takes_no_more_records(node: SlowNode) ->
     sending.close()
 
 
-def test_a_batch_that_cannot_be_sealed_fails_its_records_alone(tmp_path: Path) -> None:
-    """Whoever leads a group commit closes the batches of others."""
+def test_what_cannot_be_sealed_is_an_error_of_its_records_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pylog.open(tmp_path / "log") as log:
         partition = log.create_topic("t")[0]
         with log.producer(linger_ms=0) as sending:
-
-            def seal(batch: object) -> None:
-                sending._client._lock.acquire()
-                sending._client._accumulator.close(batch)  # type: ignore[arg-type]
-                sending._client._lock.release()
-                raise ZeroDivisionError
-
-            sending._client._seal = seal  # type: ignore[method-assign, assignment]
-            future = sending.send("t", b"x")
+            with monkeypatch.context() as patched:
+                patched.setattr("pylog.client.producer.sender.seal", lambda *_, **__: 1 // 0)
+                future = sending.send("t", b"x")
             assert partition.append([pylog.Record(b"y")]).base_offset == 0
             assert isinstance(future.exception(5), ZeroDivisionError)
+            assert sending.send("t", b"z").result(5).offset == 1
 
 
 def test_after_a_retriable_error_the_leader_is_asked_for_again(node: SlowNode) -> None:
@@ -281,9 +295,9 @@ def test_the_longest_linger_waits_until_a_flush() -> None:
         sending.flush(SECONDS)
         assert first.done()
         # The thread that lingers is still there.
-        assert sending._client._worker._thread is not None
-        sending._client._worker._thread.join(0.1)
-        assert sending._client._worker._thread.is_alive()
+        assert sending._client.sender._worker._thread is not None
+        sending._client.sender._worker._thread.join(0.1)
+        assert sending._client.sender._worker._thread.is_alive()
 
 
 def test_an_unexpected_error_fails_the_records_and_linger_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,10 +187,10 @@ def test_records_not_delivered_in_time_are_an_error(node: Node) -> None:
     under_way = sending.send("t", b"1", partition=0)
     behind = [sending.send("t", b"x" * 262_072, partition=0) for _ in range(2)]
     clock.advance(39_999)
-    sending._client._do_due()
+    sending._client.sender.do_due()
     assert not under_way.done()
     clock.advance(1)
-    sending._client._do_due()
+    sending._client.sender.do_due()
     assert "whether the node has it is not known" in str(under_way.exception(0))
     assert {str(future.exception(0)).split("; ")[1][:22] for future in behind} == {"it waited to be sent. "}
     node.answer()

@@ -414,3 +414,21 @@ def test_records_behind_a_failed_batch_fail_with_the_transaction(coordinator: Co
     with producer.transaction():
         producer.send("t", b"z")
     assert [one.producer_epoch for one in coordinator.heard if isinstance(one, EndTxn)] == [0, 1]
+
+
+@pytest.mark.parametrize("flush", ["sync", "interval", "none"])
+def test_a_commit_that_has_returned_can_be_read(tmp_path: Path, flush: Any) -> None:
+    with pylog.open(tmp_path / "log", flush=flush) as log:
+        log.create_topic("t", partitions=3)
+        with (
+            log.producer(transactional_id="tx") as producer,
+            log.consumer("t", isolation_level="read_committed", auto_offset_reset="earliest") as consumer,
+        ):
+            for number in range(20):
+                with producer.transaction():
+                    producer.send("t", b"%d" % number, partition=number % 3)
+                    producer.send_offsets({pylog.TopicPartition("t", 0): number}, "g")
+                # All of it is there at once: nothing is waited for.
+                read = [record.value for _ in range(3) for record in consumer.poll(timeout_ms=0)]
+                assert read == [b"%d" % number]
+                assert log.admin.committed("g")[pylog.TopicPartition("t", 0)].offset == number

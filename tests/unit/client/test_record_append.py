@@ -59,7 +59,7 @@ def compiled_twin() -> ModuleType:
 def sender(twin: Any, limit: int, memory: int) -> Any:
     """A sender of topic "t" with a few partitions, whose slow way is short: it opens a batch where there is none."""
 
-    class Sending(twin.Sender):  # type: ignore[misc]
+    class Sending(twin.RecordAppender):  # type: ignore[misc]
         def __init__(self) -> None:
             self.clock = SimClock()
             self.open = twin.OpenBatches()
@@ -165,7 +165,7 @@ def test_a_future_of_either_twin_is_a_future(compiled: ModuleType) -> None:
 
 def test_which_twin_runs_is_decided_with_the_kernel() -> None:
     twin = pure if pylog.kernel.NAME == "pure" else importlib.import_module("pylog.client.record_append.compiled")
-    assert issubclass(Producer, twin.Sender)
+    assert issubclass(Producer, twin.RecordAppender)
 
 
 def test_no_memory_leaks() -> None:

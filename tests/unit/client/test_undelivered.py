@@ -104,12 +104,12 @@ def test_another_error_is_not_hidden(log: pylog.Log, caplog: pytest.LogCaptureFi
 def test_where_the_close_fails_it_is_logged(log: pylog.Log, caplog: pytest.LogCaptureFixture) -> None:
     producer = log.producer()
     producer.send("t", LARGE)
-    client: Any = producer._client
+    sender: Any = producer._client.sender
 
     def fail(*_: object) -> None:
         raise TimeoutError
 
-    client._flush = fail
+    sender.flush = fail
     with pytest.raises(TimeoutError):
         producer.close()
     assert "a record was not delivered" in caplog.text

@@ -4,14 +4,16 @@ import pytest
 
 from pylog.coordinator.transaction import Sighting
 from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, TransactionState
-from pylog.errors import CoordinatorNotAvailable
+from pylog.errors import ConcurrentTransactions, CoordinatorNotAvailable, InvalidTxnState
+from pylog.protocol.messages import AddPartitionsToTxn
 from support.transaction_desk import P0, P1, UNAVAILABLE, Desk, known
 
 
-def settle(desk: Desk, epoch: int, *, producer_id: int = 50, **open_in: int) -> None:
+def settle(desk: Desk, epoch: int, *, producer_id: int = 50, lacking: tuple[str, ...] = (), **open_in: int) -> None:
     names = {"p0": P0, "p1": P1}
     seen = {producer_id: Sighting(epoch, 0, {names[name]: at for name, at in open_in.items()})}
-    desk.carry_out(desk.machine.settle(seen, desk.now))
+    may_lack = {names[name] for name in lacking}
+    desk.carry_out(desk.machine.settle(seen, may_lack.__contains__, desk.now))
 
 
 def test_a_transaction_open_in_its_epoch_goes_on() -> None:
@@ -19,6 +21,28 @@ def test_a_transaction_open_in_its_epoch_goes_on() -> None:
     settle(desk, 4, p0=4)
     assert (desk.state, desk.appends, desk.markers) == (TransactionState.ONGOING, [], [])
     assert desk.end(50, 4, committed=True).error is None
+
+
+@pytest.mark.parametrize("seen", [{}, {"p0": 4}])
+def test_an_open_transaction_that_may_lack_records_is_aborted(seen: dict[str, int]) -> None:
+    desk = Desk(known(TransactionState.ONGOING))
+    settle(desk, 4 if seen else -1, producer_id=50 if seen else 77, lacking=("p0",), **seen)
+    assert desk.end(50, 4, committed=True).error is not None
+    markers = desk.marked()
+    assert (markers.committed, markers.producer_epoch, markers.partitions) == (False, 5, (P0,))
+    assert isinstance(desk.end(50, 4, committed=True).error, InvalidTxnState)
+
+
+def test_nothing_ends_or_joins_before_what_is_to_be_aborted_is_written() -> None:
+    desk = Desk(known(TransactionState.ONGOING))
+    desk.refuses = UNAVAILABLE
+    settle(desk, 4, lacking=("p0",), p0=4)
+    desk.refuses = None
+    assert isinstance(desk.end(50, 4, committed=True).error, ConcurrentTransactions)
+    assert desk.join(50, 4, P1) is ConcurrentTransactions
+    assert isinstance(desk.machine.join(AddPartitionsToTxn("x", 50, 4, [P1]), desk.now), ConcurrentTransactions)
+    desk.tick(100)
+    assert desk.marked().committed is False
 
 
 @pytest.mark.parametrize(

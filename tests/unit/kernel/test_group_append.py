@@ -1,4 +1,4 @@
-"""Plain appends that share a sync: who leads, what is one group, and what becomes of it when something goes wrong."""
+"""Appends that share a sync: which thread leads, what is one group, and what an error in it means. Both twins."""
 
 import itertools
 import os
@@ -14,18 +14,18 @@ from uuid import UUID
 import pytest
 
 import pylog
-from pylog.broker.group_commit import GroupCommit, PendingAppend
+from pylog import kernel
 from pylog.config import TopicConfig
 from pylog.errors import DurabilityUnknown, PartitionFailed, PylogError, RecordBatchTooLarge
 from pylog.files import DiskFiles
-from pylog.kernel import NAME, Appended, GroupAppends
+from pylog.kernel import Appended, pure
 from pylog.partition import Partition
 from pylog.protocol.batch import Batch, encode
-from pylog.replica import Leader
 from pylog.runtime.signals import WHOLE
 
-pytestmark = pytest.mark.skipif(NAME != "compiled", reason="in Python no append is plain")
-
+TWINS = {"pure": pure.GroupAppends, "compiled": kernel.GroupAppends} if kernel.NAME == "compiled" else {
+    "pure": pure.GroupAppends
+}  # fmt: skip
 NOW = 1_700_000_000_000
 TOPIC_ID = UUID(int=7)
 SECONDS = 20
@@ -51,7 +51,8 @@ class Lead:
 class Log:
     """A partition whose appends share syncs, and the threads that append to it, in the order in which they join."""
 
-    def __init__(self, folder: Path, **config: str) -> None:
+    def __init__(self, folder: Path, twin: Any, **config: str) -> None:
+        self.twin = twin
         self.partition = Partition(
             DiskFiles(), str(folder / "t-0"), "t", 0, TopicConfig.loaded(config), topic_id=TOPIC_ID
         )
@@ -60,19 +61,28 @@ class Log:
         self.partition.append(batch(1), epoch=0, now_ms=NOW)
         self.leading = Lead()
         self.shown: list[int] = []
-        self.ordinary: Callable[[Batch], Appended | None] = lambda batch: self.partition.append(
-            batch, epoch=0, now_ms=NOW
-        )
-        self.group = GroupAppends(self.leading, nullcontext(), lambda _, batch: self.ordinary(batch), self.show)
+        self.general: Callable[[Batch], Appended | None] = self.append_general
+        self.answered: list[tuple[Any, Any]] = []
+        self.make_group(nullcontext(), self.show)
         self.threads: list[threading.Thread] = []
         self.answers: dict[int, Any] = {}
+
+    def make_group(self, whole: Any, show: Callable[[Any], None]) -> None:
+        self.group = self.twin(
+            self.leading, whole, lambda _, pending, batch: self.general(batch), show,
+            lambda *answer: self.answered.append(answer),
+        )  # fmt: skip
+
+    def append_general(self, batch: Batch) -> Appended:
+        return self.partition.append_general(batch, epoch=0, now_ms=NOW)
 
     def show(self, _: object) -> None:
         self.partition.advance_high_watermark(self.partition.durable_offset)
         self.shown.append(self.partition.durable_offset)
 
     def append(self, size: int = 10, epoch: int = 0) -> Appended | None:
-        return self.group.append(self.partition.state, batch(size), epoch, NOW, None)
+        appended: Appended | None = self.group.append(self.partition, batch(size), epoch, NOW)
+        return appended
 
     def join(self, *sizes: int) -> None:
         """Threads append records of these sizes while somebody else leads."""
@@ -101,9 +111,14 @@ def batch(size: int) -> Batch:
     return encode([(b"v" * size, None, NOW, ())], now_ms=NOW)
 
 
+@pytest.fixture(params=TWINS)
+def twin(request: pytest.FixtureRequest) -> Any:
+    return TWINS[request.param]
+
+
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    made = Log(tmp_path)
+def log(tmp_path: Path, twin: Any) -> Iterator[Log]:
+    made = Log(tmp_path, twin)
     yield made
     made.partition.close()
 
@@ -121,12 +136,12 @@ def test_those_who_join_meanwhile_are_one_group_in_their_order(log: Log) -> None
     assert log.shown == [5]
 
 
-def test_index_entries_lie_where_one_append_after_the_other_puts_them(tmp_path: Path) -> None:
+def test_index_entries_lie_where_one_append_after_the_other_puts_them(tmp_path: Path, twin: Any) -> None:
     sizes = [100, 900, 3000, 200, 4000, 50, 50, 2000, 2500, 10, 10]
     both = []
     for name in ("together", "apart"):
         (tmp_path / name).mkdir()
-        log = Log(tmp_path / name)
+        log = Log(tmp_path / name, twin)
         if name == "together":
             log.leading.acquire()
             log.join(*sizes)
@@ -144,8 +159,8 @@ def test_index_entries_lie_where_one_append_after_the_other_puts_them(tmp_path: 
     assert len(both[0][0]) > 2
 
 
-def test_a_general_batch_of_a_group_is_appended_in_its_place(tmp_path: Path) -> None:
-    log = Log(tmp_path, **{"segment.bytes": "1000"})
+def test_a_batch_that_is_not_plain_is_appended_in_its_place_by_the_leader(tmp_path: Path, twin: Any) -> None:
+    log = Log(tmp_path, twin, **{"segment.bytes": "1000"})
     log.leading.acquire()
     log.join(300, 300, 800, 100, 2000, 10)
     answers = log.let_go()
@@ -156,15 +171,23 @@ def test_a_general_batch_of_a_group_is_appended_in_its_place(tmp_path: Path) -> 
     log.partition.close()
 
 
-def test_a_batch_of_another_epoch_goes_the_ordinary_way(log: Log) -> None:
+def test_a_batch_of_another_epoch_goes_the_general_way(log: Log) -> None:
+    taken: list[Batch] = []
+
+    def general(batch: Batch) -> Appended | None:
+        taken.append(batch)
+        return log.append_general(batch) if log.partition.epochs.latest == 0 else None
+
+    log.general = general
     log.leading.acquire()
     log.join(1)
-    assert log.append(epoch=1) is None
-    assert log.let_go() == [Appended(1, 2)]
+    log.threads.append(threading.Thread(target=lambda: log.answers.update({1: log.append(epoch=1)})))
+    log.threads[-1].start()
+    log.leading.refused.get(timeout=SECONDS)
+    assert log.let_go() == [Appended(1, 2), Appended(2, 3)]
     log.partition.begin_epoch(1)
-    log.ordinary = lambda _: None
     assert log.append(epoch=0) is None
-    assert log.partition.next_offset == 2
+    assert log.partition.next_offset == 3
 
 
 def broken(log: Log) -> None:
@@ -176,14 +199,16 @@ def broken(log: Log) -> None:
     os.close(into)
 
 
-def test_a_write_that_fails_is_the_answer_of_all_that_it_was_for(tmp_path: Path) -> None:
-    log = Log(tmp_path)
+def test_a_write_that_fails_is_the_answer_of_all_that_it_was_for(tmp_path: Path, twin: Any) -> None:
+    log = Log(tmp_path, twin)
     assert log.append() == Appended(1, 2)
     broken(log)
     log.leading.acquire()
     log.join(1, 2, 3)
     answers = log.let_go()
-    assert [type(answer) for answer in answers] == [DurabilityUnknown] * 3
+    # Compiled they are one write; one by one, the second finds that the partition has failed.
+    later = DurabilityUnknown if log.twin is not pure.GroupAppends else PartitionFailed
+    assert [type(answer) for answer in answers] == [DurabilityUnknown, later, later]
     assert log.partition.failed
     assert (log.partition.next_offset, log.partition.durable_offset) == (2, 2)
     with pytest.raises(PartitionFailed):
@@ -191,10 +216,10 @@ def test_a_write_that_fails_is_the_answer_of_all_that_it_was_for(tmp_path: Path)
     log.partition.abandon()
 
 
-def test_a_sync_that_fails_is_the_answer_of_all_that_were_written(tmp_path: Path) -> None:
-    log = Log(tmp_path, **{"segment.bytes": "1000"})
+def test_a_sync_that_fails_is_the_answer_of_all_that_were_written(tmp_path: Path, twin: Any) -> None:
+    log = Log(tmp_path, twin, **{"segment.bytes": "1000"})
     assert log.append() == Appended(1, 2)
-    log.ordinary = lambda _: broken(log)
+    log.general = lambda given: broken(log) if given.size > 1000 else log.append_general(given)
     log.leading.acquire()
     log.join(1, 2000)
     answers = log.let_go()
@@ -228,7 +253,7 @@ def test_a_signal_is_for_the_thread_that_it_strikes_alone(log: Log) -> None:
         log.show(None)
 
     assert log.append() == Appended(1, 2)
-    log.group = GroupAppends(log.leading, WHOLE, lambda *_: None, show)
+    log.make_group(WHOLE, show)
     log.leading.acquire()
     log.join(1, 2)
     log.leading.release()
@@ -239,14 +264,15 @@ def test_a_signal_is_for_the_thread_that_it_strikes_alone(log: Log) -> None:
     assert (log.partition.next_offset, log.partition.high_watermark) == (5, 5)
 
 
-def test_a_signal_in_a_general_append_waits_until_it_is_done(tmp_path: Path) -> None:
-    log = Log(tmp_path, **{"segment.bytes": "1000"})
+def test_a_signal_in_a_general_append_waits_until_it_is_done(tmp_path: Path, twin: Any) -> None:
+    log = Log(tmp_path, twin, **{"segment.bytes": "1000"})
 
-    def ordinary(batch: Batch) -> Appended | None:
+    def general(batch: Batch) -> Appended | None:
         signal.raise_signal(signal.SIGINT)
-        return log.partition.append(batch, epoch=0, now_ms=NOW)
+        return log.append_general(batch)
 
-    log.group = GroupAppends(log.leading, WHOLE, lambda _, batch: ordinary(batch), log.show)
+    log.general = general
+    log.make_group(WHOLE, log.show)
     with pytest.raises(KeyboardInterrupt):
         log.append(800)
     assert not log.partition.failed
@@ -254,18 +280,58 @@ def test_a_signal_in_a_general_append_waits_until_it_is_done(tmp_path: Path) -> 
     log.partition.close()
 
 
-def test_a_batch_does_not_overtake_one_that_joined_the_general_way(tmp_path: Path) -> None:
-    partition = Partition(DiskFiles(), str(tmp_path / "t-0"), "t", 0, TopicConfig.loaded({}), topic_id=TOPIC_ID)
-    partition.create(TOPIC_ID, NOW)
-    leader = Leader(partition, epoch=0, followers=frozenset(), visible_when_durable=True)
-    settle: Callable[[Any], None] = lambda _: None
-    gate = GroupCommit(settle, settle, settle, lambda role, given: role.append(given, NOW), settle)
-    first = gate.share(leader, batch(1), NOW)
-    assert first == Appended(0, 1)
-    gate.join(PendingAppend(gate, None, needs_all=True, timeout_ms=1))  # type: ignore[arg-type]
-    assert gate.share(leader, batch(1), NOW) is None
-    assert partition.next_offset == 1
-    partition.close()
+def test_an_append_that_is_answered_later_is_of_the_group_in_its_place(log: Log) -> None:
+    first = log.group.join(log.partition, batch(1), 0, NOW, "first")
+    assert log.group.is_unattended
+    log.leading.acquire()
+    log.join(2)
+    assert not log.group.is_unattended
+    second = log.group.join(log.partition, batch(3), 0, NOW, "second")
+    assert first is second
+    assert log.let_go() == [Appended(2, 3)]
+    assert log.group.wait(first, SECONDS)
+    assert log.answered == [("first", Appended(1, 2)), ("second", Appended(3, 4))]
+    assert log.partition.durable_offset == 4 and not log.group.is_unattended
+
+
+def test_a_thread_that_waits_for_a_group_leads_it(log: Log) -> None:
+    group = log.group.join(log.partition, batch(1), 0, NOW, "only")
+    log.leading.acquire()
+    assert not log.group.wait(group, 0.001), "another thread leads"
+    log.leading.release()
+    assert log.group.wait(group, 0)
+    log.group.lead()
+    assert (log.answered, log.shown) == ([("only", Appended(1, 2))], [2])
+
+
+def test_a_leader_without_an_append_of_its_own_answers_what_has_joined(log: Log) -> None:
+    for name in ("a", "b"):
+        log.group.join(log.partition, batch(1), 0, NOW, name)
+    log.group.lead()
+    assert log.answered == [("a", Appended(1, 2)), ("b", Appended(2, 3))]
+
+
+def test_numbered_batches_of_one_producer_are_plain_one_after_the_other(log: Log) -> None:
+    def numbered(sequence: int) -> Batch:
+        return encode([(b"v", None, NOW, ())], now_ms=NOW, producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+    general: list[int] = []
+
+    def count(given: Batch) -> Appended:
+        general.append(given.base_sequence)
+        return log.append_general(given)
+
+    log.general = count
+    for sequence in range(4):
+        log.group.join(log.partition, numbered(sequence), 0, NOW, sequence)
+    log.group.join(log.partition, numbered(2), 0, NOW, "again")
+    log.group.lead()
+    appended = [Appended(1 + sequence, 2 + sequence) for sequence in range(4)]
+    again = Appended(3, 4, NOW, duplicate=True)
+    assert [outcome for _, outcome in log.answered] == [*appended, again]
+    known = log.partition.producers.entries()[7]
+    assert known.last_sequence == 3 and len(known.batches) == 4
+    assert general == ([0, 1, 2, 3, 2] if log.twin is pure.GroupAppends else [0, 2]), "a retry needs a decision"
 
 
 def test_an_error_of_publishing_is_told_to_all(log: Log) -> None:
@@ -273,7 +339,7 @@ def test_an_error_of_publishing_is_told_to_all(log: Log) -> None:
         raise PylogError("there is nobody to show it to")
 
     assert log.append() == Appended(1, 2)
-    log.group = GroupAppends(log.leading, nullcontext(), lambda *_: None, refuse)
+    log.make_group(nullcontext(), refuse)
     log.leading.acquire()
     log.join(1, 2)
     assert [str(answer) for answer in log.let_go()] == ["there is nobody to show it to"] * 2

@@ -8,6 +8,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from operator import attrgetter
+from typing import Any
 
 import pytest
 
@@ -335,36 +336,30 @@ def test_a_future_is_small(make_delivery: MakeDelivery) -> None:
         assert sys.getsizeof(future) <= 120
 
 
-def test_who_waits_for_a_record_waits_for_what_brings_its_batch(make_delivery: MakeDelivery) -> None:
-    delivery = make_delivery("t", 0)
-    future = delivery.future(1, 5)
+def test_a_thread_that_waits_for_a_record_brings_the_answer_of_its_batch(make_delivery: MakeDelivery) -> None:
+    asked: list[float | None] = []
 
-    class Carrier(Future[None]):
-        """Brought by whoever waits."""
+    def bring(delivery: Any, timeout: float | None) -> None:
+        asked.append(timeout)
+        delivery.complete(7)
 
-        def _wait(self, timeout: float | None) -> None:
-            self.set_result(None)
-            delivery.complete(7)
-
-    delivery.carrier = Carrier()
-    assert future.result(0).offset == 8
-    assert delivery.carrier is None, "futures that are kept would keep its records"
+    delivery = make_delivery("t", 0, bring)
+    assert delivery.future(1, 5).result(3).offset == 8
+    assert asked == [3] and delivery.bring is None, "futures that are kept would keep the producer"
 
 
-def test_what_brings_a_batch_may_be_done_before_its_records_are(make_delivery: MakeDelivery) -> None:
-    delivery = make_delivery("t", 0)
-    delivery.carrier = completed(None)
-    with pytest.raises(TimeoutError):
+def test_an_answer_that_could_not_be_brought_is_waited_for(make_delivery: MakeDelivery) -> None:
+    delivery = make_delivery("t", 0, lambda *_: None)
+    with pytest.raises(TimeoutError, match="no answer within"):
         delivery.future(0, 5).result(0)
     delivery.fail(ValueError("no"))
-    assert isinstance(delivery.future(0, 5).exception(0), ValueError) and delivery.carrier is None
+    assert isinstance(delivery.future(0, 5).exception(0), ValueError)
 
 
-def test_a_wait_for_what_brings_a_batch_ends_in_time(make_delivery: MakeDelivery) -> None:
-    delivery = make_delivery("t", 0)
-    delivery.carrier = Future[None]()
-    with pytest.raises(TimeoutError, match="no answer within 0 seconds"):
-        delivery.future(0, 5).result(0)
+def test_leading_an_answer_that_comes_by_itself_does_nothing(make_delivery: MakeDelivery) -> None:
+    for future in (Future[int](), make_delivery("t", 0).future(0, 1)):
+        future.lead(0)
+        assert not future.done()
 
 
 def test_several_answers_complete_with_the_last_or_the_first_error() -> None:

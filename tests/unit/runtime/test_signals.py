@@ -569,7 +569,7 @@ def test_a_handler_that_waits_for_the_interrupted_send_is_refused() -> None:
 
         def handle(number: int, frame: FrameType | None) -> None:
             nonlocal refused
-            if not producer._client._shippers:
+            if not producer._client.sender._shippers:
                 # Not yet: the queue is not full.
                 signal.setitimer(signal.ITIMER_REAL, 0.05)
                 return

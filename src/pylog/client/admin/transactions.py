@@ -1,6 +1,6 @@
 """Transactions and producers: what is open, what hangs, and ending it.
 
-A transaction hangs in a partition where it is open without its coordinator knowing of it: nobody will ever end it, and
+A transaction hangs in a partition where it is open without its coordinator knowing of it: it never ends by itself, and
 readers of committed records wait for it. (Kafka: kafka-transactions.sh, KIP-664.)
 """
 
@@ -31,7 +31,7 @@ STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit",
 
 
 class HangingTransaction(NamedTuple):
-    """A transaction that nobody will end, in one partition."""
+    """A transaction that no coordinator will end, in one partition."""
 
     topic: str
     partition: int
@@ -80,7 +80,7 @@ class TransactionAdmin:
     def find_hanging_transactions(
         self, partitions: Iterable[TopicPartition] | None = None, *, older_than_ms: int = 0
     ) -> list[HangingTransaction]:
-        """The transactions that are open in partitions (None: all) without a coordinator who will end them.
+        """The transactions that are open in partitions (None: all) without a coordinator that will end them.
 
         `older_than_ms`: only where the last record of it has a timestamp below that.
         """

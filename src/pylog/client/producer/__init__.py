@@ -1,10 +1,12 @@
-"""Sends records: `send` gives a future at once, batches go out when they are full or have lingered.
+"""Sending records: `send` gives a future at once, and batches go out when they are full or have lingered.
 
-    Producer                the handle: what a user holds, and may drop
-    client                  what lives until all is delivered; what is done for a record, and the end
-    failures                what could not be delivered, until somebody looks at it
+    Producer                the handle of a user, which may be dropped
+    client                  the producer behind it: records, from `send` to a batch, and the end
+    lifetime                its lock, the threads that wait in it, and its end
+    sender                  batches, from their queue to an answer
+    completion              the futures of a batch, and the callbacks of its records
+    failures                the records that failed and were not looked at
     transactions            the calls that wait for a coordinator
-    sender                  what is done for a batch, and when it is answered
 
 A record is encoded as it is sent, into the open batch of its partition (`record_append`). (Kafka: KafkaProducer.)
 """
@@ -17,7 +19,7 @@ from typing import Any, Self
 from pylog.client.producer.client import ProducerClient
 from pylog.client.producer.failures import tell_failures
 from pylog.client.producer.sender import WAITING_MAX
-from pylog.client.record_append import Sender
+from pylog.client.record_append import RecordAppender
 from pylog.config import ProducerConfig
 from pylog.errors import Undelivered
 from pylog.kernel import Record
@@ -31,12 +33,12 @@ from pylog.transport import Transport
 __all__ = ["WAITING_MAX", "Producer"]
 
 
-class Producer(Sender):
+class Producer(RecordAppender):
     """Sends records to topics. Thread-safe. Use it as a context manager, or `close` it: both flush.
 
     Made by `Log.producer`; the configs are Kafka's, in `ProducerConfig`. With `transactional_id` it is ready when it is
-    made: whoever had that id before is fenced then. One that is dropped without `close` delivers what it was given, in
-    the background or when the process ends, and is a ResourceWarning.
+    made: an earlier producer with that id is fenced then. A producer that is dropped without `close` delivers its
+    records in the background, or when the process ends, and is a ResourceWarning.
     """
 
     _lease: Lease | None = None
@@ -57,7 +59,7 @@ class Producer(Sender):
         self._lease = lease
 
     def __del__(self) -> None:
-        # Not held by whoever keeps the warning.
+        # A handler that keeps the warning must not keep the log.
         lease, self._lease = self._lease, None
         if lease is not None and not (self._client.closed or lease.log.closed):
             drop(self._client, lease.log)
@@ -85,25 +87,29 @@ class Producer(Sender):
     def begin(self) -> None:
         """Begin a transaction: what is sent from now on is read by `read_committed` readers when it is committed.
 
+        In a transaction, the result of `send` says that the node has the record, and where: it is durable, and visible
+        to `read_uncommitted` readers, with the commit or about a second later. A crash before the commit aborts it.
+
         Raises InvalidTxnState (one is open; this producer has no transactional_id), ProducerFenced, Closed.
         """
-        self._client.begin()
+        self._client.transactions.begin()
 
     def commit(self, timeout: float | None = None) -> None:
-        """Send what waits, and end the transaction well: all of it is to be read then, and the offsets sent count.
+        """Send what waits, and end the transaction well: when this returns, all of it is as durable as `flush` says,
+        `read_committed` readers find it, and the offsets sent count.
 
         Raises TransactionAbortable (something of it was not delivered: `abort` it), ProducerFenced (another producer
         took up the id), InvalidTxnState (there is none, or it was too slow and was aborted: make a new producer),
         TimeoutError after `timeout` seconds (None: `max_block_ms`): how it ends is open then, and `commit` again tells.
         """
-        self._client.end_transaction(timeout, is_commit=True)
+        self._client.transactions.end_transaction(timeout, is_commit=True)
 
     def abort(self, timeout: float | None = None) -> None:
         """End the transaction as if it had not been. What was not sent yet fails with TransactionAborted.
 
         Raises ProducerFenced, InvalidTxnState, TimeoutError as `commit` does; then `abort` again.
         """
-        self._client.end_transaction(timeout, is_commit=False)
+        self._client.transactions.end_transaction(timeout, is_commit=False)
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -119,7 +125,7 @@ class Producer(Sender):
             yield self
             self.commit()
         except BaseException:
-            if has_begun and self._client.is_undone:
+            if has_begun and self._client.transactions.is_undone:
                 self.abort()
             raise
 
@@ -133,7 +139,7 @@ class Producer(Sender):
         mere group id is not checked. Raises TransactionAbortable (refused: `abort` the transaction), ProducerFenced,
         InvalidTxnState, TimeoutError (`abort` the transaction: some of them may have been taken).
         """
-        self._client.send_offsets(offsets, group, timeout)
+        self._client.transactions.send_offsets(offsets, group, timeout)
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
@@ -141,7 +147,7 @@ class Producer(Sender):
         """Send everything that was given to `send` before, and wait until it is answered: every future is done then.
 
         What went wrong with a record is in its future. Gives what `close` would raise now: how many records have failed
-        that nobody has looked at; None where there are none. Raises TimeoutError after `timeout` seconds, which a queue
+        and were not looked at; None where there are none. Raises TimeoutError after `timeout` seconds, which a queue
         that is full and makes its senders wait (`pylog.full.policy`) may turn into `request_timeout_ms`. Raises
         RuntimeError in a callback of a record of any producer, and in the handler of a signal that has interrupted a
         send, where it would wait for itself.
@@ -154,7 +160,7 @@ class Producer(Sender):
 
         Raises TimeoutError where not all was answered within `timeout` seconds, and what the handler of a signal does
         that comes while it waits: the futures of what was not answered fail with Closed, which says whether the node
-        may have it. Raises Undelivered, when all is closed, where records have failed and nobody has looked at that: by
+        may have it. Raises Undelivered, when all is closed, where records have failed that were not looked at: by
         `result` or `exception` of the future, or with a callback. Where another error ends the block, it is logged.
         What was in a transaction that is aborted is none of them.
         """

@@ -1,20 +1,26 @@
-"""What of a producer lives until all is delivered: its thread knows this, and not the handle, which may be dropped.
+"""A producer but for its handle: it lives until all is delivered, also where the handle is dropped before.
 
-What `record_append` cannot do for a record is done here, under the producer's lock; `sender` has what is done for a
-batch. A full buffer (`buffer_memory`) makes `send` wait up to `max_block_ms`.
+It does for a record what `record_append` cannot do, and it ends the producer. A full buffer (`buffer_memory`) makes
+`send` wait up to `max_block_ms`. With `transactional_id` each record belongs to a transaction, or is refused.
 
-With `transactional_id` what is sent belongs to a transaction, or is refused: `transaction_manager` says which call is
-allowed. Those calls are in `transactions`. (Kafka: KafkaProducer, RecordAccumulator.)
+    lifetime        the lock, the threads that wait, the end
+    sender          batches, from their queue to the answers of their futures
+    transactions    the calls that wait for a coordinator
+
+(Kafka: KafkaProducer, RecordAccumulator.)
 """
 
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pylog.client.accumulator import Accumulator
+from pylog.client.cluster import Cluster
 from pylog.client.producer.failures import log_failures
-from pylog.client.producer.transactions import TransactionalSender
-from pylog.client.record_append import Part, Route
-from pylog.client.transaction_manager import TransactionManagerState
+from pylog.client.producer.lifetime import Lifetime
+from pylog.client.producer.sender import Sender
+from pylog.client.producer.transactions import Transactions, refuse_inside
+from pylog.client.transaction_manager import TransactionManager
 from pylog.config import ProducerConfig
 from pylog.errors import (
     BufferExhausted,
@@ -29,16 +35,17 @@ from pylog.errors import (
 from pylog.kernel import check_fields, checked_headers, record_size_bound
 from pylog.protocol.partitioner import RoundRobinPartitioner, murmur3_partition, partition_for_key
 from pylog.record import RecordMetadata, TopicPartition
-from pylog.runtime.clock import Clock, condition
+from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future
-from pylog.runtime.signals import FIRM, WholeLock, wait_at, whole
+from pylog.runtime.signals import FIRM, whole
 from pylog.transport import Transport
 
 
-class ProducerClient(TransactionalSender):
+class ProducerClient:
     """A producer but for its handle. Thread-safe."""
 
     def __init__(self, transport: Transport, node: int, config: ProducerConfig, clock: Clock) -> None:
+        self.config = config
         named_one = config.partitioner if isinstance(config.partitioner, str) else None
         by_key = None if config.partitioner_ignore_keys or named_one == "sticky" else partition_for_key
         if by_key is not None and named_one == "murmur3":
@@ -49,20 +56,29 @@ class ProducerClient(TransactionalSender):
             self._choose = None
         self._serializes = config.key_serializer is not None or config.value_serializer is not None
         is_usual = by_key is partition_for_key and self._choose is None
-        super().__init__(transport, node, config, clock, direct=is_usual and not self._serializes)
+        self._clock = clock
+        self._lifetime = Lifetime(config, clock)
+        self._cluster = Cluster(transport, node, config.client_id)
+        self.batches = self._accumulator = Accumulator(
+            batch_size=config.batch_size, linger_ms=config.linger_ms, direct=is_usual and not self._serializes
+        )
+        self.record_bytes_max = min(config.max_request_size, config.buffer_memory)
+        name = config.transactional_id
+        manager = TransactionManager(name, config.transaction_timeout_ms) if name is not None else None
+        self._transaction_manager = manager
+        self.sender = Sender(self._cluster, self._accumulator, config, self._lifetime, manager)
+        self.transactions = Transactions(manager, self._cluster, self._lifetime, self._accumulator, self.sender)
+        self.failures = self.sender.failures
+        self._lingers = config.linger_ms > 0
         self._looked_ms: dict[str, int] = {}
         """When each topic was last asked about."""
 
     def initialise(self) -> None:
         """With a transactional id, take it up. Raises what `Producer()` does."""
-        if self._transacting is not None:
-            try:
-                self._converse(self._transacting, self._deadline(None), "be initialised")
-            except TimeoutError as error:
-                raise RequestTimedOut(f"{error} (max_block_ms)") from error
-            except PylogError as error:
-                # There is no producer yet that could be closed.
-                raise self._transacting.error or error from None
+        try:
+            self.transactions.initialise()
+        except TimeoutError as error:
+            raise RequestTimedOut(f"{error} (max_block_ms)") from error
 
     def __repr__(self) -> str:
         return f"<Producer {self.config.transactional_id or self.config.client_id!r}>"
@@ -78,7 +94,7 @@ class ProducerClient(TransactionalSender):
         timestamp_ms: int | None,
         headers: Iterable[tuple[str, bytes | None]],
     ) -> Future[RecordMetadata]:
-        """See `Sender.send`."""
+        """See `RecordAppender.send`."""
         if self._serializes:
             key = serialized(self.config.key_serializer, key)
             value = serialized(self.config.value_serializer, value)
@@ -88,9 +104,9 @@ class ProducerClient(TransactionalSender):
             # It was in no transaction. Another thread may have begun one since.
             raise
         except PylogError as error:
-            if self._transacting is not None and self._transacting.state is TransactionManagerState.IN_TRANSACTION:
+            if self._transaction_manager is not None:
                 # Committed without it, the transaction would be another one than was meant (KafkaProducer.doSend).
-                self._fail_transaction(error)
+                self.transactions.fail_open(error)
             raise
 
     def _send_bytes(
@@ -113,34 +129,45 @@ class ProducerClient(TransactionalSender):
                 f"a record of about {size} bytes is over the limit of {self.record_bytes_max} (the smaller of "
                 "max_request_size and buffer_memory): raise it, and the topic's max.message.bytes"
             )
-        count = self._partitions(topic, partition)
+        tick_ms = self._clock.tick_ms()
+        count = self._partitions(topic, partition, tick_ms)
         if partition is None and callable(self._choose):
             partition = self._choose(topic, key, value, count)
-            count = self._partitions(topic, partition)
+            count = self._partitions(topic, partition, tick_ms)
+        lifetime, sender, accumulator, batch = self._lifetime, self.sender, self._accumulator, None
         with FIRM:
-            with self._lock:
-                self._make_room(size)
-                if self._transacting is not None:
-                    self._transacting.add()
-                route = self._accumulator.route(topic, count)
-                chosen = TopicPartition(topic, self._partition(route, topic, count, key, partition, size))
-                first = self._accumulator.next_due_ms is None
-                future, ready = self._accumulator.add(chosen, value, key, timestamp, headers, self._clock.tick_ms())
-            if ready:
-                self._ship(chosen)
-            if first or (ready and self._accumulator.ready(chosen)):
-                # What could not go now is given up some day.
-                self._worker.wake()
+            with lifetime.lock.inner:
+                if lifetime.is_spent or accumulator.bytes_waiting + size > self.config.buffer_memory:
+                    self._make_room(size)
+                if self._transaction_manager is not None:
+                    self._transaction_manager.add()
+                chosen = TopicPartition(topic, self._partition(topic, count, key, partition, size))
+                is_ready = is_first = False
+                if not self._lingers and sender.is_idle(chosen):
+                    future, alone = accumulator.alone(chosen, value, key, timestamp, headers, tick_ms, sender.bring)
+                    batch = sender.begin_alone(alone)
+                else:
+                    is_first = self._lingers and accumulator.next_due_ms is None
+                    accumulator.route(topic, count)
+                    future, is_ready = accumulator.add(chosen, value, key, timestamp, headers, tick_ms, sender.bring)
+                    if is_ready:
+                        batch = sender.begin(chosen)
+            if batch is not None:
+                sender.carry_on(batch)
+            elif is_ready:
+                sender.ship(chosen)
+            if chosen in accumulator.queues if is_ready else is_first:
+                # It is due later, or given up some day.
+                sender.note_waiting()
             return future
 
-    def _partitions(self, topic: str, partition: int | None) -> int:
+    def _partitions(self, topic: str, partition: int | None, tick_ms: int) -> int:
         """How many partitions a topic has; asked anew where it has too few, as it may have got more."""
         if partition is not None and type(partition) is not int:
             raise TypeError(f"partition is {type(partition).__name__}, not int or None")
         seconds = self.config.max_block_ms / 1000
-        now = self._clock.tick_ms()
-        if now - self._looked_ms.setdefault(topic, now) >= self.config.metadata_max_age_ms:
-            self._looked_ms[topic] = now
+        if tick_ms - self._looked_ms.setdefault(topic, tick_ms) >= self.config.metadata_max_age_ms:
+            self._looked_ms[topic] = tick_ms
             self._cluster.renew(topic)
         count = len(self._cluster.topic(topic, seconds=seconds).partitions)
         if partition is None or partition < count:
@@ -148,9 +175,7 @@ class ProducerClient(TransactionalSender):
         self._cluster.refresh([topic], seconds=seconds)
         return len(self._cluster.topic(topic, seconds=seconds).partitions)
 
-    def _partition(
-        self, route: Route, topic: str, count: int, key: bytes | None, partition: int | None, size: int
-    ) -> int:
+    def _partition(self, topic: str, count: int, key: bytes | None, partition: int | None, size: int) -> int:
         if partition is not None:
             if not 0 <= partition < count:
                 raise UnknownTopicOrPartition(
@@ -159,14 +184,15 @@ class ProducerClient(TransactionalSender):
             return partition
         if key is not None and self._by_key is not None:
             return self._by_key(key, count)
-        chosen = route.sticky.partition(count)
-        route.sticky.added(size)
+        sticky = self._accumulator.sticky(topic)
+        chosen = sticky.partition(count)
+        sticky.added(size)
         return chosen
 
     def _make_room(self, size: int) -> None:
         """Wait, with the lock held, until the buffer can take `size` more bytes."""
-        self._check_usable()
-        accumulator = self._accumulator
+        lifetime, accumulator = self._lifetime, self._accumulator
+        lifetime.check_usable()
         most = self.config.buffer_memory - size
         if accumulator.bytes_waiting <= most:
             return
@@ -174,12 +200,12 @@ class ProducerClient(TransactionalSender):
         while accumulator.bytes_waiting > most:
             ready = accumulator.close_due()
             if ready:
-                self._lock.release()
+                lifetime.lock.release()
                 try:
                     for key in ready:
-                        self._ship(key)
+                        self.sender.ship(key)
                 finally:
-                    self._lock.acquire()
+                    lifetime.lock.acquire()
                 if accumulator.bytes_waiting <= most:
                     break
             left_ms = deadline - self._clock.tick_ms()
@@ -188,18 +214,24 @@ class ProducerClient(TransactionalSender):
                     f"{accumulator.bytes_waiting} bytes wait to be answered and buffer_memory is "
                     f"{self.config.buffer_memory}: no room came free within max_block_ms={self.config.max_block_ms}"
                 )
-            wait_at(self._freed, left_ms / 1000)
-        if self._closed:
+            lifetime.wait(left_ms / 1000)
+        if lifetime.closed:
             raise Closed("this producer was closed while it waited for room in its buffer")
-        self._check_usable()
+        lifetime.check_usable()
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def flush(self, timeout: float | None = None) -> Undelivered | None:
         """See `Producer.flush`."""
         self.refuse_inside("flush")
-        self._flush(None if timeout is None else self._deadline(timeout), "be answered")
+        self.sender.flush(None if timeout is None else self._lifetime.deadline(timeout), "be answered")
         return self.failures.peek()
+
+    def refuse_inside(self, what: str) -> None:
+        """Raise RuntimeError where a call that waits would wait for its own thread: in a callback of a record, and in
+        the handler of a signal that has interrupted a send.
+        """
+        refuse_inside(self.sender, what)
 
     def partitions_for(self, topic: str) -> list[int]:
         """See `Producer.partitions_for`."""
@@ -209,12 +241,13 @@ class ProducerClient(TransactionalSender):
     def close(self, timeout: float | None = None) -> Undelivered | None:
         """See `Producer.close`; gives what that raises last of all."""
         self.refuse_inside("close")
-        deadline = None if timeout is None else self._deadline(timeout)
-        with self._lock:
-            is_first = not self._closed
+        lifetime = self._lifetime
+        deadline = None if timeout is None else lifetime.deadline(timeout)
+        with lifetime.lock:
+            is_first = not lifetime.closed
             if is_first:
                 self._refuse()
-                self._closer = threading.get_ident()
+                lifetime.closer = threading.get_ident()
         if not is_first:
             self._await_end(deadline)
             return None
@@ -227,20 +260,21 @@ class ProducerClient(TransactionalSender):
 
     def _await_end(self, deadline: int | None) -> None:
         """Wait until the thread that closes it has done so, unless it is this one: in the handler of a signal."""
-        with self._lock:
-            while not self._is_over and self._closer not in (None, threading.get_ident()):
+        lifetime = self._lifetime
+        with lifetime.lock:
+            while not lifetime.is_over and lifetime.closer not in (None, threading.get_ident()):
                 left = None if deadline is None else (deadline - self._clock.tick_ms()) / 1000
                 if left is not None and left <= 0:
                     raise TimeoutError("could not close in time: another thread is closing this producer")
-                wait_at(self._freed, left)
+                lifetime.wait(left)
 
     def _end(self, timeout: float | None, deadline: int | None) -> None:
         try:
-            self._abort_open(timeout)
-            self._flush(deadline, "close")
+            self.transactions.abort_open(timeout)
+            self.sender.flush(deadline, "close")
         finally:
             try:
-                self._worker.close(None if deadline is None else max(deadline - self._clock.tick_ms(), 0) / 1000)
+                self.sender.close(None if deadline is None else max(deadline - self._clock.tick_ms(), 0) / 1000)
             finally:
                 self._abandon_unanswered()
 
@@ -250,46 +284,42 @@ class ProducerClient(TransactionalSender):
             "this producer was closed before the record was answered: whether the node has it is not known. Close it "
             "without a timeout, or with a longer one"
         )
-        with self._lock:
-            self._is_over = True
-            self._freed.notify_all()
-            lost = self._give_up(error, in_flight=True)
-        for shipment in lost:
-            self._tell(shipment, Part(shipment.load.first, error=error))
+        with self._lifetime.lock:
+            self._lifetime.is_over = True
+            self._lifetime.note_change()
+            lost = self.sender.give_up(error, in_flight=True)
+        self.sender.answer_lost(lost, error)
 
     @property
     def closed(self) -> bool:
-        """Whether somebody has closed it, or begun to."""
-        return self._closed
+        """Whether a close has begun."""
+        return self._lifetime.closed
 
     @property
     def is_closing_here(self) -> bool:
         """Whether this thread is about to close it: the handler of a signal has interrupted that."""
-        return self._closer == threading.get_ident() and not self._is_over
+        return self._lifetime.closer == threading.get_ident() and not self._lifetime.is_over
 
     def close_dropped(self) -> None:
-        """Deliver what the handle was given that is gone, and stop."""
+        """Deliver the records of a handle that is gone, and stop."""
         log_failures(self.close())
 
     def hurry(self) -> None:
         """Send nothing again for which an error comes back from now on: the node is about to close."""
-        with self._lock:
-            self._dispatch.hurry()
+        self.sender.hurry()
 
     def abandon(self) -> None:
         """Refuse from now on, and leave what is under way alone: it belongs to the process this one was forked from."""
-        # The locks may have been held by threads that do not exist here.
-        self._ending = threading.RLock()
-        self._lock = WholeLock()
-        self._freed = condition(self._clock, self._lock)
+        self._lifetime.abandon()
+        self.transactions.abandon()
         self._refuse()
 
     def _refuse(self) -> None:
         # Without routes every `send` comes by `_make_room`, which raises.
-        self._closed = True
+        self._lifetime.closed = True
         self._accumulator.hide()
 
 
 def serialized(serializer: Callable[[Any], bytes] | None, given: Any) -> Any:
-    """What a serializer makes of a key or value; None stays None."""
+    """The bytes of a key or value; None stays None."""
     return given if serializer is None or given is None else serializer(given)

@@ -1,4 +1,4 @@
-"""What a producer could not deliver, as long as nobody has looked at it."""
+"""The records that a producer could not deliver, until they are looked at."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ class UnseenFailures:
             self._change(error, count)
 
     def looked(self, error: BaseException) -> None:
-        """Somebody has looked at one of them."""
+        """Note a first look at one of them."""
         with self._lock:
             # What was taken is told already.
             self._count = max(self._count - 1, 0)
@@ -47,12 +47,12 @@ class UnseenFailures:
             self._first[key] = (error, count + by)
 
     def peek(self) -> Undelivered | None:
-        """What there is; None for nothing."""
+        """The failures so far; None where there are none."""
         with self._lock:
             return _undelivered(self._count, [error for error, _ in self._first.values()]) if self._count else None
 
     def take(self) -> Undelivered | None:
-        """What there is, which is told now."""
+        """The failures so far, which count as told from now on."""
         found = self.peek()
         with self._lock:
             self._count = 0
@@ -86,6 +86,6 @@ def tell_failures(found: Undelivered | None, passing: BaseException | None = Non
 
 
 def log_failures(found: Undelivered | None) -> None:
-    """Where there is nobody to be told."""
+    """Log them, where no caller can be told."""
     if found is not None:
         logger.error("%s", found)

@@ -1,109 +1,62 @@
-"""How batches leave a producer, and what is done when they are answered, or when nobody answers.
+"""How batches leave a producer, and what follows from their answers.
 
 The thread that fills a batch ships it; a thread of the producer's own exists for `linger_ms`, for what is sent again
-after a while, and for what is given up after `delivery_timeout_ms`. Without linger the first record of a batch ships
-it, and others may follow until it is asked for. Shipping a partition's batches happens under that partition's ship
-lock, so they keep their order. While one thread ships, the others go on, until so many batches wait that they have to
+after a while, and for what is given up after `delivery_timeout_ms`. One thread at a time ships the batches of a
+partition, so they keep their order. While it does so the others go on, until so many batches wait that they have to
 wait too.
 
-What may go, what number it bears and what an answer means is for `in_flight`, which is asked under the producer's lock.
-Whoever brings an answer ships what may go because of it. Futures are answered, and callbacks run, without that lock.
+A batch is closed and sealed before it is sent. Without linger the first record of a partition ships its batch at once
+where no earlier batch is unanswered. Where one is, the batch stays open and takes what is sent meanwhile, until the
+answer comes, it is full, or a caller waits for it (`bring`, `flush`).
+
+`in_flight` says which batch may go, its number, and the meaning of its answer, under the producer's lock. The thread
+that brings an answer ships what may go because of it.
 """
 
-import logging
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
+from threading import get_ident
+from time import monotonic
 from typing import Any
 
 from pylog.client.accumulator import Accumulator
 from pylog.client.cluster import Cluster
 from pylog.client.in_flight import InFlight, overdue
 from pylog.client.in_flight_batch import BatchOutcome, InFlightBatch, ProducerEpoch
-from pylog.client.producer.failures import UnseenFailures
-from pylog.client.record_append import Part, ProducerBatch
+from pylog.client.producer.completion import Completion, Load, Parts, by_record, in_callback
+from pylog.client.producer.lifetime import Lifetime
+from pylog.client.record_append import Delivery, Part, ProducerBatch
 from pylog.client.transaction_manager import TransactionManager
 from pylog.config import ProducerConfig
-from pylog.errors import BatchRefused, InvalidRecord, PylogError, RefusedWithBatch, UnknownTopicOrPartition
+from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.protocol.batch import Batch, encode, seal
 from pylog.protocol.compression import Codec
 from pylog.protocol.messages import InitProducerId, Produce, Produced, ProducedPart, ProducePart, ProducerIdGiven
 from pylog.record import TopicPartition
-from pylog.runtime.clock import Clock, condition
 from pylog.runtime.future import Future, failed
-from pylog.runtime.signals import FIRM, WholeLock
+from pylog.runtime.signals import FIRM, SLICE, whole
 from pylog.runtime.worker import Worker
-from pylog.transport import Transport
-
-logger = logging.getLogger("pylog")
-
-_answering = threading.local()
-"""How many callbacks of records a thread is in, of whatever producers: these share the threads that bring answers."""
 
 WAITING_MAX = 4
-"""When so many batches of a partition wait for the thread that ships them, whoever filled the last one waits too."""
+"""When so many batches of a partition wait for its shipper, the thread that filled the last one waits, too."""
 
 
-def in_callback() -> bool:
-    """Whether this thread is in a callback of a record."""
-    return getattr(_answering, "depth", 0) > 0
+class Sender:
+    """Ships the batches of one producer. Thread-safe."""
 
-
-class Load:
-    """What a shipment has: a batch, or the records of it from number `first` on."""
-
-    sealed: Batch | None = None
-    first = 0
-    parts: "Parts | None" = None
-
-    def __init__(self, batch: ProducerBatch) -> None:
-        self.batch = batch
-
-
-class Parts:
-    """The answers to the parts of a batch that was too large, until all are there."""
-
-    __slots__ = ("answers", "records_left")
-
-    def __init__(self, records: int) -> None:
-        self.records_left = records
-        self.answers: list[Part] = []
-
-    def is_last(self, records: int, answers: list[Part]) -> bool:
-        """Add the answers for so many records; gives whether there is one for all of them."""
-        self.answers += answers
-        self.records_left -= records
-        return not self.records_left
-
-
-def by_record(answer: Part, count: int) -> list[Part]:
-    """The answer for `count` records, in parts where their batch was refused for some of them: these get the error, and
-    the others one that says so (KIP-467; Kafka: Sender.completeBatch).
-    """
-    error = answer.error
-    if not isinstance(error, BatchRefused):
-        return [answer]
-    reasons = {one.index: one for one in error.record_errors if 0 <= one.index < count}
-    if not reasons:
-        return [answer]
-    kind = type(error) if len(error.record_errors) == 1 else InvalidRecord
-    good = RefusedWithBatch(f"the record is good, and others of its batch are refused: send it again ({error})")
-    parts: list[Part] = []
-    for index in range(count):
-        reason = reasons.get(index)
-        if reason is not None:
-            parts.append(Part(answer.first + index, error=kind(reason.message, [reason])))
-        elif index == 0 or index - 1 in reasons:
-            parts.append(Part(answer.first + index, error=good))
-    return parts
-
-
-class BatchSender:
-    """The half of a producer that begins where a record is in a batch."""
-
-    def __init__(self, transport: Transport, node: int, config: ProducerConfig, clock: Clock, *, direct: bool) -> None:
-        self.config = config
-        self._clock = clock
-        self._cluster = Cluster(transport, node, config.client_id)
+    def __init__(
+        self, cluster: Cluster, accumulator: Accumulator, config: ProducerConfig, lifetime: Lifetime,
+        transaction_manager: TransactionManager | None,
+    ) -> None:  # fmt: skip
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._config = config
+        self._lifetime = lifetime
+        self._clock = lifetime.clock
+        self._transaction_manager = transaction_manager
+        self._is_transactional = transaction_manager is not None
+        self._completion = Completion(transactional=self._is_transactional)
+        self.failures = self._completion.failures
         self._codec = Codec.parse(config.compression_type)
         levels = {
             Codec.GZIP: config.compression_gzip_level,
@@ -111,195 +64,304 @@ class BatchSender:
             Codec.ZSTD: config.compression_zstd_level,
         }
         self._level = levels.get(self._codec)
-        self.batches = self._accumulator = Accumulator(
-            batch_size=config.batch_size, linger_ms=config.linger_ms, direct=direct
-        )
-        self.record_bytes_max = min(config.max_request_size, config.buffer_memory)
-        name = config.transactional_id
-        self._transacting = TransactionManager(name, config.transaction_timeout_ms) if name is not None else None
-        self._dispatch = InFlight(
+        self._in_flight = InFlight(
             idempotent=config.enable_idempotence,
-            transactional=self._transacting is not None,
+            transactional=self._is_transactional,
             in_flight_max=config.max_in_flight_requests_per_connection,
             retries=config.retries,
             backoff_ms=config.retry_backoff_ms,
             backoff_max_ms=config.retry_backoff_max_ms,
         )
-        self._lock = WholeLock()
-        self._freed = condition(clock, self._lock)
-        self._ship_locks: dict[TopicPartition, threading.Lock] = {}
+        self._due_to_deadline_ms = config.delivery_timeout_ms - config.linger_ms
         self._shippers: dict[TopicPartition, int] = {}
-        self._worker = Worker("pylog-producer", clock, self._next_due, self._do_due)
-        self._fatal: BaseException | None = None
-        self._is_over = False
-        """Whether it was closed, and the close has come to its end."""
-        self.failures = UnseenFailures()
+        """The thread that ships the batches of a partition."""
+        self._worker = Worker("pylog-producer", self._clock, self._next_due, self.do_due)
+        self.bring = self._bring
+        """`_bring`, bound once: each batch has it."""
 
     # --- leaving ---------------------------------------------------------------------------------------------------
 
-    def _ship(self, key: TopicPartition, *, patient: bool | None = None) -> None:
-        """Send what may go of a partition, in order, unless another thread is at it: wait for that one if `patient`
-        (None: if many wait).
+    def ship(self, key: TopicPartition, *, patient: bool | None = None, is_urgent: bool = False) -> None:
+        """Send what may go of a partition, in order.
+
+        Where another thread ships it, that thread sends it: wait for that if `patient` (None: if many wait).
+        `is_urgent`: a caller waits, so an open batch goes too.
         """
         with FIRM:
-            if self._dispatch.lacks_id:
+            if self._in_flight.lacks_id:
                 self._ask_id()
-            # Whoever has the lock looks again after letting go of it: what came meanwhile is not forgotten.
-            while waiting := self._sendable(key):
-                if self._shippers.get(key) == threading.get_ident():
-                    # A callback of a batch that is being shipped has sent more: the loop that it was called from goes
-                    # on with that.
-                    return
-                if patient is None:
-                    patient = waiting >= WAITING_MAX and not self._is_in_the_way()
-                if not self._ship_waiting(key, patient=patient):
-                    return
+            with self._lifetime.lock.inner:
+                batch = self.begin(key, is_urgent=is_urgent)
+                while batch is None and self._has_to_wait(key, patient=patient):
+                    self._lifetime.wait_firmly(SLICE)
+                    batch = self.begin(key, is_urgent=is_urgent)
+            if batch is not None:
+                self.carry_on(batch)
+
+    def begin(self, key: TopicPartition, *, is_urgent: bool = False) -> InFlightBatch | None:
+        """With the lock held: take the next batch of a partition; this thread owes `carry_on` then.
+
+        None where nothing may go, or where another thread ships it, which looks again before it stops.
+        """
+        if key in self._shippers:
+            return None
+        batch = self._take(key, is_urgent=is_urgent)
+        if batch is not None:
+            self._shippers[key] = get_ident()
+        return batch
+
+    def is_idle(self, key: TopicPartition) -> bool:
+        """With the lock held: whether nothing of a partition waits or is on its way, and a new batch may go."""
+        in_flight = self._in_flight
+        return not (key in in_flight.busy or key in self._accumulator.queues or key in self._shippers) and (
+            in_flight.may_take(key) is True
+        )
+
+    def begin_alone(self, batch: ProducerBatch) -> InFlightBatch:
+        """With the lock held: take a batch of a partition that is idle; this thread owes `carry_on`."""
+        taken = InFlightBatch(batch.key, Load(batch), batch.count, batch.due_ms + self._due_to_deadline_ms)
+        self._in_flight.take(taken)
+        self._shippers[batch.key] = get_ident()
+        return taken
+
+    def carry_on(self, batch: InFlightBatch) -> None:
+        """Send a batch, and those of its partition that may go after it. The caller is in a FIRM block."""
+        key = batch.key
+        following: InFlightBatch | None = batch
+        lifetime, queues, busy = self._lifetime, self._accumulator.queues, self._in_flight.busy
+        lock = lifetime.lock.inner
+        try:
+            while following is not None:
+                self._send(following)
+                with lock:
+                    following = self._take(key) if key in queues or key in busy else None
+                    if following is None:
+                        self._leave(key)
+        except BaseException:
+            with lock:
+                self._leave(key)
+            raise
+
+    def _leave(self, key: TopicPartition) -> None:
+        self._shippers.pop(key, None)
+        if self._lifetime.waiting:
+            self._lifetime.note_change()
+
+    def _has_to_wait(self, key: TopicPartition, *, patient: bool | None) -> bool:
+        shipper = self._shippers.get(key)
+        if shipper is None or shipper == get_ident():
+            # In a callback of a batch that this thread ships: the loop that it was called from goes on.
+            return False
+        if patient is None:
+            patient = self._accumulator.ready(key) >= WAITING_MAX and not self._is_in_the_way()
+        return patient and self._sendable(key)
 
     def _is_in_the_way(self) -> bool:
         """Whether others may wait for this thread: it ships another partition, or brings answers, and is in a callback
         now. Two such threads would wait for each other.
         """
-        return in_callback() or threading.get_ident() in list(self._shippers.values())
+        return in_callback() or self.is_shipping_here
 
-    def _ship_waiting(self, key: TopicPartition, *, patient: bool) -> bool:
-        """Send what waits; gives whether this was the thread to do it."""
-        lock = self._ship_locks.get(key)
-        if lock is None:
-            lock = self._ship_locks.setdefault(key, threading.Lock())
-        if not lock.acquire(blocking=patient):
-            return False
-        self._shippers[key] = threading.get_ident()
-        try:
-            while (shipment := self._take(key)) is not None:
-                self._send(shipment)
-        finally:
-            del self._shippers[key]
-            lock.release()
-        return True
+    @property
+    def is_shipping_here(self) -> bool:
+        """Whether this thread ships: the handler of a signal, or a callback, has interrupted that."""
+        return get_ident() in list(self._shippers.values())
 
-    def _sendable(self, key: TopicPartition) -> int:
-        """How many batches of a partition wait, if one of them may go now. Without the lock, as whoever changes that
-        looks, too, and does so after the change.
-        """
-        may_take = self._dispatch.may_take(key)
+    def _sendable(self, key: TopicPartition) -> bool:
+        may_take = self._in_flight.may_take(key)
         if may_take is None:
-            with self._lock:
-                return self._dispatch.next_again(key, self._clock.tick_ms(), peek=True) is not None
-        return self._accumulator.ready(key) if may_take else 0
+            return self._in_flight.next_again(key, self._clock.tick_ms(), peek=True) is not None
+        return may_take and self._accumulator.ready(key) > 0
 
-    def _take(self, key: TopicPartition) -> InFlightBatch | None:
-        with self._lock:
-            may_take = self._dispatch.may_take(key)
-            if may_take is None:
-                return self._dispatch.next_again(key, self._clock.tick_ms())
-            batch = self._accumulator.take(key) if may_take else None
-            if batch is None:
-                return None
-            shipment = self._shipment(batch)
-            self._dispatch.take(shipment)
-            return shipment
+    def _take(self, key: TopicPartition, *, is_urgent: bool = False) -> InFlightBatch | None:
+        in_flight = self._in_flight
+        may_take = in_flight.may_take(key)
+        if may_take is None:
+            return in_flight.next_again(key, self._clock.tick_ms())
+        if not may_take:
+            return None
+        found = self._accumulator.take(key, closed=not is_urgent and key in in_flight.busy)
+        if found is None:
+            return None
+        batch = self._closed(found)
+        in_flight.take(batch)
+        return batch
 
-    def _shipment(self, batch: ProducerBatch) -> InFlightBatch:
-        deadline = self._accumulator.created_ms(batch) + self.config.delivery_timeout_ms
-        return InFlightBatch(batch.key, Load(batch), deadline)
+    def _closed(self, batch: ProducerBatch) -> InFlightBatch:
+        """The batch in flight of a producer's batch that is closed."""
+        return InFlightBatch(batch.key, Load(batch), batch.count, batch.due_ms + self._due_to_deadline_ms)
 
     def _ship_all(self) -> None:
-        with self._lock:
-            keys = {*self._accumulator.ready_keys(), *self._dispatch.due(self._clock.tick_ms())}
+        with self._lifetime.lock:
+            keys = {*self._accumulator.ready_keys(), *self._in_flight.due(self._clock.tick_ms())}
         for key in keys:
-            self._ship(key, patient=False)
+            self.ship(key, patient=False)
 
-    def _send(self, shipment: InFlightBatch) -> None:
-        key, load = shipment.key, shipment.load
+    def _send(self, batch: InFlightBatch) -> None:
+        key, config = batch.key, self._config
         try:
-            topic_id = self._cluster.topic(key.topic).id
-            leader = self._cluster.leader(key)
-            part = ProducePart(key.topic, key.partition, self._sealed(shipment), topic_id)
-            message = Produce([part], self.config.acks, self.config.request_timeout_ms, self.config.transactional_id)
+            topic_id, leader = self._cluster.destination(key)
+            part = ProducePart(key.topic, key.partition, self._sealed(batch), topic_id)
+            message = Produce([part], config.acks, config.request_timeout_ms, config.transactional_id)
             answer: Future[Produced] = self._cluster.send(leader, message)
         except BaseException as error:
-            self._conclude(shipment, error, None)
+            self._conclude(batch, error, None)
             if not isinstance(error, Exception):
                 raise
             # An error is for the futures: this thread may be the producer's, or another sender's.
             return
-        if load.parts is None and type(answer) is not Future:
-            # It comes by being waited for. A plain one comes by itself, or never: then the delivery has its own end.
-            load.batch.delivery.carrier = answer
-        answer.add_done_callback(lambda done: self._answered(shipment, done))
-        if not answer.done():
-            self._worker.wake_by(shipment.deadline_ms)
+        if answer.done():
+            if batch.load.parts is not None or not self._delivered(batch, answer):
+                self._answered(batch, answer)
+            return
+        batch.answer = answer
+        answer.add_done_callback(partial(self._hear, batch))
+        self._worker.wake_by(batch.deadline_ms)
 
-    def _sealed(self, shipment: InFlightBatch) -> Batch | Callable[[], Batch]:
-        """The bytes; a batch that is open is closed when it leaves, by whoever carries it."""
-        sealed: Batch | None = shipment.load.sealed
+    def _delivered(self, batch: InFlightBatch, answer: Future[Produced]) -> bool:
+        """Do what follows from the usual answer; False where it is another one: then nothing was done."""
+        try:
+            (part,) = answer.result().parts
+        except BaseException:  # noqa: BLE001 - `_answered` looks at it
+            return False
+        lifetime = self._lifetime
+        with lifetime.lock.inner:
+            if part.error is not None or not self._in_flight.delivered(batch):
+                return False
+        self._completion.deliver(batch, part.base_offset, part.log_append_time)
+        with lifetime.lock.inner:
+            self._accumulator.release(batch.load.batch)
+            if lifetime.waiting:
+                lifetime.note_change()
+        return True
+
+    def _sealed(self, batch: InFlightBatch) -> Batch:
+        """The bytes of a batch, under its number."""
+        load: Load = batch.load
+        (producer_id, epoch), sequence, sealed = batch.producer, batch.sequence, load.sealed
         if sealed is None:
-            late = self._accumulator.is_open(shipment.load.batch)
-            return (lambda: self._seal(shipment)) if late else self._seal(shipment)
-        numbers = (*shipment.producer, shipment.sequence)
-        if (sealed.producer_id, sealed.producer_epoch, sealed.base_sequence) != numbers:
-            sealed.stamp_producer(*numbers)
+            sealed = load.sealed = seal(
+                load.batch.close(), codec=self._codec, level=self._level, producer_id=producer_id,
+                producer_epoch=epoch, base_sequence=sequence, transactional=self._is_transactional,
+            )  # fmt: skip
+        elif (sealed.producer_id, sealed.producer_epoch, sealed.base_sequence) != (producer_id, epoch, sequence):
+            sealed.stamp_producer(producer_id, epoch, sequence)
         return sealed
 
-    def _seal(self, shipment: InFlightBatch) -> Batch:
-        load: Load = shipment.load
-        with self._lock:
-            self._dispatch.number(shipment, self._close)
-        if load.sealed is None:
-            load.sealed = seal(
-                load.batch.close(), codec=self._codec, level=self._level, producer_id=shipment.producer.producer_id,
-                producer_epoch=shipment.producer.epoch, base_sequence=shipment.sequence,
-                transactional=self._transacting is not None,
-            )  # fmt: skip
-        return load.sealed
+    # --- waiting ---------------------------------------------------------------------------------------------------
 
-    def _close(self, shipment: InFlightBatch) -> int:
-        batch: ProducerBatch = shipment.load.batch
-        self._accumulator.close(batch)
-        return batch.count
+    def _bring(self, delivery: Delivery, timeout: float | None) -> None:
+        """Do what the answer of a batch waits for, up to `timeout` seconds: ship it, and lead the node's appends.
+
+        A thread that waits for a record calls this first. A batch that lingers goes on lingering.
+        """
+        key = TopicPartition(delivery.topic, delivery.partition)
+        deadline = None if timeout is None else monotonic() + timeout
+        while delivery.bring is not None and not self._lifetime.is_abandoned:
+            if key in self._accumulator.queues:
+                self.ship(key, patient=False, is_urgent=True)
+            answer = self._in_flight.oldest_answer(key)
+            if answer is None or answer.done():
+                return
+            left = None if deadline is None else deadline - monotonic()
+            if left is not None and left <= 0:
+                return
+            answer.lead(left)
+            if not answer.done():
+                return
+
+    @whole
+    def flush(self, deadline: int | None, what: str) -> None:
+        """Send everything that was given to `send` before, and wait until it is answered. Raises TimeoutError."""
+        start = self._clock.tick_ms()
+        lifetime, unanswered = self._lifetime, self._accumulator.unanswered
+        with lifetime.lock:
+            ready = self._accumulator.close_due()
+            waiting = set(unanswered)
+        for key in ready:
+            self.ship(key)
+        for batch in waiting:
+            left = None if deadline is None else max(deadline - self._clock.tick_ms(), 0) / 1000
+            self._bring(batch.delivery, left)
+        with lifetime.lock:
+            while waiting := waiting & unanswered:
+                now = self._clock.tick_ms()
+                left = None if deadline is None else (deadline - now) / 1000
+                if left is not None and left <= 0:
+                    waited = (now - start) / 1000
+                    raise TimeoutError(
+                        f"could not {what} in time: {len(waiting)} batches are not answered after {waited:g} s"
+                    )
+                lifetime.wait(left)
 
     # --- coming back -----------------------------------------------------------------------------------------------
 
-    def _answered(self, shipment: InFlightBatch, answer: Future[Produced]) -> None:
-        error = answer.exception()
-        part = answer.result().parts[0] if error is None else None
-        self._conclude(shipment, error if part is None else part.error, part)
+    def _hear(self, batch: InFlightBatch, answer: Future[Produced]) -> None:
+        with FIRM:
+            batch.answer = None
+            if batch.load.parts is not None or not self._delivered(batch, answer):
+                self._answered(batch, answer)
+            elif batch.key in self._accumulator.queues or batch.key in self._in_flight.busy:
+                self.ship(batch.key, patient=False)
+                self._note_again(batch.key)
 
-    def _conclude(self, shipment: InFlightBatch, error: BaseException | None, part: ProducedPart | None) -> None:
-        """An answer has come, or what kept a batch from leaving."""
-        key, batch = shipment.key, shipment.load.batch
+    def _answered(self, batch: InFlightBatch, answer: Future[Produced]) -> None:
+        """In a FIRM block: an answer is there."""
+        part: ProducedPart | None
+        error: BaseException | None
+        try:
+            (part,) = answer.result().parts
+            error = part.error
+        except BaseException as failure:  # noqa: BLE001 - it is for the futures
+            part, error = None, failure
+        self._conclude(batch, error, part)
+
+    def _conclude(self, batch: InFlightBatch, error: BaseException | None, part: ProducedPart | None) -> None:
+        """In a FIRM block: do what follows from an answer, or from what kept a batch from leaving."""
+        key, lock = batch.key, self._lifetime.lock.inner
         if isinstance(error, PylogError):
             self._cluster.heard(key, error)
         # The list of topics says itself that there is none such: that is no passing trouble of a node.
         final = part is None and isinstance(error, UnknownTopicOrPartition)
         now = self._clock.tick_ms() if error is not None else 0
-        with self._lock:
-            if error is not None:
-                # What refused it may not have looked at it.
-                self._accumulator.close(batch)
-            verdict = self._dispatch.answered(shipment, error, now, final=final)
-        if verdict is BatchOutcome.DELIVERED:
-            if part is None or error is not None:
-                self._tell(shipment, Part(shipment.load.first))
+        in_flight = self._in_flight
+        with lock:
+            outcome = in_flight.answered(batch, error, now, final=final)
+        if outcome is BatchOutcome.DELIVERED:
+            known = None if error is not None else part
+            base_offset, log_append_time = (-1, None) if known is None else (known.base_offset, known.log_append_time)
+            if batch.load.parts is None:
+                self._completion.deliver(batch, base_offset, log_append_time)
+                self._release(batch.load.batch)
             else:
-                self._tell(shipment, Part(shipment.load.first, part.base_offset, part.log_append_time))
-        elif verdict is BatchOutcome.SPLIT:
-            self._split(shipment)
-        elif verdict is BatchOutcome.AGAIN:
-            batch.delivery.carrier = None
-        if self._dispatch.has_failed:
-            self._tell_failed()
-        if self._shippers.get(key) != threading.get_ident():
-            self._ship(key, patient=False)
-        if verdict is BatchOutcome.AGAIN or self._dispatch.may_take(key) is None:
-            # What comes next may have to wait still, when the one before it is there.
+                self._answer(batch, Part(batch.load.first, base_offset, log_append_time))
+        elif outcome is BatchOutcome.SPLIT:
+            self._split(batch)
+        if in_flight.has_failed:
+            self.fail()
+        if self._shippers.get(key) != get_ident():
+            self.ship(key, patient=False)
+        if outcome is BatchOutcome.AGAIN:
+            self._worker.wake()
+        else:
+            self._note_again(key)
+
+    def _note_again(self, key: TopicPartition) -> None:
+        """Wake the thread where the next batch of a partition is to be sent again after a while."""
+        if key in self._in_flight.busy and self._in_flight.may_take(key) is None:
             self._worker.wake()
 
-    def _split(self, shipment: InFlightBatch) -> None:
+    def _release(self, batch: ProducerBatch) -> None:
+        with self._lifetime.lock.inner:
+            self._accumulator.release(batch)
+            if self._lifetime.waiting:
+                self._lifetime.note_change()
+
+    def _split(self, batch: InFlightBatch) -> None:
         """Make two of a batch that is too large for its topic."""
-        load: Load = shipment.load
+        load: Load = batch.load
         assert load.sealed is not None, "a node has seen it"
-        records = load.sealed.records(*shipment.key)
+        records = load.sealed.records(*batch.key)
         half = len(records) // 2
         parts = load.parts or Parts(len(records))
         loads = []
@@ -307,80 +369,70 @@ class BatchSender:
             one = Load(load.batch)
             one.first, one.parts = load.first + first, parts
             one.sealed = encode(
-                some, now_ms=-1, codec=self._codec, level=self._level, transactional=self._transacting is not None
+                some, now_ms=-1, codec=self._codec, level=self._level, transactional=self._is_transactional
             )
             loads.append(one)
-        load.batch.delivery.carrier = None
-        with self._lock:
-            self._dispatch.split(shipment, half, (loads[0], loads[1]))
+        with self._lifetime.lock:
+            self._in_flight.split(batch, half, (loads[0], loads[1]))
 
-    def _tell_failed(self, also: Sequence[InFlightBatch] = ()) -> None:
-        """Answer the futures of what has failed; a transaction it belonged to has failed, and all that waits for it."""
-        with self._lock:
-            lost = [*self._dispatch.failed(), *also]
-            if lost and self._transacting is not None:
-                self._transacting.batch_failed(lost[0].error or PylogError("a batch failed"))
-                if self._transacting.error is not None:
-                    lost += self._give_up(self._transacting.error)
-        for shipment in lost:
-            self._tell(shipment, Part(shipment.load.first, error=shipment.error))
+    def fail(self, also: Iterable[InFlightBatch] = ()) -> None:
+        """Answer the futures of what has failed, and of `also`. A transaction that it belonged to has failed then, and
+        with it everything that waits.
+        """
+        with self._lifetime.lock:
+            lost = [*self._in_flight.failed(), *also]
+            if lost and self._transaction_manager is not None:
+                self._transaction_manager.batch_failed(lost[0].error or PylogError("a batch failed"))
+                if self._transaction_manager.error is not None:
+                    lost += self.give_up(self._transaction_manager.error)
+        for batch in lost:
+            with FIRM:
+                self._answer(batch, Part(batch.load.first, error=batch.error))
 
-    def _give_up(self, error: BaseException, *, in_flight: bool = False) -> list[InFlightBatch]:
-        """With the lock held: take back what was not sent, and what is `in_flight`, if so wanted: it fails."""
+    def give_up(self, error: BaseException, *, in_flight: bool = False) -> list[InFlightBatch]:
+        """With the lock held: take back what was not sent, and what is `in_flight`, if so wanted; `fail` is owed."""
         self._accumulator.hide()
-        queued = [self._shipment(batch) for batch in self._accumulator.drop()]
-        for shipment in queued:
-            shipment.error = error
-        self._dispatch.give_up(error, in_flight=in_flight)
-        return self._dispatch.failed() + queued
+        queued = [self._closed(batch) for batch in self._accumulator.drop()]
+        for batch in queued:
+            batch.error = error
+        self._in_flight.give_up(error, in_flight=in_flight)
+        return self._in_flight.failed() + queued
 
-    def _tell(self, shipment: InFlightBatch, answer: Part) -> None:
-        """Answer the futures of a shipment; those of a batch in parts when it is the last of them."""
-        batch, parts = shipment.load.batch, shipment.load.parts
-        answers = [answer] if answer.error is None else by_record(answer, shipment.count)
-        if answer.error is not None or parts is not None:
-            with self._lock:
-                # Nothing is added to what has failed.
-                self._accumulator.close(batch)
-                if parts is not None and not parts.is_last(shipment.count, answers):
-                    return
+    def answer_lost(self, lost: Iterable[InFlightBatch], error: BaseException) -> None:
+        """Answer the futures of what was given up with one error."""
+        for batch in lost:
+            with FIRM:
+                self._answer(batch, Part(batch.load.first, error=error))
+
+    def _answer(self, batch: InFlightBatch, answer: Part) -> None:
+        """In a FIRM block: answer the futures of a batch; those of a batch in parts when this is the last of them."""
+        whole_batch, parts = batch.load.batch, batch.load.parts
+        answers: Sequence[Part] = [answer] if answer.error is None else by_record(answer, batch.count)
         if parts is not None:
+            with self._lifetime.lock:
+                if not parts.add(batch.count, list(answers)):
+                    return
             answers = sorted(parts.answers, key=lambda one: one.first)
-        self._note_failures(batch, answers)
-        outer = getattr(_answering, "depth", 0)
-        _answering.depth = outer + 1
         try:
-            if parts is not None or len(answers) > 1:
-                batch.delivery.complete_parts(answers)
-            elif answer.error is not None:
-                batch.delivery.fail(answer.error)
-            else:
-                batch.delivery.complete(answer.base_offset, answer.log_append_time)
-        except (Exception, SystemExit):
-            # A callback of the user's. It runs in whatever thread brought the answer, which has others to bring
-            # (Kafka logs it too).
-            logger.exception("a callback of a record of %s-%d raised", *batch.key)
+            self._completion.answer(whole_batch, answers)
         finally:
-            _answering.depth = outer
-            with self._lock:
-                self._accumulator.release(batch)
-                self._freed.notify_all()
-
-    def _note_failures(self, batch: ProducerBatch, answers: list[Part]) -> None:
-        """Before anybody can look at them. What fails in a transaction is told by its end."""
-        if self._transacting is not None:
-            return
-        for answer, end in zip(answers, [*(one.first for one in answers[1:]), batch.count], strict=True):
-            if answer.error is not None:
-                batch.delivery.failures = self.failures
-                self.failures.add(answer.error, end - answer.first)
+            self._release(whole_batch)
 
     # --- the producer id -------------------------------------------------------------------------------------------
 
+    @property
+    def lacks_id(self) -> bool:
+        """See `InFlight.lacks_id`."""
+        return self._in_flight.lacks_id
+
+    def identify(self, producer: ProducerEpoch) -> None:
+        """With the lock held: number what begins from now on by `producer`."""
+        self._in_flight.identify(producer)
+
     def _ask_id(self) -> None:
         """Ask for a producer id, unless that was done: what waits is sent when it is there."""
-        with self._lock:
-            if not self._dispatch.ask_id(self._clock.tick_ms()):
+        with self._lifetime.lock:
+            if not self._in_flight.ask_id(self._clock.tick_ms()):
                 return
         answer: Future[Any]
         try:
@@ -393,40 +445,58 @@ class BatchSender:
         error = answer.exception()
         given = answer.result() if error is None else None
         lost: list[InFlightBatch] = []
-        with self._lock:
+        with self._lifetime.lock:
             if given is not None and given.error is None:
-                self._dispatch.identify(ProducerEpoch(given.producer_id, given.producer_epoch))
+                self._in_flight.identify(ProducerEpoch(given.producer_id, given.producer_epoch))
             else:
                 refused = error or (given.error if given is not None else None) or PylogError("no answer")
-                if not self._dispatch.id_refused(refused, self._clock.tick_ms()):
-                    self._fatal = refused
-                    lost = self._give_up(refused)
-        self._tell_failed(lost)
+                if not self._in_flight.id_refused(refused, self._clock.tick_ms()):
+                    self._lifetime.fatal = refused
+                    lost = self.give_up(refused)
+        self.fail(lost)
         self._ship_all()
         self._worker.wake()
 
-    # --- time ------------------------------------------------------------------------------------------------------
+    # --- time, and the end -----------------------------------------------------------------------------------------
+
+    def note_waiting(self) -> None:
+        """Have the thread give up some day what cannot go now."""
+        self._worker.wake()
+
+    def backoff_ms(self, attempts: int) -> int:
+        """How long to wait after so many attempts."""
+        return self._in_flight.backoff_ms(attempts)
+
+    def hurry(self) -> None:
+        """Send nothing again for which an error comes back from now on."""
+        with self._lifetime.lock:
+            self._in_flight.hurry()
+
+    def close(self, timeout: float | None) -> None:
+        """Stop the thread, and wait for it for so many seconds."""
+        self._worker.close(timeout)
 
     def _next_due(self) -> int | None:
-        with self._lock:
+        with self._lifetime.lock:
             oldest = self._accumulator.oldest_ms
-            expiry = None if oldest is None else oldest + self.config.delivery_timeout_ms
-            times = (self._accumulator.next_due_ms, self._dispatch.due_ms, expiry)
+            expiry = None if oldest is None else oldest + self._config.delivery_timeout_ms
+            times = (self._accumulator.next_due_ms, self._in_flight.due_ms, expiry)
             return min((time for time in times if time is not None), default=None)
 
-    def _do_due(self) -> None:
+    def do_due(self) -> None:
+        """Do what is due: the thread does, or a simulation of time."""
         now = self._clock.tick_ms()
-        with self._lock:
+        with self._lifetime.lock:
             ready = self._accumulator.close_due(now)
-            self._dispatch.expire(now)
-            late = [self._shipment(batch) for batch in self._accumulator.drop(now - self.config.delivery_timeout_ms)]
-            again = self._dispatch.due(now)
-        for shipment in late:
-            shipment.error = overdue(shipment.key, in_flight=False)
-        self._tell_failed(late)
-        if self._dispatch.lacks_id:
+            self._in_flight.expire(now)
+            late = [self._closed(batch) for batch in self._accumulator.drop(now - self._config.delivery_timeout_ms)]
+            again = self._in_flight.due(now)
+        for batch in late:
+            batch.error = overdue(batch.key, in_flight=False)
+        self.fail(late)
+        if self._in_flight.lacks_id:
             self._ask_id()
         for key in ready:
-            self._ship(key)
+            self.ship(key)
         for key in again:
-            self._ship(key, patient=True)
+            self.ship(key, patient=True)

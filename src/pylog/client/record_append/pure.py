@@ -1,9 +1,10 @@
-"""Sending in Python: the specification of the compiled one, and what runs where that cannot be had."""
+"""Sending in Python: the specification of the compiled twin, and its replacement where that was not built."""
 
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from operator import itemgetter
+from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from pylog.kernel import HEADER_BYTES, OpenBatch
@@ -12,10 +13,11 @@ from pylog.record import RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future
 
-__all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordFuture", "Route", "Sender", "StickyPartitioner"]
+__all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordAppender", "RecordFuture", "Route", "StickyPartitioner"]
 
 logger = logging.getLogger("pylog")
 
+Bring = Callable[[Any, float | None], None]
 OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
 SendAny = Callable[
     [str, bytes | None, bytes | None, int | None, int | None, Iterable[tuple[str, bytes | None]]],
@@ -25,7 +27,7 @@ SendAny = Callable[
 
 
 def call_back(future: Future[RecordMetadata], on_delivery: OnDelivery) -> None:
-    """Let `on_delivery` be called with where the record landed, or with its error."""
+    """Have `on_delivery` called with the place of the record, or with its error."""
 
     def tell(done: Future[RecordMetadata]) -> None:
         error = done.exception()
@@ -39,32 +41,31 @@ def call_back(future: Future[RecordMetadata], on_delivery: OnDelivery) -> None:
 
 
 class Failures(Protocol):
-    """What is told of records that have failed."""
+    """Counts the records that have failed."""
 
     def looked(self, error: BaseException) -> None:
-        """Somebody has looked at one with this error, for the first time."""
+        """Note the first look at a record with this error."""
 
 
 class Delivery(Future[tuple[int, int | None]]):
     """The answer for one batch of a partition: its base offset, and the time of the append under LogAppendTime (ms).
 
-    The futures of a batch cost nothing when it is completed: what they answer is made when it is asked for.
+    The futures of a batch cost nothing when it is completed: their results are made when they are asked for. A thread
+    that waits for one calls `bring(delivery, timeout)` first, which sends what has to be sent and leads the append.
     """
 
-    __slots__ = ("_looked", "carrier", "failures", "partition", "parts", "topic")
+    __slots__ = ("_looked", "bring", "failures", "partition", "parts", "topic")
 
-    def __init__(self, topic: str, partition: int) -> None:
+    def __init__(self, topic: str, partition: int, bring: Bring | None = None) -> None:
         super().__init__()
         self.topic = topic
         self.partition = partition
-        self.carrier: Future[Any] | None = None
-        """What the answer comes with, while the batch is on its way: who waits for the one waits for the other. It has
-        the records, which futures that are kept must not.
-        """
+        self.bring = bring
+        """None again once the answer is there: futures that are kept must not keep their producer."""
         self.parts: list[Part] = []
         """The answers to its parts, in order, where the batch was too large to be sent as one."""
         self.failures: Failures | None = None
-        """Is told of each record that has failed and is looked at."""
+        """Hears of the first look at each record that has failed."""
         self._looked: dict[int, object] = {}
 
     def future(self, index: int, timestamp: int) -> Future[RecordMetadata]:
@@ -72,27 +73,27 @@ class Delivery(Future[tuple[int, int | None]]):
         return RecordFuture(self, index, timestamp)
 
     def complete(self, base_offset: int, log_append_time: int | None = None) -> None:
-        """Answer all futures of the batch. `base_offset` is -1 where nobody was asked (acks=0).
+        """Answer all futures of the batch. `base_offset` is -1 where no node was asked (acks=0).
 
         Raises RuntimeError when there is an answer already.
         """
-        self._settle((base_offset, log_append_time), None)
+        self._complete((base_offset, log_append_time), None)
 
     def complete_parts(self, parts: "list[Part]") -> None:
         """Answer the futures of each part, in order. Raises RuntimeError when there is an answer already."""
         self.parts = parts
-        self._settle((-1, None), None)
+        self._complete((-1, None), None)
 
     def fail(self, error: BaseException) -> None:
         """Answer all futures of the batch with `error`. Raises RuntimeError when there is an answer already."""
-        self._settle(None, error)
+        self._complete(None, error)
 
     def part_of(self, index: int) -> "Part":
         """The part of a batch in parts that has the record with this number."""
         return self.parts[bisect_right(self.parts, index, key=itemgetter(0)) - 1]
 
     def error_of(self, index: int) -> BaseException | None:
-        """The error of the record with this number, at which somebody looks now; None: it has none."""
+        """The error of the record with this number, which counts as looked at now; None where it has none."""
         error = self.part_of(index).error if self.parts else self._error
         if error is not None and self.failures is not None:
             first: object = object()
@@ -100,20 +101,29 @@ class Delivery(Future[tuple[int, int | None]]):
                 self.failures.looked(error)
         return error
 
-    def _settle(self, value: tuple[int, int | None] | None, error: BaseException | None) -> None:
-        self.carrier = None
-        super()._settle(value, error)
+    def _complete(self, value: tuple[int, int | None] | None, error: BaseException | None) -> None:
+        self.bring = None
+        super()._complete(value, error)
 
     def _wait(self, timeout: float | None) -> None:
-        carrier = self.carrier
-        if carrier is not None:
-            carrier.exception(timeout)
-        if not self._done:
-            super()._wait(timeout)
+        super()._wait(brought(self, timeout))
+
+
+def brought(delivery: Any, timeout: float | None) -> float | None:
+    """Have the answer of a delivery brought about, within `timeout` seconds; gives how many are left to wait for it."""
+    bring = delivery.bring
+    if bring is None:
+        return timeout
+    if timeout is None:
+        bring(delivery, None)
+        return None
+    deadline = monotonic() + timeout
+    bring(delivery, timeout)
+    return deadline - monotonic()
 
 
 class Part(NamedTuple):
-    """The answer for the records of a batch from the one with number `first` on."""
+    """The answer for the records of a batch from number `first` on."""
 
     first: int
     base_offset: int = -1
@@ -122,7 +132,7 @@ class Part(NamedTuple):
 
 
 class RecordFuture(Future[RecordMetadata]):
-    """(delivery, index): all it knows is where to look. The slots of Future stay empty."""
+    """The place of a record in a delivery. The slots of Future stay empty."""
 
     __slots__ = ("_delivery", "_index", "_timestamp")
 
@@ -156,13 +166,13 @@ class RecordFuture(Future[RecordMetadata]):
 
     def add_done_callback(self, fn: Callable[[Future[RecordMetadata]], object]) -> None:
         def tell(_: object) -> None:
-            # Whoever has it call back is told.
+            # A callback counts as a look at the record.
             self._delivery.error_of(self._index)
             fn(self)
 
         self._delivery.add_done_callback(tell)
 
-    def _settle(self, value: RecordMetadata | None, error: BaseException | None) -> None:
+    def _complete(self, value: RecordMetadata | None, error: BaseException | None) -> None:
         raise RuntimeError("the future of a record is answered by its delivery")
 
     def _wait(self, timeout: float | None) -> None:
@@ -172,15 +182,15 @@ class RecordFuture(Future[RecordMetadata]):
 class ProducerBatch(OpenBatch):
     """Records for one partition, encoded, of at most `limit` bytes and one record at least; `delivery` answers them."""
 
-    def __init__(self, key: TopicPartition, limit: int, due_ms: int) -> None:
+    def __init__(self, key: TopicPartition, limit: int, due_ms: int, bring: Bring | None = None) -> None:
         super().__init__(limit)
         self.key = key
         self.due_ms = due_ms
-        self.delivery = Delivery(key.topic, key.partition)
+        self.delivery = Delivery(key.topic, key.partition, bring)
 
 
 class Route:
-    """Where the records of a topic go: the open batch of each of its partitions, if there is one."""
+    """The open batch of each partition of a topic, None where there is none."""
 
     __slots__ = ("batches", "sticky")
 
@@ -195,7 +205,7 @@ class OpenBatches:
     def __init__(self) -> None:
         self.routes: dict[str, Route] = {}
         self.bytes_waiting = 0
-        """What the records take that were not answered yet, exactly; headers of batches aside."""
+        """The exact size of the records that are not answered yet, without the headers of batches."""
 
     def append(
         self,
@@ -221,18 +231,18 @@ class OpenBatches:
         self.bytes_waiting -= batch.size - HEADER_BYTES
 
 
-class Sender:
-    """`send`, as far as it is the same for every record.
+class RecordAppender:
+    """The common part of every `send`.
 
     A record of at most `record_bytes_max` bytes joins an open batch unless more than `buffer_memory` bytes would wait;
-    everything else is for `send_any`: the unknown topic, the first of a batch, the one that does not fit, and so on. A
+    `send_any` does everything else: an unknown topic, the first record of a batch, one that does not fit, and so on. A
     record without timestamp gets the time of `clock`.
     """
 
     def __init__(
         self, batches: OpenBatches, clock: Clock, record_bytes_max: int, buffer_memory: int, send_any: SendAny
     ) -> None:
-        """All but the last are for the compiled twin, which decides with them; here `send_any` decides all."""
+        """The compiled twin decides with all of these; here `send_any` decides everything."""
         self._send_any = send_any
 
     def send(
@@ -248,7 +258,7 @@ class Sender:
     ) -> Future[RecordMetadata]:
         """Add a record to the batch of its partition; the future answers with where it landed, or with its error.
 
-        The partition is the one given, else what `partitioner` says: the key's (murmur2, as a Java producer would),
+        The partition is the given one, else the choice of `partitioner`: by the key (murmur2, as a Java producer does),
         without a key a sticky one. A record without timestamp gets the time of the call. `on_delivery(metadata, error)`
         is called when the future is done, one of the two being None, in whatever thread brings the answer; what it
         raises is logged. In a callback `send` is allowed, but no call that waits.

@@ -8,7 +8,7 @@ replayed state is the state of the log, at every moment.
 
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pylog.config import NodeConfig
@@ -21,7 +21,15 @@ from pylog.coordinator.group.consumer_records import EPOCH, ConsumerChange, deco
 from pylog.coordinator.group.effects_builder import EffectsBuilder, not_stored, undone
 from pylog.coordinator.group.group_protocol import Group
 from pylog.coordinator.group.offset_commit import Committing
-from pylog.coordinator.group.records import CONSUMER_TYPES, GroupChange, StoredGroup, decode, group_record, record_type
+from pylog.coordinator.group.records import (
+    CONSUMER_TYPES,
+    GroupChange,
+    OffsetChange,
+    StoredGroup,
+    decode,
+    group_record,
+    record_type,
+)
 from pylog.coordinator.group.timers import GroupTimers
 from pylog.errors import (
     GroupIdNotFound,
@@ -57,6 +65,7 @@ from pylog.protocol.messages import (
     SyncGroup,
     TxnOffsetCommit,
 )
+from pylog.record import TopicPartition
 
 TOMBSTONES_AT_ONCE = 1000
 """The records, roughly, that one look for offsets to delete writes in a batch; then other events get a turn."""
@@ -105,7 +114,10 @@ class GroupCoordinator:
         change = decode(record)
         if isinstance(change, GroupChange):
             self._replay_group(change)
-            return
+        else:
+            self._replay_offset(change, stamp)
+
+    def _replay_offset(self, change: OffsetChange, stamp: Stamp | None) -> None:
         if change.committed is not None and change.group_id not in self._groups:
             self._groups[change.group_id] = self._classic(change.group_id)
         self._offsets.replay(change, None if stamp is None else stamp.producer_id)
@@ -139,6 +151,32 @@ class GroupCoordinator:
 
     def _classic(self, group_id: str) -> ClassicGroup:
         return ClassicGroup(group_id, self._config, self._deadlines)
+
+    def appended(self, append: Append) -> None:
+        """Take over an Append of its own."""
+        if len(append.says) == len(append.records):
+            for change in append.says:
+                self._replay_offset(change, append.stamp)
+        else:
+            for record in append.records:
+                self.replay(record, append.stamp)
+
+    def unsafe(self, message: object = None) -> Mapping[TopicPartition, int]:
+        """No transaction ends here."""
+        return {}
+
+    def note_durable(self, ends: Mapping[TopicPartition, int]) -> None:
+        """See `unsafe`."""
+
+    is_ahead = False
+    """Whether something is not in the log that a successor has to know: a group's state is in its log."""
+
+    def write_down(self, now: Now) -> list[Effect]:
+        """See `is_ahead`."""
+        return []
+
+    def take_up(self, predecessor: object, now: Now) -> None:
+        """See `is_ahead`."""
 
     def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
         """End a transaction: its offsets count from now on, or never did."""

@@ -48,15 +48,17 @@ class EffectsBuilder:
         answers: Iterable[Answer] = (),
         undo: Failed | None = None,
         stamp: Stamp | None = None,
+        says: Iterable[Any] = (),
     ) -> None:
-        """Log the records, and give the answers when they are safe.
+        """Log the records, and give the answers when they are safe. `says`: the value of each, if it is at hand.
 
         A caller that gives answers gives `undo`, too: it answers them where the append fails. Records of a transaction
         are the only ones of their event.
         """
         if self._append is None:
-            self._append = Append([], stamp=stamp, context=[])
+            self._append = Append([], stamp=stamp, is_lazy=stamp is not None, context=[])
         self._append.records.extend(records)
+        self._append.says.extend(says)
         self._append.answers.extend(answers)
         if undo is not None:
             self._append.context.append(undo)

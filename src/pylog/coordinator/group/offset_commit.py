@@ -11,7 +11,7 @@ from pylog.coordinator.effects import Answer, LogRecord, Now, Stamp, TopicsView
 from pylog.coordinator.group.committed_offsets import CommittedOffsets
 from pylog.coordinator.group.effects_builder import EffectsBuilder, not_stored
 from pylog.coordinator.group.group_protocol import Group
-from pylog.coordinator.group.records import NO_TOPIC_ID, Committed, offset_record
+from pylog.coordinator.group.records import NO_TOPIC_ID, Committed, OffsetChange, offset_record
 from pylog.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,
@@ -99,11 +99,13 @@ class Committing:
         stamp: Stamp | None,
     ) -> None:
         errors: Errors = {}
-        records = []
+        records, changes = [], []
         for part in message.parts:
             at = TopicPartition(part.topic, part.partition)
             try:
-                records.append(self._record(message.group_id, at, part, out.now, topic_id(part.topic)))
+                change = OffsetChange(message.group_id, at, self._committed(at, part, out.now, topic_id(part.topic)))
+                records.append(_record(change))
+                changes.append(change)
                 errors.setdefault(at, None)
             except ProtocolError as error:
                 errors[at] = error
@@ -115,21 +117,19 @@ class Committing:
             why = error if stamp is not None and isinstance(error, ProtocolError) else not_stored(error)
             out.answer(ticket, OffsetsCommitted({at: known or why for at, known in errors.items()}))
 
-        out.write(records, [Answer(ticket, OffsetsCommitted(errors))], failed, stamp)
+        out.write(records, [Answer(ticket, OffsetsCommitted(errors))], failed, stamp, changes)
 
-    def _record(
-        self, group_id: str, partition: TopicPartition, part: OffsetCommitPart, now: Now, topic_id: UUID
-    ) -> LogRecord:
+    def _committed(self, partition: TopicPartition, part: OffsetCommitPart, now: Now, topic_id: UUID) -> Committed:
         most = self._config.offset_metadata_max_bytes
         # The length is counted as Java does: a character beyond the first plane counts as two.
-        size = len(part.metadata) + sum(char > "\uffff" for char in part.metadata)
+        size = (
+            len(part.metadata)
+            if part.metadata.isascii()
+            else len(part.metadata) + sum(char > "\uffff" for char in part.metadata)
+        )
         if size > most:
             raise OffsetMetadataTooLarge(f"{size} characters of metadata for {partition}: {most} are allowed")
-        committed = Committed(part.offset, part.leader_epoch, part.metadata, now.wall, topic_id=topic_id)
-        try:
-            return offset_record(group_id, partition, committed)
-        except ValueError as error:
-            raise InvalidRequest(f"the offset of {partition} does not fit into a record: {error}") from None
+        return Committed(part.offset, part.leader_epoch, part.metadata, now.wall, topic_id=topic_id)
 
     # --- fetch -------------------------------------------------------------------------------------------------------
 
@@ -228,6 +228,13 @@ class Committing:
         if committed.expire_ms >= 0:
             return wall_ms >= committed.expire_ms
         return wall_ms - start >= self._config.offsets_retention_minutes * MINUTE_MS
+
+
+def _record(change: OffsetChange) -> LogRecord:
+    try:
+        return offset_record(*change)
+    except ValueError as error:
+        raise InvalidRequest(f"the offset of {change.partition} does not fit into a record: {error}") from None
 
 
 def tombstones(group_id: str, partitions: Iterable[TopicPartition]) -> list[LogRecord]:

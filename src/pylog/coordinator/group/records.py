@@ -15,6 +15,7 @@ raises UnsupportedFormat, and nothing else is raised.
 """
 
 import uuid
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pylog.coordinator.effects import LogRecord
@@ -102,8 +103,13 @@ def _typed(kind: int, body: bytes) -> bytes:
 
 def offset_record(group_id: str, partition: TopicPartition, committed: Committed | None) -> LogRecord:
     """The record of an offset, or its tombstone. Raises ValueError for values that do not fit into one."""
+    return LogRecord(_offset_key(group_id, partition), None if committed is None else _offset_value(committed))
+
+
+@lru_cache(4096)
+def _offset_key(group_id: str, partition: TopicPartition) -> bytes:
     key = {"group": group_id, "topic": partition.topic, "partition": partition.partition}
-    return LogRecord(_typed(1, _OFFSET_KEY.encode(0, key)), None if committed is None else _offset_value(committed))
+    return _typed(1, _OFFSET_KEY.encode(0, key))
 
 
 def _offset_value(committed: Committed) -> bytes:

@@ -1,4 +1,4 @@
-"""The transaction coordinator: who may write under a transactional id, and how its transactions end.
+"""The transaction coordinator: the producer that may write under a transactional id, and the ends of its transactions.
 
 One machine for each partition of `__transaction_state` (KIP-98, KIP-890). See `coordinator`.
 """

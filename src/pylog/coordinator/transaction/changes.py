@@ -1,6 +1,6 @@
-"""What a transaction coordinator has on its way: changes to its log, endings, and what it answers about both."""
+"""The work of a transaction coordinator that is under way: changes of its log, endings, and the answers to both."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pylog.coordinator.effects import LogRecord
@@ -21,15 +21,19 @@ from pylog.record import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A step on its way to the log."""
+    """A step on its way to the log: records, and the state that the last of them says; None forgets the id."""
 
     transactional_id: str
     records: tuple[LogRecord, ...]
-    decided: Transaction | None = None
-    """What the markers are to say, where it decides how a transaction ends."""
+    after: Transaction | None
     last_epoch: int | None = None
     settles: bool = False
     """Whether it aborts what was sighted in partitions."""
+
+    @property
+    def decided(self) -> Transaction | None:
+        """The state that the markers are made of, where this step decides how a transaction ends."""
+        return self.after if self.after is not None and self.after.state.is_prepared else None
 
     @property
     def size(self) -> int:
@@ -39,29 +43,31 @@ class Change:
 
 @dataclass(slots=True)
 class Ending:
-    """A transaction that is decided and not complete."""
+    """A transaction that is decided, and whose completion is not in the log."""
 
     left: set[TopicPartition]
     """The partitions that are not known to have their marker."""
+    unsafe: dict[TopicPartition, int] = field(default_factory=dict)
+    """The partitions that have their marker, and where it ends: it may not be durable yet."""
     failures: int = 0
     error: PylogError | None = None
-    """What one of them has answered last."""
+    """The latest refusal of a marker."""
 
 
 def ended(after: Transaction) -> TxnEnded:
-    """The answer to what has ended a transaction."""
+    """The answer to an EndTxn that has ended a transaction."""
     return TxnEnded(None, after.producer_id, after.producer_epoch)
 
 
 def refusal(message: Any, error: PylogError) -> Any:
-    """The answer of the same kind that says that it was not done."""
+    """The answer of the same kind, with an error."""
     if isinstance(message, PartitionsAdded):
         return PartitionsAdded(dict.fromkeys(message.errors, error))
     return type(message)(error)
 
 
 def unavailable(error: PylogError) -> PylogError:
-    """What a client is told of a failure of the coordinator's own (Kafka: appendTransactionToLog)."""
+    """The error for a client, from a failure of the coordinator's own (Kafka: appendTransactionToLog)."""
     text = f"the transaction's state could not be written: {error}"
     if isinstance(error, NotLeaderOrFollower | KafkaStorage):
         return NotCoordinator(text)

@@ -10,6 +10,7 @@ for its partitions, all others a list.
 Source: Kafka's TransactionLog.
 """
 
+from functools import lru_cache
 from typing import Any
 
 from pylog.coordinator.effects import LogRecord
@@ -26,6 +27,7 @@ KEY = message("TransactionLogKey")
 VALUE = message("TransactionLogValue")
 
 
+@lru_cache(1024)
 def key_of(transactional_id: str) -> bytes:
     """The key of a transactional id. Raises ValueError: too long, or no text that utf-8 can say."""
     return KEY_VERSION.to_bytes(VERSION_BYTES, "big") + KEY.encode(KEY_VERSION, {"transactionalId": transactional_id})

@@ -1,4 +1,4 @@
-"""What is said of transactions to who asks: ListTransactions, DescribeTransactions (KIP-664).
+"""The answers to ListTransactions and DescribeTransactions (KIP-664).
 
 A transaction is open from its first partition on until all of them have their markers; only then it has a start and a
 duration here. Kafka also takes the time since the last one for a duration.
@@ -20,7 +20,7 @@ from pylog.protocol.messages import (
 
 
 def listed(transactions: Mapping[str, Transaction], message: ListTransactions, wall_ms: int) -> ListedTransactions:
-    """Those that fit everything that the message names."""
+    """The transactions that fit every filter of the message."""
     try:
         pattern = re.compile(message.transactional_id_pattern or "")
     except re.error as error:
@@ -45,7 +45,7 @@ def listed(transactions: Mapping[str, Transaction], message: ListTransactions, w
 
 
 def described(transactions: Mapping[str, Transaction], message: DescribeTransactions) -> DescribedTransactions:
-    """What is known of each, in the order asked."""
+    """Each transactional id of the message, in its order."""
     return DescribedTransactions([_described(name, transactions.get(name)) for name in message.transactional_ids])
 
 

@@ -1,11 +1,11 @@
-"""What a request makes of a transaction: a `TransactionUpdate`, nothing (it is so already), or the error against it.
+"""From a request and a transaction to a `TransactionUpdate`, None (it is so already), or the error against it.
 
 Nothing here changes anything. Sources: Kafka's TransactionCoordinator; KIP-98 (fencing), KIP-360 (a producer that asks
 for a higher epoch says which one it has), KIP-890 (every end raises the epoch, by which a repeated EndTxn is known).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pylog.coordinator.effects import NewProducerId
@@ -42,10 +42,12 @@ class Sighting(NamedTuple):
     """The same of its markers; -1 where there is none."""
     open_in: Mapping[TopicPartition, int]
     """Where a transaction of it is open, and in which epoch."""
+    may_lack_records: bool = False
+    """Whether records of its open transaction may be lost: a Produce in one is answered before they are durable."""
 
 
 def valid_init(message: InitProducerId, timeout_max_ms: int) -> ProtocolError | None:
-    """What is wrong with an InitProducerId, whatever is known of its transactional id."""
+    """The error of an InitProducerId that does not depend on its transactional id."""
     if not message.transactional_id:
         return InvalidRequest("a transactional id has at least one character: give the producer another one")
     if not 0 < message.transaction_timeout_ms <= timeout_max_ms:
@@ -63,8 +65,8 @@ def init(
 ) -> TransactionUpdate | ProtocolError:
     """A producer starts, or starts again: it gets a higher epoch, and the elders have none that is valid any more.
 
-    Where a transaction is open, it is aborted first; the producer has to ask again. Who says which epoch it has aborts
-    its own alone: with Kafka also an elder that asks for a higher epoch aborts what its successor does.
+    Where a transaction is open, it is aborted first; the producer has to ask again. One that says its epoch aborts its
+    own transaction alone: with Kafka also an elder that asks for a higher epoch aborts what its successor does.
     Raises what `new_producer_id` does.
     """
     name, epoch, timeout_ms = message.transactional_id, message.producer_epoch, message.transaction_timeout_ms
@@ -96,8 +98,8 @@ def fence(known: Transaction, new_producer_id: NewProducerId, wall_ms: int) -> T
 def overtaken(
     known: Transaction, seen: Sighting, new_producer_id: NewProducerId, wall_ms: int
 ) -> TransactionUpdate | None:
-    """Abort what its partitions have of a producer and this log has not, or has as over: after a power cut where
-    nothing was synced, partitions may be newer than the log of their coordinator, or older.
+    """Abort what its partitions have of a producer and this log has not, or has as over: after a crash, partitions may
+    be newer than the log of their coordinator, or older. Abort an open transaction that may lack records, too.
 
     The next epoch is beyond all that they have seen. None: they agree. Not for a transaction that is decided.
     """
@@ -105,9 +107,10 @@ def overtaken(
     strange = tuple(
         sorted(key for key, epoch in seen.open_in.items() if key not in open_now or epoch != known.producer_epoch)
     )
-    if not strange and seen.epoch <= known.producer_epoch:
+    lacks = seen.may_lack_records and known.state is TransactionState.ONGOING
+    if not strange and not lacks and seen.epoch <= known.producer_epoch:
         return None
-    newest = replace(known, producer_epoch=max(known.producer_epoch, seen.epoch))
+    newest = known._replace(producer_epoch=max(known.producer_epoch, seen.epoch))
     return _decide(newest.joined(strange, wall_ms) if strange else newest, False, new_producer_id, wall_ms)
 
 
@@ -207,6 +210,6 @@ def _ends_otherwise(message: EndTxn, known: Transaction) -> ProtocolError:
     if message.committed and known.state in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT):
         return InvalidTxnState(
             f"{message.transactional_id}: the transaction cannot be committed: it was aborted, as it took longer than "
-            f"transaction.timeout.ms={known.timeout_ms}, or as somebody has asked for that"
+            f"transaction.timeout.ms={known.timeout_ms}, or as that was asked for"
         )
     return InvalidTxnState(f"{message.transactional_id}: a transaction in {known.state.title} cannot be {asked}")

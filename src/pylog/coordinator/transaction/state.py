@@ -1,4 +1,4 @@
-"""What is known of one transactional id, and how one state follows from another.
+"""The state of one transactional id, and its transitions.
 
     InitProducerId                        Empty
     a partition joins                     Ongoing
@@ -14,9 +14,10 @@ epoch: where the raised one is the highest, the end also gives the producer anot
 Sources: Kafka's TransactionMetadata and TransactionState.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
 from enum import IntEnum
-from typing import Self
+from itertools import chain
+from typing import NamedTuple, Self
 
 from pylog.record import TopicPartition
 
@@ -57,17 +58,16 @@ class TransactionState(IntEnum):
         return self is TransactionState.ONGOING or self.is_prepared
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
-    """The state of one transactional id, as its log has it."""
+class Transaction(NamedTuple):
+    """The state of one transactional id, as its log has it. The fields are given by name."""
 
     producer_id: int
     producer_epoch: int
     timeout_ms: int
     state: TransactionState
+    last_update_ms: int
     partitions: tuple[TopicPartition, ...] = ()
     """Those that get a marker."""
-    last_update_ms: int
     start_ms: int = NO_TIME
     """When the latest transaction began; it stays when that has ended."""
     previous_producer_id: int = NO_PRODUCER_ID
@@ -75,7 +75,7 @@ class Transaction:
     next_producer_id: int = NO_PRODUCER_ID
     """While prepared: what the producer has afterwards, where its epochs are used up."""
     client_version: int = 0
-    """The transaction version of who wrote it: from 2 on, markers have a higher epoch than the records."""
+    """The transaction version of its writer: from 2 on, markers have a higher epoch than the records."""
 
     @classmethod
     def new(cls, producer_id: int, timeout_ms: int, wall_ms: int) -> Self:
@@ -96,8 +96,7 @@ class Transaction:
 
     def initialised(self, producer_id: int, producer_epoch: int, timeout_ms: int, wall_ms: int) -> Self:
         """For a producer that starts, with these."""
-        return replace(
-            self,
+        return self._replace(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             timeout_ms=timeout_ms,
@@ -110,10 +109,9 @@ class Transaction:
 
     def joined(self, partitions: tuple[TopicPartition, ...], wall_ms: int) -> Self:
         """With these partitions, too; this begins a transaction where none is open."""
-        return replace(
-            self,
+        return self._replace(
             state=TransactionState.ONGOING,
-            partitions=tuple(dict.fromkeys(self.partitions + partitions)),
+            partitions=_by_topic(dict.fromkeys(self.partitions + partitions)),
             last_update_ms=wall_ms,
             start_ms=self.start_ms if self.state is TransactionState.ONGOING else wall_ms,
             previous_producer_id=self.producer_id,
@@ -122,8 +120,7 @@ class Transaction:
 
     def prepared(self, *, committed: bool, next_producer_id: int, wall_ms: int) -> Self:
         """Decided. Where no transaction is open, one without partitions is ended (Kafka: noPartitionAdded)."""
-        return replace(
-            self,
+        return self._replace(
             producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX),
             state=TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT,
             last_update_ms=wall_ms,
@@ -136,8 +133,7 @@ class Transaction:
     def completed(self, wall_ms: int) -> Self:
         """Every partition has its marker."""
         rotates = self.next_producer_id != NO_PRODUCER_ID
-        return replace(
-            self,
+        return self._replace(
             producer_id=self.next_producer_id if rotates else self.producer_id,
             producer_epoch=0 if rotates else self.producer_epoch,
             state=TransactionState.COMPLETE_COMMIT
@@ -148,3 +144,11 @@ class Transaction:
             previous_producer_id=self.producer_id,
             next_producer_id=NO_PRODUCER_ID,
         )
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+    """The same, in the order that a record of the log has: topic by topic."""
+    topics: dict[str, list[TopicPartition]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition)
+    return tuple(chain.from_iterable(topics.values()))

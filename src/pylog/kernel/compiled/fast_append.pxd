@@ -37,15 +37,20 @@ cdef class AppendState:
     cdef public int64_t latest_epoch_start
     # Producers
     cdef public int64_t first_unstable_offset
+    cdef public dict producer_entries
+    cdef public dict open_verifications
 
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) except -1
+    cdef bint is_next(self, BatchHeader batch) except -1
+    cdef int note_producer(self, BatchHeader batch) except -1
+    cdef bint joins(self, list run, BatchHeader batch) except -1
     cdef bint append_at_once(self, list batches, list answers, int32_t epoch, bint waits) except -1
     cdef int append_rest(self, list batches, list answers, int32_t epoch, ordinarily, role) except -1
     cdef int append_runs(self, list batches, list answers, int32_t epoch, bint waits) except -1
     cdef Py_ssize_t append_run(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1
     cdef bint is_synced(self, int64_t end, int32_t epoch, bint waits) except -1
     cdef bint can_sync(self) except -1
-    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible)
+    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible, bint at_once)
     cdef bint takes(self, file, BatchHeader batch, int32_t epoch, bint at_once) except -1
     cdef bint can_show(self) except -1
     cdef int show_or_latch(self) except -1

@@ -17,8 +17,17 @@ from pylog.kernel.compiled.publish_slots cimport NUMBERS, Slots
 from pylog.kernel.compiled.stream cimport LAST_OFFSET
 from pylog.kernel.compiled.tail cimport Admission, Appended, Tail, appended
 
-from pylog.kernel.format import UNWRITTEN_MAX
+from pylog.kernel.format import TRANSACTIONAL_BIT, UNWRITTEN_MAX
 
+cdef enum:
+    KNOWN_EPOCH = 0  # in what is known of a producer
+    KNOWN_TXN = 3
+    KNOWN_BATCHES = 4
+    LAST_SEQUENCE = 1  # in what is known of a batch
+    BATCHES_KEPT = 5
+    SEQUENCE_MAX = 0x7fffffff
+
+cdef int32_t TRANSACTIONAL = TRANSACTIONAL_BIT
 cdef int64_t INT32_MAX = 0x7fffffff
 cdef Py_ssize_t LACKING_MOST = UNWRITTEN_MAX
 
@@ -28,6 +37,7 @@ cdef class AppendState:
 
     def __cinit__(self):
         self.owed = []
+        self.producer_entries, self.open_verifications = {}, {}
         self.latest_epoch = self.first_unstable_offset = -1
 
     @property
@@ -61,26 +71,56 @@ cdef class AppendState:
         if self.entry is not None:
             self.entry.publish(self.numbers())
 
-    def fast_append(self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, bint visible=False):
+    def fast_append(
+        self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, bint visible=False, bint at_once=False
+    ):
         """See the twin."""
         if not self.lets_in(batch, now_ms):
             return None
         self.lock.acquire()
         try:
-            return self.append_locked(batch, epoch, visible)
+            return self.append_locked(batch, epoch, visible, at_once)
         finally:
             self.lock.release()
 
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) except -1:
         """Whether a batch may be one to append as it is, as far as that can be told without the lock."""
         return (
-            batch.producer_id < 0 and not self.is_bounded and self.admission is not None
-            and self.admission.lets_in(batch, now_ms)
+            (batch.producer_id < 0 or not batch.attributes & TRANSACTIONAL) and not self.is_bounded
+            and self.admission is not None and self.admission.lets_in(batch, now_ms)
         )
 
+    cdef bint is_next(self, BatchHeader batch) except -1:
+        """Whether a numbered batch is the next one of a producer without a transaction: see `Producers.plan`."""
+        known = self.producer_entries.get(batch.producer_id)
+        if known is None or batch.producer_id in self.open_verifications:
+            return False
+        # ProducerEntry and BatchMetadata are tuples: (epoch, coordinator epoch, last timestamp, first offset of the
+        # transaction, batches), (first sequence, last sequence, first offset, last offset, timestamp).
+        batches = <tuple?>(known[KNOWN_BATCHES])
+        return (
+            len(batches) > 0 and known[KNOWN_EPOCH] == batch.producer_epoch and known[KNOWN_TXN] is None
+            and batch.base_sequence == (<int64_t>(batches[len(batches) - 1][LAST_SEQUENCE]) + 1) & SEQUENCE_MAX
+        )
+
+    cdef int note_producer(self, BatchHeader batch) except -1:
+        """Note a numbered batch that was written: the twin of `Producers.apply`."""
+        cdef int64_t last_sequence = (<int64_t>batch.base_sequence + batch.last_offset_delta) & SEQUENCE_MAX
+        known = self.producer_entries[batch.producer_id]
+        batches = <tuple?>(known[KNOWN_BATCHES])
+        added = tuple.__new__(type(batches[0]), (
+            batch.base_sequence, last_sequence, batch.base_offset, batch.last_offset, batch.max_timestamp,
+        ))
+        kept = batches[max(<Py_ssize_t>len(batches) - BATCHES_KEPT + 1, 0):]
+        self.producer_entries[batch.producer_id] = tuple.__new__(type(known), (
+            known[KNOWN_EPOCH], known[1], batch.max_timestamp, None, (*kept, added),
+        ))
+        return 0
+
     cdef bint append_at_once(self, list batches, list answers, int32_t epoch, bint waits) except -1:
-        """Append batches, of which None are gone, make them durable, and show them, without any Python code; False where
-        that takes more, or, unless one `waits`, a lock that somebody has: `append_rest` goes on from there.
+        """Append batches, make them durable, and show them, without any Python code; of those that are None nothing is
+        left, and one in a tuple is not plain. False where that takes more, or, unless it `waits`, a lock that another
+        thread holds: `append_rest` goes on from there.
         """
         self.append_runs(batches, answers, epoch, waits)
         return len(answers) == len(batches) and self.is_synced(end_of(answers), epoch, waits)
@@ -99,9 +139,12 @@ cdef class AppendState:
     cdef int append_runs(self, list batches, list answers, int32_t epoch, bint waits) except -1:
         """Append those that have no answer yet, up to the first that is not plain."""
         while len(answers) < len(batches):
-            if batches[len(answers)] is None:
+            entry = batches[len(answers)]
+            if entry is None:
                 answers.append(None)
                 continue
+            if type(entry) is tuple:
+                break
             if not self.lock.acquire(waits):
                 break
             try:
@@ -121,8 +164,9 @@ cdef class AppendState:
         if not self.takes(file, batch, epoch, True):
             return 0
         unindexed = 0 if tail.wants_entry() else tail.unindexed_bytes
-        while batch is not None and end <= LAST_OFFSET - batch.last_offset_delta and tail.takes(
-            size + batch.size, end + batch.last_offset_delta, batch.max_timestamp
+        while (
+            batch is not None and (not run or self.joins(run, batch)) and end <= LAST_OFFSET - batch.last_offset_delta
+            and tail.takes(size + batch.size, end + batch.last_offset_delta, batch.max_timestamp)
         ):
             batch.stamp(end, epoch)
             run.append(batch)
@@ -131,11 +175,16 @@ cdef class AppendState:
             end += batch.last_offset_delta + 1
             if at + len(run) == len(batches) or unindexed > tail.index_interval_bytes:
                 break
-            batch = batches[at + len(run)]
+            entry = batches[at + len(run)]
+            if type(entry) is tuple:
+                break
+            batch = entry
         try:
             write_run(tail, file, run)
             self.next_offset = tail.next_offset
             for batch in run:
+                if batch.producer_id >= 0:
+                    self.note_producer(batch)
                 answers.append(appended(first, first + batch.last_offset_delta + 1, batch.append_time()))
                 first += batch.last_offset_delta + 1
         except BaseException as error:
@@ -144,6 +193,16 @@ cdef class AppendState:
             except BaseException as answer:
                 answers += [answer] * len(run)
         return len(run)
+
+    cdef bint joins(self, list run, BatchHeader batch) except -1:
+        """Whether a batch may be written with others: a numbered one must not follow another one of its producer."""
+        cdef BatchHeader other
+        if batch.producer_id < 0:
+            return True
+        for other in run:
+            if other.producer_id == batch.producer_id:
+                return False
+        return self.is_next(batch)
 
     cdef bint is_synced(self, int64_t end, int32_t epoch, bint waits) except -1:
         """Make what lies below `end` durable, where that is one sync of the active segment's file; and show it, where
@@ -200,16 +259,18 @@ cdef class AppendState:
             and self.name_changes == self.synced_name_changes and self.aborted_entries == 0
         )
 
-    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible):
+    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible, bint at_once):
         cdef Tail tail = self.tail
         cdef int64_t base_offset = self.next_offset
         file = None if tail is None else tail.log.opened
-        if not self.takes(file, batch, epoch, visible) or (visible and not self.can_show()):
+        if not self.takes(file, batch, epoch, at_once) or (visible and not self.can_show()):
             return None
         batch.stamp(base_offset, epoch)
         try:
             write(tail, file, batch)
             self.next_offset = tail.next_offset
+            if batch.producer_id >= 0:
+                self.note_producer(batch)
         except BaseException as error:
             self.latch.interrupted(error)
         if visible:
@@ -229,6 +290,7 @@ cdef class AppendState:
             and epoch == self.latest_epoch and self.next_offset >= self.latest_epoch_start
             and tail.takes(batch.size, last_offset, batch.max_timestamp) and is_ready(file, at_once)
             and (not tail.wants_entry() or has_room_for_entry(tail, batch, last_offset, file.size()))
+            and (batch.producer_id < 0 or self.is_next(batch))
         )
 
     def fast_advance(self, int64_t offset):

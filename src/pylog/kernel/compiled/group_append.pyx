@@ -1,9 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Plain appends of many threads that share a sync: whoever finds nobody at it appends and syncs for all who have joined.
+"""The twin of `pure.group_append`: plain batches of a group go in one step, without any Python code.
 
-All that a thread does here takes a few steps of the compiled kernel, which the interpreter's lock makes one; it sleeps
-without that lock, and all of a group are woken by one call of the system. See `pylog.broker.group_commit`, whose ordinary way says
-what this has to be equal to.
+A thread that does nothing but append takes a few steps of the compiled kernel here, which the interpreter's lock makes
+one. It sleeps without that lock, and all of a group are woken by one call of the system.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
@@ -12,6 +11,7 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from pylog.kernel.compiled.header cimport BatchHeader
 from pylog.kernel.compiled.fast_append cimport AppendState, end_of
+from pylog.kernel.compiled.tail cimport Appended
 
 cdef extern from "futex.h" nogil:
     ctypedef struct futex:
@@ -26,36 +26,41 @@ cdef extern from "<sched.h>" nogil:
     int sched_yield()
 
 cdef enum:
-    SLICE_NS = 100_000_000  # how long a signal may wait for who sleeps
+    SLICE_NS = 100_000_000  # how long a signal may wait for a thread that sleeps
     SECOND_NS = 1_000_000_000
+    SECONDS_MOST = 1_000_000_000
     GATHER_NS_MOST = 3_000_000  # a disk may have stalled
 
 
 cdef class Group:
     """Batches that are appended together; `answers` are theirs, in order, once it `is_done`."""
 
-    cdef list batches
+    cdef object partition
+    cdef AppendState state
+    cdef list batches  # as `AppendState.append_at_once` has them
+    cdef list pendings
     cdef list answers
     cdef object error
-    cdef int32_t epoch
+    cdef int32_t epoch  # of the plain ones; -1 while there is none
     cdef Py_ssize_t joined  # seen without the interpreter's lock
+    cdef Py_ssize_t attended  # how many of them wait in a thread of their own
     cdef bint is_begun
     cdef bint is_done
     cdef futex futex
 
     def __cinit__(self):
-        self.batches, self.answers = [], []
+        self.batches, self.pendings, self.answers = [], [], []
+        self.epoch = -1
         futex_make(&self.futex)
 
     def __dealloc__(self):
         futex_end(&self.futex)
 
-    cdef object answer(self, Py_ssize_t index):
+    cdef object outcome(self, Py_ssize_t index):
+        """The answer to a batch: an Appended, an error, or None where nothing was done for it."""
         done = self.answers[index] if index < len(self.answers) else self.error
-        if isinstance(done, BaseException):
-            raise done
-        if self.error is not None and (done is not None or not isinstance(self.error, Exception)):
-            raise self.error
+        if self.error is not None and (isinstance(done, Appended) or not isinstance(self.error, Exception)):
+            return self.error
         return done
 
 
@@ -64,87 +69,160 @@ cdef class GroupAppends:
 
     cdef object leading
     cdef object whole
-    cdef object ordinarily
+    cdef object general
     cdef object show
+    cdef object answer
     cdef Group open
     cdef Py_ssize_t expected
     cdef int64_t sync_ns
 
-    def __init__(self, leading, whole, ordinarily, show):
-        self.leading, self.whole, self.ordinarily, self.show = leading, whole, ordinarily, show
+    def __init__(self, leading, whole, general, show, answer):
+        self.leading, self.whole = leading, whole
+        self.general, self.show, self.answer = general, show, answer
         self.open = Group()
         self.expected = 1
 
-    def append(self, AppendState partition not None, BatchHeader batch not None, int32_t epoch, int64_t now_ms, role):
+    @property
+    def is_unattended(self):
         """See the twin."""
-        cdef Group group
-        cdef Py_ssize_t index
-        if not partition.lets_in(batch, now_ms):
-            return None
-        group = self.open
-        index = group.joined
-        if index and group.epoch != epoch:
-            return None
-        group.epoch = epoch
-        group.batches.append(batch)
-        group.joined = index + 1
+        return self.open.joined > 0 and self.open.attended == 0
+
+    def append(self, partition, BatchHeader batch not None, int32_t epoch, int64_t now_ms):
+        """See the twin."""
+        cdef Group group = self.add(partition, batch, epoch, now_ms, None)
+        cdef Py_ssize_t index = group.joined - 1
         try:
-            while not (group.is_done or self.leads(group, partition, role)):
-                with nogil:
-                    futex_wait(&group.futex, SLICE_NS)
-                PyErr_CheckSignals()
+            self.wait_until(group, -1)
         except BaseException:
             self.leave(group, index)
             raise
-        return group.answer(index)
+        done = group.outcome(index)
+        if isinstance(done, BaseException):
+            raise done
+        return done
+
+    def join(
+        self, partition, BatchHeader batch not None, int32_t epoch, int64_t now_ms, pending
+    ):
+        """See the twin."""
+        return self.add(partition, batch, epoch, now_ms, pending)
+
+    def wait(self, Group group not None, timeout):
+        """See the twin."""
+        cdef bint is_done = False
+        try:
+            is_done = self.wait_until(group, now_ns() + <int64_t>(min(max(timeout, 0), SECONDS_MOST) * SECOND_NS))
+        finally:
+            if not is_done:
+                # It may have been called to lead just now.
+                futex_call(&group.futex)
+        return is_done
+
+    def lead(self):
+        """See the twin."""
+        if self.open.joined:
+            self.leads()
 
     def hand_over(self):
-        """Let one of those who have joined lead: the lead is free."""
+        """See the twin."""
         if self.open.joined:
             futex_call(&self.open.futex)
+
+    def append_general(self, Group group not None, batch):
+        """Append the next batch of a group, which is not plain."""
+        pending = group.pendings[len(group.answers)]
+        return self.general(group.partition, pending, batch[0] if type(batch) is tuple else batch)
+
+    cdef Group add(self, partition, BatchHeader batch, int32_t epoch, int64_t now_ms, pending):
+        cdef Group group
+        cdef object entry = batch, general = (batch,)
+        cdef AppendState state = partition.state
+        cdef bint is_plain = state.lets_in(batch, now_ms)
+        # From here on no object is made that the collector tracks: no other thread comes between.
+        group = self.open
+        if not is_plain or group.epoch not in (-1, epoch):
+            entry = general
+        else:
+            group.epoch = epoch
+        group.partition, group.state = partition, state
+        group.batches.append(entry)
+        group.pendings.append(pending)
+        group.attended += pending is None
+        group.joined += 1
+        return group
+
+    cdef bint wait_until(self, Group group, int64_t deadline) except -1:
+        """Lead, or sleep until the group is done; False where the time is up before (-1: never)."""
+        cdef int64_t left
+        while not group.is_done:
+            if not group.is_begun and self.leads():
+                continue
+            left = SLICE_NS
+            if deadline >= 0:
+                left = min(left, deadline - now_ns())
+                if left <= 0:
+                    return False
+            with nogil:
+                futex_wait(&group.futex, left)
+            PyErr_CheckSignals()
+        return True
 
     cdef int leave(self, Group group, Py_ssize_t index) except -1:
         """A signal's handler has raised: what is not appended stays so, and another one may have to lead."""
         if not group.is_begun:
             group.batches[index] = None
+            group.attended -= 1
             if group.batches.count(None) == group.joined:
                 group.batches.clear()
+                group.pendings.clear()
                 group.joined = 0
             futex_call(&group.futex)
         return 0
 
-    cdef bint leads(self, Group group, AppendState partition, role) except -1:
-        """Lead, unless somebody else does."""
-        if not self.leading.acquire(False):
+    cdef bint leads(self) except -1:
+        """Lead, unless another thread does."""
+        cdef Group following = Group()
+        if not self.open.joined or not self.leading.acquire(False):
             return False
-        if group.joined == 1 and self.expected == 1:
-            return self.lead(partition, role, False)
-        # What a signal's handler raises in one thread is not for the others: none may strike who leads some.
+        if self.open.joined == 1 and self.expected == 1 and self.open.pendings[0] is None:
+            self.lead_open(following, False)
+            return True
+        # A handler's error in one thread is not for the others: none may strike a thread that leads some.
         self.leading.release()
         with self.whole:
-            return self.leading.acquire(False) and self.lead(partition, role, True)
+            if not self.leading.acquire(False):
+                return False
+            if not self.open.joined:
+                # Another thread has led them, while this one began its block.
+                self.leading.release()
+                return False
+            self.lead_open(following, True)
+        return True
 
-    cdef bint lead(self, AppendState partition, role, bint is_whole) except -1:
-        cdef Group group, following = Group()
+    cdef int lead_open(self, Group following, bint is_whole) except -1:
+        cdef Group group
         cdef int64_t began
         cdef bint leads = True
-        self.gather()
+        if self.open.joined < self.expected:
+            self.gather()
         group, self.open = self.open, following
         group.is_begun = True
         began = now_ns()
         try:
-            if not partition.append_at_once(group.batches, group.answers, group.epoch, is_whole):
+            if not group.state.append_at_once(group.batches, group.answers, group.epoch, is_whole):
                 if not is_whole:
                     # From here on it is Python, where a signal's handler may run, and append here itself.
                     leads = False
                     self.leading.release()
                 with self.whole:
-                    partition.append_rest(group.batches, group.answers, group.epoch, self.ordinarily, role)
+                    group.state.append_rest(
+                        group.batches, group.answers, group.epoch, self.append_general, group
+                    )
             if leads:
                 leads = False
                 self.leading.release()
             if end_of(group.answers) >= 0:
-                self.show(role)
+                self.show(group.partition)
         except BaseException as error:
             group.error = error
         if leads:
@@ -153,17 +231,33 @@ cdef class GroupAppends:
         group.is_done = True
         futex_done(&group.futex)
         self.hand_over()
-        return True
+        self.answer_pendings(group)
+        return 0
+
+    cdef int answer_pendings(self, Group group) except -1:
+        cdef Py_ssize_t index
+        cdef object raised = None
+        for index in range(len(group.pendings)):
+            if group.pendings[index] is not None:
+                # Each whatever the callbacks of another raise.
+                try:
+                    self.answer(group.pendings[index], group.outcome(index))
+                except BaseException as error:
+                    raised = error
+        if group.error is not None and not isinstance(group.error, Exception):
+            raised = group.error
+        if raised is not None:
+            raise raised
+        return 0
 
     cdef int gather(self) except -1:
         """Wait until as many have joined as the last time, or a third of what a sync takes has passed."""
         cdef Group group = self.open
         cdef int64_t deadline = now_ns() + min(self.sync_ns // 3, <int64_t>GATHER_NS_MOST)
         cdef Py_ssize_t expected = self.expected
-        if group.joined < expected:
-            with nogil:
-                while group.joined < expected and now_ns() < deadline:
-                    sched_yield()
+        with nogil:
+            while group.joined < expected and now_ns() < deadline:
+                sched_yield()
         return 0
 
 

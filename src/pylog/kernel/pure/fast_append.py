@@ -4,7 +4,7 @@ The compiled kernel appends a batch that needs no decision in one step, and look
 `Tail` of the active segment and its file. In Python that step would be the general way, so there is none.
 """
 
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.tail import Admission, Appended, Tail
@@ -97,9 +97,17 @@ class AppendState:
     # --- Producers -------------------------------------------------------------------------------------------------
     first_unstable_offset: int = NO_OFFSET
     """Where the first transaction begins that is open, or whose marker the high watermark has not passed; -1: none."""
+    producer_entries: dict[int, Any]
+    """The state of each producer, by its id: (epoch, coordinator epoch, last timestamp, first offset of the open
+    transaction, batches), and of each of its last batches (first sequence, last sequence, first offset, last offset,
+    timestamp). The kernel replaces one where it appends the next batch.
+    """
+    open_verifications: dict[int, Any]
+    """The producers whose transactions are being verified, by their ids."""
 
     def __init__(self) -> None:
         self.owed = []
+        self.producer_entries, self.open_verifications = {}, {}
 
     @property
     def last_stable_offset(self) -> int:
@@ -132,11 +140,14 @@ class AppendState:
         if self.entry is not None:
             self.entry.publish(self.numbers())
 
-    def fast_append(self, batch: BatchHeader, epoch: int, now_ms: int, visible: bool = False) -> Appended | None:
+    def fast_append(
+        self, batch: BatchHeader, epoch: int, now_ms: int, visible: bool = False, at_once: bool = False
+    ) -> Appended | None:
         """Append a batch of this process as the leader of `epoch`, and let everybody see it if it is to be `visible`.
 
-        None where something has to be decided, opened, or done besides: then nothing was done. Raises what the
-        partition raises whose write or publishing failed.
+        None where something has to be decided, opened, or done besides: then nothing was done. `at_once`: no Python
+        code may run meanwhile, as a signal's handler could. Raises what the partition raises whose write or publishing
+        failed.
         """
         return None
 

@@ -1,43 +1,255 @@
-"""Plain appends of many threads that share a sync, for the compiled kernel: see `compiled.group_append`."""
+"""Group commit: the appends to one partition wait together, are written together, and share one sync.
 
+    append   lead: gather -> append each -> sync -> show -> done     a thread that waits: one leads, the others sleep
+    join     .                                         -> answer     an answer that comes later; `wait` may lead
+
+A thread writes nothing before it leads, or there would be as many waits for the partition's lock as threads. A thread
+that waits and finds that no other leads does so: it appends and syncs for all that have joined by then, and lets one of
+those that have joined since lead the next group. So a single thread does all of it by itself.
+
+Before it syncs, the leader of more than one gathers: it yields until as many have joined as the last time, or a third
+of what a sync takes has passed. Without that two half groups take turns.
+
+Invariants:
+
+- Batches are appended once, in the order in which they joined, plain ones and others in their places.
+- A group is everything that joined before its first append. Each of it is answered once, without the lead, also when
+  the sync fails.
+- A batch of a thread that is interrupted while it waits is appended or not, as a whole: not, where its group had not
+  begun. A thread that leads others is in a `whole` block, where no signal strikes.
+"""
+
+import threading
+import time
+from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
 
 from pylog.kernel.pure.fast_append import AppendState
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.tail import Appended
 
+SLICE = 0.1
+GATHER_SECONDS_MAX = 0.003
+
+
+class Appendable(Protocol):
+    """A partition that appends, syncs and shows."""
+
+    @property
+    def state(self) -> AppendState: ...
+    @property
+    def durable_offset(self) -> int: ...
+    def sync(self) -> int: ...
+
 
 class LeadLock(Protocol):
-    """The lock of those who make what others have appended durable."""
+    """The lock of the thread that leads."""
 
     def acquire(self, blocking: bool = ...) -> bool: ...
     def release(self) -> None: ...
 
 
-class GroupAppends:
-    """Where plain batches of one partition wait for each other; in Python they go the ordinary way.
+class Group:
+    """Batches that are appended together; `answers` are theirs, in order, once it `is_done`."""
 
-    Whoever holds `leading` appends a group and syncs, in a `whole` block. `ordinarily(role, batch)` appends what turns
-    out not to be plain, or gives None, and `show(role)` shows what is durable.
+    def __init__(self) -> None:
+        self.partition: Any = None
+        self.batches: list[BatchHeader | None] = []
+        self.pendings: list[Any] = []
+        self.answers: list[Appended | BaseException | None] = []
+        self.error: BaseException | None = None
+        self.attended = 0
+        """How many wait in a thread of their own."""
+        self.is_begun = False
+        self.is_done = False
+        self._asleep: deque[threading.Lock] = deque()
+
+    def outcome(self, index: int) -> Appended | BaseException | None:
+        """The answer to a batch: an Appended, an error, or None where nothing was done for it."""
+        done = self.answers[index] if index < len(self.answers) else self.error
+        is_appended = done is not None and not isinstance(done, BaseException)
+        if self.error is not None and (is_appended or not isinstance(self.error, Exception)):
+            return self.error
+        return done
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep until the group is done, or this thread is called, or for so long."""
+        bed = threading.Lock()
+        bed.acquire()
+        self._asleep.append(bed)
+        if not self.is_done:
+            bed.acquire(timeout=max(seconds, 0))
+        with suppress(ValueError):
+            self._asleep.remove(bed)
+
+    def call(self) -> None:
+        """Wake one of the threads that sleep."""
+        with suppress(IndexError):
+            self._asleep.popleft().release()
+
+    def finish(self) -> None:
+        """Wake all of them, and let none sleep any more."""
+        self.is_done = True
+        while self._asleep:
+            self.call()
+
+
+class GroupAppends:
+    """The group commit of one partition. Thread-safe.
+
+    The thread that holds `leading` appends a group, in a `whole` block. `general(partition, pending, batch)` appends a
+    batch that is not plain, or gives None where it has to go another way; in Python no batch is plain.
+    `show(partition)` shows what is durable. `answer(pending, outcome)` tells what a batch that has joined has come to.
     """
 
     def __init__(
         self, leading: LeadLock, whole: AbstractContextManager[Any],
-        ordinarily: Callable[[Any, Any], Appended | None], show: Callable[[Any], None],
+        general: Callable[[Any, Any, Any], Appended | None], show: Callable[[Any], None],
+        answer: Callable[[Any, Appended | BaseException | None], None],
     ) -> None:  # fmt: skip
-        pass
+        self._leading = leading
+        self._whole = whole
+        self._general = general
+        self._show = show
+        self._answer = answer
+        self._joining = threading.Lock()
+        self._open = Group()
+        self._expected = 1
+        self._sync_seconds = 0.0
 
-    def append(
-        self, partition: AppendState, batch: BatchHeader, epoch: int, now_ms: int, role: Any
-    ) -> Appended | None:  # fmt: skip
-        """Append a batch with those of other threads, make it durable and show it, for a leader in that `role`.
+    @property
+    def is_unattended(self) -> bool:
+        """Whether the next group has something, and nothing of a thread that waits in `append`."""
+        group = self._open
+        return bool(group.batches) and not group.attended
 
-        None where `fast_append` would give it for its batch alone, or `ordinarily` does. Raises what the partition
-        raises that cannot write or sync, and what a signal's handler does.
+    def append(self, partition: Appendable, batch: BatchHeader, epoch: int, now_ms: int) -> Appended | None:
+        """Append a batch as the leader of `epoch`, with those of other threads, make it durable and show it.
+
+        None where `general` gives that: nothing was done then. Raises what the partition raises that cannot write or
+        sync, and what a signal's handler does.
         """
-        return None
+        group, index = self._add(partition, batch, None)
+        try:
+            self._wait_until(group, None)
+        except BaseException:
+            self._leave(group, index)
+            raise
+        done = group.outcome(index)
+        if isinstance(done, BaseException):
+            raise done
+        return done
+
+    def join(self, partition: Appendable, batch: BatchHeader, epoch: int, now_ms: int, pending: Any) -> Group:
+        """Let a batch be of the next group, whose leader answers `pending`; gives the group."""
+        return self._add(partition, batch, pending)[0]
+
+    def wait(self, group: Group, timeout: float) -> bool:
+        """Lead, or sleep until a group is done, for up to `timeout` seconds; gives whether it is done."""
+        is_done = False
+        try:
+            is_done = self._wait_until(group, time.monotonic() + timeout)
+        finally:
+            if not is_done:
+                # It may have been called to lead just now.
+                group.call()
+        return is_done
+
+    def lead(self) -> None:
+        """Lead the next group, unless it is empty or another thread leads."""
+        self._leads()
 
     def hand_over(self) -> None:
-        """Let one of those who have joined lead: the lead is free."""
+        """Let a thread of the next group lead: the lead is free."""
+        if self._open.batches:
+            self._open.call()
+
+    def _add(self, partition: Appendable, batch: BatchHeader, pending: Any) -> tuple[Group, int]:
+        with self._whole, self._joining:
+            group = self._open
+            group.partition = partition
+            group.attended += pending is None
+            group.batches.append(batch)
+            group.pendings.append(pending)
+            return group, len(group.batches) - 1
+
+    def _wait_until(self, group: Group, deadline: float | None) -> bool:
+        while not group.is_done:
+            if not group.is_begun and self._leads():
+                continue
+            left = SLICE if deadline is None else min(SLICE, deadline - time.monotonic())
+            if left <= 0:
+                return False
+            group.sleep(left)
+        return True
+
+    def _leave(self, group: Group, index: int) -> None:
+        """A signal's handler has raised: what is not appended stays so, and another one may have to lead."""
+        with self._whole, self._joining:
+            if not group.is_begun:
+                group.batches[index] = None
+                group.attended -= 1
+        group.call()
+
+    def _leads(self) -> bool:
+        with self._whole:
+            if not self._open.batches or not self._leading.acquire(False):
+                return False
+            self._lead_open()
+        return True
+
+    def _lead_open(self) -> None:
+        self._gather()
+        with self._joining:
+            group, self._open = self._open, Group()
+            group.is_begun = True
+        began = time.monotonic()
+        try:
+            try:
+                is_appended = self._append_all(group)
+            finally:
+                self._leading.release()
+            if is_appended:
+                self._show(group.partition)
+        except BaseException as error:  # noqa: BLE001 - it is told below
+            group.error = error
+        self._sync_seconds = time.monotonic() - began
+        self._expected = max(len(group.batches) + len(self._open.batches), 1)
+        group.finish()
+        self.hand_over()
+        self._answer_pendings(group)
+
+    def _append_all(self, group: Group) -> bool:
+        """Append each, and make all durable; gives whether there was anything."""
+        for batch, pending in zip(group.batches, group.pendings, strict=True):
+            try:
+                group.answers.append(None if batch is None else self._general(group.partition, pending, batch))
+            except BaseException as error:  # noqa: BLE001 - of this one alone
+                group.answers.append(error)
+        answers = [answer for answer in group.answers if answer is not None]
+        ends = [answer.next_offset for answer in answers if not isinstance(answer, BaseException)]
+        if ends and max(ends) > group.partition.durable_offset:
+            group.partition.sync()
+        return bool(ends)
+
+    def _answer_pendings(self, group: Group) -> None:
+        raised: BaseException | None = None
+        for index, pending in enumerate(group.pendings):
+            if pending is not None:
+                # Each whatever the callbacks of another raise.
+                try:
+                    self._answer(pending, group.outcome(index))
+                except BaseException as error:  # noqa: BLE001
+                    raised = error
+        if group.error is not None and not isinstance(group.error, Exception):
+            raised = group.error
+        if raised is not None:
+            raise raised
+
+    def _gather(self) -> None:
+        if self._expected > 1:
+            deadline = time.monotonic() + min(self._sync_seconds / 3, GATHER_SECONDS_MAX)
+            while len(self._open.batches) < self._expected and time.monotonic() < deadline:
+                time.sleep(0)

@@ -1,7 +1,6 @@
 """Records and offsets: Produce, Fetch, ListOffsets, DeleteRecords, and the session that sends them."""
 
 import uuid
-from collections.abc import Callable
 from dataclasses import field
 from typing import Protocol
 
@@ -36,17 +35,9 @@ class Session:
 class ProducePart:
     topic: str
     partition: int
-    given: Batch | Callable[[], Batch]
-    """The records, or what gives them when they are needed: until then a producer may add to them."""
+    batch: Batch
     topic_id: uuid.UUID = NO_ID
     """The id of the topic that is meant: another one of that name answers UnknownTopicId (KIP-516)."""
-
-    @property
-    def batch(self) -> Batch:
-        """The records: from now on they are what they are."""
-        if not isinstance(self.given, Batch):
-            self.given = self.given()
-        return self.given
 
 
 @message

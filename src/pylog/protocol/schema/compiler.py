@@ -224,7 +224,7 @@ class EncodeSource(FunctionSource):
     def length(self, field: Field, letter: str, length: str) -> None:
         if field.compact(self.version, self.flexible):
             self.flush()
-            self.emit(f"{self.write}(uvarint({length} + 1))")
+            self.emit(f"{self.write}(UVARINTS[{length} + 1] if {length} < 127 else uvarint({length} + 1))")
         else:
             self.run.append((letter, length))
 
@@ -299,14 +299,27 @@ class EncodeSource(FunctionSource):
             self.emit(f"{tags} = []")
         for field in tagged:
             self.tag(field, self.take(field, value), tags)
-        more = f"{value}.get({TAGS!r})"
-        self.emit(f"write_tags({self.write}, {tags if tagged else '()'}, {more})")
+        more = self.name("u")
+        self.emit(f"{more} = {value}.get({TAGS!r})", f"if {more}:")
+        self.emit(f"    write_tags({self.write}, {tags if tagged else '()'}, {more})", "else:")
+        if tagged:
+            # They are in order, and Kafka has none beyond 126.
+            self.emit(f"    {self.write}(UVARINTS[len({tags})])", f"    for t, d in {tags}:")
+            self.emit(f"        {self.write}(UVARINTS[t])")
+            self.emit(f"        {self.write}(UVARINTS[len(d)] if len(d) < 128 else uvarint(len(d)))")
+            self.emit(f"        {self.write}(d)")
+        else:
+            self.emit(f"    {self.write}(UVARINTS[0])")
 
     def tag(self, field: Field, value: str, tags: str) -> None:
         """Add a tagged field to `tags`, unless it is at its default."""
         outer, pieces = self.write, self.name("o")
 
         def body() -> None:
+            if field.kind in FIXED and field.kind != "uuid" and not field.is_array:
+                pack = self.constant(struct.Struct(">" + FIXED[field.kind]).pack)
+                self.emit(f"{tags}.append(({field.tag}, {pack}({value})))")
+                return
             self.write = self.name("w")
             self.emit(f"{pieces} = []", f"{self.write} = {pieces}.append")
             self.field(field, value)

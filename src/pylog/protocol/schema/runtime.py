@@ -98,9 +98,12 @@ def check_extra(value: Mapping[str, Any], fields: tuple[Field, ...], version: in
             raise UnsupportedFormat(f"version {version} has no field {name!r}: leave it out, or use another version")
 
 
+UVARINTS = tuple(uvarint(value) for value in range(128))
+"""Those of one byte."""
+
 SCOPE: dict[str, Any] = {
     "UUID0": ZERO_UUID, "check_extra": check_extra, "fail": fail, "join": b"".join, "null": null, "pack": struct.pack,
     "read_uvarint": read_uvarint, "text": text, "unpack": struct.unpack_from, "uuid": read_uuid, "uvarint": uvarint,
-    "write_tags": write_tags,
+    "UVARINTS": UVARINTS, "write_tags": write_tags,
 }  # fmt: skip
 """The globals of compiled functions."""

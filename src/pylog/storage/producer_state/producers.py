@@ -65,6 +65,8 @@ class Producers:
         self._ongoing: OrderedDict[int, int] = OrderedDict()  # first offset, rising -> producer id
         self._unreplicated: OrderedDict[int, int] = OrderedDict()  # first offset -> offset of the marker, rising
         self._verifications = Verifications(name)
+        if state is not None:
+            state.producer_entries, state.open_verifications = self._entries, self._verifications.open
 
     def entries(self) -> Mapping[int, ProducerEntry]:
         """What is known, by producer id."""

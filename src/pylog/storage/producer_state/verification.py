@@ -31,13 +31,14 @@ class Verifications:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._open: dict[int, Verification] = {}
+        self.open: dict[int, Verification] = {}
+        """By producer id."""
 
     def start(self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool) -> Verification:
         """The guard for a producer's question: the one that is open, or a new one."""
-        found = self._open.get(producer_id)
+        found = self.open.get(producer_id)
         if found is None:
-            found = self._open[producer_id] = Verification(sequence, epoch, supports_epoch_bump)
+            found = self.open[producer_id] = Verification(sequence, epoch, supports_epoch_bump)
         elif epoch > found.epoch:
             found.epoch, found.lowest_sequence = epoch, sequence
         elif epoch == found.epoch:
@@ -45,15 +46,15 @@ class Verifications:
         return found
 
     def __contains__(self, producer_id: int) -> bool:
-        return producer_id in self._open
+        return producer_id in self.open
 
     def holds(self, producer_id: int, guard: Verification | None) -> bool:
         """Whether `guard` is the one of the producer's open question."""
-        return guard is not None and self._open.get(producer_id) is guard
+        return guard is not None and self.open.get(producer_id) is guard
 
     def check_sequence(self, producer_id: int, known: ProducerEntry, sequence: int) -> None:
         """Raise OutOfOrderSequence for a batch that may not be the next while the producer's question is open."""
-        found = self._open.get(producer_id)
+        found = self.open.get(producer_id)
         if found is None:
             return
         if found.supports_epoch_bump and sequence != 0 and not known.batches:
@@ -69,12 +70,12 @@ class Verifications:
 
     def end(self, producer_id: int) -> None:
         """The producer's transaction is known to be open, or it is over."""
-        self._open.pop(producer_id, None)
+        self.open.pop(producer_id, None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Drop the questions that nobody has come back to."""
-        for producer_id, found in list(self._open.items()):
+        for producer_id, found in list(self.open.items()):
             if found.seen_ms is None:
                 found.seen_ms = now_ms
             elif now_ms - found.seen_ms >= expiration_ms:
-                del self._open[producer_id]
+                del self.open[producer_id]

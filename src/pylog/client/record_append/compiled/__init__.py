@@ -5,6 +5,12 @@ delivery    from the answer of a batch to its futures and callbacks
 """
 
 from pylog.client.record_append.compiled.delivery import Delivery, RecordFuture
-from pylog.client.record_append.compiled.sender import OpenBatches, ProducerBatch, Route, Sender, StickyPartitioner
+from pylog.client.record_append.compiled.sender import (
+    OpenBatches,
+    ProducerBatch,
+    RecordAppender,
+    Route,
+    StickyPartitioner,
+)
 
-__all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordFuture", "Route", "Sender", "StickyPartitioner"]
+__all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordAppender", "RecordFuture", "Route", "StickyPartitioner"]

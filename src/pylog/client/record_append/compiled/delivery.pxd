@@ -10,9 +10,9 @@ cdef class RecordFuture
 cdef class Delivery:
     cdef readonly object topic
     cdef readonly int32_t partition
-    cdef public object carrier  # what the answer comes with, while the batch is on its way
+    cdef readonly object bring  # called by a thread that waits; None once there is an answer
     cdef readonly list parts  # the answers to its parts, in order, where the batch was too large to be sent as one
-    cdef public object failures  # is told of each record that has failed and is looked at
+    cdef public object failures  # hears of the first look at each record that has failed
     cdef dict looked
     cdef bint done
     cdef int64_t base_offset
@@ -21,7 +21,7 @@ cdef class Delivery:
     cdef object traceback
     cdef list callbacks  # futures with an `on_delivery`; other callbacks, each before the future that it is for
 
-    cdef object settle(self, int64_t base_offset, object log_append_time, object error, object traceback)
+    cdef object finish(self, int64_t base_offset, object log_append_time, object error, object traceback)
     cdef int call_back(self, object fn, RecordFuture future) except -1
     cdef int forget(self, object fn) except -1
 

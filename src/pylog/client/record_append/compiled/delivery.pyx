@@ -9,19 +9,21 @@ from pylog.kernel.compiled.records cimport RecordMetadata, metadata
 
 from pylog.runtime.future import Future
 from pylog.client.record_append.pure import Delivery as PureDelivery
-from pylog.client.record_append.pure import logger
+from pylog.client.record_append.pure import brought, logger
 
 
 @cython.final
 cdef class Delivery:
     """The answer for one batch of a partition: its base offset, and the time of the append under LogAppendTime (ms).
 
-    The futures of a batch cost nothing when it is completed: what they answer is made when it is asked for.
+    The futures of a batch cost nothing when it is completed: their results are made when they are asked for. A thread
+    that waits for one calls `bring(delivery, timeout)` first, which sends what has to be sent and leads the append.
     """
 
-    def __init__(self, topic, partition):
+    def __init__(self, topic, partition, bring=None):
         self.topic = PyUnicode_FromObject(topic)
         self.partition = partition
+        self.bring = bring
         self.callbacks = []
         self.parts = []
         self.looked = {}
@@ -33,22 +35,22 @@ cdef class Delivery:
         return future_of(self, index, timestamp)
 
     def complete(self, int64_t base_offset, log_append_time=None):
-        """Answer all futures of the batch. `base_offset` is -1 where nobody was asked (acks=0).
+        """Answer all futures of the batch. `base_offset` is -1 where no node was asked (acks=0).
 
         Raises RuntimeError when there is an answer already.
         """
-        self.settle(base_offset, log_append_time, None, None)
+        self.finish(base_offset, log_append_time, None, None)
 
     def complete_parts(self, list parts not None):
         """Answer the futures of each part, in order. Raises RuntimeError when there is an answer already."""
         self.parts = parts
-        self.settle(-1, None, None, None)
+        self.finish(-1, None, None, None)
 
     def fail(self, error):
         """Answer all futures of the batch with `error`. Raises RuntimeError when there is an answer already."""
-        self.settle(-1, None, error, error.__traceback__)
+        self.finish(-1, None, error, error.__traceback__)
 
-    cdef object settle(self, int64_t base_offset, object log_append_time, object error, object traceback):
+    cdef object finish(self, int64_t base_offset, object log_append_time, object error, object traceback):
         cdef list callbacks = self.callbacks
         cdef Py_ssize_t at = 0
         cdef object entry, raised = None
@@ -60,7 +62,7 @@ cdef class Delivery:
         self.traceback = traceback
         self.done = True
         self.callbacks = None
-        self.carrier = None
+        self.bring = None
         while at < len(callbacks):
             entry = callbacks[at]
             at += 1
@@ -96,9 +98,9 @@ cdef class Delivery:
 @cython.no_gc
 @cython.freelist(1024)
 cdef class RecordFuture:
-    """(delivery, index): all it knows is where to look.
+    """The place of a record in a delivery.
 
-    The collector does not look at it: what it refers to lets go of callbacks, and so of futures, when it is answered.
+    The collector does not track it: a delivery lets go of its callbacks, and so of futures, when it is answered.
     """
 
     set_result = Future.set_result
@@ -124,10 +126,13 @@ cdef class RecordFuture:
             self._wait(timeout)
         return error_of(self)
 
+    def lead(self, timeout=None):
+        """See `Future.lead`."""
+
     def add_done_callback(self, fn):
         """Call `fn(self)` once the answer is there, in the thread that brings it; at once if it is there already.
 
-        Callbacks run in the order they were added in. What one raises comes out where the future is completed, after
+        Callbacks run in the order they were added in. An error of one comes out where the future is completed, after
         the others have run.
         """
         self.delivery.call_back(fn, self)
@@ -138,16 +143,14 @@ cdef class RecordFuture:
     def __repr__(self):
         return Future.__repr__(self)
 
-    def _settle(self, value, error):
+    def _complete(self, value, error):
         raise RuntimeError("the future of a record is answered by its delivery")
 
     def _forget(self, fn):
         self.delivery.forget(fn)
 
     def _wait(self, timeout):
-        carrier = self.delivery.carrier
-        if carrier is not None:
-            carrier.exception(timeout)
+        timeout = brought(self.delivery, timeout)
         if not self.delivery.done:
             Future._wait(self, timeout)
 
@@ -178,7 +181,7 @@ cdef RecordMetadata metadata_of(RecordFuture future):
 
 
 cdef object error_of(RecordFuture future):
-    """The error of a record, at which somebody looks now; None: it has none."""
+    """The error of a record, which counts as looked at now; None where it has none."""
     cdef Delivery delivery = future.delivery
     cdef object first, error = delivery.part_of(future.index).error if delivery.parts else delivery.error
     if error is not None and delivery.failures is not None:

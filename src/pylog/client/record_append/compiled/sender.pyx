@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The twin of `pure.Sender` and of what it adds to, with a `send` that adds most records itself.
+"""The twin of `pure.RecordAppender` and of the batches that it adds to, with a `send` that adds most records itself.
 
 From the moment a record's time is known until its future is made no Python code runs and no object is made that the
 collector tracks: no other thread comes between. Records that are not plain, and all else, are for `send_any`.
@@ -39,11 +39,11 @@ cdef class ProducerBatch(OpenBatch):
     cdef readonly object due_ms
     cdef readonly Delivery delivery
 
-    def __init__(self, key, Py_ssize_t limit, due_ms):
+    def __init__(self, key, Py_ssize_t limit, due_ms, bring=None):
         super().__init__(limit)
         self.key = key
         self.due_ms = due_ms
-        self.delivery = Delivery(key.topic, key.partition)
+        self.delivery = Delivery(key.topic, key.partition, bring)
 
 
 @cython.final
@@ -88,7 +88,7 @@ cdef class StickyPartitioner:
 
 @cython.final
 cdef class Route:
-    """Where the records of a topic go: the open batch of each of its partitions, if there is one."""
+    """The open batch of each partition of a topic, None where there is none."""
 
     cdef readonly StickyPartitioner sticky
     cdef public list batches
@@ -124,11 +124,11 @@ cdef class OpenBatches:
         self.bytes_waiting -= batch.size - HEADER
 
 
-cdef class Sender:
-    """`send`, as far as it is the same for every record.
+cdef class RecordAppender:
+    """The common part of every `send`.
 
     A record of at most `record_bytes_max` bytes joins an open batch unless more than `buffer_memory` bytes would wait;
-    everything else is for `send_any`: the unknown topic, the first of a batch, the one that does not fit, and so on. A
+    `send_any` does everything else: an unknown topic, the first record of a batch, one that does not fit, and so on. A
     record without timestamp gets the time of `clock`.
     """
 
@@ -150,7 +150,7 @@ cdef class Sender:
     def send(self, topic, value, key=None, *, partition=None, timestamp_ms=None, headers=(), on_delivery=None):
         """Add a record to the batch of its partition; the future answers with where it landed, or with its error.
 
-        The partition is the one given, else what `partitioner` says: the key's (murmur2, as a Java producer would),
+        The partition is the given one, else the choice of `partitioner`: by the key (murmur2, as a Java producer does),
         without a key a sticky one. A record without timestamp gets the time of the call. `on_delivery(metadata, error)`
         is called when the future is done, one of the two being None, in whatever thread brings the answer; what it
         raises is logged. In a callback `send` is allowed, but no call that waits.

@@ -1,0 +1,38 @@
+"""Syncs that nothing waits for: what was appended in transactions, and their markers."""
+
+from collections.abc import Callable
+
+from pylog.replica import Leader
+from pylog.runtime.clock import Clock
+from pylog.runtime.signals import WHOLE
+
+
+class LazySyncs:
+    """When each partition is due for a sync. `wake` is told of a time at which there is something to do."""
+
+    def __init__(self, clock: Clock, wake: Callable[[int], None]) -> None:
+        self._clock = clock
+        self._wake = wake
+        self._due: dict[Leader, int] = {}
+
+    def note(self, leader: Leader, delay_ms: int) -> None:
+        """Let a partition be synced within so many ms; an earlier time stays."""
+        known = self._due.get(leader)
+        if known is not None and (delay_ms or known <= self._clock.tick_ms()):
+            return
+        with WHOLE:
+            due = self._clock.tick_ms() + delay_ms
+            self._due[leader] = due
+            self._wake(due)
+
+    @property
+    def due_ms(self) -> int | None:
+        """The earliest time that was noted."""
+        return min(self._due.copy().values(), default=None)
+
+    def due(self, now_ms: int) -> list[Leader]:
+        """Take those that are due: an append from now on is noted anew."""
+        found = [leader for leader, due in self._due.copy().items() if due <= now_ms]
+        for leader in found:
+            self._due.pop(leader, None)
+        return found

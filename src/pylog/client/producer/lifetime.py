@@ -1,0 +1,77 @@
+"""The life of a producer: its lock, the threads that wait in it, and what it has come to."""
+
+import threading
+
+from pylog.client.transaction_manager import unusable
+from pylog.config import ProducerConfig
+from pylog.errors import Closed
+from pylog.runtime.clock import Clock, condition
+from pylog.runtime.signals import WholeLock, wait_at
+
+
+class Lifetime:
+    """The lock of a producer and its end. All fields are guarded by the lock."""
+
+    def __init__(self, config: ProducerConfig, clock: Clock) -> None:
+        self.clock = clock
+        self.closed = False
+        """Whether a close has begun."""
+        self.closer: int | None = None
+        """The thread that closes it."""
+        self.is_over = False
+        """Whether a close has come to its end."""
+        self.fatal: BaseException | None = None
+        """The error after which nothing can be sent."""
+        self.is_abandoned = False
+        """Whether it belongs to the process that this one was forked from."""
+        self._block_ms = config.max_block_ms
+        self._make_lock()
+
+    def _make_lock(self) -> None:
+        self.lock = WholeLock()
+        self._changed = condition(self.clock, self.lock)
+        self.waiting = 0
+        """How many threads wait for a change."""
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether `check_usable` raises."""
+        return self.closed or self.fatal is not None
+
+    def check_usable(self) -> None:
+        """Raise Closed, and what `unusable` makes of a fatal error."""
+        if self.closed:
+            raise Closed("this producer is closed")
+        if self.fatal is not None:
+            raise unusable(self.fatal) from self.fatal
+
+    def deadline(self, timeout: float | None) -> int:
+        """The tick at which so many seconds are over (None: `max_block_ms`)."""
+        seconds = self._block_ms / 1000 if timeout is None else timeout
+        return self.clock.tick_ms() + round(min(seconds, threading.TIMEOUT_MAX) * 1000)
+
+    def wait(self, seconds: float | None) -> None:
+        """Wait, with the lock held, until `note_change` is called; it may return early, so look again."""
+        self.waiting += 1
+        try:
+            wait_at(self._changed, seconds)
+        finally:
+            self.waiting -= 1
+
+    def wait_firmly(self, seconds: float) -> None:
+        """The same where no signal may strike."""
+        self.waiting += 1
+        try:
+            self._changed.wait(seconds)
+        finally:
+            self.waiting -= 1
+
+    def note_change(self) -> None:
+        """Wake the threads that wait, with the lock held."""
+        if self.waiting:
+            self._changed.notify_all()
+
+    def abandon(self) -> None:
+        """Refuse everything in a forked child: the locks may have been held by threads that do not exist here."""
+        self._make_lock()
+        self.closed = self.is_abandoned = True

@@ -1,0 +1,87 @@
+"""The states of the transactional ids of one coordinator: those in its log, and those ahead of it.
+
+    logged       the replay of the log
+    unlogged     a transaction that has begun (Ongoing), or whose markers are all in their partitions (Complete*)
+    endings      for each id whose latest record is a Prepare*: the partitions that lack a marker, or a durable one
+
+A beginning and a completion do not have to outlive the process, so neither is written down at once. After a crash, the
+open aborts what partitions have of a transaction and the log has not, and writes the markers of a logged decision
+again. The next record of the id makes that of either superfluous; else it comes a little later, or with the close.
+
+Invariants: a state is ahead of the log by Ongoing or Complete* alone; a record of the id ends that. No record follows
+a Prepare* before the markers of that decision are durable: the decision would be lost with them (`unsafe`).
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from pylog.coordinator.transaction.changes import Ending
+from pylog.coordinator.transaction.state import Transaction
+from pylog.record import TopicPartition
+
+
+class TransactionStates:
+    """What is known of each transactional id. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._logged: dict[str, Transaction] = {}
+        self._unlogged: dict[str, Transaction] = {}
+        self.endings: dict[str, Ending] = {}
+
+    @property
+    def logged(self) -> Mapping[str, Transaction]:
+        """The replay of the log."""
+        return MappingProxyType(self._logged)
+
+    @property
+    def unlogged(self) -> Mapping[str, Transaction]:
+        """The states that are ahead of the log."""
+        return self._unlogged
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._logged
+
+    def __len__(self) -> int:
+        return len(self._logged)
+
+    def get(self, name: str) -> Transaction | None:
+        """The state of a transactional id now, in the log or ahead of it."""
+        return self._unlogged.get(name) or self._logged.get(name)
+
+    def items(self) -> Iterator[tuple[str, Transaction]]:
+        """Each transactional id and its state now, from a copy."""
+        return iter((self._logged | self._unlogged).items())
+
+    def replay(self, name: str, transaction: Transaction | None) -> None:
+        """Take over a record of the log; None forgets the id."""
+        self._unlogged.pop(name, None)
+        if transaction is None:
+            self._logged.pop(name, None)
+        else:
+            self._logged[name] = transaction
+        if transaction is not None and transaction.state.is_prepared:
+            self.endings[name] = Ending(set(transaction.partitions))
+        else:
+            self.endings.pop(name, None)
+
+    def go_ahead(self, name: str, transaction: Transaction) -> None:
+        """Let the state of an id be another one than that of the log."""
+        self._unlogged[name] = transaction
+
+    def unsafe(self, name: str | None) -> dict[TopicPartition, int]:
+        """Where markers end that have to be durable before the next record of this id, or (None) of any."""
+        if name is not None:
+            ending = self.endings.get(name)
+            return ending.unsafe if ending is not None else {}
+        found: dict[TopicPartition, int] = {}
+        for ending in self.endings.values():
+            for key, end in ending.unsafe.items():
+                found[key] = max(end, found.get(key, 0))
+        return found
+
+    def note_durable(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Forget the markers that lie below what is durable of their partitions."""
+        for ending in self.endings.values():
+            for key, end in list(ending.unsafe.items()):
+                if end <= ends.get(key, 0):
+                    del ending.unsafe[key]

@@ -1,0 +1,312 @@
+"""When what is in a transaction is durable and visible, and what its coordinator has ahead of its log."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import pylog
+from pylog import errors
+from pylog.broker.broker import Broker, Lead
+from pylog.broker.coordinator_host import CoordinatorHost
+from pylog.config import NodeConfig
+from pylog.coordinator.transaction import TransactionCoordinator
+from pylog.files import MemoryFiles
+from pylog.partition import Partition
+from pylog.protocol.batch import encode
+from pylog.protocol.messages import (
+    CreateTopics,
+    EndTxn,
+    InitProducerId,
+    NewTopic,
+    OffsetCommitPart,
+    Produce,
+    ProducePart,
+    Session,
+    TxnOffsetCommit,
+)
+from pylog.record import TopicPartition
+from pylog.testing import SimClock
+from pylog.views import TopicView
+
+NOW = 1_700_000_000_000
+SESSION = Session("tester")
+CONFIG = NodeConfig(transaction_state_log_num_partitions=1, offsets_topic_num_partitions=1)
+KEYS = [TopicPartition("t", 0), TopicPartition("t", 1)]
+LAZY_MS = 1_000
+
+
+class Node:
+    """A node with a topic of two partitions, and one transactional producer."""
+
+    def __init__(self, flush: str = "sync", tree: dict[str, bytes | None] | None = None) -> None:
+        self.clock = SimClock(NOW, 0)
+        self.memory = MemoryFiles(self.clock, tree)
+        self.broker = Broker(
+            self.memory, ["log"], config=CONFIG, clock=self.clock, transport=pylog.MemoryTransport(), node_id=None,
+            flush=flush,
+        )  # fmt: skip
+        if tree is None:
+            self.ask(CreateTopics([NewTopic("t", 2, {})]))
+        self.init()
+
+    def init(self) -> None:
+        given = self.ask(InitProducerId("tx"))
+        if isinstance(given.error, errors.ConcurrentTransactions):
+            given = self.ask(InitProducerId("tx"))
+        assert given.error is None
+        self.id, self.epoch, self.sent = given.producer_id, given.producer_epoch, dict.fromkeys(KEYS, 0)
+
+    def ask(self, message: Any) -> Any:
+        return self.broker.handle(message, SESSION).result(10)
+
+    def send(self, key: TopicPartition, name: str | None = "tx") -> Any:
+        batch = encode(
+            [(b"v", None, NOW, ())], now_ms=NOW, producer_id=self.id, producer_epoch=self.epoch,
+            base_sequence=self.sent[key], transactional=True,
+        )  # fmt: skip
+        self.sent[key] += 1
+        return self.ask(Produce([ProducePart(*key, batch)], transactional_id=name)).parts[0]
+
+    def commit_offset(self, offset: int) -> None:
+        message = TxnOffsetCommit("tx", "g", self.id, self.epoch, [OffsetCommitPart("t", 0, offset)])
+        assert self.ask(message).errors == {KEYS[0]: None}
+
+    def end(self, *, committed: bool = True) -> Any:
+        ended = self.ask(EndTxn("tx", self.id, self.epoch, committed))
+        if ended.error is None:
+            self.id, self.epoch, self.sent = ended.producer_id, ended.producer_epoch, dict.fromkeys(KEYS, 0)
+        return ended.error
+
+    def partition(self, key: TopicPartition) -> Partition:
+        return self.broker.partition(*key)
+
+    @property
+    def host(self) -> CoordinatorHost:
+        return self.broker._coordinating._coordinators.of("__transaction_state", "tx")
+
+    @property
+    def states(self) -> tuple[str, str]:
+        """Of the transactional id: what its log says, and what is so."""
+        machine = self.host.machine
+        assert isinstance(machine, TransactionCoordinator)
+        now = machine._states.get("tx")
+        assert now is not None
+        return machine.transactions["tx"].state.title, now.state.title
+
+    def later(self, ms: int = LAZY_MS) -> None:
+        self.clock.advance(ms)
+        self.broker.work()
+
+    def committed(self, key: TopicPartition = KEYS[0]) -> int:
+        view = TopicView(self.broker, key.topic, SimClock(NOW, 0))[key.partition]
+        return sum(1 for _ in view.records(isolation_level="read_committed"))
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    node = Node()
+    yield node
+    node.broker.close()
+
+
+def ends(partition: Partition) -> tuple[int, int, int]:
+    return partition.durable_offset, partition.high_watermark, partition.next_offset
+
+
+def test_a_record_in_a_transaction_is_answered_before_it_is_durable(node: Node) -> None:
+    assert node.send(KEYS[0]).error is None
+    assert ends(node.partition(KEYS[0])) == (0, 0, 1)
+
+
+def test_a_record_in_an_open_transaction_is_durable_and_visible_a_second_later(node: Node) -> None:
+    node.send(KEYS[0])
+    node.later()
+    assert ends(node.partition(KEYS[0])) == (1, 1, 1)
+    assert node.partition(KEYS[0]).last_stable_offset == 0
+
+
+def test_a_commit_is_read_when_it_is_answered_and_its_marker_is_durable_later(node: Node) -> None:
+    node.send(KEYS[0])
+    assert node.end() is None
+    assert ends(node.partition(KEYS[0])) == (1, 2, 2)
+    assert node.committed() == 1
+    node.later()
+    assert ends(node.partition(KEYS[0])) == (2, 2, 2)
+
+
+def test_a_transaction_of_one_partition_takes_two_syncs(node: Node) -> None:
+    for _ in range(2):
+        node.send(KEYS[0])
+        node.end()
+    synced: list[str] = []
+    for partition in (node.partition(KEYS[0]), node.host.leader.partition):
+        sync = partition.sync
+
+        def counted(sync: Any = sync, name: str = partition.topic) -> int:
+            synced.append(name)
+            return int(sync())
+
+        partition.sync = counted  # type: ignore[method-assign]
+    node.send(KEYS[0])
+    assert synced == []
+    node.end()
+    assert synced == ["t", "__transaction_state"]
+
+
+def test_an_abort_is_answered_without_a_sync_and_its_marker_shown_when_durable(node: Node) -> None:
+    node.send(KEYS[0])
+    assert node.end(committed=False) is None
+    assert ends(node.partition(KEYS[0])) == (0, 0, 2)
+    node.later(0)
+    assert ends(node.partition(KEYS[0])) == (2, 2, 2)
+    assert node.partition(KEYS[0]).last_stable_offset == 2
+    assert node.committed() == 0
+
+
+def test_a_marker_behind_another_open_transaction_is_synced_before_it_is_shown(node: Node) -> None:
+    given = node.ask(InitProducerId("other"))
+    node.send(KEYS[0])
+    batch = encode(
+        [(b"v", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id, producer_epoch=0, base_sequence=0,
+        transactional=True,
+    )  # fmt: skip
+    node.broker.node.roles.writer(*KEYS[0])
+    assert node.ask(Produce([ProducePart(*KEYS[0], batch)], transactional_id="other")).parts[0].error is None
+    assert node.end() is None
+    # It was synced together with the other's record, which is not read before its own end.
+    partition = node.partition(KEYS[0])
+    assert partition.high_watermark == 3 and partition.last_stable_offset == 1
+    assert node.committed() == 1
+
+
+def test_offsets_in_a_transaction_are_durable_when_it_commits(node: Node) -> None:
+    node.commit_offset(7)
+    offsets = node.broker.partition("__consumer_offsets", 0)
+    durable, _, end = ends(offsets)
+    assert durable < end
+    assert node.end() is None
+    durable, high, end = ends(offsets)
+    assert (durable, high) == (end - 1, end)
+
+
+def test_records_that_cannot_be_made_durable_cannot_be_committed(node: Node) -> None:
+    node.send(KEYS[0])
+    partition = node.partition(KEYS[0])
+
+    def broken() -> int:
+        raise errors.DurabilityUnknown("the disk said no")
+
+    partition.sync = broken  # type: ignore[method-assign]
+    assert isinstance(node.end(), errors.TransactionAbortable)
+    del partition.sync
+    assert node.end(committed=False) is None
+    assert node.committed() == 0
+
+
+# --- ahead of the log ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flush", ["sync", "none"])
+def test_a_beginning_and_a_completion_are_ahead_of_the_log_and_written_down_later(flush: str) -> None:
+    node = Node(flush)
+    node.send(KEYS[0])
+    assert node.states == ("Empty", "Ongoing")
+    node.later()
+    assert node.states == ("Ongoing", "Ongoing")
+    node.end()
+    assert node.states == ("PrepareCommit", "CompleteCommit")
+    node.later()
+    assert node.states == ("CompleteCommit", "CompleteCommit")
+    node.broker.close()
+
+
+def test_a_decision_overtakes_the_completion_before_it(node: Node) -> None:
+    for _ in range(3):
+        node.send(KEYS[0])
+        node.end()
+    assert node.states == ("PrepareCommit", "CompleteCommit")
+    assert node.host.leader.partition.next_offset == 4
+
+
+def test_no_decision_follows_another_whose_markers_are_not_durable(node: Node) -> None:
+    node.send(KEYS[0])
+    node.end()
+    assert ends(node.partition(KEYS[0])) == (1, 2, 2)
+    node.send(KEYS[1])
+    node.end()
+    assert ends(node.partition(KEYS[0])) == (2, 2, 2)
+
+
+def test_an_id_whose_markers_cannot_be_made_durable_waits_for_the_next_open(node: Node) -> None:
+    node.send(KEYS[0])
+    node.end()
+    partition = node.partition(KEYS[0])
+
+    def broken() -> int:
+        raise errors.DurabilityUnknown("the disk said no")
+
+    partition.sync = broken  # type: ignore[method-assign]
+    node.send(KEYS[1])
+    assert isinstance(node.end(), errors.ConcurrentTransactions)
+    node.later()
+    assert node.states == ("PrepareCommit", "Ongoing")
+    del partition.sync
+    assert node.end() is None
+
+
+@pytest.mark.parametrize("flush", ["sync", "none"])
+def test_a_close_writes_down_what_is_open(flush: str) -> None:
+    node = Node(flush)
+    node.send(KEYS[0])
+    node.broker.close()
+    again = Node.__new__(Node)
+    again.clock = SimClock(NOW, 0)
+    again.broker = Broker(
+        MemoryFiles(again.clock, node.memory.tree()), ["log"], config=CONFIG, clock=again.clock,
+        transport=pylog.MemoryTransport(), node_id=None, flush=flush,
+    )  # fmt: skip
+    assert again.states == ("Ongoing", "Ongoing")
+    assert again.broker.handle(EndTxn("tx", node.id, node.epoch, True), SESSION).result(10).error is None
+    assert again.committed() == 1
+    again.broker.close()
+
+
+def test_an_open_transaction_that_a_close_cannot_write_down_ends_at_the_next_open() -> None:
+    node = Node()
+    node.send(KEYS[0])
+
+    def full(*_: object, **how: object) -> Any:
+        raise errors.DiskFull("no room")
+
+    node.host.leader.append = full  # type: ignore[method-assign]
+    node.broker.close()
+    again = Node(tree=node.memory.tree())
+    partition = again.partition(KEYS[0])
+    assert partition.last_stable_offset == partition.next_offset
+    assert again.committed() == 0
+    again.broker.close()
+
+
+def test_a_coordinator_that_is_made_anew_goes_on_with_what_is_open(node: Node) -> None:
+    node.send(KEYS[0])
+    before = node.host
+    node.broker.apply(Lead(topic="__transaction_state", partition=0, leader_epoch=9, replicas=(node.broker.node_id,)))
+    assert node.host is not before
+    assert node.states == ("Empty", "Ongoing")
+    assert node.end() is None
+    assert node.committed() == 1
+
+
+def test_a_partition_with_followers_joins_in_the_log_before_it_is_written_to() -> None:
+    node = Node()
+    node.broker.apply(Lead(topic="t", partition=0, leader_epoch=9, replicas=(node.broker.node_id, 77)))
+    batch = encode(
+        [(b"v", None, NOW, ())], now_ms=NOW, producer_id=node.id, producer_epoch=node.epoch, base_sequence=0,
+        transactional=True,
+    )  # fmt: skip
+    answer = node.broker.handle(Produce([ProducePart(*KEYS[0], batch)], transactional_id="tx"), SESSION)
+    assert not answer.done()
+    assert node.states == ("Ongoing", "Ongoing")
+    assert node.partition(KEYS[0]).durable_offset == 1
+    node.broker.close()
