@@ -53,30 +53,65 @@ def java(*words: str, log: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen([*JAVA, *words], stdout=out, stderr=out)
 
 
+class Node:
+    """A broker at a fixed address that can be started and stopped again and again.
+
+    `data` is its log directory, formatted at the first start; `settings` are broker configs beside ours.
+    """
+
+    def __init__(self, data: Path, work: Path, settings: Mapping[str, str] | None = None) -> None:
+        port, controller = free_port(), free_port()
+        self.bootstrap_servers = f"127.0.0.1:{port}"
+        self._data, self._log, self._properties = data, work / "broker.log", work / "server.properties"
+        more = "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
+        self._properties.write_text(SETTINGS.format(port=port, controller=controller, data=data) + more)
+        self._log.write_bytes(b"")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        properties = str(self._properties)
+        if not (self._data / "meta.properties").exists():
+            words = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", properties]
+            _ended(java(*words, log=self._log), self._log)
+        self._process = java("kafka.Kafka", properties, log=self._log)
+        try:
+            _wait_until_up(self.bootstrap_servers, self._process, self._log)
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Stop it cleanly."""
+        self._end(signal.SIGTERM, (0, 128 + signal.SIGTERM, -signal.SIGTERM))
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL, (-signal.SIGKILL,))
+
+    def _end(self, number: signal.Signals, codes: tuple[int, ...]) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(number)
+            _ended(process, self._log, codes)
+
+
 @contextlib.contextmanager
 def broker(data: Path, work: Path, *, kill: bool = False, settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """Run Kafka on the log directory `data`, formatted first where it is new; gives its bootstrap servers.
+    """Run Kafka on the log directory `data`; gives its bootstrap servers.
 
-    With `kill` it ends by SIGKILL instead of a clean stop. `settings` are broker configs beside ours.
+    With `kill` it ends by SIGKILL instead of a clean stop.
     """
-    port, controller = free_port(), free_port()
-    properties, log = work / "server.properties", work / "broker.log"
-    more = "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
-    properties.write_text(SETTINGS.format(port=port, controller=controller, data=data) + more)
-    log.write_bytes(b"")
-    if not (data / "meta.properties").exists():
-        _ended(java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties), log=log), log)
-    process = java("kafka.Kafka", str(properties), log=log)
+    node = Node(data, work, settings)
+    node.start()
     try:
-        servers = f"127.0.0.1:{port}"
-        _wait_until_up(servers, process, log)
-        yield servers
+        yield node.bootstrap_servers
     except BaseException:
         kill = True
         raise
     finally:
-        process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
-        _ended(process, log, (-signal.SIGKILL,) if kill else (0, 128 + signal.SIGTERM, -signal.SIGTERM))
+        if kill:
+            node.kill()
+        else:
+            node.stop()
 
 
 def _ended(process: subprocess.Popen[bytes], log: Path, codes: tuple[int, ...] = (0,)) -> None:

@@ -1,0 +1,30 @@
+"""A process that serves a log at one address until its standard input ends.
+
+    python pylog_server.py LOG_DIRECTORY HOST:PORT CONFIGS_AS_JSON
+
+It prints the address when it is ready. SIGTERM and the end of the input stop it as a user would.
+"""
+
+import json
+import signal
+import sys
+from typing import Any
+
+import pylog
+
+
+def main(data: str, listen: str, configs: str) -> None:
+    known = {name: text for name, text in json.loads(configs).items() if name not in KAFKA_ONLY}
+    with pylog.open(data, flush="none", config=known) as log:
+        served: Any = log.serve(listen)  # type: ignore[attr-defined]
+        with served as server:
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+            print(server.bootstrap_servers, flush=True)
+            sys.stdin.read()
+
+
+KAFKA_ONLY = frozenset(["group.consumer.min.heartbeat.interval.ms", "group.consumer.min.session.timeout.ms"])
+"""Bounds of Kafka's on other configs that pylog does not have."""
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

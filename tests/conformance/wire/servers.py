@@ -1,0 +1,109 @@
+"""The two servers that every scenario runs against: pylog's and a real Kafka, each with the same settings.
+
+A server has one address for its whole life, also after `kill` and `start`. Each is a process of its own.
+"""
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import pylog
+from conformance import dump_log
+from conformance.kafka_broker import Node, free_port
+
+SOURCE = Path(pylog.__file__).parents[1]
+STOP_SECONDS = 30.0
+NAMES = ("pylog", "kafka")
+SETTINGS = {
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.min.session.timeout.ms": "3000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.min.session.timeout.ms": "1000",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.delete.retention.ms": "100",
+    "log.initial.task.delay.ms": "100",
+    "log.retention.check.interval.ms": "200",
+    "log.retention.ms": "-1",
+}
+
+
+class Server(Protocol):
+    name: str
+    bootstrap_servers: str
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+class KafkaServer(Node):
+    name = "kafka"
+
+    def __init__(self, work: Path) -> None:
+        super().__init__(work / "data", work, SETTINGS)
+
+
+class PylogServer:
+    name = "pylog"
+
+    def __init__(self, work: Path) -> None:
+        self.bootstrap_servers = f"127.0.0.1:{free_port()}"
+        self._data, self._log = work / "data", work / "server.log"
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        script = Path(__file__).with_name("pylog_server.py")
+        command = [sys.executable, str(script), str(self._data), self.bootstrap_servers, json.dumps(SETTINGS)]
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+                env={"PYTHONPATH": str(SOURCE)},
+            )  # fmt: skip
+        assert self._process.stdout is not None
+        ready = self._process.stdout.readline().strip()
+        assert ready == self.bootstrap_servers, f"it did not start: {self._log.read_text()[-3000:]}"
+
+    def stop(self) -> None:
+        self._end(self._process.terminate if self._process else None)
+
+    def kill(self) -> None:
+        self._end(self._process.kill if self._process else None)
+
+    def _end(self, strike: Callable[[], None] | None) -> None:
+        process, self._process = self._process, None
+        if process is None or strike is None:
+            return
+        strike()
+        with process:
+            process.wait(STOP_SECONDS)
+
+
+def missing(name: str) -> str | None:
+    """Why this server cannot run here, or None."""
+    if name == "kafka":
+        return dump_log.missing()
+    return None if hasattr(pylog.Log, "serve") else "pylog has no server yet: Log.serve is missing"
+
+
+@contextlib.contextmanager
+def running(name: str, work: Path) -> Iterator[Server]:
+    """A started server, stopped at the end."""
+    kinds: Mapping[str, type[Server]] = {"pylog": PylogServer, "kafka": KafkaServer}
+    (work / "data").mkdir()
+    server = kinds[name](work)  # type: ignore[call-arg]
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
