@@ -32,6 +32,7 @@ class WireClient:
 
     def __init__(self, bootstrap_servers: str, client_id: str = "wire") -> None:
         host, port = bootstrap_servers.rsplit(":", 1)
+        self.bootstrap_servers = bootstrap_servers
         self._socket = socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
         self._client_id = client_id
         self._correlation_id = 0

@@ -65,7 +65,8 @@ class Requests:
 
     def fetch(
         self, topic: str, offset: int, *, partition: int = 0, isolation: int = READ_UNCOMMITTED,
-        max_bytes: int = 1 << 20, wait_ms: int = 0, min_bytes: int = 0, version: int | None = None, leader_epoch: int = -1,
+        max_bytes: int = 1 << 20, wait_ms: int = 0, min_bytes: int = 0, version: int | None = None,
+        leader_epoch: int = -1,
     ) -> Body:  # fmt: skip
         version = self.wire.highest("Fetch") if version is None else version
         part = {

@@ -160,6 +160,13 @@ class Topics:
         until(lambda: self.is_led(name, partitions))
         return name
 
+    def grow(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        asked = {"topics": [{"name": name, "count": partitions, "assignments": None}], "timeoutMs": 30_000}
+        (made,) = self._wire.ask("CreatePartitions", asked)["results"]
+        assert made["errorCode"] == 0, error_name(made["errorCode"])
+        until(lambda: self.is_led(name, partitions))
+
     def is_led(self, name: str, partitions: int) -> bool:
         asked = {"topics": [{"name": name}], "allowAutoTopicCreation": False}
         (topic,) = self._wire.ask("Metadata", asked)["topics"]

@@ -10,6 +10,8 @@ from support.wire_client import error_name
 
 DEFAULTS = {"log_level": 0, "allow.auto.create.topics": True}
 CLASSIC = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
+# librdkafka looks for topics that a pattern matches at another interval.
+METADATA = {"metadata.max.age.ms": 500, "topic.metadata.refresh.interval.ms": 500}
 
 
 class Confluent:
@@ -23,7 +25,7 @@ class Confluent:
         return ConfluentProducer({**self._servers, **dotted(config)})
 
     def consumer(self, **config: Any) -> "ConfluentConsumer":
-        defaults = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "fetch.wait.max.ms": 50}
+        defaults = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "fetch.wait.max.ms": 50, **METADATA}
         assignors = {"partition.assignment.strategy": "assignor", "group.remote.assignor": "remote_assignor"}
         given = {name: config.pop(ours) for name, ours in assignors.items() if ours in config}
         if config.get("group_protocol") != "consumer":

@@ -40,7 +40,7 @@ class Java:
         return JavaProducer(self, self.make("producer", config))
 
     def consumer(self, **config: Any) -> "JavaConsumer":
-        defaults = {"auto_offset_reset": "earliest", "enable_auto_commit": "false", "fetch_max_wait_ms": 50}
+        defaults = {"auto_offset_reset": "earliest", "enable_auto_commit": "false", "fetch_max_wait_ms": 50, "metadata_max_age_ms": 500}
         assignor, remote = config.pop("assignor", None), config.pop("remote_assignor", None)
         if config.get("group_id") and config.get("group_protocol") != "consumer":
             defaults |= {"session_timeout_ms": 6000, "heartbeat_interval_ms": 200}

@@ -89,7 +89,7 @@ class Consumer(Protocol):
 
 
 class Client(Protocol):
-    """A client library. What it lacks is in `lacks`: codecs, assignors, "consumer" (the protocol of KIP-848)."""
+    """A client library. What it lacks is in `lacks`: assignors, "consumer" (the protocol of KIP-848), and more."""
 
     name: str
     lacks: frozenset[str]
