@@ -18,7 +18,7 @@ from conformance.wire.servers import Server
 from support import clients
 from support.clients.values import Client, Consumer, Producer, until
 from support.wire_client import WireClient, error_name
-from support.wire_requests import GROUP, TRANSACTION, Requests
+from support.wire_requests import GROUP, LATEST, TRANSACTION, Requests
 
 CHOSEN = os.environ.get("PYLOG_SERVERS", "").split()
 HERE = os.path.dirname(__file__)
@@ -170,8 +170,13 @@ class Topics:
     def is_led(self, name: str, partitions: int) -> bool:
         asked = {"topics": [{"name": name}], "allowAutoTopicCreation": False}
         (topic,) = self._wire.ask("Metadata", asked)["topics"]
-        led = [part for part in topic["partitions"] if part["errorCode"] == 0 and part["leaderId"] >= 0]
-        return topic["errorCode"] == 0 and len(led) == partitions
+        if topic["errorCode"] or len(topic["partitions"]) != partitions:
+            return False
+        # A broker of Kafka's tells of a leader in the metadata before that takes requests.
+        asked = {"replicaId": -1, "topics": [{"name": name, "partitions": [
+            {"partitionIndex": number, "timestamp": LATEST} for number in range(partitions)]}]}  # fmt: skip
+        (answer,) = self._wire.ask("ListOffsets", asked)["topics"]
+        return all(part["errorCode"] == 0 for part in answer["partitions"])
 
 
 @pytest.fixture

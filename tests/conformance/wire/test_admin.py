@@ -7,7 +7,7 @@ import pytest
 from conformance.wire.conftest import Opened, Topics
 from support.clients.values import ClientError, Sent, until
 from support.wire_client import WireClient
-from support.wire_requests import Requests, records
+from support.wire_requests import Requests, error_of, records
 
 CHANGED = "DYNAMIC_TOPIC_CONFIG"
 DEFAULT = "DEFAULT_CONFIG"
@@ -188,7 +188,7 @@ def test_cluster_has_one_node_that_controls_itself(java: Any) -> None:
 def test_log_directories_tell_the_size_of_each_partition(java: Any, topics: Topics, wire: WireClient) -> None:
     topic = topics.create(2)
     data = records(b"x" * 1000)
-    Requests(wire).produce(topic, data)
+    assert error_of(Requests(wire).produce(topic, data)) == "NONE"
 
     found = {(name, number): size for name, number, size, is_future in java.call("describeLogDirs") if not is_future}
 

@@ -9,8 +9,9 @@ import pytest
 
 from conformance.wire.conftest import Topics
 from pylog.protocol import schema
+from pylog.protocol.schema.table import load
 from support.wire_client import Body, WireClient, error_name
-from support.wire_requests import T0, Requests, records
+from support.wire_requests import T0, TIMEOUT_MS, Requests, records
 
 pytestmark = pytest.mark.quick
 NO_MEMBER, NO_GROUP = "UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"
@@ -32,7 +33,7 @@ def requests_for(topic: str, topic_id: Any) -> dict[str, tuple[Body, set[str]]]:
             {"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 1000}]}]}, set()),
         "ListOffsets": ({"replicaId": -1, "topics": [{**named, "partitions": [
             {"partitionIndex": 0, "timestamp": T0}]}]}, set()),
-        "Metadata": ({"topics": [named], "allowAutoTopicCreation": False}, set()),
+        "Metadata": ({"topics": [{"name": topic}], "allowAutoTopicCreation": False}, set()),
         "OffsetCommit": ({"groupId": "every", "generationIdOrMemberEpoch": -1, "memberId": "", "topics": [
             {**named, "partitions": [offset]}]}, set()),
         "OffsetFetch": ({"groupId": "every", "topics": [{**named, "partitionIndexes": [0]}], "groups": [
@@ -43,7 +44,7 @@ def requests_for(topic: str, topic_id: Any) -> dict[str, tuple[Body, set[str]]]:
             {NO_MEMBER}),
         "Heartbeat": (member, {NO_MEMBER}),
         "LeaveGroup": ({**member, "members": [{"memberId": "absent"}]}, {NO_MEMBER}),
-        "SyncGroup": ({**member, "assignments": []}, {NO_MEMBER}),
+        "SyncGroup": ({**member, "protocolType": "consumer", "protocolName": "range", "assignments": []}, {NO_MEMBER}),
         "DescribeGroups": ({"groups": ["absent"]}, {NO_GROUP}),
         "ListGroups": ({}, set()),
         "SaslHandshake": ({"mechanism": "PLAIN"}, {"ILLEGAL_SASL_STATE", "UNSUPPORTED_SASL_MECHANISM"}),
@@ -129,8 +130,9 @@ def test_every_version_is_answered(wire: WireClient, every: dict[str, tuple[Body
     if served is None:
         pytest.skip(f"the server does not serve {name}")
 
-    for version in range(served[0], min(served[1], request.versions[1]) + 1):
-        answer = wire.ask(name, fitting(schema.table.load(f"{name}Request").fields, version, body), version=version)
+    for version in range(max(served[0], request.versions[0]), min(served[1], request.versions[1]) + 1):
+        asked = fitting(load(f"{name}Request").fields, version, {"timeoutMs": TIMEOUT_MS, **body})
+        answer = wire.ask(name, asked, version=version)
 
         assert errors_in(answer) <= allowed, f"{name} version {version}: {answer}"
 
