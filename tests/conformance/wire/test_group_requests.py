@@ -273,3 +273,19 @@ def test_group_of_the_consumer_protocol_is_described(group: Group, topics: Topic
     assert (member["memberId"], member["subscribedTopicNames"]) == (joined["memberId"], [topic])
     parts = member["assignment"]["topicPartitions"]
     assert [(part["topicName"], part["partitions"]) for part in parts] == [(topic, [0, 1])]
+
+
+def test_commit_needs_the_epoch_of_a_member_of_the_consumer_protocol(group: Group, topics: Topics) -> None:
+    topic, requests = topics.create(2), Requests(group.wire)
+    joined = group.assigned_by(group.beat(str(uuid4()), 0, subscribedTopicNames=[topic], **NEW))
+    member_id, epoch = joined["memberId"], joined["memberEpoch"]
+
+    def commit(epoch: int, member_id: str, version: int = 9) -> str:
+        return requests.commit_offset(group.name, topic, 5, generation=epoch, member_id=member_id, version=version)
+
+    assert commit(epoch, member_id) == "NONE"
+    assert commit(epoch, member_id, 10) == "NONE"
+    assert commit(epoch + 1, member_id) == "STALE_MEMBER_EPOCH"
+    assert commit(epoch, "other") == "UNKNOWN_MEMBER_ID"
+    assert commit(epoch, member_id, 8) == "UNSUPPORTED_VERSION"
+    assert requests.fetch_offset(group.name, topic)["committedOffset"] == 5
