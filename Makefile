@@ -125,6 +125,21 @@ $(KAFKA_JARS)/.stamp: tests/conformance/pom.xml
 kafka: .venv/dev.stamp $(KAFKA_JARS)/.stamp ## fetch Kafka 4.3.1 and let its own tools read what pylog wrote
 	@PYLOG_DEMO_LOG=$(abspath demo-data/log) $(PYTEST) -q -m kafka tests/conformance
 
+build/java/.stamp: $(wildcard tests/conformance/java/pylog/*.java) $(KAFKA_JARS)/.stamp
+	@echo "compiling the program that drives Kafka's Java clients"
+	@mvn -q -B -Dstyle.color=never -f tests/conformance/pom.xml compiler:compile
+	@touch $@
+
+# The servers of `make conformance`, and the random workload that it compares on two of them.
+SERVERS ?= pylog kafka
+OPERATIONS ?= 2000
+SEED ?= 1
+
+.PHONY: conformance
+conformance: .venv/dev.stamp build/java/.stamp ## the same scenarios through four clients against pylog's server and a real Kafka (SERVERS="pylog kafka" OPERATIONS=2000 SEED=1)
+	@PYLOG_SERVERS="$(SERVERS)" PYLOG_OPERATIONS=$(OPERATIONS) PYLOG_SEED=$(SEED) \
+	    $(PYTEST) -q -n $(JOBS) --dist loadgroup tests/conformance/wire
+
 # How many states `make crash` recovers.
 BUDGET ?= 100000
 
