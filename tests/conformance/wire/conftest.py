@@ -62,17 +62,6 @@ def _is_coordinated(wire: WireClient, kind: int) -> bool:
     return bool(found["errorCode"] == 0)
 
 
-@pytest.fixture(params=CHOSEN or ["pylog"])
-def own_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that one test may stop, kill and start."""
-    name = request.param
-    if reason := servers.missing(name):
-        pytest.skip(reason)
-    with servers.running(name, tmp_path_factory.mktemp(name)) as server:
-        wait_for_coordinators(server)
-        yield server
-
-
 class Opened:
     """A client and what it has opened, closed at the end in the opposite order."""
 
@@ -181,5 +170,10 @@ class Topics:
 
 @pytest.fixture
 def topics(wire: WireClient, request: pytest.FixtureRequest) -> Topics:
+    return Topics(wire, prefix_of(request))
+
+
+def prefix_of(request: pytest.FixtureRequest) -> str:
+    """A prefix of names that only this test has."""
     name = request.node.originalname.removeprefix("test_")[:40].replace("_", "-")
-    return Topics(wire, f"{name}-{zlib.crc32(request.node.nodeid.encode()):08x}")
+    return f"{name}-{zlib.crc32(request.node.nodeid.encode()):08x}"

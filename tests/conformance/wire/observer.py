@@ -98,7 +98,7 @@ class Observer:
         if answer["errorCode"] == 0:
             self._partitions[topic] = answer["numPartitions"]
             until(lambda: self._is_led(topic))
-        return {**answer, "configs": sorted((each["name"], each["value"]) for each in answer["configs"])}
+        return {**answer, "configs": {each["name"]: each["value"] for each in answer["configs"] or ()}}
 
     def _is_led(self, topic: str) -> bool:
         (found,) = self.requests.metadata(topic)["topics"]
@@ -294,10 +294,10 @@ class Observer:
         return answer
 
     def _is_altered(self, topic: str, name: str, value: str, operation: int) -> bool:
-        rows = [row for row in self.do_describe_configs(topic)[1] if row[0] == name]
-        if not rows:
+        row = self.do_describe_configs(topic)[1].get(name)
+        if row is None:
             return True  # a config that there is not was deleted
-        ((_, now, source, *_),) = rows
+        now, source, *_ = row
         if operation == SET:
             return bool(now == value)
         if operation == DELETE:
@@ -307,8 +307,8 @@ class Observer:
     def do_describe_configs(self, topic: str) -> Any:
         asked = {"resources": [{"resourceType": 2, "resourceName": topic, "configurationKeys": None}]}
         (answer,) = self.wire.ask("DescribeConfigs", asked)["results"]
-        fields = ("name", "value", "configSource", "readOnly", "isSensitive", "configType")
-        return error_of(answer), sorted([tuple(row[name] for name in fields) for row in answer["configs"]], key=str)
+        fields = ("value", "configSource", "readOnly", "isSensitive", "configType")
+        return error_of(answer), {row["name"]: tuple(row[name] for name in fields) for row in answer["configs"]}
 
     def do_metadata(self, topic: str) -> Any:
         return self.requests.metadata(topic)["topics"]

@@ -5,8 +5,10 @@ that the comparison itself finds nothing where there is nothing to find.
 """
 
 import os
+import reprlib
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,8 @@ from conformance.wire.workload import Choices
 from support.wire_client import WireClient
 
 OPERATIONS = int(os.environ.get("PYLOG_OPERATIONS") or 1000)
+DIFFERENCES = 20
+"""How many are told before it ends; the first is the one to believe."""
 SEED = int(os.environ.get("PYLOG_SEED") or 1)
 
 
@@ -38,9 +42,24 @@ def observers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Observe
 @pytest.mark.timeout(7200)
 def test_random_operations_look_the_same_on_two_servers(observers: list[Observer]) -> None:
     choices = Choices(SEED)
-    before: list[str] = []
+    found: dict[str, str] = {}
     for number in range(OPERATIONS):
         operation = choices.draw()
         one, other = (observer.run(operation) for observer in observers)
-        before = [*before[-9:], str(operation)]
-        assert one == other, f"seed {SEED}, operation {number}, the last of these:\n" + "\n".join(before)
+        for place, values in differences(one, other):
+            found.setdefault(f"{operation.name}{place}", f"{values}, operation {number}: {operation}")
+        if len(found) >= DIFFERENCES:
+            break
+    assert not found, f"seed {SEED}:\n" + "\n".join(f"{place}: {text}" for place, text in found.items())
+
+
+def differences(one: Any, other: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Where two values differ, each with both sides of it. Items of a list have one place."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        for name in one:
+            yield from differences(one[name], other[name], f"{place}.{name}")
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        for left, right in zip(one, other, strict=True):
+            yield from differences(left, right, f"{place}[]")
+    elif one != other:
+        yield place, f"{reprlib.repr(one)} != {reprlib.repr(other)}"
