@@ -1,4 +1,4 @@
-"""A client of Kafka's protocol that sends what a test says and gives back what came, field by field.
+"""A client of Kafka's protocol over one socket: requests and answers as dicts, field by field.
 
 Frames are encoded by `pylog.protocol.schema`. Nothing is retried, renamed or checked: a wrong request goes out as it
 is.

@@ -81,7 +81,7 @@ class Opened:
 
 
 def _close(opened: Any) -> None:
-    """Close what a test may have closed, or left in a state that its client does not close."""
+    """Close a client; one that the test has closed or fenced may refuse."""
     try:
         opened.close()
     except Exception as error:  # noqa: BLE001

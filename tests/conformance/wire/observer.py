@@ -1,8 +1,8 @@
-"""One operation of the random workload on one server over a raw connection, and what can be seen of it.
+"""One operation of the random workload on one server, over a raw connection, and the observation of its outcome.
 
-What is seen has a form that two servers share: numbers that each server makes for itself (producer ids, topic ids,
-member ids) are replaced by the names under which the workload knows them, times and addresses are left out. What a
-server does in the background is waited for.
+An observation has a form that two servers share. Names of the workload replace the numbers that each server makes for
+itself (producer ids, topic ids, member ids); times and addresses are left out. The observer waits until a server has
+ended its work in the background.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ OWN = {
     "throttleTimeMs", "errorMessage", "logAppendTimeMs", "host", "port", "clusterId", "transactionStartTimeMs",
     "clientHost", "sessionId", "nodeEndpoints", "documentation", "synonyms", "brokers", "recordErrors",
 }  # fmt: skip
-"""Fields that say what a server has for itself: times, addresses, words."""
+"""Fields in which two servers may differ: times, addresses, words."""
 RETRIED = {"NOT_LEADER_OR_FOLLOWER", "CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"}
 
 
@@ -42,13 +42,13 @@ class Numbered:
 
 
 class Observer:
-    """Carries operations out on one server and gives what is to be seen."""
+    """Carries operations out on one server and gives the observations."""
 
     def __init__(self, wire: WireClient) -> None:
         self.wire, self.requests = wire, Requests(wire)
         self._producers: dict[str, Numbered] = {}
         self._members: dict[str, tuple[str, int]] = {}
-        self._names: dict[Any, str] = {-1: "nobody"}
+        self._names: dict[Any, str] = {-1: "none"}
         self._partitions: dict[str, int] = {}
 
     def run(self, operation: Operation) -> Any:
@@ -56,7 +56,7 @@ class Observer:
         return self.plain(method(**operation.words))
 
     def plain(self, value: Any) -> Any:
-        """An answer with the workload's own names, and without what is the server's own."""
+        """An answer with the names of the workload, without the fields in `OWN`."""
         if isinstance(value, list | tuple):
             return [self.plain(item) for item in value]
         if isinstance(value, UUID):

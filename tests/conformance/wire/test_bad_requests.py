@@ -1,4 +1,4 @@
-"""Requests that are wrong: what the answer says, when the connection is closed, and that others go on."""
+"""Wrong requests: the error in the answer or the end of the connection, while other connections go on."""
 
 import struct
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Each request in each version that a server serves: the answer has its form, and no error that was not asked for.
+"""Each request in each version that a server serves: the answer decodes, and has no error but the expected ones.
 
 `REQUESTS` has one request a key, in which nothing exists but the topic; fields that a version lacks are left out.
 """

@@ -1,4 +1,4 @@
-"""Requests of members over a raw socket: what each error of a group is, for both protocols."""
+"""Requests of members over a raw socket, and the errors of groups of both protocols."""
 
 from typing import Any
 from uuid import UUID, uuid4

@@ -1,6 +1,7 @@
-"""Groups of both protocols: who gets which partitions when members come, go, come back, and change the protocol."""
+"""Groups of both protocols: the shares of members that come, go, come back, and change the protocol."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,19 +12,20 @@ from support.clients.values import ClientError, Consumer, Received, Sent, until
 PARTITIONS = 6
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 FENCED = {"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID", "_FATAL"}
-"""What the clients call a static member whose instance id has a new owner."""
+"""The clients' names for the error of a static member whose instance id has a new owner."""
 
 
 class Members:
-    """Consumers of one group that are polled in turn, and the records that came to each."""
+    """Consumers of one group, polled side by side as applications do, and the records that came to them."""
 
     def __init__(self, *consumers: Consumer) -> None:
         self.consumers = list(consumers)
         self.received: list[Received] = []
 
     def poll(self) -> None:
-        for consumer in self.consumers:
-            self.received += consumer.poll()
+        with ThreadPoolExecutor(len(self.consumers)) as threads:
+            for received in threads.map(lambda consumer: consumer.poll(), self.consumers):
+                self.received += received
 
     def settle(self, *shares: int) -> None:
         """Poll until the members have as many partitions as `shares` says, in this order, and no partition twice."""

@@ -1,4 +1,4 @@
-"""Offsets: the ends of a log, by time, deleted records, and what commits and fetches of them say."""
+"""Offsets: the ends of a log, offsets by time, deleted records, committed offsets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Transactions: what is seen before and after commit and abort, offsets in them, fencing and time-outs."""
+"""Transactions: visibility before and after commit and abort, offsets in them, fencing and time-outs."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from support.wire_client import WireClient
 from support.wire_requests import LATEST, READ_COMMITTED, Requests, error_of, records
 
 FENCED = {"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "_FENCED", "ProducerFenced"}
-"""What the clients call a producer whose transactional id has a new owner."""
+"""The clients' names for the error of a producer whose transactional id has a new owner."""
 
 
 def values(client: Opened, topic: str, isolation: str, count: int) -> list[bytes | None]:

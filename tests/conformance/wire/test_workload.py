@@ -1,7 +1,7 @@
-"""One random workload on two servers: whatever can be seen of each operation is the same.
+"""One random workload on two servers: every observation is the same.
 
-`PYLOG_OPERATIONS` says how many, `PYLOG_SEED` which. With one server chosen it runs on two of its kind, which shows
-that the comparison itself finds nothing where there is nothing to find.
+`PYLOG_OPERATIONS` is their number, `PYLOG_SEED` chooses them. With one server chosen, the workload runs on two of its
+kind: the comparison must find no difference between those.
 """
 
 import os

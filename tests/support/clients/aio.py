@@ -26,7 +26,7 @@ ASSIGNORS = {
 
 class AioKafka:
     name = "aiokafka"
-    # Its heartbeats name no instance id, so a fenced static member takes the error for a lost membership and joins anew.
+    # Its heartbeats name no instance id, so a fenced static member takes itself for lost, and joins anew.
     lacks = frozenset(["consumer", "cooperative-sticky", "fencing of static members"])
 
     def __init__(self, bootstrap_servers: str) -> None:

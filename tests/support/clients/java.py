@@ -6,6 +6,7 @@ Its source is in tests/conformance/java; `make conformance` compiles it into bui
 import base64
 import json
 import subprocess
+import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,16 @@ class Java:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         self._count = 0
+        self._lock = threading.Lock()
 
     def producer(self, **config: Any) -> "JavaProducer":
         return JavaProducer(self, self.make("producer", config))
 
     def consumer(self, **config: Any) -> "JavaConsumer":
-        defaults = {"auto_offset_reset": "earliest", "enable_auto_commit": "false", "fetch_max_wait_ms": 50, "metadata_max_age_ms": 500}
+        defaults: dict[str, Any] = {
+            "auto_offset_reset": "earliest", "enable_auto_commit": "false", "fetch_max_wait_ms": 50,
+            "metadata_max_age_ms": 500,
+        }  # fmt: skip
         assignor, remote = config.pop("assignor", None), config.pop("remote_assignor", None)
         if config.get("group_id") and config.get("group_protocol") != "consumer":
             defaults |= {"session_timeout_ms": 6000, "heartbeat_interval_ms": 200}
@@ -62,9 +67,10 @@ class Java:
     def call(self, on: int, name: str, /, **words: Any) -> Any:
         """Have a method called, and give what it returned. Raises ClientError."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"on": on, "call": name, **words}) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        with self._lock:
+            self._process.stdin.write(json.dumps({"on": on, "call": name, **words}) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
         assert line, f"the JVM has ended in {name}"
         answer = json.loads(line)
         if "error" in answer:

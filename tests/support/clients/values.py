@@ -1,4 +1,4 @@
-"""What every Kafka client of the tests takes and gives, whatever its language and its own names.
+"""The interface of every Kafka client of the tests, and the values that pass through it.
 
 Configs are Kafka's, with underscores. Errors are `ClientError` with Kafka's name of the error code.
 """
@@ -40,7 +40,7 @@ class Received:
 
 
 class ClientError(Exception):
-    """What a client raised for an error of the server; `name` is the error's in Kafka's table."""
+    """A client's exception for an error of the server; `name` is the error's in Kafka's table."""
 
     def __init__(self, name: str, message: str = "") -> None:
         super().__init__(f"{name}: {message}")
