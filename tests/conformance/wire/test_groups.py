@@ -133,7 +133,7 @@ def test_committed_offsets_are_read_by_another_member(
 def test_partitions_that_are_added_come_to_the_members(
     client: Opened, topics: Topics, member: Callable[..., Consumer]
 ) -> None:
-    needs(client, "rebalance for added partitions")
+    needs(client, "rebalance for new metadata")
     topic, group = topics.create(2), topics.name()
     members = Members(*(subscribed(member, topic, group_id=group) for _ in range(2)))
     members.settle(1, 1)
@@ -146,6 +146,7 @@ def test_partitions_that_are_added_come_to_the_members(
 def test_pattern_finds_topics_and_those_that_come_later(
     client: Opened, topics: Topics, member: Callable[..., Consumer]
 ) -> None:
+    needs(client, "rebalance for new metadata")
     first, group = topics.create(), topics.name()
     prefix = first.rsplit("-", 1)[0]
     consumer = member(group_id=group)

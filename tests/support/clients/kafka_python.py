@@ -27,8 +27,8 @@ CODES = {"none": None}
 
 class KafkaPython:
     name = "kafka-python"
-    # A member that sees new partitions before the leader of its group does not come back from that rebalance (3.0.12).
-    lacks = frozenset(["consumer", "rebalance for added partitions"])
+    # A member that joins anew because its metadata changed does not always come back from that rebalance (3.0.12).
+    lacks = frozenset(["consumer", "rebalance for new metadata"])
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._servers = bootstrap_servers
@@ -86,6 +86,8 @@ class KafkaPythonConsumer:
         self.consumer = consumer
 
     def subscribe(self, *topics: str) -> None:
+        for topic in topics:
+            self.consumer.partitions_for_topic(topic)  # the metadata before it joins: see `KafkaPython.lacks`
         self.consumer.subscribe(topics)
 
     def subscribe_pattern(self, pattern: str) -> None:
