@@ -102,7 +102,7 @@ class KafkaPythonConsumer:
         return {(found.topic, found.partition) for found in self.consumer.assignment()}
 
     def poll(self) -> list[Received]:
-        found = call(self.consumer.poll, 100)
+        found = call(self.consumer.poll, 500)  # a poll that ends earlier may give up a rebalance that is under way
         return [received(record) for records in found.values() for record in records]
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:

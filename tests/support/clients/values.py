@@ -74,7 +74,7 @@ class Consumer(Protocol):
     def assignment(self) -> set[Partition]: ...
 
     def poll(self) -> list[Received]:
-        """What comes within a tenth of a second."""
+        """The records that come within a tenth of a second, or half a one."""
 
     def commit(self, offsets: Mapping[Partition, int]) -> None: ...
 
