@@ -70,7 +70,7 @@ def test_all_that_was_acknowledged_is_there_after_a_restart(
     topic, group = topics.create(max_message_bytes="123456"), topics.name()
     with WireClient(server.bootstrap_servers) as wire:
         before = Requests(wire)
-        producer = before.init_producer()
+        producer = until(lambda: (answer := before.init_producer())["errorCode"] == 0 and answer)
         identity = {"producer_id": producer["producerId"], "producer_epoch": producer["producerEpoch"]}
         identity["timestamp"] = time.time_ns() // 1_000_000  # a producer is forgotten by the time of its last record
         for sequence in range(5):
