@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pylog.protocol.batch import encode, split
 from pylog.record import ConsumerRecord, Record
-from support.wire_client import Body, WireClient, error_name
+from support.raw_client import Body, WireClient, error_name
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3

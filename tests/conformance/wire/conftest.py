@@ -17,7 +17,7 @@ from conformance.wire import servers
 from conformance.wire.servers import Server
 from support import clients
 from support.clients.values import Client, Consumer, Producer, until
-from support.wire_client import WireClient, error_name
+from support.raw_client import WireClient, error_name
 from support.wire_requests import GROUP, LATEST, TRANSACTION, Requests
 
 CHOSEN = os.environ.get("PYLOG_SERVERS", "").split()

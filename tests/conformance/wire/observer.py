@@ -14,7 +14,7 @@ from conformance.wire.workload import APPEND, DELETE, GROUPS, SET, TRANSACTIONAL
 from pylog.protocol.batch import Batch, split
 from pylog.protocol.codecs import Codec
 from support.clients.values import until
-from support.wire_client import Body, WireClient, error_name
+from support.raw_client import Body, WireClient, error_name
 from support.wire_requests import T0, TIMEOUT_MS, Requests, error_of, records
 
 LONG_MS, DAY_MS = 600_000, 86_400_000

@@ -6,7 +6,7 @@ import pytest
 
 from conformance.wire.conftest import Opened, Topics
 from support.clients.values import ClientError, Sent, until
-from support.wire_client import WireClient
+from support.raw_client import WireClient
 from support.wire_requests import Requests, error_of, records
 
 CHANGED = "DYNAMIC_TOPIC_CONFIG"

@@ -7,7 +7,7 @@ import pytest
 from crc32c import crc32c
 
 from conformance.wire.conftest import Topics
-from support.wire_client import DisconnectedError, WireClient
+from support.raw_client import DisconnectedError, WireClient
 from support.wire_requests import LATEST, Requests, error_of, records
 
 pytestmark = pytest.mark.quick

@@ -10,7 +10,7 @@ import pytest
 from conformance.wire.conftest import Topics
 from pylog.protocol import schema
 from pylog.protocol.schema.table import load
-from support.wire_client import Body, WireClient, error_name
+from support.raw_client import Body, WireClient, error_name
 from support.wire_requests import T0, TIMEOUT_MS, Requests, records
 
 pytestmark = pytest.mark.quick

@@ -8,7 +8,7 @@ import pytest
 from conformance.wire.conftest import Topics
 from pylog.protocol.assignor import Subscription, encode_subscription
 from support.clients.values import until
-from support.wire_client import WireClient
+from support.raw_client import WireClient
 from support.wire_requests import Requests, error_of
 
 pytestmark = pytest.mark.quick

@@ -7,7 +7,7 @@ import pytest
 
 from conformance.wire.conftest import Topics
 from support.clients.values import until
-from support.wire_client import WireClient
+from support.raw_client import WireClient
 from support.wire_requests import LATEST, Requests, error_of, records
 
 NO_PRODUCER = {"producer_id": 123_456_789, "producer_epoch": 0}

@@ -4,7 +4,7 @@ import pytest
 
 from conformance.wire.conftest import Opened, Topics
 from support.clients.values import Sent, read_all
-from support.wire_client import WireClient
+from support.raw_client import WireClient
 from support.wire_requests import EARLIEST, LATEST, MAX_TIMESTAMP, T0, Requests, error_of, records
 
 pytestmark = pytest.mark.quick

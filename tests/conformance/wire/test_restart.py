@@ -11,7 +11,7 @@ from conformance.wire.conftest import CHOSEN, Opened, Topics, open_client, wait_
 from conformance.wire.servers import Server
 from support import clients
 from support.clients.values import Client, Sent, read_all, until
-from support.wire_client import WireClient
+from support.raw_client import WireClient
 from support.wire_requests import Requests, error_of, records
 
 pytestmark = pytest.mark.xdist_group("restart")  # one server for all of them

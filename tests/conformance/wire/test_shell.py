@@ -13,7 +13,7 @@ from conformance.dump_log import JAVA, QUIET
 from conformance.wire.conftest import Topics
 from conformance.wire.servers import Server
 from support.clients.values import until
-from support.wire_client import WireClient
+from support.raw_client import WireClient
 from support.wire_requests import Requests, records
 
 REASON = dump_log.missing()

@@ -4,7 +4,7 @@ import pytest
 
 from conformance.wire.conftest import Opened, Topics
 from support.clients.values import ClientError, Sent, read_all, until
-from support.wire_client import WireClient
+from support.raw_client import WireClient
 from support.wire_requests import LATEST, READ_COMMITTED, Requests, error_of, records
 
 FENCED = {"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "_FENCED", "ProducerFenced"}

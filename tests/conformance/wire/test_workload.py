@@ -16,7 +16,7 @@ from conformance.wire import servers
 from conformance.wire.conftest import CHOSEN, wait_for_coordinators
 from conformance.wire.observer import Observer
 from conformance.wire.workload import Choices
-from support.wire_client import WireClient
+from support.raw_client import WireClient
 
 OPERATIONS = int(os.environ.get("PYLOG_OPERATIONS") or 1000)
 DIFFERENCES = 20

@@ -6,7 +6,7 @@ from typing import Any
 import confluent_kafka as ck
 
 from support.clients.values import PATIENCE_SECONDS, ClientError, Partition, Received, Sent
-from support.wire_client import error_name
+from support.raw_client import error_name
 
 DEFAULTS = {"log_level": 0, "allow.auto.create.topics": True}
 CLASSIC = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200}

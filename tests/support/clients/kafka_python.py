@@ -11,7 +11,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from support.clients.values import PATIENCE_SECONDS, ClientError, Partition, Received, Sent
-from support.wire_client import error_name
+from support.raw_client import error_name
 
 DEFAULTS = {
     "auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait_ms": 50, "metadata_max_age_ms": 500,
