@@ -43,7 +43,9 @@ class Sighting(NamedTuple):
     open_in: Mapping[TopicPartition, int]
     """Where a transaction of it is open, and in which epoch."""
     may_lack_records: bool = False
-    """Whether records of its open transaction may be lost: a Produce in one is answered before they are durable."""
+    """Whether records of its transaction may be lost: a Produce in one is answered before they, and the beginning of the
+    transaction, are durable.
+    """
 
 
 def valid_init(message: InitProducerId, timeout_max_ms: int) -> ProtocolError | None:
@@ -107,8 +109,7 @@ def overtaken(
     strange = tuple(
         sorted(key for key, epoch in seen.open_in.items() if key not in open_now or epoch != known.producer_epoch)
     )
-    lacks = seen.may_lack_records and known.state is TransactionState.ONGOING
-    if not strange and not lacks and seen.epoch <= known.producer_epoch:
+    if not strange and not seen.may_lack_records and seen.epoch <= known.producer_epoch:
         return None
     newest = known._replace(producer_epoch=max(known.producer_epoch, seen.epoch))
     return _decide(newest.joined(strange, wall_ms) if strange else newest, False, new_producer_id, wall_ms)
