@@ -58,6 +58,14 @@ class Future(Generic[T], metaclass=ABCMeta):
             self._wait(timeout)
         return self._error
 
+    def lead(self, timeout: float | None = None) -> None:
+        """Do the work that the answer waits for, in the caller's thread, up to `timeout` seconds (None: until it is
+        there). Most futures have none, and return at once: a caller waits with `result` then.
+        """
+
+    def stop_leading(self) -> None:
+        """End the `lead` of now. From any thread, and from handlers of signals."""
+
     def add_done_callback(self, fn: "Callable[[Future[T]], object]") -> None:
         """Call `fn(self)` once the answer is there, in the thread that brings it; at once if it is there already.
 

@@ -7,6 +7,7 @@ An answer that never comes is taken for RequestTimedOut: nothing waits for ever.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -51,6 +52,8 @@ class PendingRequests:
         self._is_over = False
         # Unlike an Event it may be rung from a signal handler, whatever the thread under it is at.
         self._bell: SimpleQueue[None] = SimpleQueue()
+        self._led: Future[Any] | None = None
+        """The future whose work is done by the thread that waits."""
 
     def send(self, node: int, message: Message, then: Then, wait_ms: int = 0) -> PendingRequest:
         """Send; `deliver` calls `then` with the call and its answer. `wait_ms`: how long the node may keep it back."""
@@ -92,13 +95,29 @@ class PendingRequests:
         if isinstance(self._clock, SteppedClock):
             self._clock.wait(lambda: not self._bell.empty(), left_ms)
             left_ms = 0
-        try:
-            with opened():
-                self._bell.get(timeout=left_ms / 1000)
+        else:
+            left_ms = self._lead(left_ms)
+        with suppress(Empty):
+            if self._bell.empty():
+                with opened():
+                    self._bell.get(timeout=left_ms / 1000)
             while not self._bell.empty():
                 self._bell.get_nowait()
-        except Empty:
-            return
+
+    def _lead(self, left_ms: float) -> float:
+        """Do the work that an answer waits for, where the node leaves it to its caller; gives the time left."""
+        future = next((call.future for call in self._under_way if not call.future.done()), None)
+        if future is None:
+            return left_ms
+        begun_ms = self._clock.tick_ms()
+        self._led = future
+        try:
+            # In this order: `ring` puts its mark first, and then ends what is led.
+            if self._bell.empty():
+                future.lead(left_ms / 1000)
+        finally:
+            self._led = None
+        return max(0, left_ms - (self._clock.tick_ms() - begun_ms))
 
     def end(self) -> None:
         """Let whoever waits, or is about to, have Closed instead. From any thread."""
@@ -110,3 +129,6 @@ class PendingRequests:
         # One mark is enough, and a client that never waits shall not gather them.
         if self._bell.empty():
             self._bell.put(None)
+        led = self._led
+        if led is not None:
+            led.stop_leading()
