@@ -110,7 +110,7 @@ class ReadOnlyPurgatory:
     def _look_for(self, fetch: DelayedFetch) -> None:
         try:
             fetched = self._look(fetch)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  (the thread serves others, too)
             if self._take(fetch):
                 fetch.set_exception(error)
             return
@@ -143,7 +143,7 @@ class ReadOnlyPurgatory:
                 answer = self._lead(fetch, sleep, timeout)
             finally:
                 self._end_lead(fetch, sleep)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  (it is the answer)
             fetch.set_exception(error)
         except BaseException:
             self._hand_over(fetch)

@@ -96,7 +96,7 @@ class ReadOnlyTopics:
             self._follow(self._log)
 
     def _follow(self, log: ReadOnlyPartition) -> None:
-        """Bring the image to the end of the metadata log, from the newest snapshot on where the next records are gone."""
+        """Bring the image to the end of the metadata log; from the newest snapshot on where records are gone."""
         attempts = SNAPSHOT_ATTEMPTS
         while self._replayed < log.high_watermark:
             try:

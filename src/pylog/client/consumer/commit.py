@@ -43,7 +43,7 @@ class OffsetCommitter:
 
     def __init__(
         self,
-        calls: PendingRequests,
+        requests: PendingRequests,
         cluster: Cluster,
         subscription: SubscriptionState,
         config: ConsumerConfig,
@@ -52,7 +52,7 @@ class OffsetCommitter:
         who: Callable[[], ConsumerGroupMetadata],
         refused: Callable[[ConsumerGroupMetadata, PylogError], object],
     ) -> None:
-        self._calls = calls
+        self._requests = requests
         self._cluster = cluster
         self._subscription = subscription
         self._config = config
@@ -61,19 +61,15 @@ class OffsetCommitter:
         self._refused = refused
         self._due_ms = clock.tick_ms() + config.auto_commit_interval_ms
 
-    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """All positions that are known."""
-        return {
-            key: OffsetAndMetadata(state.position, "", state.leader_epoch)
-            for key, state in self._subscription.states.items()
-            if state.position is not None
-        }
-
     def news(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """Those of these partitions, or of all, that are not committed yet."""
         states = self._subscription.states
         wanted = states if partitions is None else set(partitions)
-        return {key: at for key, at in self.positions().items() if key in wanted and at.offset != states[key].committed}
+        return {
+            key: at
+            for key, at in self._subscription.positions().items()
+            if key in wanted and at.offset != states[key].committed
+        }
 
     def send(self, offsets: ToCommit, then: Committed) -> PendingRequest:
         """Commit; `then` hears how that went when the answer is delivered. Raises CommitFailed, RebalanceInProgress."""
@@ -81,14 +77,14 @@ class OffsetCommitter:
         parts = [OffsetCommitPart(*key, at.offset, at.leader_epoch, at.metadata) for key, at in offsets.items()]
         message = OffsetCommit(who.group_id, parts, who.generation_id, who.member_id, who.group_instance_id)
         node = self._cluster.coordinator("group", who.group_id)
-        return self._calls.send(node, message, partial(self._answered, dict(offsets), who, then))
+        return self._requests.send(node, message, partial(self._answered, dict(offsets), who, then))
 
     def _answered(
         self,
         offsets: dict[TopicPartition, OffsetAndMetadata],
         who: ConsumerGroupMetadata,
         then: Committed,
-        call: PendingRequest,
+        request: PendingRequest,
         answer: Any,
     ) -> None:
         errors: Mapping[TopicPartition, PylogError | None] = {}
@@ -113,21 +109,21 @@ class OffsetCommitter:
         deadline = self._clock.tick_ms() + timeout_ms
         while True:
             outcome: list[PylogError | None] = []
-            call = self.send(offsets, outcome.append)
+            request = self.send(offsets, outcome.append)
             while not outcome:
                 left_ms = deadline - self._clock.tick_ms()
-                if not self._calls.deliver():
+                if not self._requests.deliver():
                     if left_ms <= 0:
-                        self._calls.forget(call)
+                        self._requests.forget(request)
                         raise RequestTimedOut(f"the commit was not answered within {timeout_ms} ms; it may have worked")
-                    self._calls.wait(left_ms)
+                    self._requests.wait(left_ms)
             error = outcome[0]
             if error is None:
                 return
             # An epoch that is stale has a newer one on its way here.
             if not isinstance(error, (*COORDINATOR_AWAY, StaleMemberEpoch)) or self._clock.tick_ms() >= deadline:
                 raise error
-            self._calls.wait(self._config.retry_backoff_ms)
+            self._requests.wait(self._config.retry_backoff_ms)
 
     # --- by itself ---------------------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from pylog.client.cluster import Cluster
-from pylog.client.consumer.leader_lookup import LeaderLookup
-from pylog.client.consumer.pending_requests import PendingRequest, PendingRequests
+from pylog.client.consumer.leader_lookup import LeaderLookup, States
+from pylog.client.consumer.pending_requests import PendingRequests
 from pylog.client.consumer.subscription import PartitionState, SubscriptionState
 from pylog.config import RECORD_BYTES_MAX, ConsumerConfig
 from pylog.errors import (
@@ -27,7 +27,7 @@ from pylog.errors import (
 from pylog.kernel import HEADER, HEADER_BYTES, LOG_OVERHEAD, take_records
 from pylog.protocol.batch import Batch, split
 from pylog.protocol.isolation import Isolation, VisibleBatches
-from pylog.protocol.messages import Fetch, Fetched, FetchedPart, FetchPart
+from pylog.protocol.messages import Fetch, FetchedPart, FetchPart
 from pylog.record import ConsumerRecord, DeserializedRecord, TopicPartition
 from pylog.runtime.clock import Clock
 
@@ -198,14 +198,13 @@ class Fetcher:
 
     def __init__(
         self,
-        calls: PendingRequests,
+        requests: PendingRequests,
         cluster: Cluster,
         subscription: SubscriptionState,
         config: ConsumerConfig,
         clock: Clock,
     ) -> None:
-        self._calls = calls
-        self._leaders = LeaderLookup(cluster, subscription, config, clock)
+        self._leaders = LeaderLookup(requests, cluster, subscription, config, clock)
         self._subscription = subscription
         self._config = config
         self._isolation = Isolation.named(config.isolation_level)
@@ -216,30 +215,30 @@ class Fetcher:
 
         `reset`: where to go on in a partition whose position is not there any more; None: nowhere, it is an error.
         """
-        wanted = [
-            key
+        wanted = {
+            key: state
             for key, state in self._subscription.states.items()
             if state.position is not None
             and not (state.paused or state.leaving)
             and state.is_quiet
             and now_ms >= state.retry_ms
-        ]
+        }
         if not wanted:
             return False
         self._subscription.turn()
-        for node, keys in self._leaders.of(wanted).items():
-            states = {key: self._subscription.states[key] for key in keys}
-            message = Fetch(
-                [self._part(key, state) for key, state in states.items()],
-                max_wait_ms=max_wait_ms,
-                min_bytes=self._config.fetch_min_bytes,
-                max_bytes=self._config.fetch_max_bytes,
-                isolation=self._isolation,
-            )
-            call = self._calls.send(node, message, partial(self._answered, states, reset), max_wait_ms)
-            for state in states.values():
-                state.asked = call
+        self._leaders.send_to_leaders(
+            wanted, partial(self._message, wanted, max_wait_ms), partial(self._received, reset), max_wait_ms
+        )
         return True
+
+    def _message(self, states: States, max_wait_ms: int, keys: list[TopicPartition]) -> Fetch:
+        return Fetch(
+            [self._part(key, states[key]) for key in keys],
+            max_wait_ms=max_wait_ms,
+            min_bytes=self._config.fetch_min_bytes,
+            max_bytes=self._config.fetch_max_bytes,
+            isolation=self._isolation,
+        )
 
     def _part(self, key: TopicPartition, state: PartitionState) -> FetchPart:
         assert state.position is not None
@@ -248,26 +247,7 @@ class Fetcher:
             topic_id=state.topic_id,
         )  # fmt: skip
 
-    def _answered(
-        self, states: dict[TopicPartition, PartitionState], reset: int | None, call: PendingRequest, answer: Any
-    ) -> None:
-        current = {}
-        for key, state in states.items():
-            # Whoever has moved since has asked something else, or nothing.
-            if state.asked is call:
-                state.asked = None
-                current[key] = state
-        if isinstance(answer, PylogError):
-            for key in current:
-                self._leaders.refused(key, answer)
-            return
-        assert isinstance(answer, Fetched)
-        for part in answer.parts:
-            key = TopicPartition(part.topic, part.partition)
-            if key in current:
-                self._received(key, current[key], part, reset)
-
-    def _received(self, key: TopicPartition, state: PartitionState, part: FetchedPart, reset: int | None) -> None:
+    def _received(self, reset: int | None, key: TopicPartition, state: PartitionState, part: FetchedPart) -> None:
         if isinstance(part.error, OffsetOutOfRange) and reset is not None:
             self._subscription.move(key, None, reset)
         elif isinstance(part.error, PylogError):

@@ -60,14 +60,14 @@ class GroupMember:
 
     def __init__(
         self,
-        calls: PendingRequests,
+        requests: PendingRequests,
         cluster: Cluster,
         subscription: SubscriptionState,
         config: ConsumerConfig,
         clock: Clock,
     ) -> None:
         assert config.group_id is not None, "a member is a member of a group"
-        self._calls = calls
+        self._requests = requests
         self._cluster = cluster
         self._subscription = subscription
         self._config = config
@@ -86,7 +86,7 @@ class GroupMember:
         self._watched: dict[str, int] = {}
         self._worker = Worker("pylog-heartbeat", clock, self._due, self._tick)
         self.commits = OffsetCommitter(
-            calls, cluster, subscription, config, clock, who=self._committer, refused=self._refused
+            requests, cluster, subscription, config, clock, who=self._committer, refused=self._refused
         )
         self.is_calling = False
         """Whether the listener is being called."""
@@ -180,9 +180,9 @@ class GroupMember:
 
     def _elect(self, effect: Elect) -> None:
         wanted = sorted({topic for member in effect.members for topic in member.topics})
-        self._calls.send(self._cluster.node, Metadata(wanted), partial(self._informed, effect, wanted))
+        self._requests.send(self._cluster.node, Metadata(wanted), partial(self._informed, effect, wanted))
 
-    def _informed(self, effect: Elect, wanted: list[str], call: PendingRequest, answer: Any) -> None:
+    def _informed(self, effect: Elect, wanted: list[str], request: PendingRequest, answer: Any) -> None:
         machine = self._machine
         assert isinstance(machine, ClassicMembership), "only classic groups have leaders"
         if effect is not machine.election:
@@ -219,7 +219,7 @@ class GroupMember:
             revocation.is_committed = True
 
     def _revoke(self, revocation: _Revocation, now_ms: int) -> bool:
-        self._calls.deliver()
+        self._requests.deliver()
         if not revocation.is_committed and now_ms < revocation.deadline_ms:
             return False
         self._revocation = None
@@ -252,9 +252,11 @@ class GroupMember:
             self._send_aside(message)
         else:
             # A rebalance takes as long as the slowest member.
-            self._calls.send(self._node, message, partial(self._answered, message), self._config.max_poll_interval_ms)
+            self._requests.send(
+                self._node, message, partial(self._answered, message), self._config.max_poll_interval_ms
+            )
 
-    def _answered(self, message: Any, call: PendingRequest, answer: Any) -> None:
+    def _answered(self, message: Any, request: PendingRequest, answer: Any) -> None:
         with self._lock:
             self._todo.extend(self._machine.answered(message, answer, self._clock.tick_ms()))
             self._note_identity()
@@ -279,7 +281,7 @@ class GroupMember:
         with self._lock:
             self._machine.answered(message, error or future.result(0), self._clock.tick_ms())
             self._note_identity()
-        self._calls.ring()
+        self._requests.ring()
         self._worker.wake()
 
     # --- between polls -----------------------------------------------------------------------------------------------

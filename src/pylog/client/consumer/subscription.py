@@ -19,7 +19,7 @@ from uuid import UUID
 from pylog.client.consumer.pending_requests import PendingRequest
 from pylog.errors import PylogError
 from pylog.protocol.messages import INTERNAL_TOPICS
-from pylog.record import TopicPartition
+from pylog.record import OffsetAndMetadata, TopicPartition
 
 
 class RebalanceListener:
@@ -117,6 +117,14 @@ class SubscriptionState:
     def is_by_topic(self) -> bool:
         """Whether topics were subscribed to, so that partitions come and go."""
         return bool(self.topics) or self.pattern is not None
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """All positions that are known."""
+        return {
+            key: OffsetAndMetadata(state.position, "", state.leader_epoch)
+            for key, state in self.states.items()
+            if state.position is not None
+        }
 
     def matching(self, names: Iterable[str], *, internal: bool) -> frozenset[str]:
         """The topics of these that the pattern matches as a whole, as Kafka has it."""
