@@ -28,6 +28,8 @@ from pylog.runtime.worker import started
 POLL_MS_MIN = 1
 POLL_MS_MAX = 20
 SLEEP_MS_MAX = 3_600_000
+LEADER_SECONDS_MAX = 5.0
+"""How long a close waits for leaders in other threads."""
 
 
 class DelayedFetch(Future[Fetched]):
@@ -66,6 +68,8 @@ class ReadOnlyPurgatory:
         self._delayed: DelayedOperations[DelayedFetch] = DelayedOperations()
         self._led: set[DelayedFetch] = set()
         self._lock = WholeLock()
+        self.looking = threading.Lock()
+        """Held while the thread reads: a fork waits for that, or the child would find its locks taken for ever."""
         self._thread: threading.Thread | None = None
         self._sleep: _Sleep | None = None
         """Where the watching thread sleeps."""
@@ -104,17 +108,21 @@ class ReadOnlyPurgatory:
                 sleep.begin()
                 continue
             for fetch in fetches:
-                self._look_for(fetch)
+                self._answer(fetch)
             sleep.wait(due - self._clock.tick_ms())
 
-    def _look_for(self, fetch: DelayedFetch) -> None:
-        try:
-            fetched = self._look(fetch)
-        except BaseException as error:  # noqa: BLE001  (the thread serves others, too)
-            if self._take(fetch):
-                fetch.set_exception(error)
+    def _answer(self, fetch: DelayedFetch) -> None:
+        fetched, error = None, None
+        with self.looking:
+            try:
+                fetched = self._look(fetch)
+            except BaseException as raised:  # noqa: BLE001  (the thread serves others, too)
+                error = raised
+        if (fetched is None and error is None) or not self._take(fetch):
             return
-        if fetched is not None and self._take(fetch):
+        if error is not None:
+            fetch.set_exception(error)
+        elif fetched is not None:
             fetch.set_result(fetched)
 
     def _look(self, fetch: DelayedFetch) -> Fetched | None:
@@ -137,6 +145,8 @@ class ReadOnlyPurgatory:
             if self._closed or not self._delayed.remove(fetch.ticket):
                 return
             fetch.sleep = sleep = self._free.pop() if self._free else _Sleep(self._watch)
+            sleep.leader = threading.get_ident()
+            sleep.in_use.acquire()
             self._led.add(fetch)
         try:
             try:
@@ -177,6 +187,7 @@ class ReadOnlyPurgatory:
                 sleep.close()
             else:
                 self._free.append(sleep)
+            sleep.in_use.release()
 
     def stop_leading(self, fetch: DelayedFetch) -> None:
         """See `DelayedFetch.stop_leading`."""
@@ -196,21 +207,27 @@ class ReadOnlyPurgatory:
                 return
             self._closed = True
             waiting = self._delayed.drain()
-            sleeps = [*(fetch.sleep for fetch in self._led), self._sleep]
-            free, self._free = self._free, []
-        for sleep in sleeps:
-            if sleep is not None:
-                sleep.waker.wake()
+            led = [fetch.sleep for fetch in self._led if fetch.sleep is not None]
+            idle, self._free = self._free, []
+        if self._sleep is not None:
+            idle.append(self._sleep)
+        for sleep in [*led, *idle]:
+            sleep.waker.wake()
         for fetch in waiting:
             fetch.set_exception(Closed("this log is closed"))
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
-        for sleep in [*free, *([self._sleep] if self._sleep is not None else [])]:
+        for sleep in led:
+            # A leader in this very thread was interrupted by a handler, and goes on after it.
+            if sleep.leader != threading.get_ident() and sleep.in_use.acquire(timeout=LEADER_SECONDS_MAX):
+                sleep.in_use.release()
+        _purgatories.discard(self)
+        for sleep in idle:
             sleep.close()
 
     def begin_anew(self) -> None:
         """Forget the thread and the waiting fetches of the parent, in a forked child."""
-        self._lock = WholeLock()
+        self._lock, self.looking = WholeLock(), threading.Lock()
         self._delayed = DelayedOperations()
         for sleep in [*self._free, *([self._sleep] if self._sleep is not None else [])]:
             sleep.abandon()
@@ -224,6 +241,9 @@ class _Sleep:
 
     def __init__(self, make_watch: Callable[[], Watch | None]) -> None:
         self.waker = Waker()
+        self.leader = 0
+        """The thread that leads here."""
+        self.in_use = threading.Lock()
         self._make_watch = make_watch
         self._watch: Watch | None = None
         self._pause_ms = POLL_MS_MIN
@@ -274,11 +294,25 @@ class _Sleep:
 
 
 _purgatories: WeakSet[ReadOnlyPurgatory] = WeakSet()
+_held: list[threading.Lock] = []
+"""The locks that a fork under way holds."""
 
 
-def _forked() -> None:
+def _before_fork() -> None:
+    for purgatory in list(_purgatories):
+        purgatory.looking.acquire()
+        _held.append(purgatory.looking)
+
+
+def _after_in_parent() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _after_in_child() -> None:
+    _held.clear()
     for purgatory in list(_purgatories):
         purgatory.begin_anew()
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
