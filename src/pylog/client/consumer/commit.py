@@ -87,18 +87,20 @@ class OffsetCommitter:
         request: PendingRequest,
         answer: Any,
     ) -> None:
-        errors: Mapping[TopicPartition, PylogError | None] = {}
         if isinstance(answer, PylogError):
             error: PylogError | None = answer
         else:
-            errors = answer.errors
-            error = answer.error or next((one for one in errors.values() if one is not None), None)
-        for key, at in offsets.items():
-            state = self._subscription.states.get(key)
-            if state is not None and key in errors and errors[key] is None:
-                state.committed = at.offset
-        if error is not None:
-            self._refused(who, error)
+            error = answer.error
+            states = self._subscription.states
+            for key, refusal in answer.errors.items():
+                if refusal is not None:
+                    error = error or refusal
+                elif key in states and key in offsets:
+                    states[key].committed = offsets[key].offset
+        if error is None:
+            then(None)
+            return
+        self._refused(who, error)
         then(_explained(error))
 
     def wait(self, offsets: ToCommit, timeout_ms: int) -> None:
@@ -156,7 +158,7 @@ class OffsetCommitter:
             logger.warning("positions were not committed by themselves: %s", error)
 
 
-def _explained(error: PylogError | None) -> PylogError | None:
+def _explained(error: PylogError) -> PylogError:
     """The error for whoever commits."""
     if not isinstance(error, IllegalGeneration | UnknownMemberId | FencedMemberEpoch):
         return error

@@ -325,11 +325,11 @@ class Consumer:
         RebalanceInProgress (poll, then commit again), FencedInstanceId, InvalidGroupId (there is no group),
         RequestTimedOut, and what else the coordinator answers.
         """
-        wanted = self._to_commit(offsets)
+        self._check_open()
+        commits = self._need_group().commits
+        wanted = self._positions.to_commit() if offsets is None else checked_positions(offsets)
         if wanted:
-            self._need_group().commits.wait(
-                wanted, self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-            )
+            commits.wait(wanted, self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
 
     @alone
     def commit_async(
@@ -342,7 +342,9 @@ class Consumer:
         """
         if callback is not None and not callable(callback):
             raise TypeError(f"callback is {type(callback).__name__}: it cannot be called")
-        wanted = self._to_commit(offsets)
+        self._check_open()
+        commits = self._need_group().commits
+        wanted = self._positions.to_commit() if offsets is None else checked_positions(offsets)
 
         def then(error: PylogError | None) -> None:
             if callback is not None:
@@ -351,7 +353,7 @@ class Consumer:
                 logger.warning("a commit in the background has failed: %s", error)
 
         try:
-            self._need_group().commits.send(wanted, then)
+            commits.send(wanted, then)
         except (CommitFailed, RebalanceInProgress, FencedInstanceId) as error:
             then(error)
 
@@ -374,13 +376,6 @@ class Consumer:
         if self._group is None:
             raise InvalidGroupId("this consumer has no group: make it with a group_id to commit offsets")
         return self._group
-
-    def _to_commit(
-        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        self._check_open()
-        self._need_group()
-        return self._positions.to_commit() if offsets is None else checked_positions(offsets)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 

@@ -33,14 +33,6 @@ class PendingRequest:
     deadline_ms: int
     then: Then
 
-    @property
-    def answer(self) -> Any:
-        """The answer, or the PylogError that was one."""
-        try:
-            return self.future.result(0)
-        except PylogError as error:
-            return error
-
 
 class PendingRequests:
     """The messages of one client that are in flight."""
@@ -66,17 +58,20 @@ class PendingRequests:
 
     def deliver(self) -> bool:
         """Deal with the answers that are there; whether there were any."""
-        if not self._in_flight:
-            return False
         came = False
-        for request in list(self._in_flight):
-            is_answered = request.future.done()
+        for request in self._in_flight.copy():
+            future = request.future
+            is_answered = future.done()
             # `then` may send, deliver and forget in its turn.
             if request not in self._in_flight or not (is_answered or self._clock.tick_ms() >= request.deadline_ms):
                 continue
             self._in_flight.remove(request)
             came = True
-            request.then(request, request.answer if is_answered else RequestTimedOut("a node has not answered in time"))
+            try:
+                answer = future.result() if is_answered else RequestTimedOut("a node has not answered in time")
+            except PylogError as error:
+                answer = error
+            request.then(request, answer)
         return came
 
     def forget(self, request: PendingRequest) -> None:
