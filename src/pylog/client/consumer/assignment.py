@@ -135,18 +135,13 @@ class Assignment:
         """
         subscription = self._subscription
         known = {key.topic: state.topic_id for key, state in subscription.states.items()}
-        now = {topic.name: topic for topic in self._cluster.known(known)}
+        topics = self._cluster.known(known)
         if subscription.is_shared:
-            subscription.is_stale |= len(now) < len(known)
-        again = {name for name, topic in now.items() if topic.id != known[name]}
+            subscription.is_stale |= len(topics) < len(known)
+        again = {topic.name: topic.id for topic in topics if topic.id != known[topic.name]}
         if not again:
             return
         if subscription.is_by_topic and not subscription.is_shared:
             self._assign_all()
             return
-        subscription.assign(
-            [
-                (key, now[key.topic].id if key.topic in again else state.topic_id)
-                for key, state in subscription.states.items()
-            ]
-        )
+        subscription.assign([(key, again.get(key.topic, state.topic_id)) for key, state in subscription.states.items()])

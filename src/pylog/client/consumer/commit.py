@@ -1,7 +1,7 @@
 """Commits the positions of a consumer for its group: when it is asked to, and every now and then by itself.
 
-A position is the offset of the next record to read. What is committed by itself is where the polls before this one have
-ended; a position that was committed already is not committed again. (Kafka: ConsumerCoordinator.)
+A position is the offset of the next record to read. An automatic commit has the positions at which the polls before
+this one ended; a position that was committed already is not committed again. (Kafka: ConsumerCoordinator.)
 """
 
 import logging
@@ -37,8 +37,8 @@ Committed = Callable[[PylogError | None], object]
 class OffsetCommitter:
     """The commits of one consumer.
 
-    `who` says as whom it commits, or raises CommitFailed or RebalanceInProgress; `refused` hears of an answer that says
-    something of the group.
+    `committer` gives the member that commits, or raises CommitFailed or RebalanceInProgress. `refused` is called with
+    an error that the coordinator has answered.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class OffsetCommitter:
         config: ConsumerConfig,
         clock: Clock,
         *,
-        who: Callable[[], ConsumerGroupMetadata],
+        committer: Callable[[], ConsumerGroupMetadata],
         refused: Callable[[ConsumerGroupMetadata, PylogError], object],
     ) -> None:
         self._requests = requests
@@ -57,12 +57,12 @@ class OffsetCommitter:
         self._subscription = subscription
         self._config = config
         self._clock = clock
-        self._who = who
+        self._committer = committer
         self._refused = refused
         self._due_ms = clock.tick_ms() + config.auto_commit_interval_ms
 
     def news(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Those of these partitions, or of all, that are not committed yet."""
+        """The positions of these partitions, or of all, that are not committed yet."""
         states = self._subscription.states
         wanted = states if partitions is None else set(partitions)
         return {
@@ -72,17 +72,17 @@ class OffsetCommitter:
         }
 
     def send(self, offsets: ToCommit, then: Committed) -> PendingRequest:
-        """Commit; `then` hears how that went when the answer is delivered. Raises CommitFailed, RebalanceInProgress."""
-        who = self._who()
+        """Commit; the delivered answer calls `then(error or None)`. Raises CommitFailed, RebalanceInProgress."""
+        member = self._committer()
         parts = [OffsetCommitPart(*key, at.offset, at.leader_epoch, at.metadata) for key, at in offsets.items()]
-        message = OffsetCommit(who.group_id, parts, who.generation_id, who.member_id, who.group_instance_id)
-        node = self._cluster.coordinator("group", who.group_id)
-        return self._requests.send(node, message, partial(self._answered, dict(offsets), who, then))
+        message = OffsetCommit(member.group_id, parts, member.generation_id, member.member_id, member.group_instance_id)
+        node = self._cluster.coordinator("group", member.group_id)
+        return self._requests.send(node, message, partial(self._answered, dict(offsets), member, then))
 
     def _answered(
         self,
         offsets: dict[TopicPartition, OffsetAndMetadata],
-        who: ConsumerGroupMetadata,
+        member: ConsumerGroupMetadata,
         then: Committed,
         request: PendingRequest,
         answer: Any,
@@ -100,13 +100,13 @@ class OffsetCommitter:
         if error is None:
             then(None)
             return
-        self._refused(who, error)
+        self._refused(member, error)
         then(_explained(error))
 
     def wait(self, offsets: ToCommit, timeout_ms: int) -> None:
         """Commit, and wait until that is done.
 
-        Raises: CommitFailed, RebalanceInProgress, FencedInstanceId, RequestTimedOut, what else the coordinator says.
+        Raises: CommitFailed, RebalanceInProgress, FencedInstanceId, RequestTimedOut, and others of the coordinator.
         """
         deadline = self._clock.tick_ms() + timeout_ms
         while True:
@@ -130,7 +130,7 @@ class OffsetCommitter:
     # --- by itself ---------------------------------------------------------------------------------------------------
 
     def auto(self, now_ms: int) -> None:
-        """Commit in the background what is due, for a consumer with auto-commit."""
+        """Commit the positions that are due in the background, for a consumer with auto-commit."""
         if now_ms < self._due_ms or not self._config.commits:
             return
         self._due_ms = now_ms + self._config.auto_commit_interval_ms
@@ -159,7 +159,7 @@ class OffsetCommitter:
 
 
 def _explained(error: PylogError) -> PylogError:
-    """The error for whoever commits."""
+    """The error as the caller of a commit sees it."""
     if not isinstance(error, IllegalGeneration | UnknownMemberId | FencedMemberEpoch):
         return error
     failed = CommitFailed(

@@ -1,12 +1,12 @@
 """Reads records: topics shared with a group, or partitions chosen by hand; a position in each; `poll`.
 
-    assignment      what is read                              subscription        its partitions, and how far each is
-    positions       where it is, and where its ends are       loop_records        what a loop has not come to yet
+    assignment      the topics and partitions to read         subscription        the partitions, and how far each is
+    positions       its place, and the ends                   loop_records        records that a loop has yet to come to
     fetcher         records that lie ahead                    offsets             positions that are looked up
     group_member    the group, if there is one                commit              positions that the group keeps
 
-`poll` goes round: what the group wants, what was fetched, what there is to ask. It waits at one place
-(`pending_requests`) for the first of many events. Between two polls there are heartbeats, and nothing else.
+`poll` goes round: the group, the fetched records, the next requests. It waits at one place (`pending_requests`) for the
+first of many events. Between two polls there are heartbeats, and nothing else.
 (Kafka: KafkaConsumer.)
 """
 
@@ -73,8 +73,9 @@ class Consumer:
 
     With a `group_id` the partitions of the topics are shared among the consumers of the group; without, a consumer has
     all of them. Not thread-safe: two threads in it at once get ConcurrentUse, and only `wakeup` is for all. Close it,
-    or use it as a context manager. One of a group that is dropped without `close` leaves it in the background without a
-    commit, and is a ResourceWarning. Made by `Log.consumer`; the configs are Kafka's, in `ConsumerConfig`.
+    or use it as a context manager. A consumer with a group that is dropped without `close` leaves the group in the
+    background without a commit, and is a ResourceWarning. Made by `Log.consumer`; the configs are Kafka's, in
+    `ConsumerConfig`.
     """
 
     _lease: Lease | None = None
@@ -100,7 +101,7 @@ class Consumer:
         self._lease = lease
 
     def __del__(self) -> None:
-        # Neither what is to be closed nor a kept warning holds the consumer. Without a group there is nothing to close.
+        # Neither the queue of dropped handles nor a kept warning holds the consumer. Without a group it holds nothing.
         lease, self._lease = self._lease, None
         if lease is not None and self._group is not None and not (self._closed or lease.log.closed):
             drop(self, lease.log)
@@ -110,7 +111,7 @@ class Consumer:
         if self._closed:
             raise Closed("this consumer is closed")
 
-    # --- what is read ------------------------------------------------------------------------------------------------
+    # --- its partitions ----------------------------------------------------------------------------------------------
 
     @alone
     def subscribe(
@@ -120,11 +121,11 @@ class Consumer:
         pattern: str | re.Pattern[str] | None = None,
         listener: object | None = None,
     ) -> None:
-        """Read these topics, or those whose whole name matches `pattern`, in place of what was read before.
+        """Read these topics, or those whose whole name matches `pattern`, in place of the ones before.
 
         With a group the next polls join it and get a share; `listener`, a `RebalanceListener` or any object with some
-        of its methods, is told what comes and goes. Without one all partitions are read from now on, and there is
-        nothing to listen to. New topics that match, and new partitions, are read when they are seen: within a second
+        of its methods, hears of partitions that come and go. Without one all partitions are read from now on, and there
+        is nothing to listen to. New topics that match, and new partitions, are read when they are seen: within a second
         where there is nothing else to do, after `metadata_max_age_ms` at the latest. So is a topic that is not there
         yet, which is logged, as in Kafka. Raises InvalidTopic (no topic can have that name), TypeError (a name that is
         no str); nothing changes then.
@@ -133,7 +134,7 @@ class Consumer:
         if (topics is None) == (pattern is None):
             raise ValueError("subscribe takes either topics or a pattern")
         if listener is not None and self._group is None:
-            raise ValueError("a listener needs a group_id: without a group nobody takes partitions away")
+            raise ValueError("a listener needs a group_id: without a group no partition is taken away")
         if listener is not None and not any(hasattr(listener, name) for name in LISTENER_METHODS):
             raise TypeError(f"listener is {type(listener).__name__}, and has none of {', '.join(LISTENER_METHODS)}")
         given = [topics] if isinstance(topics, str) else topics or ()
@@ -181,7 +182,7 @@ class Consumer:
 
     @alone
     def pause(self, *partitions: TopicPartition) -> None:
-        """Give no records of these partitions until `resume`; what was fetched is kept."""
+        """Give no records of these partitions until `resume`; fetched records are kept."""
         states = self._checked(partitions)
         self._loop.take_back()
         for state in states.values():
@@ -210,7 +211,7 @@ class Consumer:
             found[key] = self._subscription.states[key]
         return found
 
-    # --- where it is -------------------------------------------------------------------------------------------------
+    # --- its positions -----------------------------------------------------------------------------------------------
 
     @alone
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -241,8 +242,8 @@ class Consumer:
     def skip(self) -> None:
         """Go past the record or batch that the last poll has raised CorruptBatch or DeserializationError for.
 
-        What was damaged is not read any more, whole batches of it: this is the one call that does so. Raises ValueError
-        when the last poll has not raised one of these, or somebody has moved since.
+        Damaged records are given up, whole batches of them: this is the one call that does so. Raises ValueError when
+        the last poll has not raised one of these, or the position was moved since.
         """
         self._check_open()
         self._positions.skip()
@@ -312,7 +313,7 @@ class Consumer:
         """All topics there are, internal ones too."""
         return self._cluster.topic_names()
 
-    # --- what the group keeps --------------------------------------------------------------------------------------
+    # --- commits -----------------------------------------------------------------------------------------------------
 
     @alone
     def commit(
@@ -323,7 +324,7 @@ class Consumer:
         In a loop over the consumer the position is behind the record that the loop was last given. Waits for
         `default_api_timeout_ms` unless told otherwise. Raises: CommitFailed (the group has moved on),
         RebalanceInProgress (poll, then commit again), FencedInstanceId, InvalidGroupId (there is no group),
-        RequestTimedOut, and what else the coordinator answers.
+        RequestTimedOut, and other errors of the coordinator.
         """
         self._check_open()
         commits = self._need_group().commits
@@ -359,17 +360,17 @@ class Consumer:
 
     @alone
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed for each partition; None where that is nothing.
+        """The offset that the group has committed for each partition; None where there is none.
 
-        Waits for open transactions that commit offsets for it. Raises InvalidGroupId (there is no group), and what the
-        coordinator answers.
+        Waits for open transactions that commit offsets for it. Raises InvalidGroupId (there is no group), and errors
+        of the coordinator.
         """
         self._check_open()
         return self._offsets.committed(self._need_group().identity.group_id, partitions)
 
     @alone
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """As whom this consumer is known to its group now, for a producer's `send_offsets`. Raises InvalidGroupId."""
+        """This consumer as its group knows it now, for a producer's `send_offsets`. Raises InvalidGroupId."""
         return self._need_group().identity
 
     def _need_group(self) -> GroupMember:
@@ -382,21 +383,21 @@ class Consumer:
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[ConsumerRecord]:
         """Records from the positions on, and move the positions past them; waits up to `timeout_ms` for the first one.
 
-        At most `max_records` (default `max_poll_records`). Empty when there was nothing in time. What polls have given
-        before counts as done: it may be committed by itself (`enable_auto_commit`). With deserializers the records are
-        `DeserializedRecord`s. Raises: CorruptBatch (names file, position and offset) and DeserializationError, again
-        and again until you `skip` or seek; OffsetOutOfRange, LogTruncation and NoOffsetForPartition (with
-        auto_offset_reset="none"); Wakeup; what a listener raises; FencedInstanceId, InconsistentGroupProtocol,
-        GroupMaxSizeReached and others that make it impossible to be a member; RuntimeError (it reads nothing: neither
-        `subscribe` nor `assign` was called); Closed.
+        At most `max_records` (default `max_poll_records`). Empty when no record came in time. The records of earlier
+        polls count as done: an automatic commit may have their positions (`enable_auto_commit`). With deserializers the
+        records are `DeserializedRecord`s. Raises: CorruptBatch (names file, position and offset) and
+        DeserializationError, again and again until you `skip` or seek; OffsetOutOfRange, LogTruncation and
+        NoOffsetForPartition (with auto_offset_reset="none"); Wakeup; what a listener raises; FencedInstanceId,
+        InconsistentGroupProtocol, GroupMaxSizeReached and others that make it impossible to be a member; RuntimeError
+        (it reads nothing: neither `subscribe` nor `assign` was called); Closed.
         """
         records: list[ConsumerRecord] = []
         try:
-            with WHOLE:
-                records = self._poll_alone(timeout_ms, max_records)
+            with WHOLE, self._turn:
+                records = self._poll_checked(timeout_ms, max_records)
         except BaseException:
             if records:
-                # A signal has waited until here: nobody gets these.
+                # A signal has waited until here: the caller does not get these.
                 self._take_back(records)
             raise
         return records
@@ -405,8 +406,7 @@ class Consumer:
     def _take_back(self, records: list[ConsumerRecord]) -> None:
         self._subscription.take_back(records)
 
-    @alone
-    def _poll_alone(self, timeout_ms: float, max_records: int | None) -> list[ConsumerRecord]:
+    def _poll_checked(self, timeout_ms: float, max_records: int | None) -> list[ConsumerRecord]:
         self._check_open()
         if not (self._subscription.states or self._subscription.is_by_topic):
             raise RuntimeError("this consumer reads nothing: subscribe to topics, or assign partitions, first")
@@ -421,7 +421,7 @@ class Consumer:
         if timeout_ms != timeout_ms:
             raise ValueError("timeout_ms is not a number")
         if self._group is not None and self._group.is_calling:
-            raise ConcurrentUse("a listener must not poll: what is going on in its consumer is not at an end")
+            raise ConcurrentUse("a listener must not poll: the poll that has called it has not ended")
         return self._poll(timeout_ms, count)
 
     def _poll(self, timeout_ms: float, count: int) -> list[ConsumerRecord]:
@@ -456,7 +456,7 @@ class Consumer:
         self._check_open()
         if self._woken:
             self._woken = False
-            raise Wakeup("somebody has called wakeup")
+            raise Wakeup("wakeup was called")
 
     def wakeup(self) -> None:
         """Let the poll in progress, or the next one, raise Wakeup. From any thread, and from a signal handler."""
@@ -469,7 +469,7 @@ class Consumer:
         return chain.from_iterable(self._polls())
 
     def _polls(self) -> Iterator[Iterator[ConsumerRecord]]:
-        """What a loop goes through: what another one has left, and list after list."""
+        """The lists of a loop: the rest that another loop has left, and list after list."""
         limit_ms = self.config.consumer_timeout_ms
         while not self._closed:
             if self._loop.is_at_end:
@@ -485,7 +485,7 @@ class Consumer:
 
     @alone
     def close(self, timeout_ms: int = CLOSE_MS) -> None:
-        """Commit what polls have given (with auto-commit), leave the group, and let go of everything. Twice is once.
+        """Commit the positions of the polls (with auto-commit), leave the group, and end. A second call does nothing.
 
         A static member (`group_instance_id`) does not leave: it may be back before its session ends. Waits for answers
         up to `timeout_ms`. Later calls raise Closed. Raises what a listener raises.
@@ -513,8 +513,8 @@ class Consumer:
     def log_closes(self) -> None:
         """The log is about to close, in whatever thread: end what goes on in this consumer.
 
-        Where another thread has polled last, or a listener closes the log, nothing is committed: what was polled may be
-        in the middle of its work.
+        Where another thread has polled last, or a listener closes the log, nothing is committed: the work on the polled
+        records may not be done.
         """
         in_listener = self._group is not None and self._group.is_calling
         if self._turn.user in (0, threading.get_ident()) and not in_listener:
@@ -523,7 +523,7 @@ class Consumer:
             self._go("its log was closed")
 
     def close_dropped(self) -> None:
-        """Leave the group; what was polled may have been in the middle of its work."""
+        """Leave the group without a commit: the work on the polled records may not have been done."""
         if not self._closed:
             self._go("it was dropped")
 
@@ -540,7 +540,7 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close; after an exception without a commit: what was being worked on is read again."""
+        """Close; after an exception without a commit, so that the records in work are read again."""
         if error is None:
             self.close()
         else:

@@ -1,9 +1,9 @@
-"""Asks leaders for the records that lie ahead, and decodes what they send a batch at a time as it is asked for.
+"""Fetches the records that lie ahead, and decodes them a batch at a time as they are asked for.
 
-A fetch names every partition that has nothing fetched and nothing under way, so a slow reader of one partition does not
-fetch the others again and again. Records below the position inside a fetched batch are skipped; control batches are
-stepped over, and with read_committed the batches of aborted transactions. An answer counts only where nobody has moved
-the position, or taken the partition away, since it was asked. (Kafka: AbstractFetch, FetchCollector, CompletedFetch.)
+A fetch names every partition that has nothing fetched and nothing in flight, so a slow reader of one partition does not
+fetch the others again and again. Records below the position inside a fetched batch are skipped. Control batches are
+stepped over, and with read_committed the batches of aborted transactions. An answer is dropped where the position was
+moved, or the partition taken away, since the request. (Kafka: AbstractFetch, FetchCollector, CompletedFetch.)
 """
 
 import logging
@@ -39,7 +39,7 @@ _NONE: Iterator[tuple[list[ConsumerRecord], int]] = iter(())
 
 
 class FetchedRecords:
-    """What was fetched of one partition and not given out yet."""
+    """The fetched bytes of one partition, and how far they were given out."""
 
     def __init__(
         self, part: FetchedPart, position: int, *, check_crc: bool, deserialize: Deserialize | None = None,
@@ -86,7 +86,7 @@ class FetchedRecords:
             self._given += count
             self.next_offset = self._records[self._given].offset
         else:
-            # A list that nobody has taken from goes out as it is.
+            # A list that is still whole goes out as it is.
             taken = self._records[self._given :] if self._given else self._records
             self._records, self._given = [], 0
             self.next_offset = self._after
@@ -157,7 +157,7 @@ class FetchedRecords:
             if not taken:
                 raise
         except BaseException:
-            # Ctrl-C: nobody gets what stands before it.
+            # Ctrl-C: the records before it are lost to the caller, and given again.
             self._given = begin
             raise
         finally:
@@ -168,7 +168,7 @@ class FetchedRecords:
     def _located(self, error: CorruptBatch, batch: Batch | None) -> CorruptBatch:
         """The same error with the place in the file, and where to go on: the decoder saw bytes only.
 
-        `batch` is the one whose records are none although its CRC is right; None: it is not even a batch.
+        `batch` has the right CRC, and records that cannot be decoded; None: the bytes are not even a batch.
         """
         return CorruptBatch(
             f"{self._part.topic}-{self._part.partition}: {error.reason}; `skip()` goes past it, and `pylog verify` "

@@ -1,10 +1,10 @@
-"""Where a consumer begins in its partitions, and where they begin and end: OffsetFetch and ListOffsets.
+"""The offsets at which a consumer begins, and at which partitions begin and end: OffsetFetch and ListOffsets.
 
     seek                      the position is there
     seek_to_beginning, -end   ListOffsets
     otherwise                 what the group has committed, and where it has nothing, `auto_offset_reset`
 
-`ask` is for `poll`: it waits for nothing, and an answer counts only where nobody has moved since. The rest waits.
+`ask` is for `poll` and waits for nothing. The calls below it wait for their answers.
 (Kafka: OffsetFetcher, ConsumerCoordinator.)
 """
 
@@ -119,10 +119,10 @@ class OffsetFetcher:
         else:
             state.move(part.offset)
 
-    # --- what waits for its answer ---------------------------------------------------------------------------------
+    # --- calls that wait for their answer ----------------------------------------------------------------------------
 
     def listed(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedPart]:
-        """What ListOffsets says of these times. Raises UnknownTopicOrPartition."""
+        """The offsets of these times, by ListOffsets. Raises UnknownTopicOrPartition."""
         times = {checked_partition(key): timestamp for key, timestamp in wanted.items()}
         found = self._cluster.list_offsets(times, self._isolation, self._config.default_api_timeout_ms / 1000)
         for part in found.values():
@@ -131,7 +131,7 @@ class OffsetFetcher:
         return found
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
-        """What the group has committed; None where that is nothing. Waits for transactions that have not ended.
+        """The committed offsets of the group; None where there is none. Waits for transactions that have not ended.
 
         Raises what the coordinator answers; UnstableOffsetCommit when a transaction stays open for too long.
         """

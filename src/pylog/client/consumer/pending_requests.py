@@ -58,6 +58,8 @@ class PendingRequests:
 
     def deliver(self) -> bool:
         """Deal with the answers that are there; whether there were any."""
+        if not self._in_flight:
+            return False
         came = False
         for request in self._in_flight.copy():
             future = request.future

@@ -13,12 +13,35 @@ T = TypeVar("T")
 
 
 class SingleThread:
-    """The turn of one thread; that one may enter again, as a listener may use its consumer."""
+    """The turn of one thread, for a `with` inside of a `WHOLE` block. That thread may enter again, as a listener may
+    use its consumer. Raises ConcurrentUse in any other one.
+    """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self._lock = threading.Lock()
+        self._depth = 0
         self.user = 0
         """The thread that is in the consumer, or was last; 0 before the first."""
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether a thread is in the consumer."""
+        return self._lock.locked()
+
+    def __enter__(self) -> None:
+        if self._lock.acquire(blocking=False):
+            self.user = threading.get_ident()
+        elif self.user != threading.get_ident():
+            raise ConcurrentUse(
+                "this consumer is in use in another thread: consumers are not thread-safe. Give each thread its own; "
+                "only `wakeup` may be called from everywhere"
+            )
+        self._depth += 1
+
+    def __exit__(self, *raised: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._lock.release()
 
 
 class Guarded(Protocol):
@@ -36,19 +59,7 @@ def alone(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P],
 
     @wraps(method)
     def checked(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        with WHOLE:
-            turn = self._turn
-            if not turn.lock.acquire(blocking=False):
-                if turn.user != threading.get_ident():
-                    raise ConcurrentUse(
-                        "this consumer is in use in another thread: consumers are not thread-safe. Give each thread "
-                        "its own; only `wakeup` may be called from everywhere"
-                    )
-                return method(self, *args, **kwargs)
-            try:
-                turn.user = threading.get_ident()
-                return method(self, *args, **kwargs)
-            finally:
-                turn.lock.release()
+        with WHOLE, self._turn:
+            return method(self, *args, **kwargs)
 
     return checked
