@@ -38,12 +38,9 @@ class ReadOnlyTopics:
         # The lock files of owners tell which directories these are.
         self._locks: dict[str, File] = {}
         self._log: ReadOnlyPartition | None = None
-        self._replayed = NOTHING
-
-    @property
-    def has_log(self) -> bool:
+        self.has_log = False
         """Whether there is a metadata log, which may say more than `image` by now."""
-        return self._log is not None
+        self._replayed = NOTHING
 
     @property
     def is_published(self) -> bool:
@@ -91,6 +88,7 @@ class ReadOnlyTopics:
                     self._files, directory, *key, TopicConfig(), find_entry=lambda: self.entry(home, key, topic),
                     topic_id=METADATA_TOPIC_ID,
                 )  # fmt: skip
+                self.has_log = True
                 self.image, self._replayed = MetadataImage(), NOTHING
             self._log.refresh()
             self._follow(self._log)

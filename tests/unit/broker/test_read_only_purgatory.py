@@ -68,7 +68,7 @@ def test_a_fetch_waits_no_longer_than_it_was_told(logs: list[pylog.Log]) -> None
     assert not long.done()
 
 
-def test_who_leads_its_fetch_is_answered_in_its_own_thread(logs: list[pylog.Log]) -> None:
+def test_a_led_fetch_is_answered_in_its_leaders_thread(logs: list[pylog.Log]) -> None:
     owner, reader = logs
     future = ask(reader)
     heard = answering_thread(future)
