@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 from pylog.broker.delayed_operations import DelayedOperations
 from pylog.broker.fetch import is_enough
-from pylog.errors import Closed
+from pylog.errors import Closed, StorageError
 from pylog.files import Waker, Watch
 from pylog.protocol.messages import Fetch, Fetched
 from pylog.runtime.clock import Clock
@@ -112,22 +112,17 @@ class ReadOnlyPurgatory:
             sleep.wait(due - self._clock.tick_ms())
 
     def _answer(self, fetch: DelayedFetch) -> None:
-        fetched, error = None, None
         with self.looking:
-            try:
-                fetched = self._look(fetch)
-            except BaseException as raised:  # noqa: BLE001  (the thread serves others, too)
-                error = raised
-        if (fetched is None and error is None) or not self._take(fetch):
-            return
-        if error is not None:
-            fetch.set_exception(error)
-        elif fetched is not None:
-            fetch.set_result(fetched)
+            outcome = self._look(fetch)
+        if outcome is not None and self._take(fetch):
+            _complete(fetch, outcome)
 
-    def _look(self, fetch: DelayedFetch) -> Fetched | None:
-        """The answer; None as long as the fetch has to wait."""
-        fetched = self._read(fetch.message)
+    def _look(self, fetch: DelayedFetch) -> Fetched | Exception | None:
+        """The answer, or the error in its place; None as long as the fetch has to wait."""
+        try:
+            fetched = self._read(fetch.message)
+        except Exception as error:  # noqa: BLE001  (it is for the sender of the fetch)
+            return error
         is_over = is_enough(fetch.message, fetched) or self._clock.tick_ms() >= fetch.deadline_ms
         return fetched if is_over else None
 
@@ -141,38 +136,43 @@ class ReadOnlyPurgatory:
     @whole
     def lead(self, fetch: DelayedFetch, timeout: float | None) -> None:
         """See `DelayedFetch.lead`."""
+        sleep = self._begin_lead(fetch)
+        if sleep is None:
+            return
+        outcome = None
+        try:
+            outcome = self._lead(fetch, sleep, timeout)
+        finally:
+            self._end_lead(fetch, sleep)
+            if outcome is None:
+                self._hand_over(fetch)
+        if outcome is not None:
+            _complete(fetch, outcome)
+
+    def _begin_lead(self, fetch: DelayedFetch) -> "_Sleep | None":
+        """Take a fetch from the watching thread; None where that does not have it, or no descriptor is to be had."""
         with self._lock:
-            if self._closed or not self._delayed.remove(fetch.ticket):
-                return
-            fetch.sleep = sleep = self._free.pop() if self._free else _Sleep(self._watch)
-            sleep.leader = threading.get_ident()
+            if self._closed or fetch.ticket not in self._delayed.items:
+                return None
+            try:
+                sleep = self._free.pop() if self._free else _Sleep(self._watch)
+            except StorageError:
+                return None
+            self._delayed.remove(fetch.ticket)
+            fetch.sleep, sleep.leader = sleep, threading.get_ident()
             sleep.in_use.acquire()
             self._led.add(fetch)
-        try:
-            try:
-                answer = self._lead(fetch, sleep, timeout)
-            finally:
-                self._end_lead(fetch, sleep)
-        except Exception as error:  # noqa: BLE001  (it is the answer)
-            fetch.set_exception(error)
-        except BaseException:
-            self._hand_over(fetch)
-            raise
-        else:
-            if answer is None:
-                self._hand_over(fetch)
-            else:
-                fetch.set_result(answer)
+            return sleep
 
-    def _lead(self, fetch: DelayedFetch, sleep: "_Sleep", timeout: float | None) -> Fetched | None:
+    def _lead(self, fetch: DelayedFetch, sleep: "_Sleep", timeout: float | None) -> Fetched | Exception | None:
         due = fetch.deadline_ms
         if timeout is not None:
             due = min(due, int(self._clock.tick_ms() + timeout * 1000))
         sleep.begin()
         while True:
-            fetched = self._look(fetch)
-            if fetched is not None:
-                return fetched
+            outcome = self._look(fetch)
+            if outcome is not None:
+                return outcome
             left_ms = due - self._clock.tick_ms()
             if left_ms <= 0 or fetch.is_called_off or self._closed:
                 return None
@@ -229,11 +229,20 @@ class ReadOnlyPurgatory:
         """Forget the thread and the waiting fetches of the parent, in a forked child."""
         self._lock, self.looking = WholeLock(), threading.Lock()
         self._delayed = DelayedOperations()
-        for sleep in [*self._free, *([self._sleep] if self._sleep is not None else [])]:
+        me = threading.get_ident()
+        led = [fetch.sleep for fetch in self._led if fetch.sleep is not None and fetch.sleep.leader != me]
+        for sleep in [*self._free, *led, *([self._sleep] if self._sleep is not None else [])]:
             sleep.abandon()
         self._led.clear()
         self._thread = self._sleep = None
         self._free = []
+
+
+def _complete(fetch: DelayedFetch, outcome: Fetched | Exception) -> None:
+    if isinstance(outcome, Fetched):
+        fetch.set_result(outcome)
+    else:
+        fetch.set_exception(outcome)
 
 
 class _Sleep:

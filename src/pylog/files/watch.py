@@ -12,6 +12,7 @@ import ctypes
 import os
 from contextlib import suppress
 
+from pylog.errors import StorageError
 from pylog.runtime.signals import WholeLock
 
 _MODIFY, _MOVED_TO = 0x002, 0x080
@@ -58,10 +59,18 @@ def watch(path: str) -> Watch | None:
 
 
 class Waker:
-    """Readable (`fileno`) from `wake` until `take`. Thread-safe; `wake` is for handlers of signals, too."""
+    """Readable (`fileno`) from `wake` until `take`. Thread-safe; `wake` is for handlers of signals, too.
+
+    Raises StorageError where no descriptor is to be had.
+    """
 
     def __init__(self) -> None:
-        self._out, self._into = os.pipe()
+        try:
+            self._out, self._into = os.pipe()
+        except OSError as error:
+            raise StorageError(
+                f"cannot make a pipe: {error.strerror}. Raise the limit of open files (ulimit -n)"
+            ) from error
         os.set_blocking(self._out, False)
         os.set_blocking(self._into, False)
         # After `close` the numbers belong to other files.

@@ -1,5 +1,6 @@
 """A node that only reads keeps a Fetch that waits, and answers it in its own thread or its caller's."""
 
+import errno
 import os
 import signal
 import threading
@@ -93,16 +94,17 @@ def test_a_lead_that_ends_leaves_the_fetch_to_the_watching_thread(logs: list[pyl
     assert len(future.result(SECONDS).parts[0].data) > 0
 
 
-def test_a_signal_ends_a_lead_and_the_fetch_goes_on(logs: list[pylog.Log]) -> None:
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, ValueError])
+def test_a_signal_ends_a_lead_and_the_fetch_goes_on(logs: list[pylog.Log], raised: type[BaseException]) -> None:
     def strike(*_: object) -> None:
-        raise KeyboardInterrupt
+        raise raised
 
     owner, reader = logs
     future = ask(reader)
     before = signal.signal(signal.SIGALRM, strike)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.02)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(raised):
             future.lead(SECONDS)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -148,6 +150,21 @@ def test_a_close_answers_what_waits_and_leaves_nothing_behind(tmp_path: Path) ->
         for future in (waiting, led):
             assert isinstance(future.exception(SECONDS), errors.Closed)
     assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_lead_without_a_descriptor_leaves_the_fetch_to_the_thread(
+    logs: list[pylog.Log], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> tuple[int, int]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    owner, reader = logs
+    future = ask(reader)
+    monkeypatch.setattr(os, "pipe", full)
+    future.lead(SECONDS)
+    assert not future.done()
+    append(owner)
+    assert len(future.result(SECONDS).parts[0].data) > 0
 
 
 def test_wakeup_ends_the_poll_of_a_reader_at_once(logs: list[pylog.Log]) -> None:
