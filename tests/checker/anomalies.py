@@ -138,8 +138,8 @@ def failures(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def inconsistent_offsets(facts: Facts) -> Iterator[Finding]:
-    """The answer of a record in a transaction that has not committed, and was not read, says nothing that lasts: a crash
-    may take the record, and its offset is given again.
+    """The answer of a record in a transaction that has not committed, and was not read, says nothing that lasts: a
+    crash may take the record, and its offset is given again.
     """
     for (partition, offset), seen in facts.seen.items():
         values = {value: place for value, place in seen.items() if value in facts.readers or facts.lasts(place)}

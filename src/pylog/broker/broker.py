@@ -6,7 +6,7 @@
         Fetch         Leader.fetch  -> answer, or park it until there is something to read or its time is up
         ListOffsets, Metadata, CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, DeleteRecords...
 
-A node waits here and in `produce` alone; its threads (`worker`, `follower_fetcher`) sleep by themselves.
+A node waits here and in `produce` alone; its threads (`worker`) sleep by themselves.
 
 `apply(Lead | Follow)` is the one entry by which roles are given: by hand now, by elections later.
 

@@ -43,8 +43,8 @@ class Sighting(NamedTuple):
     open_in: Mapping[TopicPartition, int]
     """Where a transaction of it is open, and in which epoch."""
     may_lack_records: bool = False
-    """Whether records of its transaction may be lost: a Produce in one is answered before they, and the beginning of the
-    transaction, are durable.
+    """Whether records of its transaction may be lost: a Produce in one is answered before they, and the
+    beginning of the transaction, are durable.
     """
 
 
@@ -101,7 +101,7 @@ def overtaken(
     known: Transaction, seen: Sighting, new_producer_id: NewProducerId, wall_ms: int
 ) -> TransactionUpdate | None:
     """Abort what its partitions have of a producer and this log has not, or has as over: after a crash, partitions may
-    be newer than the log of their coordinator, or older. Abort an open transaction that may lack records, too.
+    be newer than the log of their coordinator, or older. Abort a transaction that may lack records, too.
 
     The next epoch is beyond all that they have seen. None: they agree. Not for a transaction that is decided.
     """
