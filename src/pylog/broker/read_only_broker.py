@@ -380,7 +380,7 @@ class ReadOnlyBroker:
     def _metadata(self, message: Metadata) -> ClusterMetadata:
         self._check_in_place()
         self._refresh_image()
-        return describe_topics(self.image, message.topics, lambda _: self.node_id)
+        return describe_topics(self.image, message, lambda _: self.node_id)
 
     def close(self) -> None:
         """Give the descriptors back."""
