@@ -1,0 +1,74 @@
+"""What requests are answered by: the node's `handle`, and what the node is called."""
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pylog.config import NodeConfig
+from pylog.protocol.messages import NO_ID, ClusterMetadata, Metadata, Session
+from pylog.protocol.wire.mapping import Body
+from pylog.runtime.clock import Clock
+from pylog.runtime.future import Future
+from pylog.server.fetch_sessions import FetchSessions
+from pylog.server.listeners import Address
+from pylog.transport import Handle
+
+NAMES_MAX = 10_000
+NOWHERE = Address("", 0)
+
+
+@dataclass(slots=True)
+class ServedNode:
+    """A node that is the whole cluster to its clients: every partition's leader, every group's coordinator."""
+
+    handle: Handle
+    node_id: int
+    cluster_id: str
+    config: NodeConfig
+    clock: Clock
+    address: Address = NOWHERE
+    """Where clients are told to connect to."""
+    sessions: FetchSessions = field(init=False)
+    _names: dict[uuid.UUID, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
+
+    def brokers(self) -> list[Body]:
+        """The nodes of the cluster."""
+        return [{"nodeId": self.node_id, "host": self.address.host, "port": self.address.port}]
+
+    def ask(self, message: Any, session: Session) -> Any:
+        """The answer to a message that is answered at once."""
+        answer: Future[Any] = self.handle(message, session)
+        return answer.result()
+
+    def name_topics(self, topics: Iterable[Body], session: Session, field_name: str = "name") -> None:
+        """Give topics that a body names by their ids the field `name`: "" where an id is not known."""
+        unnamed = [topic for topic in topics if topic.get("topicId", NO_ID) != NO_ID]
+        names = self.names([topic["topicId"] for topic in unnamed], session)
+        for topic in topics:
+            topic.setdefault(field_name, "")
+        for topic in unnamed:
+            topic[field_name] = names.get(topic["topicId"], "")
+
+    def names(self, topic_ids: Iterable[uuid.UUID], session: Session) -> dict[uuid.UUID, str]:
+        """The names of the topics with these ids, those that there are."""
+        asked = list(topic_ids)
+        found: ClusterMetadata = self.ask(Metadata([], asked), session) if asked else ClusterMetadata([])
+        return {topic.id: topic.name for topic in found.topics if topic.error is None}
+
+    def known_names(self, topics: Iterable[Body], session: Session, field_name: str = "name") -> None:
+        """The same from memory, for messages that bear the id, too: the node sees where another topic has the name."""
+        names = self._names
+        for topic in topics:
+            topic_id = topic["topicId"]
+            name = names.get(topic_id)
+            if name is None:
+                name = self.names([topic_id], session).get(topic_id, "")
+                if name:
+                    if len(names) >= NAMES_MAX:
+                        names.clear()
+                    names[topic_id] = name
+            topic[field_name] = name
