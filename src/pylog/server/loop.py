@@ -18,6 +18,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any
@@ -41,10 +42,19 @@ ACCEPT_PAUSE_MS = 100
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
+@dataclass(slots=True)
+class Counts:
+    """What a server has done so far."""
+
+    connections: int = 0
+    requests: int = 0
+
+
 class Loop:
     """Serves the connections of one listening socket until `stop`."""
 
     def __init__(self, node: ServedNode, listening: socket.socket) -> None:
+        self.counts = Counts()
         self._node = node
         self._clock = node.clock
         self._listening = listening
@@ -192,6 +202,7 @@ class Loop:
         config, now = self._node.config, self._clock.tick_ms()
         connection = Connection(client, f"/{host}", config.socket_request_max_bytes, now)
         self._connections.add(connection)
+        self.counts.connections += 1
         connection.mask = READ
         self._selector.register(client, READ, partial(self._ready, connection))
         if config.connections_max_idle_ms >= 0:
@@ -289,6 +300,7 @@ class Loop:
             logger.exception("a request of %s could not be answered", connection.host)
             self._close(connection)
             return
+        self.counts.requests += 1
         pending = connection.begun(call, outcome)
         if isinstance(outcome, Later):
             self._pool.submit(partial(self._call_later, connection, pending, outcome))

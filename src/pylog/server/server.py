@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from pylog.server.listeners import Address, bind, check_addresses, parse_address
-from pylog.server.loop import Loop
+from pylog.server.loop import Counts, Loop
 from pylog.server.served_node import ServedNode
 
 __all__ = ["Server"]
@@ -60,6 +60,11 @@ class Server:
     def bootstrap_servers(self) -> str:
         """What a client is given as `bootstrap.servers`."""
         return str(self._node.address)
+
+    @property
+    def counts(self) -> Counts:
+        """The connections and requests so far."""
+        return self._loop.counts
 
     def close(self) -> None:
         """Stop serving; a second time does nothing."""
