@@ -10,7 +10,6 @@ from pylog.server.api.call import Later, NoResponse, Reply
 from pylog.server.dispatch import Call, read_request, response
 from pylog.server.listeners import Address
 from pylog.server.served_node import ServedNode
-
 from support.wire_client import request_frame, response_body
 
 HOST = "/127.0.0.1"

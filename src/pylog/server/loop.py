@@ -153,7 +153,11 @@ class Loop:
         self._pause_accepting()
         self._listening.close()
         for connection in list(self._connections):
-            self._go_on(connection)
+            if connection.is_reading:
+                # What lies in the socket was sent before the stop.
+                self._receive(connection)
+            if not connection.is_closed:
+                self._go_on(connection)
 
     def _is_over(self) -> bool:
         if self._stops_at is None:

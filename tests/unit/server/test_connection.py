@@ -7,7 +7,6 @@ from pylog.errors import UnsupportedVersion
 from pylog.server.api.call import NO_RESPONSE, Later
 from pylog.server.connection import PIPELINED_MAX, UNSENT_BYTES, Connection
 from pylog.server.dispatch import Call, read_request, response
-
 from support.wire_client import request_frame
 
 PRODUCE = {"acks": 1, "timeoutMs": 1, "transactionalId": None, "topicData": []}

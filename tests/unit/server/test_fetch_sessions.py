@@ -1,7 +1,6 @@
 from pylog.errors import FetchSessionIdNotFound, FetchSessionTopicId, InvalidFetchSessionEpoch, NotLeaderOrFollower
 from pylog.protocol.messages import NO_ID, FetchedPart, FetchPart
 from pylog.server.fetch_sessions import EVICTION_MS, FetchSession, FetchSessions, completed_parts
-
 from support.stepping import Steps
 
 
