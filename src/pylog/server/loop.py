@@ -67,6 +67,8 @@ class Loop:
         self._deadlines: list[tuple[int, int, Callable[[], object]]] = []
         self._numbers = count()
         self._connections: set[Connection] = set()
+        self._starved: set[Connection] = set()
+        """Those that are not read from, as the memory for requests is used up."""
         self._stops_at: int | None = None
         self._thread: threading.Thread | None = None
         self._ident: int | None = None
@@ -100,7 +102,7 @@ class Loop:
         """Close the descriptors and nothing else: in a forked child they are copies of the parent's."""
         for connection in self._connections:
             connection.socket.close()
-        for one in (self._listening, self._waking, self._wake):
+        for one in (self._listening, self._waking, self._wake, self._selector):
             one.close()
 
     # --- the thread --------------------------------------------------------------------------------------------------
@@ -116,8 +118,7 @@ class Loop:
             for connection in list(self._connections):
                 self._close(connection)
             self._pool.close()
-            self._selector.close()
-            for one in (self._listening, self._waking, self._wake):
+            for one in (self._listening, self._waking, self._wake, self._selector):
                 one.close()
 
     def _turn(self) -> None:
@@ -132,6 +133,10 @@ class Loop:
             self._posts.popleft()()
         while self._deadlines and self._deadlines[0][0] <= self._clock.tick_ms():
             heapq.heappop(self._deadlines)[2]()
+        if self._starved:
+            starved, self._starved = self._starved, set()
+            for connection in starved - {one for one in starved if one.is_closed}:
+                self._watch(connection)
 
     def _at(self, tick_ms: int, call: Callable[[], object]) -> None:
         heapq.heappush(self._deadlines, (tick_ms, next(self._numbers), call))
@@ -198,11 +203,16 @@ class Loop:
                 logger.warning("a connection from %s is refused: there are max.connections of them", place[0])
                 client.close()
                 continue
-            self._connect(client, place[0])
+            try:
+                self._connect(client, place[0])
+            except OSError as error:
+                logger.info("a connection from %s ended as it began: %s", place[0], error)
+                client.close()
 
     def _connect(self, client: socket.socket, host: str) -> None:
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         config, now = self._node.config, self._clock.tick_ms()
         connection = Connection(client, f"/{host}", config.socket_request_max_bytes, now)
         self._connections.add(connection)
@@ -276,7 +286,10 @@ class Loop:
                 self._watch(connection)
 
     def _watch(self, connection: Connection) -> None:
-        may_read = connection.is_reading and self._stops_at is None and self._has_room(connection)
+        may_read = connection.is_reading and self._stops_at is None
+        if may_read and not self._has_room(connection):
+            self._starved.add(connection)
+            may_read = False
         mask = (READ if may_read else 0) | (WRITE if connection.outgoing.size else 0)
         if mask == connection.mask:
             return
@@ -334,14 +347,14 @@ class Loop:
             assert not isinstance(outcome, Later), "what waits in the pool has an answer"
             self._answer(connection, pending, lambda: outcome)
         elif outcome.answer.done():
-            self._answer(connection, pending, partial(_body_of, outcome))
+            self._answer(connection, pending, partial(body_of, outcome))
         else:
             outcome.answer.add_done_callback(lambda _: self.post(partial(self._answered, connection, pending, outcome)))
 
     def _answered(self, connection: Connection, pending: Pending, reply: Reply) -> None:
         if connection.is_closed:
             return
-        self._answer(connection, pending, partial(_body_of, reply))
+        self._answer(connection, pending, partial(body_of, reply))
         if not connection.is_closed:
             self._go_on(connection)
 
@@ -380,7 +393,8 @@ _POLLS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGro
 """What may wait for something to happen: a stop does not wait for that."""
 
 
-def _body_of(reply: Reply) -> Any:
+def body_of(reply: Reply) -> Any:
+    """The body of a reply whose answer is there. Raises Closed, and what is no answer."""
     error = reply.answer.exception()
     if error is None:
         return reply.body(reply.answer.result())

@@ -1,11 +1,12 @@
 """A few threads for calls that may wait: for a disk, for a coordinator, for a topic that is made.
 
-A thread starts with the first call that finds no other one idle. Threads are daemons and hold nothing.
+A thread starts with a call that finds all others busy. Threads are daemons and hold nothing.
 """
 
 import logging
 from collections.abc import Callable
 from queue import SimpleQueue
+from threading import Lock
 
 from pylog.runtime.worker import started
 
@@ -15,18 +16,21 @@ THREADS_MAX = 4
 
 
 class Pool:
-    """Calls functions in threads of its own. `submit` and `close` are for one thread."""
+    """Calls functions in threads of its own. Thread-safe."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._lock = Lock()
         self._threads = 0
-        self._idle = 0
+        self._unfinished = 0
 
     def submit(self, call: Callable[[], object]) -> None:
         """Have `call` called soon. What it raises is logged."""
-        if self._calls.qsize() >= self._idle and self._threads < THREADS_MAX:
-            self._threads += 1
-            started(self._run, f"pylog-server-{self._threads}")
+        with self._lock:
+            self._unfinished += 1
+            if self._unfinished > self._threads and self._threads < THREADS_MAX:
+                self._threads += 1
+                started(self._run, f"pylog-server-{self._threads}")
         self._calls.put(call)
 
     def close(self) -> None:
@@ -35,13 +39,10 @@ class Pool:
             self._calls.put(None)
 
     def _run(self) -> None:
-        while True:
-            self._idle += 1
-            call = self._calls.get()
-            self._idle -= 1
-            if call is None:
-                return
+        while (call := self._calls.get()) is not None:
             try:
                 call()
             except Exception:
                 logger.exception("a call of the server's pool failed")
+            with self._lock:
+                self._unfinished -= 1

@@ -6,8 +6,7 @@
     ConsumerGroupDescribe  groups of the consumer protocol; the member type from 1 on
     DeleteGroups
 
-A described member has its topics by id. `topic_names` of a `ConsumerGroupDescribe` is what the server adds to the body:
-the names of these.
+A described member has its topics by id; `described_consumer_groups` is given the names of these.
 """
 
 import uuid
@@ -44,7 +43,7 @@ def _listed(body: Body, answer: ListedGroups, version: int) -> Body:
         if version >= 5:
             entry["groupType"] = group.type
         groups.append(entry)
-    return {"errorCode": 0, "groups": groups}
+    return {"errorCode": error_code(answer.error), "groups": groups}
 
 
 # --- described -------------------------------------------------------------------------------------------------------
@@ -85,10 +84,6 @@ def _classic_group(group: DescribedGroup, version: int) -> Body:
             for member in group.members
         ],
     }  # fmt: skip
-
-
-def _describe_consumer(body: Body, version: int) -> DescribeGroups:
-    return DescribeGroups(list(body["groupIds"]))
 
 
 def described_consumer_groups(answer: DescribedGroups, names: dict[uuid.UUID, str], version: int) -> Body:
@@ -160,7 +155,9 @@ def _deleted(body: Body, answer: GroupsDeleted, version: int) -> Body:
 
 
 MAPPINGS = (
-    Mapping(name="ListGroups", message=_list, response=_listed, refusal=lambda message, error: ListedGroups()),
+    Mapping(
+        name="ListGroups", message=_list, response=_listed, refusal=lambda message, error: ListedGroups(error=error)
+    ),
     Mapping(name="DescribeGroups", message=_describe, response=_described, refusal=_refused_describe),
     Mapping(
         name="DeleteGroups", message=_delete, response=_deleted,
