@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pylog.config import NodeConfig
+from pylog.config import NodeConfig, TopicConfig
 from pylog.protocol.messages import NO_ID, ClusterMetadata, Metadata, Session
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import Clock
@@ -15,6 +15,8 @@ from pylog.server.listeners import Address
 from pylog.transport import Handle
 
 NAMES_MAX = 10_000
+CONFIG_MS = 1000
+"""For how long it is known whether an append to a topic may wait for room."""
 NOWHERE = Address("", 0)
 
 
@@ -31,6 +33,8 @@ class ServedNode:
     """Where clients are told to connect to."""
     sessions: FetchSessions = field(init=False)
     _names: dict[uuid.UUID, str] = field(default_factory=dict)
+    _waiting: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    """By topic: until when is known whether an append to it may wait for room, and whether."""
 
     def __post_init__(self) -> None:
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
@@ -43,6 +47,19 @@ class ServedNode:
         """The answer to a message that is answered at once."""
         answer: Future[Any] = self.handle(message, session)
         return answer.result()
+
+    def may_wait_for_room(self, topic: str, session: Session) -> bool:
+        """Whether an append to a topic may wait until records are deleted; what is said is a second old at most."""
+        until, may_wait = self._waiting.get(topic, (0, False))
+        now = self.clock.tick_ms()
+        if now >= until:
+            found: ClusterMetadata = self.ask(Metadata([topic]), session)
+            config = TopicConfig.loaded(found.topics[0].config, defaults=self.config.topic_defaults)
+            may_wait = config.is_bounded and config.pylog_full_policy == "block"
+            if len(self._waiting) >= NAMES_MAX:
+                self._waiting.clear()
+            self._waiting[topic] = now + CONFIG_MS, may_wait
+        return may_wait
 
     def name_topics(self, topics: Iterable[Body], session: Session, field_name: str = "name") -> None:
         """Give topics that a body names by their ids the field `name`: "" where an id is not known."""

@@ -177,6 +177,17 @@ def test_topics_are_described_page_by_page(node: WireNode) -> None:
     assert seen == [(name, number) for name in "abc" for number in (0, 1)]
 
 
+def test_a_page_that_ends_with_a_topic_names_the_next_one(node: WireNode) -> None:
+    for name in ("a", "b"):
+        node.log.create_topic(name, 2)
+    asked = {"topics": [], "responsePartitionLimit": 2}
+
+    response = node.ask("DescribeTopicPartitions", 0, asked)
+
+    assert [topic["name"] for topic in response["topics"]] == ["a"]
+    assert response["nextCursor"] == {"topicName": "b", "partitionIndex": 0}
+
+
 def test_a_missing_topic_is_described_as_missing(node: WireNode) -> None:
     (topic,) = node.ask("DescribeTopicPartitions", 0, {"topics": [{"name": "none"}]})["topics"]
 

@@ -110,8 +110,11 @@ def test_an_error_for_a_message_is_in_its_response(
     assert told == ({-1} if name == "DescribeLogDirs" else {ERROR.code})
 
 
-@pytest.mark.parametrize("handle", [raises, fails])
-def test_an_error_for_a_produce_is_that_of_each_partition(handle: Callable[[Any, Session], Future[Any]]) -> None:
+@pytest.mark.parametrize("refuse", [raises, fails])
+def test_an_error_for_a_produce_is_that_of_each_partition(refuse: Callable[[Any, Session], Future[Any]]) -> None:
+    def handle(asked: Any, session: Session) -> Future[Any]:
+        is_known = isinstance(asked, Metadata)
+        return completed(ClusterMetadata([TopicMetadata("t")])) if is_known else refuse(asked, session)
 
     records = bytes(encode([(b"v", None, 5, ())], now_ms=5).data)
     parts = [{"index": number, "records": records} for number in (0, 1)]
@@ -161,11 +164,19 @@ def test_names_of_many_topics_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) ->
         return completed(ClusterMetadata([TopicMetadata(f"t{one.int}", None, one) for one in asked.topic_ids]))
 
     served = node(handle)
-    topics: list[dict[str, Any]] = [{"topicId": uuid.UUID(int=number)} for number in (1, 2, 3, 1)]
+    topics: list[dict[str, Any]] = [{"topicId": uuid.UUID(int=number)} for number in (1, 1, 2, 3, 1)]
 
     served.known_names(topics, Session())
 
-    assert [topic["name"] for topic in topics] == ["t1", "t2", "t3", "t1"]
+    assert [topic["name"] for topic in topics] == ["t1", "t1", "t2", "t3", "t1"]
+
+
+def test_what_is_known_of_many_topics_does_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pylog.server.served_node.NAMES_MAX", 2)
+    bound = {"retention.bytes": "5", "pylog.full.policy": "block"}
+    served = node(lambda asked, session: completed(ClusterMetadata([TopicMetadata("t", config=bound)])))
+
+    assert all(served.may_wait_for_room(topic, Session()) for topic in ("a", "b", "c", "c"))
 
 
 def test_a_closed_node_has_no_answer() -> None:

@@ -114,6 +114,20 @@ def test_a_durable_produce_is_answered(tmp_path: Any) -> None:
         assert offsets == [0, 1, 2, 3, 4]
 
 
+def test_an_append_that_waits_for_room_holds_nobody_else_up(server: Server, client: WireClient) -> None:
+    with pylog.open(":memory:") as log, log.serve() as served, WireClient(served.bootstrap_servers) as waiting:
+        log.create_topic("t", config={"retention.bytes": 1000, "pylog.full.policy": "block"})
+        assert waiting.ask("Produce", 9, produce("t", b"x" * 800))["responses"]
+        waiting.send("Produce", 9, {**produce("t", b"y" * 800), "timeoutMs": 60_000})
+        with WireClient(served.bootstrap_servers) as other:
+            assert other.ask("Metadata", 12, METADATA)["brokers"]
+            log.delete_records({pylog.TopicPartition("t", 0): -1})
+
+        (topic,) = waiting.receive("Produce", 9)[1]["responses"]
+
+    assert topic["partitionResponses"][0]["errorCode"] == 0
+
+
 # --- what is no request ----------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ import struct
 from typing import NamedTuple
 
 from pylog.errors import CorruptBatch
-from pylog.protocol.schema import message, read_uvarint
+from pylog.protocol.schema import read_uvarint
 
 API_VERSIONS = 18
 TAGS_MAX = 64
@@ -82,8 +82,3 @@ def response_header(key: int, correlation_id: int, *, flexible: bool) -> bytes:
     """What stands before the body of a response."""
     has_tags = flexible and key != API_VERSIONS
     return correlation_id.to_bytes(4, "big", signed=True) + (_NO_TAGS if has_tags else b"")
-
-
-def is_flexible(name: str, version: int) -> bool:
-    """Whether a request of this name and version, and its response, have tagged fields."""
-    return message(f"{name}Request").is_flexible(version)

@@ -6,8 +6,8 @@
 
 A partition without a batch, or with several, is InvalidRecord; bytes that are none are CorruptRecord; the others of the
 request are appended. zstd below version 7 is UnsupportedCompressionType. With acks=0 there is no response.
-A batch of a transaction may have to wait for its coordinator, so its request goes to the pool. Of other requests each
-partition goes by itself, so that none of them syncs in the loop.
+A batch of a transaction may have to wait for its coordinator, and one for a bounded topic for room, so these requests
+go to the pool. Of others each partition goes by itself, so that none of them syncs in the loop.
 """
 
 from typing import Any
@@ -34,7 +34,9 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     if body["acks"] not in (ACKS_ALL, 0, 1):
         wrong = InvalidRequiredAcks(f"acks={body['acks']}: it is -1, 0 or 1")
         parts = [ProducedPart(part.topic, part.partition, wrong) for part in parts]
-    if body["transactionalId"] is not None:
+    if body["transactionalId"] is not None or any(
+        isinstance(part, ProducePart) and node.may_wait_for_room(part.topic, request.session) for part in parts
+    ):
         return Later(lambda: _append(request, node, parts))
     return _append(request, node, parts)
 
