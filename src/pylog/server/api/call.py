@@ -55,31 +55,22 @@ class Api:
     """
 
     name: str
+    key: int
     low: int
     high: int
+    request: MessageSchema
+    response: MessageSchema
     answer: Answer
-    may_wait: bool = False
-    is_pipelined: bool = False
-
-    @property
-    def key(self) -> int:
-        """Kafka's number of it."""
-        return self.request.api_key
-
-    @property
-    def request(self) -> MessageSchema:
-        """The schema of its requests."""
-        return message(f"{self.name}Request")
-
-    @property
-    def response(self) -> MessageSchema:
-        """The schema of its responses."""
-        return message(f"{self.name}Response")
+    may_wait: bool
+    is_pipelined: bool
 
 
 def api(
     name: str, answer: Answer, *, high: int | None = None, may_wait: bool = False, is_pipelined: bool = False
 ) -> Api:
     """An API key in all versions that its schema has, up to `high`."""
-    versions = message(f"{name}Request").versions
-    return Api(name, versions.low, versions.high if high is None else high, answer, may_wait, is_pipelined)
+    request, response = message(f"{name}Request"), message(f"{name}Response")
+    low, highest = request.versions
+    return Api(
+        name, request.api_key, low, highest if high is None else high, request, response, answer, may_wait, is_pipelined
+    )  # fmt: skip
