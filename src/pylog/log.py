@@ -400,9 +400,9 @@ class Log:
     def serve(self, listen: str = "127.0.0.1:0", *, advertise: str | None = None) -> "Server":
         """A server by which every Kafka client reaches this log; `server.bootstrap_servers` says where.
 
-        `listen`: host and port; port 0 takes one that is free. `advertise`: what clients are told to connect to, where
-        that is another address, as in a container. The log closes the server with itself. There is no authentication:
-        whoever reaches the address may do everything.
+        `listen`: host and port; port 0 takes one that is free. `advertise`: the address that clients are told to
+        connect to, if it is another one, as in a container. Closing the log closes the server. There is no
+        authentication: every client that reaches the address may do everything.
         Raises: ValueError (an address that no client could use), OSError (it is taken), ReadOnly.
         """
         return self._served(listen, advertise, owned=None)

@@ -74,7 +74,7 @@ def read(reader: Consumer, count: int) -> list[bytes]:
     return values
 
 
-# --- records ---------------------------------------------------------------------------------------------------------
+# --- records ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -144,7 +144,7 @@ def test_offsets_are_found_by_time(server: Server) -> None:
     reader.close()
 
 
-# --- groups ----------------------------------------------------------------------------------------------------------
+# --- groups -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -204,7 +204,7 @@ def test_a_static_member_comes_back_to_its_partitions(server: Server) -> None:
     again.close()
 
 
-# --- transactions ----------------------------------------------------------------------------------------------------
+# --- transactions -----------------------------------------------------------------------------------------------------
 
 
 def test_only_committed_transactions_are_read(server: Server) -> None:
@@ -266,7 +266,7 @@ def test_a_second_producer_fences_the_first(server: Server) -> None:
     reader.close()
 
 
-# --- admin -----------------------------------------------------------------------------------------------------------
+# --- admin ------------------------------------------------------------------------------------------------------------
 
 
 def test_topics_are_made_described_and_deleted(server: Server) -> None:

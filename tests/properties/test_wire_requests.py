@@ -1,7 +1,7 @@
 """Any request of any key in any version: it has a response that its version can say, or it is refused.
 
-The bodies are drawn from the schemas, the node is a real one in memory. What a node is asked to make is kept small:
-numbers of partitions are small, and topics have few names.
+The bodies are drawn from the schemas, the node is a real one in memory. Numbers of partitions are small, and topics
+have few names.
 """
 
 from collections.abc import Iterator

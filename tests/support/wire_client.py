@@ -1,4 +1,4 @@
-"""A client of the wire that says exactly what a test wants: one socket, requests as bodies, responses as bodies."""
+"""A client of the wire over one socket, with requests and responses as bodies."""
 
 import socket
 from types import TracebackType

@@ -1,4 +1,4 @@
-"""A node in memory that is asked by bodies, without sockets and threads: what the server's loop does for a request."""
+"""A node in memory that is asked by bodies, without sockets and threads, as by the loop of a server."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ class WireNode:
         self.served.address = Address("127.0.0.1", 9092)
 
     def call(self, frame: bytes) -> tuple[Call, Any]:
-        """What a frame means, and its body, a `Reply` that waits, or NO_RESPONSE. Raises PylogError."""
+        """The call of a frame, and its body, a `Reply` that waits, or NO_RESPONSE. Raises PylogError."""
         call = read_request(bytearray(frame), HOST)
         outcome = call.outcome(self.served)
         while isinstance(outcome, Later):

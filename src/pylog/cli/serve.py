@@ -3,7 +3,7 @@
     pylog: serving data at 127.0.0.1:9092; Ctrl-C stops it            on stderr, when clients can connect
     pylog: stopped after 3 connections and 1,204 requests
 
-SIGINT and SIGTERM stop it: it accepts no more, answers what it has received, closes the log and ends with 0.
+SIGINT and SIGTERM stop it: it accepts no more, answers the requests that it has, closes the log and ends with 0.
 """
 
 import argparse
@@ -26,8 +26,8 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     """Add `serve`."""
     parser = commands.add_parser(
         "serve", help="serve the log to Kafka clients",
-        description="Serve the log to Kafka clients until Ctrl-C. There is no authentication: whoever reaches the "
-        "address may read and change everything.",
+        description="Serve the log to Kafka clients until Ctrl-C. There is no authentication: every client "
+        "that reaches the address may read and change everything.",
         epilog=examples((
             "pylog serve --log data",
             "pylog serve --log :memory: --listen 127.0.0.1:0",

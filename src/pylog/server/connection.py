@@ -1,12 +1,12 @@
-"""One client: the frames that have come, the answers that are owed, and what is on its way to it.
+"""One client: its frames, the answers that it is owed, and its outgoing bytes.
 
     socket -> framer -> frames -> a call each -> answers, in the order of the requests -> outgoing -> socket
 
-A request begins when everything before it is answered, so what a client does takes effect in its order. Only a Produce
-may begin behind other Produces that still wait for a disk or for replicas.
+A request begins when all requests before it are answered, so they take effect in their order. Only a Produce may begin
+behind other Produces that still wait for a disk or for replicas.
 
-A client that sends and does not read is not read from any more: nothing is received while a request waits for its
-turn, or while more than `UNSENT_BYTES` are on their way.
+Backpressure: nothing is received from a client while one of its requests waits for its turn, or while more than
+`UNSENT_BYTES` are on their way to it.
 """
 
 import socket
@@ -26,7 +26,7 @@ PIPELINED_MAX = 64
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A request that was begun. `pieces` are its response, as soon as there is one."""
+    """A request that has begun. `pieces` are its response; None while there is none."""
 
     call: Call
     pieces: list[Any] | None = None
@@ -79,20 +79,20 @@ class Connection:
         return self.frames.popleft()
 
     def begun(self, call: Call, outcome: object) -> Pending:
-        """A request was begun: its answer has its place from now on."""
+        """Note that a request has begun, and give the place of its answer."""
         pending = Pending(call)
         self.answers.append(pending)
         self.is_exclusive = isinstance(outcome, Later) or not call.api.is_pipelined
         return pending
 
     def answered(self) -> None:
-        """Let go out what is answered, as far as everything before it is."""
+        """Move answers to the outgoing queue, in the order of the requests."""
         while self.answers and self.answers[0].pieces is not None:
             first = self.answers.popleft()
             self.outgoing.push(first.pieces or (), first.size)
 
     def close(self) -> None:
-        """Let go of the socket and of the files."""
+        """Close the socket and release the files."""
         self.is_closed = True
         self.frames.clear()
         self.answers.clear()

@@ -27,7 +27,7 @@ class Call(NamedTuple):
     """None: the version is one from the future, and the response says which there are."""
 
     def outcome(self, node: ServedNode) -> Outcome:
-        """Answer the request; what may wait does so here."""
+        """Answer the request, and wait if that is needed."""
         return unsupported(served_keys()) if self.request is None else self.api.answer(self.request, node)
 
 

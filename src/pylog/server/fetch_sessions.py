@@ -1,4 +1,4 @@
-"""Fetch sessions: what a client has asked to fetch, so that it says only what changes, and hears only what is new.
+"""Fetch sessions: the partitions that a client fetches, so that requests carry changes and responses carry news.
 
     epoch -1   no session: the request says everything, the response has everything; a session of that id ends
     epoch  0   the same, and a session begins; its id is in the response, 0 where there is no room for one
@@ -31,7 +31,7 @@ Pair = tuple[FetchPart, FetchedPart]
 
 @dataclass(slots=True)
 class FetchSession:
-    """The partitions of one session, in the order in which they are read, and what its client knows of each."""
+    """The partitions of one session in reading order, and the state of each that its client knows."""
 
     id: int
     uses_ids: bool
@@ -42,7 +42,7 @@ class FetchSession:
     """The high watermark and the start of the log that were sent last."""
 
     def update(self, asked: Iterable[FetchPart], forgotten: Iterable[Key]) -> None:
-        """Take what a request says: parts that are new or have moved, and those that are not wanted any more."""
+        """Apply a request: parts that are new or have moved, and partitions to forget."""
         for part in asked:
             self.parts[key_of(part)] = part
         for key in forgotten:
@@ -50,7 +50,7 @@ class FetchSession:
             self.known.pop(key, None)
 
     def news(self, pairs: Sequence[Pair], *, everything: bool = False) -> list[Pair]:
-        """Those of the answers that the client has to see; they are known to it from now on."""
+        """The answers that the client has to see. They count as known to the client from now on."""
         sent: list[Pair] = []
         for asked, part in pairs:
             key = key_of(asked)
@@ -63,13 +63,13 @@ class FetchSession:
             if part.size and key in self.parts:
                 self.parts.move_to_end(key)
             if part.error is not None:
-                # It is told again, until it is over.
+                # The error is told again until it is over.
                 self.known.pop(key, None)
         return sent
 
 
 def key_of(part: FetchPart) -> Key:
-    """By what a session knows a partition."""
+    """The key of a partition in a session."""
     return part.topic, part.topic_id, part.partition
 
 
@@ -80,7 +80,7 @@ class FetchSessions:
         self._slots = slots
         self._clock = clock
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        """The one that was used last stands last."""
+        """In the order of their last use."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -103,7 +103,7 @@ class FetchSessions:
         return session
 
     def go_on(self, session_id: int, epoch: int, *, uses_ids: bool) -> FetchSession | ProtocolError:
-        """The session that a request belongs to; what is wrong with the request where it does not."""
+        """The session of a request, or the error of the request."""
         session = self._sessions.get(session_id)
         if session is None:
             return FetchSessionIdNotFound(f"there is no fetch session {session_id}, or none any more")
@@ -123,6 +123,6 @@ class FetchSessions:
 
 
 def completed_parts(asked: Sequence[FetchPart], parts: Sequence[FetchedPart]) -> list[Pair]:
-    """The answers to all parts: those that were not looked at, as the bytes were used up, have no records."""
+    """The answers to all parts. A part behind the limit of bytes has no records."""
     pairs = list(zip(asked, parts, strict=False))
     return pairs + [(part, FetchedPart(part.topic, part.partition)) for part in asked[len(parts) :]]

@@ -1,9 +1,9 @@
-"""Addresses: what a server binds, and what it tells its clients to connect to.
+"""Addresses: those that a server binds, and those that it advertises to its clients.
 
     "127.0.0.1:9092"   "localhost:0"   "[::1]:9092"   ":9092" (loopback)
 
-A client connects to the address that the server names in its answers, not to the one by which it came. So a server that
-listens on every interface has to be told its name: `0.0.0.0` means nothing to a client.
+A client connects to the address in the server's answers, not to the address of its first connection. So a server that
+listens on every interface needs an address to advertise: `0.0.0.0` means nothing to a client.
 """
 
 import socket
@@ -38,7 +38,7 @@ def parse_address(text: str) -> Address:
 
 
 def check_addresses(listen: Address, advertise: Address | None) -> None:
-    """Refuse addresses by which no client could come back. Raises ValueError."""
+    """Refuse addresses that no client could connect to. Raises ValueError."""
     if listen.host in ANY and advertise is None:
         raise ValueError(
             f"{listen} listens on every interface, and clients have to be told one address to connect to: give it with "

@@ -4,11 +4,11 @@
            accept; receive once from each socket that has something; begin the requests that are whole
            take the answers that were posted; send what the sockets take
 
-Other threads only append to a list and wake the loop by a byte to a socket pair. Deadlines are in a heap, one for each
-connection: when one has come, the connection is closed if it was silent for so long, else its deadline moves.
+Other threads only append to a list and wake the loop by a byte to a socket pair. Each connection has one deadline, in a
+heap. At its deadline a silent connection is closed, and the deadline of another one moves.
 
-Invariant: everything of a connection is done in this thread. A call that may wait is made in the pool, its answer comes
-by `post`.
+Invariant: all work of a connection is done in this thread. A call that may wait is made in the pool, and its answer
+comes back by `post`.
 """
 
 import heapq
@@ -44,7 +44,7 @@ READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 @dataclass(slots=True)
 class Counts:
-    """What a server has done so far."""
+    """The connections and requests of a server so far."""
 
     connections: int = 0
     requests: int = 0
@@ -68,7 +68,7 @@ class Loop:
         self._numbers = count()
         self._connections: set[Connection] = set()
         self._starved: set[Connection] = set()
-        """Those that are not read from, as the memory for requests is used up."""
+        """Connections that are not read from, as the memory for requests is used up."""
         self._stops_at: int | None = None
         self._thread: threading.Thread | None = None
         self._ident: int | None = None
@@ -82,7 +82,7 @@ class Loop:
         self._thread = started(self._run, "pylog-server")
 
     def post(self, call: Callable[[], object]) -> None:
-        """Have `call` called in the loop's thread. For any thread."""
+        """Call `call` in the loop's thread. For any thread."""
         self._posts.append(call)
         if not self._is_woken and threading.get_ident() != self._ident:
             self._is_woken = True
@@ -93,13 +93,13 @@ class Loop:
                 return
 
     def stop(self) -> None:
-        """Accept no more, answer what was received, close every connection, and end the thread."""
+        """Accept no more, answer the requests that were received, close every connection, and end the thread."""
         self.post(self._begin_stop)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def abandon(self) -> None:
-        """Close the descriptors and nothing else: in a forked child they are copies of the parent's."""
+        """Close the descriptors and nothing else: those of a forked child are copies."""
         for connection in self._connections:
             connection.socket.close()
         for one in (self._listening, self._waking, self._wake, self._selector):
@@ -113,7 +113,7 @@ class Loop:
             while not self._is_over():
                 self._turn()
         except Exception:
-            logger.exception("the server's loop failed, and serves nobody any more")
+            logger.exception("the server's loop failed: the server is closed")
         finally:
             for connection in list(self._connections):
                 self._close(connection)
@@ -159,7 +159,7 @@ class Loop:
         self._listening.close()
         for connection in list(self._connections):
             if connection.is_reading:
-                # What lies in the socket was sent before the stop.
+                # The bytes in the socket were sent before the stop.
                 self._receive(connection)
             if not connection.is_closed:
                 self._go_on(connection)
@@ -170,7 +170,7 @@ class Loop:
         return not self._connections or self._clock.tick_ms() >= self._stops_at
 
     def _is_owed(self, connection: Connection) -> bool:
-        """Whether a stop waits for what a client is owed: not for polls that wait for something to happen."""
+        """Whether a stop waits for the answers of a client. It does not wait for polls."""
         if connection.outgoing.size or connection.frames:
             return True
         return any(pending.call.api.name not in _POLLS for pending in connection.answers)
@@ -367,7 +367,7 @@ class Loop:
         connection.answered()
 
     def _fail(self, connection: Connection, error: BaseException) -> None:
-        """A request has no answer: the connection cannot go on."""
+        """Close a connection whose request has no answer."""
         if connection.is_closed:
             return
         if not isinstance(error, Closed):
@@ -390,11 +390,11 @@ class Loop:
 
 
 _POLLS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat"})
-"""What may wait for something to happen: a stop does not wait for that."""
+"""The keys whose answer may wait for an event. A stop does not wait for them."""
 
 
 def body_of(reply: Reply) -> Any:
-    """The body of a reply whose answer is there. Raises Closed, and what is no answer."""
+    """The body of a reply whose answer is there. Raises Closed, and errors that are not of pylog."""
     error = reply.answer.exception()
     if error is None:
         return reply.body(reply.answer.result())

@@ -1,4 +1,4 @@
-"""What is on its way to one socket: buffers, and regions of files that go from the file to the socket.
+"""The queue of bytes for one socket: buffers, and regions of files that go from the file to the socket.
 
     pieces   [ size and header ][ body ... ][ region of a file ][ body ... ] [ size and header ] ...
 
@@ -34,9 +34,9 @@ class Outgoing:
         self.size += size
 
     def send(self, target: socket.socket) -> None:
-        """Send what the socket takes, up to the share of a turn.
+        """Send as much as the socket takes, up to the share of a turn.
 
-        Raises: OSError of the socket; PylogError, where a region cannot be sent any more: the connection is broken.
+        Raises: OSError of the socket; PylogError, if a region cannot be sent any more: the connection is broken.
         """
         left = TURN_BYTES
         try:
@@ -76,7 +76,7 @@ class Outgoing:
         return sent
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Drop the queue and release the files."""
         for piece in self._pieces:
             if _is_region(piece):
                 piece.close()

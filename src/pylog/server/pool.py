@@ -1,4 +1,4 @@
-"""A few threads for calls that may wait: for a disk, for a coordinator, for a topic that is made.
+"""A few threads for calls that may wait for a disk, for a coordinator or for a new topic.
 
 A thread starts with a call that finds all others busy. Threads are daemons and hold nothing.
 """
@@ -25,7 +25,7 @@ class Pool:
         self._unfinished = 0
 
     def submit(self, call: Callable[[], object]) -> None:
-        """Have `call` called soon. What it raises is logged."""
+        """Call `call` soon, in a thread of the pool. Its exceptions are logged."""
         with self._lock:
             self._unfinished += 1
             if self._unfinished > self._threads and self._threads < THREADS_MAX:
@@ -34,7 +34,7 @@ class Pool:
         self._calls.put(call)
 
     def close(self) -> None:
-        """Let the threads end when everything that was submitted is done."""
+        """Let the threads end when all submitted calls are done."""
         for _ in range(self._threads):
             self._calls.put(None)
 

@@ -1,4 +1,4 @@
-"""What requests are answered by: the node's `handle`, and what the node is called."""
+"""The node behind a server: its `handle`, its name in the cluster, and its topics by id."""
 
 import uuid
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ from pylog.transport import Handle
 
 NAMES_MAX = 10_000
 CONFIG_MS = 1000
-"""For how long it is known whether an append to a topic may wait for room."""
+"""How long it is remembered whether an append to a topic may wait for room."""
 NOWHERE = Address("", 0)
 
 
 @dataclass(slots=True)
 class ServedNode:
-    """A node that is the whole cluster to its clients: every partition's leader, every group's coordinator."""
+    """A node that is the whole cluster to its clients: it leads every partition and coordinates every group."""
 
     handle: Handle
     node_id: int
@@ -30,11 +30,11 @@ class ServedNode:
     config: NodeConfig
     clock: Clock
     address: Address = NOWHERE
-    """Where clients are told to connect to."""
+    """The address that clients are told to connect to."""
     sessions: FetchSessions = field(init=False)
     _names: dict[uuid.UUID, str] = field(default_factory=dict)
     _waiting: dict[str, tuple[int, bool]] = field(default_factory=dict)
-    """By topic: until when is known whether an append to it may wait for room, and whether."""
+    """By topic: a tick, and whether an append may wait for room. It holds until that tick."""
 
     def __post_init__(self) -> None:
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
@@ -44,12 +44,12 @@ class ServedNode:
         return [{"nodeId": self.node_id, "host": self.address.host, "port": self.address.port}]
 
     def ask(self, message: Any, session: Session) -> Any:
-        """The answer to a message that is answered at once."""
+        """The answer to a message that never waits."""
         answer: Future[Any] = self.handle(message, session)
         return answer.result()
 
     def may_wait_for_room(self, topic: str, session: Session) -> bool:
-        """Whether an append to a topic may wait until records are deleted; what is said is a second old at most."""
+        """Whether an append to a topic may wait until records are deleted. The answer is at most a second old."""
         until, may_wait = self._waiting.get(topic, (0, False))
         now = self.clock.tick_ms()
         if now >= until:
@@ -71,13 +71,13 @@ class ServedNode:
             topic[field_name] = names.get(topic["topicId"], "")
 
     def names(self, topic_ids: Iterable[uuid.UUID], session: Session) -> dict[uuid.UUID, str]:
-        """The names of the topics with these ids, those that there are."""
+        """The names of the topics with these ids. Unknown ids are left out."""
         asked = list(topic_ids)
         found: ClusterMetadata = self.ask(Metadata([], asked), session) if asked else ClusterMetadata([])
         return {topic.id: topic.name for topic in found.topics if topic.error is None}
 
     def known_names(self, topics: Iterable[Body], session: Session, field_name: str = "name") -> None:
-        """The same from memory, for messages that bear the id, too: the node sees where another topic has the name."""
+        """The same from memory, for messages that carry the id: the node refuses an id that does not fit the name."""
         names = self._names
         for topic in topics:
             topic_id = topic["topicId"]

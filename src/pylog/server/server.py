@@ -1,7 +1,7 @@
 """`Server`: a node that clients of Kafka's protocol reach by TCP.
 
-A server has a thread for its sockets and a few for calls that may wait. It ends with `close`: it accepts no more,
-answers what it has received, and closes its connections, within a second. The log that it serves closes it, too.
+A server has a thread for its sockets and a few threads for calls that may wait. `close` stops it within a second: it
+accepts no more, answers the requests that it has received, and closes its connections. Closing the log closes it, too.
 """
 
 import os
@@ -19,7 +19,7 @@ _running: weakref.WeakSet["Server"] = weakref.WeakSet()
 
 
 class Closeable(Protocol):
-    """What is closed with a server."""
+    """A thing that is closed with a server."""
 
     def close(self) -> None:
         """Close it; a second time does nothing."""
@@ -28,10 +28,10 @@ class Closeable(Protocol):
 class Server:
     """A node that is served. Thread-safe; close it, or use it as a context manager.
 
-    `listen` is "host:port"; port 0 takes one that is free. `advertise` is what clients are told to connect to, where
-    that is another address. `owned` is closed with the server.
+    `listen` is "host:port"; port 0 takes one that is free. `advertise` is the address that clients are told to connect
+    to, if it is another one. `owned` is closed with the server.
 
-    Raises: ValueError (an address that is none, or one that listens everywhere and advertises nothing), OSError.
+    Raises: ValueError (not an address, or an address on every interface without one to advertise), OSError.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Server:
         if told is not None and told.port == 0:
             told = Address(told.host, bound.port)
         self.address = bound
-        """Where it listens."""
+        """The address that it listens on."""
         node.address = told or bound
         self._node = node
         self._owned = owned
@@ -58,7 +58,7 @@ class Server:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client is given as `bootstrap.servers`."""
+        """The value of `bootstrap.servers` for a client."""
         return str(self._node.address)
 
     @property
@@ -76,7 +76,7 @@ class Server:
             self._owned.close()
 
     def abandon(self) -> None:
-        """Let go of the sockets in a forked child: they are the parent's."""
+        """Close the sockets in a forked child: they belong to the parent."""
         self._is_closed = True
         self._loop.abandon()
 

@@ -27,7 +27,7 @@ def create(node: WireNode, *topics: dict[str, Any], version: int = 7, validate: 
     return list(node.ask("CreateTopics", version, body)["topics"])
 
 
-# --- topics ----------------------------------------------------------------------------------------------------------
+# --- topics -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", range(2, 8))
@@ -146,7 +146,7 @@ def test_a_topic_that_is_named_twice_gets_no_partitions(node: WireNode) -> None:
     assert [one["errorCode"] for one in results] == [42, 42]
 
 
-# --- what there is ---------------------------------------------------------------------------------------------------
+# --- descriptions -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -207,7 +207,7 @@ def test_log_directories_have_sizes(node: WireNode, version: int) -> None:
     assert all(part["partitionSize"] > 100 for topic in everything["topics"] for part in topic["partitions"])
 
 
-# --- configs ---------------------------------------------------------------------------------------------------------
+# --- configs ----------------------------------------------------------------------------------------------------------
 
 
 def described(node: WireNode, version: int = 4, **resource: Any) -> dict[str, Any]:

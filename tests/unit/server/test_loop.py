@@ -249,7 +249,7 @@ def test_a_loop_that_fails_says_so_and_closes_everything(
 
     assert client.is_closed()
     server.close()
-    assert "serves nobody any more" in caplog.text
+    assert "the server is closed" in caplog.text
 
 
 def test_a_client_that_resets_its_connection_harms_no_other(server: Server, client: WireClient) -> None:

@@ -1,4 +1,4 @@
-"""What a client is told where the node refuses a message as a whole, or is closed."""
+"""The responses to messages that the node refuses as a whole."""
 
 import uuid
 from collections.abc import Callable

@@ -50,7 +50,7 @@ def fetched_part(response: dict[str, Any]) -> dict[str, Any]:
     return dict(response["responses"][0]["partitions"][0])
 
 
-# --- what is served --------------------------------------------------------------------------------------------------
+# --- served keys ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -84,7 +84,7 @@ def test_a_version_from_the_future_gets_the_keys_in_version_0(node: WireNode) ->
     assert response["apiKeys"]
 
 
-# --- metadata --------------------------------------------------------------------------------------------------------
+# --- metadata ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", range(14))
@@ -141,7 +141,7 @@ def test_a_topic_is_found_by_its_id(node: WireNode) -> None:
     assert [(topic["name"], topic["errorCode"]) for topic in topics] == [("t", 0), (None, 100)]
 
 
-# --- produce and fetch -----------------------------------------------------------------------------------------------
+# --- produce and fetch ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", range(3, 13))
@@ -292,7 +292,7 @@ def test_a_session_forgets_partitions_and_ends(node: WireNode) -> None:
     assert ended["errorCode"] == 70
 
 
-# --- offsets ---------------------------------------------------------------------------------------------------------
+# --- offsets ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", range(1, 12))
@@ -361,7 +361,7 @@ def test_records_below_an_offset_are_deleted(node: WireNode, version: int) -> No
     assert [(part["lowWatermark"], part["errorCode"]) for part in topic["partitions"]] == [(1, 0), (-1, 3)]
 
 
-# --- coordinators ----------------------------------------------------------------------------------------------------
+# --- coordinators -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", range(7))
@@ -501,7 +501,7 @@ def test_single_offsets_of_a_group_are_deleted(node: WireNode) -> None:
     assert node.ask("OffsetDelete", 0, body)["errorCode"] == 69
 
 
-# --- transactions ----------------------------------------------------------------------------------------------------
+# --- transactions -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("version", "raised"), [(0, 0), (4, 0), (5, 1)])

@@ -1,4 +1,4 @@
-"""A server over sockets: order, limits, what is no request, and the end."""
+"""A server over sockets: order, limits, bad bytes, and the end."""
 
 import socket
 import threading
@@ -48,7 +48,7 @@ def records_of(response: dict[str, Any]) -> bytes:
     return bytes(response["responses"][0]["partitions"][0]["records"])
 
 
-# --- requests --------------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 
 def test_requests_that_come_at_once_are_answered_in_order(client: WireClient) -> None:
@@ -128,7 +128,7 @@ def test_an_append_that_waits_for_room_holds_nobody_else_up(server: Server, clie
     assert topic["partitionResponses"][0]["errorCode"] == 0
 
 
-# --- what is no request ----------------------------------------------------------------------------------------------
+# --- bad bytes --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_client_that_goes_away_in_the_middle_leaves_nothing(server: Server, cl
     assert client.ask("Metadata", 12, METADATA)["brokers"]
 
 
-# --- limits ----------------------------------------------------------------------------------------------------------
+# --- limits -----------------------------------------------------------------------------------------------------------
 
 
 def test_one_connection_too_many_is_closed() -> None:
@@ -223,7 +223,7 @@ def test_little_memory_for_requests_holds_nobody_up_for_ever() -> None:
     assert [one["responses"][0]["partitionResponses"][0]["errorCode"] for one in answers] == [0] * 4
 
 
-# --- the end ---------------------------------------------------------------------------------------------------------
+# --- the end ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_stop_answers_what_was_received_and_closes_within_a_second() -> None:

@@ -1,8 +1,8 @@
 """Kafka's protocol between bytes and `protocol/messages`, without I/O.
 
     framing        bytes that come in, cut into frames
-    headers        what stands before a request and before its answer
-    mapping        what an API key is: a request that becomes a message, an answer that becomes a response
+    headers        the headers of requests and responses
+    mapping        an API key: its request becomes a message, and the answer becomes its response
     records        Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, DeleteRecords
     topics         Metadata, CreateTopics, DeleteTopics, CreatePartitions, DescribeTopicPartitions, DescribeLogDirs
     groups         JoinGroup to OffsetFetch
@@ -10,6 +10,6 @@
     transactions   InitProducerId to ListTransactions
     table          all of them, by API key
 
-A body is a dict with Kafka's field names (`protocol/schema`), and a message is a value that knows no version. What a
-version lacks is not in its body; the encoder refuses a body that says what its version cannot.
+A body is a dict with Kafka's field names (`protocol/schema`). A message is a value that knows no version. A field that
+a version lacks is not in its body: the encoder refuses it.
 """

@@ -1,4 +1,4 @@
-"""What is asked about groups as a whole, as bodies and as messages.
+"""Requests about groups as a whole, as bodies and as messages.
 
     ListGroups             states from 4, types from 5 on
     DescribeGroups         groups of the classic protocol; from 6 on one that is absent is GroupIdNotFound, before it is
@@ -46,7 +46,7 @@ def _listed(body: Body, answer: ListedGroups, version: int) -> Body:
     return {"errorCode": error_code(answer.error), "groups": groups}
 
 
-# --- described -------------------------------------------------------------------------------------------------------
+# --- descriptions----------------------------------------------------------------------------------------------------
 
 
 def _describe(body: Body, version: int) -> DescribeGroups:
@@ -138,7 +138,7 @@ def _refused_describe(message: DescribeGroups, error: PylogError) -> DescribedGr
     return DescribedGroups([DescribedGroup(group_id, error) for group_id in message.group_ids])
 
 
-# --- deleted ---------------------------------------------------------------------------------------------------------
+# --- deletion ---------------------------------------------------------------------------------------------------------
 
 
 def _delete(body: Body, version: int) -> DeleteGroups:

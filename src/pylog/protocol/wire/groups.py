@@ -48,7 +48,7 @@ from pylog.record import TopicPartition
 __all__ = ["MAPPINGS", "commit_parts", "committed"]
 
 
-# --- the classic protocol --------------------------------------------------------------------------------------------
+# --- the classic protocol ---------------------------------------------------------------------------------------------
 
 
 def _join(body: Body, version: int) -> JoinGroup:
@@ -125,7 +125,7 @@ def _left(body: Body, answer: LeftGroup, version: int) -> Body:
     return {"errorCode": error_code(answer.error), "members": members}
 
 
-# --- the consumer protocol -------------------------------------------------------------------------------------------
+# --- the consumer protocol --------------------------------------------------------------------------------------------
 
 
 def _consumer_heartbeat(body: Body, version: int) -> ConsumerGroupHeartbeat:
@@ -152,7 +152,7 @@ def _consumer_heartbeaten(body: Body, answer: ConsumerGroupHeartbeaten, version:
     }  # fmt: skip
 
 
-# --- offsets ---------------------------------------------------------------------------------------------------------
+# --- offsets ----------------------------------------------------------------------------------------------------------
 
 
 def commit_parts(body: Body) -> list[OffsetCommitPart]:

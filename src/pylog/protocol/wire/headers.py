@@ -21,7 +21,7 @@ _NO_TAGS = b"\0"
 
 
 class ApiCall(NamedTuple):
-    """What the first eight bytes of a request say: enough to know how the rest is read."""
+    """The first eight bytes of a request. They decide how the rest is read."""
 
     key: int
     version: int
@@ -79,6 +79,6 @@ def _behind_tags(frame: bytearray, position: int) -> int:
 
 
 def response_header(key: int, correlation_id: int, *, flexible: bool) -> bytes:
-    """What stands before the body of a response."""
+    """The header of a response."""
     has_tags = flexible and key != API_VERSIONS
     return correlation_id.to_bytes(4, "big", signed=True) + (_NO_TAGS if has_tags else b"")

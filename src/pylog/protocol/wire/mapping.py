@@ -1,4 +1,4 @@
-"""What an API key is, as a mapping between the bodies of Kafka's schemas and the values of `protocol/messages`.
+"""An API key as a mapping between the bodies of Kafka's schemas and the values of `protocol/messages`.
 
     server    request body -> `message`  ...  answer -> `response` body
 
@@ -31,20 +31,18 @@ from pylog.errors import (
 from pylog.record import TopicPartition
 
 __all__ = [
-    "NO_OPERATIONS", "Body", "Mapping", "by_topic", "error_code", "error_message", "named_again", "named_code",
+    "Body", "Mapping", "by_topic", "error_code", "error_message", "named_again", "named_code",
     "topic_partitions",
 ]  # fmt: skip
 
 Body = dict[str, Any]
-NO_OPERATIONS = -(1 << 31)
-"""Nobody is authorized for anything in particular: there are no ACLs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mapping:
     """One API key.
 
-    `message(body, version)` is what a request means. `response(body, answer, version)` is the answer to the request
+    `message(body, version)` is the message of a request. `response(body, answer, version)` is the answer to the request
     `body`. `refusal(message, error)` is the answer that says one error for all of a message. A request that carries
     several messages of one kind (OffsetFetch of many groups) has `is_many`: then `message` gives a list, and `answer`
     is a list.
@@ -75,7 +73,7 @@ _STORAGE_CODES: tuple[tuple[type[PylogError], type[ProtocolError]], ...] = (
     (ReadOnly, PolicyViolation),
     (StorageError, KafkaStorage),
 )
-"""What a client is told of what happens to files, the narrowest first."""
+"""The errors of files and the errors that a client gets for them, the narrowest first."""
 
 
 def error_code(error: PylogError | None) -> int:
@@ -88,7 +86,7 @@ def error_code(error: PylogError | None) -> int:
 
 
 def error_message(error: PylogError | None) -> str | None:
-    """What is said beside the code."""
+    """The text beside the code; None without an error."""
     return None if error is None else str(error)
 
 

@@ -4,7 +4,7 @@
     Fetch        from 13 on topics are named by id         sessions from 7, the current leader from 12 on
     ListOffsets  the leader epoch from 4 on
 
-The records of a Produce are for the server to look at; those of a Fetched are bytes, or an extent of a file.
+The server looks at the records of a Produce. The records of a Fetched are bytes, or an extent of a file.
 """
 
 import uuid
@@ -38,7 +38,7 @@ from pylog.protocol.wire.mapping import Body, Mapping, by_topic, error_code, nam
 __all__ = ["MAPPINGS", "fetch", "fetch_part", "fetched", "fetched_part", "produced"]
 
 HIGH_WATERMARK_UNKNOWN = (1 << 63) - 1
-"""What a follower says that does not know any, and a consumer."""
+"""The high watermark of a consumer, and of a follower that knows none."""
 
 
 def isolation(number: int) -> Isolation:
@@ -46,7 +46,7 @@ def isolation(number: int) -> Isolation:
     return Isolation.READ_COMMITTED if number == 1 else Isolation.READ_UNCOMMITTED
 
 
-# --- produce ---------------------------------------------------------------------------------------------------------
+# --- produce ----------------------------------------------------------------------------------------------------------
 
 
 def produced(body: Body, parts: Sequence[ProducedPart], version: int) -> Body:
@@ -81,7 +81,7 @@ def _produced_part(part: ProducedPart, version: int) -> Body:
     return entry
 
 
-# --- fetch -----------------------------------------------------------------------------------------------------------
+# --- fetch ------------------------------------------------------------------------------------------------------------
 
 
 def fetch(body: Body, parts: list[FetchPart]) -> Fetch:
@@ -106,7 +106,7 @@ def fetched(
     parts: Sequence[tuple[FetchPart, FetchedPart]], version: int, *, session_id: int = 0,
     error: PylogError | None = None,
 ) -> Body:  # fmt: skip
-    """The response to a Fetch: these parts, each with what was asked for it."""
+    """The response to a Fetch: these parts, each with its part of the request."""
     topics: dict[tuple[str, uuid.UUID], Body] = {}
     for asked, part in parts:
         key = asked.topic, asked.topic_id
@@ -138,7 +138,7 @@ def fetched_part(part: FetchedPart, version: int) -> Body:
     return entry
 
 
-# --- offsets ---------------------------------------------------------------------------------------------------------
+# --- offsets ----------------------------------------------------------------------------------------------------------
 
 
 def _list_offsets(body: Body, version: int) -> ListOffsets:
@@ -185,7 +185,7 @@ def _epoch_ends(body: Body, answer: EpochEnds, version: int) -> Body:
     return {"topics": by_topic(answer.parts, one, topics="topic")}
 
 
-# --- deleting --------------------------------------------------------------------------------------------------------
+# --- deleting ---------------------------------------------------------------------------------------------------------
 
 
 def _delete_records(body: Body, version: int) -> DeleteRecords:

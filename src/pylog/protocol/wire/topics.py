@@ -2,10 +2,10 @@
 
     Metadata                  topic ids from 10 on; offline replicas from 5, leader epochs from 7 on
     DeleteTopics              from 6 on topics may be named by id
-    CreateTopics              ids and configs of what was made from 7 and 5 on
+    CreateTopics              configs of the new topic from 5, its id from 7 on
     DescribeLogDirs           sizes of the volume from 4 on: -1 here
 
-Which nodes there are is for the server to say.
+The server adds the nodes.
 """
 
 from collections.abc import Sequence
@@ -37,10 +37,10 @@ __all__ = [
 TOPIC = 2
 """Kafka's resource type of a topic."""
 _OPERATIONS = ("set", "delete", "append", "subtract")
-"""What IncrementalAlterConfigs numbers."""
+"""The operations of IncrementalAlterConfigs, by number."""
 
 
-# --- what there is ---------------------------------------------------------------------------------------------------
+# --- descriptions -----------------------------------------------------------------------------------------------------
 
 
 def topic_body(topic: TopicMetadata, version: int) -> Body:
@@ -95,7 +95,7 @@ def _described_log_dirs(body: Body, answer: DescribedLogDirs, version: int) -> B
     return {"results": results}
 
 
-# --- what changes it -------------------------------------------------------------------------------------------------
+# --- changes ----------------------------------------------------------------------------------------------------------
 
 
 def new_topic(body: Body) -> NewTopic:

@@ -53,7 +53,7 @@ def _given(body: Body, answer: ProducerIdGiven, version: int) -> Body:
     }  # fmt: skip
 
 
-# --- what joins ------------------------------------------------------------------------------------------------------
+# --- joining ----------------------------------------------------------------------------------------------------------
 
 
 def _add_partitions(body: Body, version: int) -> list[AddPartitionsToTxn]:
@@ -114,7 +114,7 @@ def _commit_offsets(body: Body, version: int) -> TxnOffsetCommit:
     )  # fmt: skip
 
 
-# --- the end ---------------------------------------------------------------------------------------------------------
+# --- ending -----------------------------------------------------------------------------------------------------------
 
 
 def _end(body: Body, version: int) -> EndTxn:
@@ -131,7 +131,7 @@ def _ended(body: Body, answer: TxnEnded, version: int) -> Body:
     return response
 
 
-# --- what is asked about them ----------------------------------------------------------------------------------------
+# --- descriptions -----------------------------------------------------------------------------------------------------
 
 
 def _list(body: Body, version: int) -> ListTransactions:

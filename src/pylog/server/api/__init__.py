@@ -1,6 +1,6 @@
 """The API keys that a server answers. A key with behaviour of its own has a file, which says what versions differ in.
 
-    call           what a request and its answer are here
+    call           requests and the kinds of their outcome
     plain          the keys that are a message and nothing else (`protocol/wire/table`)
     table          all keys, by number, with the versions that are served
 

@@ -21,7 +21,7 @@ Read = Callable[[Body, Request, ServedNode], TopicChange]
 
 
 def _all_of(resource: Body, request: Request, node: ServedNode) -> TopicChange:
-    """What lets a topic have the configs of an AlterConfigs and no others."""
+    """The change by which a topic has the configs of an AlterConfigs and no others."""
     given = [config["name"] for config in resource["configs"]]
     there = overrides_of(resource["resourceName"], request, node)
     changes = [ConfigChange(name, operation="delete") for name in there if name not in given]

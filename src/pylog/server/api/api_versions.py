@@ -25,7 +25,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def keys(apis: Iterable[Api]) -> list[Body]:
-    """What is served, as the response has it."""
+    """The served keys, as the response has them."""
     return [{"apiKey": one.key, "minVersion": one.low, "maxVersion": one.high} for one in apis]
 
 

@@ -1,4 +1,4 @@
-"""What a request is to an API key, and the three kinds of its answer."""
+"""A request to an API key, and the kinds of its outcome."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ NODE_DEFAULT = -1
 
 
 def answer(request: Request, node: ServedNode) -> Outcome:
-    """Make the topics, and say what they are."""
+    """Make the topics, and describe them."""
     topics = request.body["topics"]
     times_named = Counter(topic["name"] for topic in topics)
     errors = [_fault(topic, times_named[topic["name"]], node) for topic in topics]
@@ -49,7 +49,7 @@ def answer(request: Request, node: ServedNode) -> Outcome:
 
 
 def _fault(topic: Body, times_named: int, node: ServedNode) -> PylogError | None:
-    """What is wrong with a topic before the node sees it."""
+    """The error of a topic that the node cannot see."""
     name, assignments = topic["name"], topic["assignments"]
     if times_named > 1:
         return InvalidRequest(f"topic {name!r} is named more than once in one request")
@@ -70,7 +70,7 @@ def _fault(topic: Body, times_named: int, node: ServedNode) -> PylogError | None
 
 
 def assignment_fault(name: str, brokers: list[list[int]], node: ServedNode) -> PylogError | None:
-    """What is wrong with an assignment of partitions to nodes."""
+    """The error of an assignment of partitions to nodes."""
     if any(list(one) != [node.node_id] for one in brokers):
         return InvalidReplicaAssignment(f"topic {name!r}: node {node.node_id} is the only one, and has one replica")
     return None

@@ -2,7 +2,7 @@
 
     1        one offset a partition                   4   leader epochs (KIP-320)
     7        -3: the record with the largest time     8   -4: where the log starts on this node's disk
-    9, 11    -5, -6: what was tiered, or is to be      10  a time limit, for tiered storage
+    9, 11    -5, -6: ends of tiered storage             10  a time limit, for tiered storage
 
 There is no tiered storage: -4 is the start of the log, and of -5 and -6 there is no offset. A partition that is named
 twice is InvalidRequest.
@@ -22,7 +22,7 @@ MAPPING = MAPPINGS["ListOffsets"]
 
 
 def answer(request: Request, node: ServedNode) -> Outcome:
-    """Look up what can be looked up, and say what is wrong with the rest."""
+    """Look the offsets up. A part that cannot be looked up has an error."""
     body, version = request.body, request.version
     asked: ListOffsets = MAPPING.message(body, version)
     times_named = Counter((part.topic, part.partition) for part in asked.parts)

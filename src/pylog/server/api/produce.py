@@ -1,11 +1,13 @@
 """Produce: each partition's records are one batch, which is checked and appended as it came.
 
-    3-8     rigid; from 5 on the log's start, from 8 on what is wrong with single records
+    3-8     rigid; from 5 on the log's start, from 8 on the errors of single records
     9-12    flexible
     13      topics are named by id (KIP-516)
 
-A partition without a batch, or with several, is InvalidRecord; bytes that are none are CorruptRecord; the others of the
-request are appended. zstd below version 7 is UnsupportedCompressionType. With acks=0 there is no response.
+A partition without a batch, or with several, is InvalidRecord. Bytes that are not a batch are CorruptRecord. The other
+partitions of the request are appended. zstd below version 7 is UnsupportedCompressionType. With acks=0 there is no
+response.
+
 A batch of a transaction may have to wait for its coordinator, and one for a bounded topic for room, so these requests
 go to the pool. Of others each partition goes by itself, so that none of them syncs in the loop.
 """
@@ -26,7 +28,7 @@ ZSTD_FROM, BY_ID_FROM = 7, 13
 
 
 def answer(request: Request, node: ServedNode) -> Outcome:
-    """Append, or say what is wrong."""
+    """Append the batches, and answer with an offset or an error for each."""
     body = request.body
     if request.version >= BY_ID_FROM:
         node.known_names(body["topicData"], request.session)
@@ -71,7 +73,7 @@ def _joined(answers: list[Any]) -> Produced:
 
 
 def _part(topic: Body, part: Body, version: int) -> ProducePart | ProducedPart:
-    """What the node gets of a partition, or what is wrong with its records."""
+    """The part of a partition for the node, or its error."""
     name, number = topic["name"], part["index"]
     try:
         batch = _batch(part["records"], version)

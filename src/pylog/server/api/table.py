@@ -1,4 +1,4 @@
-"""The API keys that are served, by number. What is not here is not in the answer to ApiVersions either."""
+"""The API keys that are served, by number: ApiVersions names these and no others."""
 
 from functools import cache
 
@@ -42,5 +42,5 @@ APIS: dict[int, Api] = {one.key: one for one in sorted(_BY_NAME.values(), key=la
 
 @cache
 def served_keys() -> list[Body]:
-    """What ApiVersions answers."""
+    """The served keys in the answer to ApiVersions."""
     return api_versions.keys(APIS.values())

@@ -13,7 +13,7 @@ def framed(*frames: bytes) -> bytes:
 
 
 def received(framer: Framer, data: bytes, sizes: list[int]) -> list[bytes]:
-    """What comes out when the bytes arrive in pieces of these sizes, as the loop receives them."""
+    """The frames that come out of bytes in pieces of these sizes, received as by the loop."""
     frames, position, turn = [], 0, 0
     while position < len(data):
         size = sizes[turn % len(sizes)]
