@@ -39,6 +39,7 @@ ACCEPTED_MAX = 64
 GRACE_MS = 900
 """How long a stop waits for answers that are owed."""
 ACCEPT_PAUSE_MS = 100
+WAKES_MAX = 4096
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
@@ -142,11 +143,9 @@ class Loop:
         heapq.heappush(self._deadlines, (tick_ms, next(self._numbers), call))
 
     def _drain_wakes(self, events: int) -> None:
+        self._waking.recv(WAKES_MAX)
+        # In this order: a post that comes in between sends no byte, and is taken in this turn.
         self._is_woken = False
-        try:
-            self._waking.recv(4096)
-        except BlockingIOError:
-            return
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -170,10 +169,10 @@ class Loop:
         return not self._connections or self._clock.tick_ms() >= self._stops_at
 
     def _is_owed(self, connection: Connection) -> bool:
-        """Whether a stop waits for the answers of a client. It does not wait for polls."""
-        if connection.outgoing.size or connection.frames:
-            return True
-        return any(pending.call.api.name not in _POLLS for pending in connection.answers)
+        """Whether a stop waits for the answers of a client: not for those of polls and of requests behind them."""
+        if connection.outgoing.size or not connection.answers:
+            return not connection.is_idle
+        return all(pending.call.api.name not in _POLLS for pending in connection.answers)
 
     # --- accepting ---------------------------------------------------------------------------------------------------
 

@@ -176,6 +176,26 @@ def test_a_stop_waits_only_so_long_for_an_answer(
     assert client.is_closed()
 
 
+def test_a_stop_does_not_wait_for_requests_behind_a_poll(
+    server: Server, node: Node, client: WireClient, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(loop, "GRACE_MS", 60_000)
+    entered = threading.Event()
+
+    def answer(message: Any) -> Future[Any]:
+        entered.set()
+        return Future()
+
+    node.answer = answer
+    client.send(*JOIN)
+    client.send(*LEAVE)
+    entered.wait(10)
+
+    server.close()
+
+    assert client.is_closed()
+
+
 def test_a_stop_that_was_begun_is_not_begun_again(server: Server) -> None:
     server._loop.post(server._loop._begin_stop)
     server.close()
