@@ -295,16 +295,19 @@ def test_a_forked_child_does_not_hold_the_port(server: Server) -> None:
     with WireClient(server.bootstrap_servers) as client:
         client.ask(*HEARTBEAT)
         reading, writing = os.pipe()
+        told, telling = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(writing)
+            os.write(telling, b".")
             os.read(reading, 1)
             os._exit(0 if "closed" in repr(server) else 1)
+        os.read(told, 1)
         server.close()
         assert client.is_closed()
         with pytest.raises(OSError):
             WireClient(server.bootstrap_servers)
-        os.close(writing)
-        os.close(reading)
+        for one in (reading, writing, told, telling):
+            os.close(one)
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
