@@ -170,7 +170,7 @@ class ReadOnlyBroker:
     def _metadata(self, message: Metadata) -> ClusterMetadata:
         self._topics.check_in_place()
         self._topics.refresh()
-        return describe_topics(self.image, message.topics, lambda _: self.node_id)
+        return describe_topics(self.image, message, lambda _: self.node_id)
 
     def close(self) -> None:
         """Answer the fetches that wait with Closed, and give the descriptors back."""

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pylog.coordinator.effects import NewProducerId
-from pylog.coordinator.transaction.state import EPOCH_LAST, NO_EPOCH, NO_PRODUCER_ID, Transaction, TransactionState
+from pylog.coordinator.transaction.state import (
+    CLIENT_VERSION,
+    EPOCH_LAST,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    Transaction,
+    TransactionState,
+)
 from pylog.errors import (
     ConcurrentTransactions,
     InvalidPidMapping,
@@ -115,9 +122,13 @@ def overtaken(
     return _decide(newest.joined(strange, wall_ms) if strange else newest, False, new_producer_id, wall_ms)
 
 
-def _decide(known: Transaction, committed: bool, new_producer_id: NewProducerId, wall_ms: int) -> TransactionUpdate:
-    next_id = new_producer_id() if known.is_exhausted else NO_PRODUCER_ID
-    prepared = known.prepared(committed=committed, next_producer_id=next_id, wall_ms=wall_ms)
+def _decide(
+    known: Transaction, committed: bool, new_producer_id: NewProducerId, wall_ms: int,
+    version: int = CLIENT_VERSION,
+) -> TransactionUpdate:  # fmt: skip
+    rotates = known.is_exhausted and version >= CLIENT_VERSION
+    next_id = new_producer_id() if rotates else NO_PRODUCER_ID
+    prepared = known.prepared(committed=committed, next_producer_id=next_id, wall_ms=wall_ms, version=version)
     # Without partitions there are no markers to wait for: it is complete in the same batch.
     states = (prepared,) if prepared.partitions else (prepared, prepared.completed(wall_ms))
     return TransactionUpdate(states, known.producer_epoch)
@@ -165,7 +176,8 @@ def end(
     if known.producer_id != message.producer_id and not rotated:
         return _other_id(name, message.producer_id, known)
     ended = known.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
-    again = ended and (rotated or known.producer_epoch == epoch + 1)
+    raised = 1 if message.transaction_version >= CLIENT_VERSION else 0
+    again = ended and (rotated or known.producer_epoch == epoch + raised)
     if not again and known.producer_epoch != epoch:
         return _fenced(name, epoch, known)
     if again:
@@ -176,7 +188,7 @@ def end(
         )
     if known.state is not TransactionState.ONGOING and message.committed:
         return _ends_otherwise(message, known)
-    return _decide(known, message.committed, new_producer_id, wall_ms)
+    return _decide(known, message.committed, new_producer_id, wall_ms, message.transaction_version)
 
 
 def _rotated(known: Transaction, message: EndTxn) -> bool:
