@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 
 # Rooms that wait and have threads; a plain lock is allowed in some more.
-WAITING = {"runtime", "broker", "client", "open_log", "log", "cli", "testing"}
+WAITING = {"runtime", "broker", "client", "server", "open_log", "log", "cli", "testing"}
 WAITING_TWINS = {"pylog.kernel.pure.group_append"}
 """What the compiled kernel does in C: its group commit sleeps at a futex, and reads a clock."""
 PLAIN_LOCK = {"files", "commitlog", "partition"}
@@ -48,7 +48,7 @@ LAZILY = {
     "pylog.config.options": {"difflib"},
     "pylog.files.watch": {"ctypes"},
     "pylog.kernel.pure.crc": {"crc32c"},
-    "pylog.log": {"pylog.broker.read_only_broker"},
+    "pylog.log": {"pylog.broker.read_only_broker", "pylog.server"},
     "pylog.protocol.codecs": {"cramjam", "lz4", "zstandard"},
     "pylog.protocol.compression": {"pylog.kernel.pure.varint"},
     "pylog.protocol.schema.table": {"pkgutil"},

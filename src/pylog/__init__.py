@@ -10,7 +10,7 @@ from pylog.broker.replica_manager import Follow, Lead
 from pylog.client.producer import Producer
 from pylog.commitlog.recovery import Recovered
 from pylog.errors import PylogError
-from pylog.log import Log, open  # noqa: A004
+from pylog.log import Log, open, serve  # noqa: A004
 from pylog.partition import Appended
 from pylog.record import (
     ConsumerGroupMetadata,
@@ -59,6 +59,7 @@ __all__ = [
     "Transport",
     "__version__",
     "open",
+    "serve",
 ]
 
 ON_FIRST_USE = {

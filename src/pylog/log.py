@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pylog.broker.read_only_broker import ReadOnlyBroker
     from pylog.client.admin.admin import Admin
     from pylog.client.consumer.consumer import Consumer
+    from pylog.server.server import Server
 
 MEMORY = ":memory:"
 Mode = Literal["auto", "own", "read"]
@@ -133,6 +134,26 @@ def open(  # noqa: A001
             raise
         settle()
         return _owned(where, make, way, ticking)
+
+
+def serve(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = MEMORY,
+    listen: str = "127.0.0.1:0",
+    *,
+    advertise: str | None = None,
+    flush: Flush | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> "Server":
+    """Open a log directory, or `":memory:"`, and serve it to Kafka clients; closing the server closes the log.
+
+    See `open` and `Log.serve`, and what they raise.
+    """
+    log = open(path, mode="own", flush=flush, config=config)
+    try:
+        return log._served(listen, advertise, owned=log)
+    except BaseException:
+        log.close()
+        raise
 
 
 def _owned(path: str, make: Callable[[], Broker], transport: Transport, clock: Clock) -> "Log":
@@ -373,6 +394,29 @@ class Log:
             consumer.close()
             raise
         return consumer
+
+    # --- the wire --------------------------------------------------------------------------------------------------
+
+    def serve(self, listen: str = "127.0.0.1:0", *, advertise: str | None = None) -> "Server":
+        """A server by which every Kafka client reaches this log; `server.bootstrap_servers` says where.
+
+        `listen`: host and port; port 0 takes one that is free. `advertise`: the address that clients are told to
+        connect to, if it is another one, as in a container. Closing the log closes the server. There is no
+        authentication: every client that reaches the address may do everything.
+        Raises: ValueError (an address that no client could use), OSError (it is taken), ReadOnly.
+        """
+        return self._served(listen, advertise, owned=None)
+
+    def _served(self, listen: str, advertise: str | None, *, owned: "Log | None") -> "Server":
+        from pylog.server.served_node import ServedNode
+        from pylog.server.server import Server
+
+        self._check_open()
+        broker = self.broker
+        node = ServedNode(broker.handle, broker.node_id, broker.cluster_id, broker.config, self._clock)
+        server = Server(node, listen, advertise=advertise, owned=owned)
+        self._opened.add_server(server)
+        return server
 
     # --- the end ---------------------------------------------------------------------------------------------------
 

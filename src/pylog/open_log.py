@@ -9,7 +9,7 @@ import os
 import threading
 import weakref
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pylog.broker.broker import Broker
 from pylog.client.producer.client import ProducerClient
@@ -28,6 +28,13 @@ _open: set["OpenLog"] = set()
 PAUSE_SECONDS = 3600.0
 
 
+class Served(Protocol):
+    """A server of the log."""
+
+    def close(self) -> None:
+        """Answer what was received, and serve no more."""
+
+
 class OpenLog:
     """A node, how to reach it, and its clients in this process."""
 
@@ -37,6 +44,7 @@ class OpenLog:
         self.transport = transport
         self.clients: weakref.WeakSet[ProducerClient | Consumer] = weakref.WeakSet()
         """Those that were dropped open are in `closing`."""
+        self.servers: list[Served] = []
         self.closed = False
         self._claim = WholeLock()
         self._closer: int | None = None
@@ -98,7 +106,8 @@ class OpenLog:
 
     def _close_all(self, clients: "list[ProducerClient | Consumer]", failures: list[Undelivered | None]) -> None:
         with ExitStack() as closing:
-            # Last in, first out: each is closed, whatever another one raises.
+            # Last in, first out: each is closed, whatever another one raises. Servers first: they answer what they have
+            # received.
             closing.callback(self.node.close)
             if not isinstance(self.node, Broker):
                 closing.callback(self.transport.detach, self.node.node_id)
@@ -107,11 +116,22 @@ class OpenLog:
                     closing.callback(_close_producer, client, failures)
                 else:
                     closing.callback(client.log_closes)
+            for server in self.servers:
+                closing.callback(server.close)
 
     def add(self, client: "ProducerClient | Consumer") -> None:
         """Have a client closed with the log, which ends what it waits for. Raises Closed: it is for its maker then."""
         self.clients.add(client)
         self.check_open()
+
+    def add_server(self, server: "Served") -> None:
+        """Have a server closed with the log, before the node. Raises Closed, and closes it: the log is closed."""
+        self.servers.append(server)
+        try:
+            self.check_open()
+        except Closed:
+            server.close()
+            raise
 
     def check_open(self) -> None:
         if self.closed:

@@ -36,6 +36,8 @@ class OffsetAndMetadata(NamedTuple):
 
 def checked_partition(given: object) -> TopicPartition:
     """A partition that a caller named, perhaps by a plain pair. Raises TypeError."""
+    if type(given) is TopicPartition and type(given.topic) is str and type(given.partition) is int:
+        return given
     match given:
         case (str(topic), partition) if type(partition) is int:
             return TopicPartition(topic, partition)
@@ -44,13 +46,16 @@ def checked_partition(given: object) -> TopicPartition:
 
 def checked_positions(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
     """Check positions by partition that a caller gave. Raises TypeError, ValueError."""
-    if not isinstance(given, Mapping):
+    # Most are a dict, which takes no look into a registry.
+    if type(given) is not dict and not isinstance(given, Mapping):
         raise TypeError(f"offsets is a dict of partitions and offsets, not {type(given).__name__}")
     return {(key := checked_partition(one)): checked_position(key, at) for one, at in given.items()}
 
 
 def checked_position(key: TopicPartition, given: int | OffsetAndMetadata) -> OffsetAndMetadata:
     """Check a position that a caller gave for a partition. Raises TypeError, ValueError."""
+    if type(given) is int and given >= 0:
+        return OffsetAndMetadata(given)
     at = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
     for what, value, kind in (
         ("offset", at.offset, int), ("metadata", at.metadata, str), ("leader epoch", at.leader_epoch, int)

@@ -28,10 +28,12 @@ from pylog.protocol.messages import (
     LATEST,
     MAX_TIMESTAMP,
     NO_EPOCH,
+    EpochEndPart,
     FetchedPart,
     FetchPart,
     ListedPart,
     ListOffsetsPart,
+    OffsetForLeaderEpochPart,
 )
 from pylog.storage.producer_state import Verification
 
@@ -103,6 +105,31 @@ class Leader:
             self.advance()
         seen = None if follower else isolation
         return read_part(self.partition, part, isolation=seen, max_bytes=max_bytes, as_extent=as_extent)
+
+    def list_offset(self, part: ListOffsetsPart, isolation: Isolation) -> ListedPart:
+        """Answer one part of a ListOffsets, with the leader epoch of what lies there.
+
+        Raises: FencedLeaderEpoch, UnknownLeaderEpoch, CorruptBatch.
+        """
+        if part.current_leader_epoch != NO_EPOCH:
+            self._check_epoch(part.current_leader_epoch)
+        answer = list_offset(self.partition, part, isolation)
+        if part.timestamp == LATEST:
+            answer.leader_epoch = self.partition.epochs.latest
+        elif part.timestamp == EARLIEST:
+            answer.leader_epoch = self.partition.epochs.at(answer.offset)
+        return answer
+
+    def epoch_end(self, part: OffsetForLeaderEpochPart) -> EpochEndPart:
+        """Where a leader epoch ends in the log. Raises FencedLeaderEpoch, UnknownLeaderEpoch."""
+        if part.current_leader_epoch != NO_EPOCH:
+            self._check_epoch(part.current_leader_epoch)
+        end = self.partition.next_offset
+        if part.leader_epoch == self.epoch:
+            # Nothing may have been written in it yet.
+            return EpochEndPart(part.topic, part.partition, None, part.leader_epoch, end)
+        epoch, end = self.partition.epochs.end_offset_for(part.leader_epoch, end)
+        return EpochEndPart(part.topic, part.partition, None, epoch, end)
 
     def _check_epoch(self, believed: int) -> None:
         if self.epoch is None or believed == self.epoch:

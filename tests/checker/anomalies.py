@@ -111,6 +111,11 @@ class Facts:
         """The how-manieth visible one of its partition an offset is."""
         return {(name, offset): rank for name, order in self.orders.items() for rank, (offset, _) in enumerate(order)}
 
+    def lasts(self, place: int) -> bool:
+        """Whether what an operation was answered holds after a crash."""
+        op = self.history[place]
+        return op.outcome is Outcome.OK or not op.transactional
+
     def is_passed(self, send: Send) -> bool:
         """Whether a consumer had to see it by now, and none did."""
         if send.value in self.readers:
@@ -133,7 +138,11 @@ def failures(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def inconsistent_offsets(facts: Facts) -> Iterator[Finding]:
-    for (partition, offset), values in facts.seen.items():
+    """The answer of a record in a transaction that has not committed, and was not read, says nothing that lasts: a
+    crash may take the record, and its offset is given again.
+    """
+    for (partition, offset), seen in facts.seen.items():
+        values = {value: place for value, place in seen.items() if value in facts.readers or facts.lasts(place)}
         if len(values) > 1:
             what = f"{partition} at {offset}: {sorted(values, key=repr)}"
             yield Finding(Anomaly.INCONSISTENT_OFFSET, what, tuple(values.values()))

@@ -38,7 +38,7 @@ PLANTED: dict[str, tuple[Anomaly, list[Op]]] = {
     ),
     "an answer and a read of one offset": (
         Anomaly.INCONSISTENT_OFFSET,
-        [op("w", send("a", 0), outcome=UNKNOWN), op("w", send("b")), op("r", poll((0, "b")))],
+        [op("w", send("a", 0), outcome=UNKNOWN, transactional=False), op("w", send("b")), op("r", poll((0, "b")))],
     ),
     "two answers of one offset": (Anomaly.INCONSISTENT_OFFSET, [op("w", send("a", 0)), op("v", send("b", 0))]),
     "one value read at two offsets": (Anomaly.DUPLICATE, [op("w", send("a", 0)), op("r", poll((0, "a"), (1, "a")))]),

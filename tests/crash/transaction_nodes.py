@@ -5,7 +5,7 @@ from typing import Any
 import pylog
 from pylog import errors
 from pylog.broker.broker import Broker
-from pylog.client.admin import Admin
+from pylog.client.admin.admin import Admin
 from pylog.config import NodeConfig
 from pylog.files import MemoryFiles
 from pylog.protocol.batch import encode

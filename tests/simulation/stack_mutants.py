@@ -34,16 +34,11 @@ def _marker_unheard(shard: Any, markers: Any) -> Any:
         return append_marker(shard.leader, markers, shard._clock.wall_ms())
 
 
-def _not_durable(producing: Any, partition: Any, part: Any) -> bool:
-    producing._note_append(partition)
-    return False
-
-
 MUTANTS = [
     Mutant(65, "a transaction is committed without what has failed", TransactionManager, "batch_failed",
            lambda *_: None),
     Mutant(66, "an abort goes on behind its marker", VisibleBatches, "gives", _gives_nothing_after_an_abort),
     Mutant(68, "a marker is written, and the offsets are not there", CoordinatorHost, "append_marker", _marker_unheard),
     Mutant(72, "anybody commits for a group", Committing, "_checked", lambda committing, message: None),
-    Mutant(0, "what coordinators say is not durable", ProduceHandler, "_owes_sync", _not_durable),
+    Mutant(0, "what coordinators say is not durable", ProduceHandler, "_make_durable", lambda *_: None),
 ]  # fmt: skip

@@ -2,13 +2,14 @@
 
 broker                  the entry: `Broker.handle(message, session)`
 produce                 an append on its way through the node; group_commit has many of them share one sync
-purgatory               answers that wait, which are the delayed_operations
+purgatory               answers that wait, as delayed_operations; fetch reads a Fetch part by part
 replica_manager/        the partitions of the node, and the role it has for each
-follower_fetcher        the thread that copies from a leader
+follower_fetcher        copies the partitions that the node follows from their leader
 coordinator_router      messages for group and transaction coordinators
 coordinators            the coordinators of the node; a coordinator_host runs one of them over its log
 hanging_transactions    what a crash left of transactions, ended at the open
 housekeeping            retention, compaction (log_cleaner), checkpoints, the scrubber, and the flush_scheduler
 describe                what is said of topics
-read_only_broker        the same entry where another process owns the log, with read_only_coordinators
+read_only_broker        the same entry where another process owns the log, over read_only_topics,
+                        read_only_partitions, read_only_purgatory and read_only_coordinators
 """

@@ -6,7 +6,7 @@
         Fetch         Leader.fetch  -> answer, or park it until there is something to read or its time is up
         ListOffsets, Metadata, CreateTopics, DeleteTopics, CreatePartitions, AlterConfigs, DeleteRecords...
 
-A node waits here and in `produce` alone; its threads (`worker`, `follower_fetcher`) sleep by themselves.
+A node waits here and in `produce` alone; its threads (`worker`) sleep by themselves.
 
 `apply(Lead | Follow)` is the one entry by which roles are given: by hand now, by elections later.
 
@@ -52,14 +52,18 @@ from pylog.protocol.messages import (
     DescribedNodeConfig,
     DescribeLogDirs,
     DescribeNodeConfig,
+    EpochEndPart,
+    EpochEnds,
     Fetch,
     Fetched,
     FetchedPart,
     FetchPart,
     ListedOffsets,
+    ListedPart,
     ListOffsets,
     Message,
     Metadata,
+    OffsetForLeaderEpoch,
     Produce,
     RecordsDeleted,
     Replacement,
@@ -68,7 +72,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.record import TopicPartition
-from pylog.replica import Follower, bounds_part, list_part
+from pylog.replica import Follower, bounds_part
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed
 from pylog.runtime.signals import WHOLE, whole
@@ -115,11 +119,18 @@ class Broker:
             Produce: self._produce.produce,
             Fetch: self._fetch,
             ListOffsets: self._list_offsets,
+            OffsetForLeaderEpoch: self._epoch_ends,
             Metadata: self._metadata,
-            CreateTopics: lambda message: self._change(self.node.changes.create_topic, message.topics),
+            CreateTopics: lambda message: self._change(
+                partial(self.node.changes.create_topic, validate_only=message.validate_only), message.topics
+            ),
             DeleteTopics: lambda message: self._change(self._delete_topic, message.names),
-            CreatePartitions: lambda message: self._change(self.node.changes.create_partitions, message.topics),
-            AlterConfigs: lambda message: self._change(self.node.changes.alter_config, message.topics),
+            CreatePartitions: lambda message: self._change(
+                partial(self.node.changes.create_partitions, validate_only=message.validate_only), message.topics
+            ),
+            AlterConfigs: lambda message: self._change(
+                partial(self.node.changes.alter_config, validate_only=message.validate_only), message.topics
+            ),
             AlterReplicaLogDirs: lambda message: self._change(self._move, message.parts),
             DeleteRecords: self._delete_records,
             DescribeLogDirs: lambda _: completed(describe_log_dirs(files, paths, self.node.directories.failures)),
@@ -137,6 +148,11 @@ class Broker:
     @property
     def node_id(self) -> int:
         return self.node.id
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster, as in the directory's `meta.properties`."""
+        return self.node.directories.first.cluster_id
 
     @property
     def image(self) -> MetadataImage:
@@ -247,13 +263,26 @@ class Broker:
     # --- offsets and topics ----------------------------------------------------------------------------------------
 
     def _list_offsets(self, message: ListOffsets) -> Future[ListedOffsets]:
-        return completed(ListedOffsets([list_part(self._led, part, message.isolation) for part in message.parts]))
+        parts = []
+        for part in message.parts:
+            try:
+                leader = self.node.roles.leader(part.topic, part.partition)
+                parts.append(leader.list_offset(part, message.isolation))
+            except PylogError as error:
+                parts.append(ListedPart(part.topic, part.partition, error))
+        return completed(ListedOffsets(parts))
 
-    def _led(self, topic: str, number: int) -> Partition:
-        return self.node.roles.leader(topic, number).partition
+    def _epoch_ends(self, message: OffsetForLeaderEpoch) -> Future[EpochEnds]:
+        parts = []
+        for part in message.parts:
+            try:
+                parts.append(self.node.roles.leader(part.topic, part.partition).epoch_end(part))
+            except PylogError as error:
+                parts.append(EpochEndPart(part.topic, part.partition, error))
+        return completed(EpochEnds(parts))
 
     def _metadata(self, message: Metadata) -> Future[ClusterMetadata]:
-        return completed(self.node.roles.describe(message.topics))
+        return completed(self.node.roles.describe(message))
 
     def _change(self, change: Callable[[Any], None], wanted: list[Any]) -> Future[TopicsChanged]:
         answer = completed(TopicsChanged([_attempt(change, one) for one in wanted]))

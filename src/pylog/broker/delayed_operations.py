@@ -1,7 +1,7 @@
-"""Answers that wait: for a partition to reach an offset, or for their time to be up.
+"""Answers that wait for a partition to reach an offset, or for their time to be up.
 
-A data structure and no more: it has no thread and no clock, and completes nothing. The broker asks what a new offset or
-a new time releases and answers outside its lock.
+A data structure without a thread and a clock; it completes nothing. The broker asks it which items a new offset or a
+new time releases, and answers them outside its lock.
 """
 
 from collections.abc import Hashable
@@ -16,14 +16,14 @@ class DelayedOperations(Generic[T]):
     """Items waiting under keys, each for an offset of its key, all with a deadline. An item may wait under several
     keys.
 
-    An item leaves when it is released: by `reached`, `expired` or `drain`; it is never given out twice. What else it
-    waited under forgets it when it comes upon it.
+    An item leaves when it is released (`reached`, `expired`, `drain`) or removed, and is given out once. Heaps that
+    still name it skip its ticket later.
     """
 
     def __init__(self) -> None:
         self._tickets = count()
         self.items: dict[int, T] = {}
-        """What waits, by ticket; read by who asks whether anything does."""
+        """The waiting items, by ticket; read to see whether there are any."""
         self._waiting: dict[Hashable, list[tuple[int, int]]] = {}
         """Heaps of offset and ticket."""
         self._deadlines: list[tuple[int, int]] = []
@@ -31,8 +31,8 @@ class DelayedOperations(Generic[T]):
     def __len__(self) -> int:
         return len(self.items)
 
-    def add(self, item: T, wants: list[tuple[Hashable, int]], deadline_ms: int) -> None:
-        """Let `item` wait until one of `wants` (key, offset) is reached or the deadline has come."""
+    def add(self, item: T, wants: list[tuple[Hashable, int]], deadline_ms: int) -> int:
+        """Let `item` wait until one of `wants` (key, offset) is reached or the deadline has come; gives its ticket."""
         ticket = next(self._tickets)
         self.items[ticket] = item
         for key, offset in wants:
@@ -41,9 +41,14 @@ class DelayedOperations(Generic[T]):
                 heappop(waiting)
             heappush(waiting, (offset, ticket))
         heappush(self._deadlines, (deadline_ms, ticket))
+        return ticket
+
+    def remove(self, ticket: int) -> bool:
+        """Take an item out that has not been released; whether it was there."""
+        return self.items.pop(ticket, None) is not None
 
     def reached(self, *reached: tuple[Hashable, int]) -> list[T]:
-        """Release what waits under these keys for an offset not above theirs, lowest first."""
+        """Release the items under these keys that wait for an offset not above theirs, lowest first."""
         released = []
         for key, offset in reached:
             waiting = self._waiting.get(key)
@@ -58,7 +63,7 @@ class DelayedOperations(Generic[T]):
         return released
 
     def expired(self, now_ms: int) -> list[T]:
-        """Release what has waited long enough."""
+        """Release the items whose deadline has come."""
         items = []
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             ticket = heappop(self._deadlines)[1]
@@ -67,19 +72,20 @@ class DelayedOperations(Generic[T]):
         return items
 
     def hasten(self, deadline_ms: int) -> None:
-        """Let everything that waits now expire at `deadline_ms` at the latest."""
+        """Let every item that waits now expire at `deadline_ms` at the latest."""
         for ticket in self.items:
             heappush(self._deadlines, (deadline_ms, ticket))
 
     def drain(self) -> list[T]:
-        """Release everything: the node goes away."""
+        """Release every item: the node goes away."""
         items, self.items = list(self.items.values()), {}
         self._waiting.clear()
+        self._deadlines.clear()
         return items
 
     @property
     def next_deadline(self) -> int | None:
-        """When `expired` has something to give, at the earliest."""
+        """The earliest time at which `expired` has something to give; None while nothing waits."""
         while self._deadlines and self._deadlines[0][1] not in self.items:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None

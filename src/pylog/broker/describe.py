@@ -3,20 +3,34 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-from pylog.errors import InvalidTopic, LogNotFound, PylogError, UnknownTopicOrPartition
+from pylog.errors import InvalidTopic, LogNotFound, PylogError, UnknownTopicId, UnknownTopicOrPartition
 from pylog.files import Files, join
-from pylog.protocol.messages import ClusterMetadata, DescribedLogDir, DescribedLogDirs, PartitionMetadata, TopicMetadata
+from pylog.protocol.messages import (
+    ClusterMetadata,
+    DescribedLogDir,
+    DescribedLogDirs,
+    Metadata,
+    PartitionMetadata,
+    TopicMetadata,
+)
 from pylog.protocol.metadata_image import METADATA_TOPIC, MetadataImage, PartitionImage, TopicImage, validate_topic_name
 from pylog.record import TopicPartition
 from pylog.storage.partition_dirs import folder_name, partition_folders
 
 
 def describe_topics(
-    image: MetadataImage, names: list[str] | None, leader_of: Callable[[PartitionImage], int]
+    image: MetadataImage, asked: Metadata, leader_of: Callable[[PartitionImage], int]
 ) -> ClusterMetadata:
     """Answer a Metadata request from an image: the topics named, or all; an unknown one carries its error."""
-    wanted = sorted(image.topics) if names is None else names
-    return ClusterMetadata([_describe(image, name, leader_of) for name in wanted])
+    wanted = sorted(image.topics) if asked.topics is None else asked.topics
+    described = [_describe(image, name, leader_of) for name in wanted]
+    for topic_id in asked.topic_ids:
+        topic = image.with_id(topic_id)
+        if topic is not None:
+            described.append(_describe(image, topic.name, leader_of))
+        else:
+            described.append(TopicMetadata("", UnknownTopicId(f"there is no topic with id {topic_id}"), topic_id))
+    return ClusterMetadata(described)
 
 
 def _describe(image: MetadataImage, name: str, leader_of: Callable[[PartitionImage], int]) -> TopicMetadata:

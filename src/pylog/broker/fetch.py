@@ -1,4 +1,4 @@
-"""A Fetch part by part, for a node and for who reads in its absence. (Kafka: ReplicaManager.readFromLog.)"""
+"""A Fetch part by part, for a node that owns the log and one that only reads. (Kafka: ReplicaManager.readFromLog.)"""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from pylog.protocol.messages import CONSUMER, Fetch, Fetched, FetchedPart, Fetch
 
 
 def read_parts(message: Fetch, read: Callable[[FetchPart, int], FetchedPart]) -> Fetched:
-    """What `read(part, bytes left)` gives of each part, until `max_bytes` are used up; its errors are in the parts."""
+    """Read each part with `read(part, bytes left)`, until `max_bytes` are used up; errors are in the parts."""
     parts: list[FetchedPart] = []
     left = message.max_bytes
     for asked in message.parts:

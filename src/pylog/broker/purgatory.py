@@ -1,8 +1,8 @@
 """Answers of a node that wait: a Produce until every replica has its records, a Fetch until there is something to read.
 
-    Produce   parked under (partition, "high watermark")   released when that has passed the batch
-    Fetch     parked under the first offset it has not seen: below the high watermark, the last stable offset, or
-              (a follower's) the end; released it reads again, and is parked again where that is not enough
+    Produce   waits under (partition, "high watermark")    released when that has passed the batch
+    Fetch     waits under the first offset it has not seen: below the high watermark, the last stable offset, or
+              (a follower's) the end; released it reads again, and waits again where that is not enough
 
 The thread that moves an offset releases; the node's worker expires. Answers are completed outside the lock.
 (Kafka: DelayedProduce, DelayedFetch.)
@@ -43,7 +43,7 @@ class _DelayedFetch:
     deadline_ms: int
 
 
-_Parked = _DelayedFetch | tuple[_DelayedProduce, int]
+_Delayed = _DelayedFetch | tuple[_DelayedProduce, int]
 
 
 class Purgatory:
@@ -59,7 +59,7 @@ class Purgatory:
         self._clock = clock
         self._read = read
         self._wake = wake
-        self._pending: DelayedOperations[_Parked] = DelayedOperations()
+        self._delayed: DelayedOperations[_Delayed] = DelayedOperations()
         self._lock = WholeLock()
         self._latest_ms = OFFSET_MAX
         self._closed = False
@@ -68,69 +68,69 @@ class Purgatory:
     def next_deadline(self) -> int | None:
         """When `expire` has something to do, at the earliest; None while nothing waits."""
         with self._lock:
-            return self._pending.next_deadline
+            return self._delayed.next_deadline
 
     def produce(
         self, produced: Produced, leaders: list[Leader | None], waiting: set[int], deadline_ms: int
     ) -> Future[Produced]:
         """Answer when the parts `waiting` are below their high watermarks, or when the time is up."""
-        parked = _DelayedProduce(Future(), produced, leaders, waiting)
+        delayed = _DelayedProduce(Future(), produced, leaders, waiting)
         for index in sorted(waiting):
             part, leader = produced.parts[index], leaders[index]
-            assert leader is not None, "only what was appended waits"
+            assert leader is not None, "only appended records wait"
             is_over = self._roles.held(part.topic, part.partition) is not leader
             if is_over or leader.partition.high_watermark >= part.next_offset:
-                self._complete(parked, index)
+                self._complete(delayed, index)
                 continue
             with self._lock:
                 key = (part.topic, part.partition, "high watermark")
-                self._pending.add((parked, index), [(key, part.next_offset)], min(deadline_ms, self._latest_ms))
-            # A follower may have come just before the line above, and found nothing waiting.
+                self._delayed.add((delayed, index), [(key, part.next_offset)], min(deadline_ms, self._latest_ms))
+            # A follower may have moved it just before the line above, and found nothing to release.
             self.release(leader.partition)
-        if not parked.answer.done():
+        if not delayed.answer.done():
             self._wake()
-        return parked.answer
+        return delayed.answer
 
     def fetch(self, message: Fetch, fetched: Fetched, deadline_ms: int) -> Future[Fetched]:
         """Answer when there is more than in `fetched`, and enough; or when the time is up, with what there is."""
-        parked = _DelayedFetch(Future(), message, deadline_ms)
-        self._park_fetch(parked, fetched)
-        return parked.answer
+        delayed = _DelayedFetch(Future(), message, deadline_ms)
+        self._delay_fetch(delayed, fetched)
+        return delayed.answer
 
-    def _park_fetch(self, parked: _DelayedFetch, fetched: Fetched) -> None:
+    def _delay_fetch(self, delayed: _DelayedFetch, fetched: Fetched) -> None:
         """Let a fetch wait for the next record it may see: below the high watermark or the last stable offset, or at
         the end for a follower.
         """
-        committed = parked.message.isolation is Isolation.READ_COMMITTED
+        committed = delayed.message.isolation is Isolation.READ_COMMITTED
         wants: list[tuple[tuple[str, int, str], int]] = []
-        for asked, part in zip(parked.message.parts, fetched.parts, strict=False):
+        for asked, part in zip(delayed.message.parts, fetched.parts, strict=False):
             if committed:
                 wants.append(((part.topic, part.partition, "last stable offset"), part.last_stable_offset + 1))
             else:
                 wants.append(((part.topic, part.partition, "high watermark"), part.high_watermark + 1))
-            if parked.message.replica_id != CONSUMER:
+            if delayed.message.replica_id != CONSUMER:
                 wants.append(((part.topic, part.partition, "end"), asked.offset + 1))
         with self._lock:
-            self._pending.add(parked, list(wants), parked.deadline_ms)
+            self._delayed.add(delayed, list(wants), delayed.deadline_ms)
         for part in fetched.parts:
-            # An append since the read has found nothing waiting.
+            # An append since the read has found nothing to release.
             role = self._roles.held(part.topic, part.partition)
             if role is not None:
                 self.release(role.partition)
         self._wake()
 
-    def _resume_fetch(self, parked: _DelayedFetch) -> None:
-        fetched = self._read(parked.message)
-        if is_enough(parked.message, fetched) or self._closed or self._clock.tick_ms() >= parked.deadline_ms:
-            parked.answer.set_result(fetched)
+    def _resume_fetch(self, delayed: _DelayedFetch) -> None:
+        fetched = self._read(delayed.message)
+        if is_enough(delayed.message, fetched) or self._closed or self._clock.tick_ms() >= delayed.deadline_ms:
+            delayed.answer.set_result(fetched)
         else:
-            self._park_fetch(parked, fetched)
+            self._delay_fetch(delayed, fetched)
 
     def release(self, partition: Partition, last: Batch | None = None) -> None:
-        """Answer what waited for the offsets that `partition` has reached. `last` was just appended, and can be seen: a
-        consumer that needs no more gets that, and nothing is read.
+        """Answer the requests that wait for offsets that `partition` has reached. `last` was just appended, and is
+        visible: a consumer that needs no more gets it, and nothing is read.
         """
-        if self._pending.items:
+        if self._delayed.items:
             key = partition.topic, partition.number
             high, stable = partition.high_watermark, partition.last_stable_offset
             for item in self._reached(key, high, stable, partition.next_offset):
@@ -138,27 +138,27 @@ class Purgatory:
                     self._resume(item)
 
     def release_all(self, key: tuple[str, int]) -> None:
-        """Answer all that waits for a partition: this node's role for it is over."""
+        """Answer every request that waits for a partition: this node's role for it is over."""
         for item in self._reached(key, OFFSET_MAX, OFFSET_MAX, OFFSET_MAX):
             self._resume(item)
 
-    def _reached(self, key: tuple[str, int], high_watermark: int, stable: int, end: int) -> list[_Parked]:
+    def _reached(self, key: tuple[str, int], high_watermark: int, stable: int, end: int) -> list[_Delayed]:
         with self._lock:
-            return self._pending.reached(
+            return self._delayed.reached(
                 ((*key, "high watermark"), high_watermark), ((*key, "last stable offset"), stable), ((*key, "end"), end)
             )
 
-    def _resume(self, item: _Parked) -> None:
+    def _resume(self, item: _Delayed) -> None:
         if isinstance(item, _DelayedFetch):
             self._resume_fetch(item)
         else:
             self._complete(*item)
 
-    def _gave(self, item: _Parked, batch: Batch, partition: Partition) -> bool:
-        """Answer a consumer that waited for this batch and no more with it; False for any other.
+    def _gave(self, item: _Delayed, batch: Batch, partition: Partition) -> bool:
+        """Answer a consumer that waits for this batch and no more with it; False for any other request.
 
-        Where its last record is of an older epoch the log may have been cut below it, and where the role is another one
-        by now, the batch is of a topic that was deleted, or of a log that lies elsewhere: that has to be looked at.
+        After a last record of an older epoch the log may have been cut below it. Where the role is another one by now,
+        the batch is of a topic that was deleted, or of a log that lies elsewhere. Both take a read.
         """
         if not isinstance(item, _DelayedFetch):
             return False
@@ -179,49 +179,49 @@ class Purgatory:
         item.answer.set_result(Fetched([part]))
         return True
 
-    def _complete(self, parked: _DelayedProduce, index: int) -> None:
-        part = parked.produced.parts[index]
-        if part.error is None and self._roles.held(part.topic, part.partition) is not parked.leaders[index]:
+    def _complete(self, delayed: _DelayedProduce, index: int) -> None:
+        part = delayed.produced.parts[index]
+        if part.error is None and self._roles.held(part.topic, part.partition) is not delayed.leaders[index]:
             # The offset was reached, but perhaps with another leader's records.
             part.error = NotLeaderOrFollower(
                 f"{part.topic}-{part.partition}: node {self._node_id} lost the lead before offset {part.base_offset} "
                 "was on every replica; whether the records stay is for the new leader to say"
             )
         with self._lock:
-            parked.waiting.discard(index)
-            last = not parked.waiting
+            delayed.waiting.discard(index)
+            last = not delayed.waiting
         if last:
-            parked.answer.set_result(parked.produced)
+            delayed.answer.set_result(delayed.produced)
 
     def expire(self, now_ms: int) -> None:
-        """Answer what has waited long enough."""
+        """Answer the requests whose time is up."""
         with self._lock:
-            expired = self._pending.expired(now_ms)
+            expired = self._delayed.expired(now_ms)
         self._expire(expired)
 
-    def _expire(self, items: list[_Parked]) -> None:
+    def _expire(self, items: list[_Delayed]) -> None:
         for item in items:
             if isinstance(item, _DelayedFetch):
                 self._resume_fetch(item)
                 continue
-            parked, index = item
-            part = parked.produced.parts[index]
+            delayed, index = item
+            part = delayed.produced.parts[index]
             part.error = RequestTimedOut(
                 f"{part.topic}-{part.partition}: offset {part.base_offset} is in the leader's log, "
                 "but not on every replica yet"
             )
-            self._complete(parked, index)
+            self._complete(delayed, index)
 
     def hurry(self, deadline_ms: int) -> None:
         """Let no Produce wait longer than until `deadline_ms`, whatever it asked for: a close is under way."""
         with self._lock:
             self._latest_ms = deadline_ms
-            self._pending.hasten(deadline_ms)
+            self._delayed.hasten(deadline_ms)
         self._wake()
 
     def close(self) -> None:
-        """Answer everything with what there is; what comes later does not wait."""
+        """Answer every request with what there is; later ones do not wait."""
         self._closed = True
         with self._lock:
-            waiting = self._pending.drain()
+            waiting = self._delayed.drain()
         self._expire(waiting)

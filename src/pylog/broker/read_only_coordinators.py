@@ -1,8 +1,8 @@
-"""What coordinators know, told by who does not own the log: their state is the replay of their logs.
+"""The coordinators of a log that another process owns: their state is the replay of their logs.
 
-A coordinator is made of its partition's log when it is asked, as its owner's successor would make it, and kept until
-there is more in the log. It is asked only what changes nothing; members that are joining, and whatever else is in no
-log, are its owner's secret.
+A coordinator is made of its partition's log at the first question, as its owner's successor would make it, and kept
+until the log grows. It answers only questions that change nothing. State that is in no log, members that are joining
+among it, is known to its owner alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -77,16 +77,16 @@ class ReadOnlyCoordinators:
         return [TopicPartition(topic, number) for number in sorted(image.partitions)] if image is not None else []
 
     def _of(self, topic: str, key: str) -> TopicPartition:
-        # Where there is none, any will do: nothing is known in it.
+        # Where there is none, any number will do: its log is empty.
         return TopicPartition(topic, partition_for(key, len(self._all(topic)) or 1))
 
     def _ask(self, key: TopicPartition, message: object) -> Any:
         (effect,) = self._successor(key).handle(message, Session(), 0, self._now())
         if isinstance(effect, Append):
-            # An answer that waits until what it tells of is safe: here nothing else is read.
-            assert not effect.records, "what is asked here changes nothing"
+            # The answer waits until its records are safe: here only safe records are read.
+            assert not effect.records, "a question changes nothing"
             (effect,) = effect.answers
-        assert isinstance(effect, Answer), "what changes nothing is answered at once"
+        assert isinstance(effect, Answer), "a question is answered at once"
         return effect.message
 
     def _now(self) -> Now:
@@ -101,7 +101,7 @@ class ReadOnlyCoordinators:
         machine = self._machine(key)
         if partition is not None:
             replay_log(partition, machine, partition.start_offset, end)
-        # What it would do is its owner's to do.
+        # Its effects are for its owner to carry out.
         machine.take_over(self._now())
         self._machines[key] = machine, end
         return machine

@@ -4,7 +4,8 @@
     pylog produce TOPIC [FILE...]               pylog verify
     pylog consume TOPIC...                      pylog repair [TOPIC[:PARTITION]]
     pylog group list|describe|seek|delete       pylog txn list|describe|producers|hanging|abort
-    pylog config describe                       pylog version
+    pylog config describe                       pylog serve
+    pylog version
 
 One file per group of commands; each adds its parsers (`add`) and names the function that runs it. What leaves the
 program:
@@ -24,7 +25,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pylog.cli import config, consume, group, produce, repair, segment, topic, txn, verify, version
+from pylog.cli import config, consume, group, produce, repair, segment, serve, topic, txn, verify, version
 from pylog.cli.arguments import Parser, add_log, examples
 from pylog.cli.output import say
 from pylog.errors import DirectoryLocked, PylogError
@@ -96,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=version.title(), help="print the version and leave")
     add_log(parser)
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for part in (topic, produce, consume, group, txn, config, segment, verify, repair, version):
+    for part in (topic, produce, consume, group, txn, config, serve, segment, verify, repair, version):
         part.add(commands)
     return parser
 

@@ -17,7 +17,7 @@ from pylog.commitlog.retention import Retention
 from pylog.commitlog.roller import Roller
 from pylog.commitlog.watermarks import Watermarks
 from pylog.config import TopicConfig
-from pylog.errors import CorruptBatch, FencedLeaderEpoch, OffsetOutOfRange, RecordBatchTooLarge
+from pylog.errors import CorruptBatch, FencedLeaderEpoch, OffsetOutOfRange, PartitionFull, RecordBatchTooLarge
 from pylog.kernel import Appended, AppendState, BatchSpan, Spans
 from pylog.protocol.batch import Batch, Buffer, Origin, marker_at
 from pylog.segment import Segment
@@ -96,7 +96,12 @@ class Appender:
                     return Appended(known.first_offset, known.last_offset + 1, known.timestamp, duplicate=True)
             if state.is_bounded and origin is Origin.CLIENT:
                 # Only now: a repetition needs no room.
-                self._retention.make_room(batch.size, now_ms)
+                try:
+                    self._retention.make_room(batch.size, now_ms)
+                except PartitionFull:
+                    # It may be tried again, and a client's batch has no offset.
+                    batch.stamp(0, epoch)
+                    raise
                 segment = self._local.active
             try:
                 tail = segment.tail

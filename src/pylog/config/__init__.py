@@ -15,6 +15,16 @@ request); a producer's `batch.size` is 262144 (in process there is no request to
 
 from pylog.config.clients import RECORD_BYTES_MAX, ConsumerConfig, ProducerConfig
 from pylog.config.node import NodeConfig
+from pylog.config.options import ConfigType, config_type
 from pylog.config.topic import RECORD_RATIO, TopicConfig
 
-__all__ = ["RECORD_BYTES_MAX", "RECORD_RATIO", "ConsumerConfig", "NodeConfig", "ProducerConfig", "TopicConfig"]
+__all__ = [
+    "RECORD_BYTES_MAX",
+    "RECORD_RATIO",
+    "ConfigType",
+    "ConsumerConfig",
+    "NodeConfig",
+    "ProducerConfig",
+    "TopicConfig",
+    "config_type",
+]

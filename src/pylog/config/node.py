@@ -26,6 +26,10 @@ class NodeConfig(Config):
     """With flush="interval": how long appended records may wait to be synced. Not Kafka's."""
     allow_network_file_systems: bool = option(False, Switch())
     """Whether a log may lie where locks and syncs prove nothing. Not Kafka's."""
+    auto_create_topics_enable: bool = option(True, Switch())
+    """Whether a server makes a topic that a client asks for and that is not there."""
+    connections_max_idle_ms: int = option(600_000, long())
+    """How long a connection may be silent before a server closes it; a negative number: for ever."""
     group_consumer_heartbeat_interval_ms: int = option(5000, integer(1))
     """How often a member of a group of the consumer protocol has to be heard of."""
     group_consumer_max_size: int = option(INT_MAX, integer(1))
@@ -57,6 +61,10 @@ class NodeConfig(Config):
     """How often it is written down up to where partitions are synced: recovery starts there."""
     log_retention_check_interval_ms: int = option(300_000, long(1))
     """How often expired segments are looked for."""
+    max_connections: int = option(INT_MAX, integer(0))
+    """How many connections a server has at once."""
+    max_incremental_fetch_session_cache_slots: int = option(1000, integer(0))
+    """How many fetch sessions a server remembers."""
     max_open_files: int = option(256, integer(1))
     """How many file descriptors the log keeps open. Not Kafka's."""
     metadata_log_max_record_bytes_between_snapshots: int = option(20 << 20, long(1))
@@ -77,6 +85,8 @@ class NodeConfig(Config):
     """How often it is looked for producers that are gone."""
     producer_id_expiration_ms: int = option(86_400_000, integer(1))
     """How long a producer is known after its last record."""
+    queued_max_request_bytes: int = option(-1, long())
+    """How many bytes of requests a server holds at once; -1: as many as come."""
     replica_fetch_backoff_ms: int = option(1000, integer(0))
     """How long a follower waits when there is nothing to fetch, and after an error."""
     replica_fetch_max_bytes: int = option(1 << 20, integer(0))
@@ -87,6 +97,8 @@ class NodeConfig(Config):
     """How often every byte of the sealed segments is read, in search of damage; -1: never. Not Kafka's."""
     scrub_io_max_bytes_per_second: float = option(float(64 << 20), Rate())
     """How many bytes of logs a second that reads at most. Not Kafka's."""
+    socket_request_max_bytes: int = option(100 << 20, integer(1))
+    """How large a request may be."""
 
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = option(10_000, integer(1))
     """How often it is looked for transactions that take too long."""

@@ -7,6 +7,7 @@
 Invariant: the options of a `Config` that was made are values of their kinds (`TopicConfig.loaded` has one exception).
 """
 
+import enum
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -44,6 +45,11 @@ class Whole:
         self._optional = optional
         excluded = "".join(f", but not {number}" for number in without)
         self.allowed = f"a whole number from {low} to {high}{excluded}{', or None' if optional else ''}"
+
+    @property
+    def fits_int(self) -> bool:
+        """Whether all of its values have 32 bits."""
+        return self._high <= INT_MAX
 
     def parse(self, value: object) -> int | None:
         if value is None and self._optional:
@@ -217,6 +223,34 @@ class Acks(Whole):
         return -1 if isinstance(value, str) and value.strip() == "all" else super().parse(value)
 
 
+class ConfigType(enum.IntEnum):
+    """Kafka's types of configs (ConfigDef.Type, as DescribeConfigs numbers them)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+def config_type(kind: Kind) -> ConfigType:
+    """Kafka's type of an option of this kind."""
+    if isinstance(kind, Whole):
+        return ConfigType.INT if kind.fits_int else ConfigType.LONG
+    for of_kind, found in _CONFIG_TYPES.items():
+        if isinstance(kind, of_kind):
+            return found
+    return ConfigType.UNKNOWN
+
+
+_CONFIG_TYPES = {
+    Switch: ConfigType.BOOLEAN, Words: ConfigType.STRING, Share: ConfigType.DOUBLE, Rate: ConfigType.DOUBLE,
+    SomeOf: ConfigType.LIST, Names: ConfigType.LIST,
+}  # fmt: skip
+
+
 def integer(low: int = -INT_MAX - 1, high: int = INT_MAX, *, without: tuple[int, ...] = ()) -> Whole:
     return Whole(low, high, without=without)
 
@@ -260,6 +294,11 @@ class Config:
     def to_kafka(self) -> dict[str, str]:
         """All configs by Kafka's names, in Kafka's text forms."""
         return {kafka_name(name): kind.text(getattr(self, name)) for name, kind in self._kinds().items()}
+
+    @classmethod
+    def kinds(cls) -> dict[str, Kind]:
+        """What values each config takes, by Kafka's names."""
+        return {kafka_name(name): kind for name, kind in cls._kinds().items()}
 
     @classmethod
     @cache

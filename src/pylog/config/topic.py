@@ -134,6 +134,11 @@ class TopicConfig(Config):
         return replace(defaults or cls(), **by_field(configs, cls._kinds(), cls._elsewhere()))
 
     @classmethod
+    def broker_names(cls) -> dict[str, tuple[str, ...]]:
+        """The names of a broker's configs that are the defaults of a topic's, by the topic's names."""
+        return {kafka_name(spec.name): spec.metadata["broker"] for spec in fields(cls)}
+
+    @classmethod
     def canonical(cls, overrides: Mapping[str, Any]) -> dict[str, str]:
         """`overrides` as they are stored: checked, by Kafka's names, in Kafka's texts. Raises InvalidConfig."""
         texts = cls.from_kafka(overrides).to_kafka()

@@ -156,6 +156,10 @@ class MetadataImage:
         self._own: set[UUID] = set()
         """The topics that no other image has."""
 
+    def with_id(self, topic_id: UUID) -> TopicImage | None:
+        """The topic of this id; None where there is none, or none any more."""
+        return self._by_id.get(topic_id)
+
     def successor(self) -> "MetadataImage":
         """An image for further records. This one stays the same."""
         image = MetadataImage()

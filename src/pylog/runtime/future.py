@@ -66,6 +66,9 @@ class Future(Generic[T], metaclass=ABCMeta):
         be missing afterwards: wait for it with `result`.
         """
 
+    def stop_leading(self) -> None:
+        """End the `lead` of now. From any thread, and from handlers of signals."""
+
     def add_done_callback(self, fn: "Callable[[Future[T]], object]") -> None:
         """Call `fn(self)` once the answer is there, in the thread that brings it; at once if it is there already.
 

@@ -39,6 +39,9 @@ class FileExtent:
         self._made_at = made_at
         self._pinned = False
 
+    def __len__(self) -> int:
+        return self.size
+
     def send(self, target: int) -> int:
         """Send of what is `left` as much as the socket with the descriptor `target` takes, and give how much that was.
 

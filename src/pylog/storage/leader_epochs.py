@@ -84,6 +84,11 @@ class LeaderEpochs:
             return epoch, entries[0][1]
         return entries[following - 1][0], min(entries[following][1], log_end)
 
+    def at(self, offset: int) -> int:
+        """The epoch in which the record at `offset` was, or will be, written; NO_EPOCH below the first known one."""
+        place = bisect_right(self._entries, offset, key=_start)
+        return self._entries[place - 1][0] if place else NO_EPOCH
+
     def truncate_end(self, offset: int) -> None:
         """The log now ends at `offset`: forget epochs that start there or later."""
         kept = tuple(entry for entry in self._entries if entry[1] < offset)
@@ -121,3 +126,7 @@ class LeaderEpochs:
 
 def _epoch(entry: tuple[int, int]) -> int:
     return entry[0]
+
+
+def _start(entry: tuple[int, int]) -> int:
+    return entry[1]

@@ -165,6 +165,19 @@ def test_a_leader_comes_back_and_its_follower_goes_on(pair: Pair) -> None:
     assert pair.same_files()
 
 
+def test_a_follower_closes_while_its_leader_keeps_the_answer(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FAST, "replica.fetch.wait.max.ms", 60_000)
+    pair.logs[2].close()
+    pair.open(2)
+    pair.roles(leader=1)
+    produce(pair.logs[1], b"a").result(SECONDS)
+    wait_for(lambda: pair.partition(2).high_watermark == 1)
+    closing = threading.Thread(target=pair.logs[2].close)
+    closing.start()
+    closing.join(SECONDS)
+    assert not closing.is_alive()
+
+
 def test_a_change_of_leaders_drops_uncommitted_records(pair: Pair) -> None:
     pair.roles(leader=1)
     produce(pair.logs[1], b"a").result(SECONDS)

@@ -17,6 +17,7 @@ from pylog.protocol.batch import split
 from pylog.protocol.messages import Fetch, FetchPart, Session
 
 T0 = 1_700_000_000_000
+SECONDS = 30
 
 
 def fill(log: pylog.Log, count: int, size: int = 10, topic: str = "t") -> None:
@@ -105,7 +106,7 @@ def test_a_partition_is_followed_as_long_as_it_gets_records_and_nothing_else(tmp
         fill(owner, 5)
         node = reader._node
         assert isinstance(node, ReadOnlyBroker)
-        known = node._find("t", 0)
+        known = node._partitions.find("t", 0)
         assert isinstance(known, ReadOnlyPartition)
         fill(owner, 2)
         assert known.follow() and known.next_offset == 7
@@ -160,7 +161,7 @@ def test_an_empty_fetch_is_answered_when_its_time_is_up(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
         owner.create_topic("t")
         assert isinstance(reader._node, ReadOnlyBroker)
-        assert reader._node.handle(Fetch([], max_wait_ms=1), Session()).result(0).parts == []
+        assert reader._node.handle(Fetch([], max_wait_ms=1), Session()).result(SECONDS).parts == []
 
 
 def test_an_owner_that_comes_later_is_noticed(tmp_path: Path) -> None:

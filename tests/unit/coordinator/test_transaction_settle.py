@@ -4,7 +4,7 @@ import pytest
 
 from pylog.coordinator.transaction import Sighting
 from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, TransactionState
-from pylog.errors import ConcurrentTransactions, CoordinatorNotAvailable, InvalidTxnState
+from pylog.errors import ConcurrentTransactions, CoordinatorNotAvailable, InvalidProducerEpoch, InvalidTxnState
 from pylog.protocol.messages import AddPartitionsToTxn
 from support.transaction_desk import P0, P1, UNAVAILABLE, Desk, known
 
@@ -125,4 +125,13 @@ def test_an_id_that_was_forgotten_meanwhile_ends_no_transaction() -> None:
 def test_producers_without_a_transactional_id_are_not_claimed() -> None:
     desk = Desk(known(TransactionState.COMPLETE_COMMIT))
     settle(desk, 4, producer_id=77, p0=4)
-    assert (desk.machine.claims(), desk.machine.producer_ids(), desk.appends) == (set(), {50, -1}, [])
+    assert (desk.machine.claims(), desk.machine.producer_ids()) == (set(), {50, -1})
+
+
+@pytest.mark.parametrize("state", [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT])
+def test_a_producer_whose_transaction_may_be_lost_whole_gets_a_higher_epoch(state: TransactionState) -> None:
+    """Its beginning is ahead of the log, and its records are not durable: a crash may leave nothing of it."""
+    desk = Desk(known(state))
+    settle(desk, -1, producer_id=77)
+    assert (desk.state, desk.markers) == (TransactionState.COMPLETE_ABORT, [])
+    assert isinstance(desk.end(50, 4, committed=True).error, InvalidTxnState | InvalidProducerEpoch)

@@ -233,7 +233,7 @@ def test_a_segment_behind_the_end_is_refused(tmp_path: Path) -> None:
 def test_a_start_offset_is_kept_for_a_topic_and_dropped_with_it(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as log:
         log.create_topic("t")[0].append([Record(b"%d" % i) for i in range(10)])
-        log.broker.partition("t", 0).start_offset = 5
+        log.broker.partition("t", 0).state.start_offset = 5
     with pylog.open(tmp_path) as log:
         assert log.topic("t")[0].start_offset == 5
         with pytest.raises(errors.OffsetOutOfRange, match=r"outside \[5, 10\]"):

@@ -26,7 +26,7 @@ from pylog.errors import (
 )
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
-from pylog.protocol.messages import NO_EPOCH, ClusterMetadata
+from pylog.protocol.messages import NO_EPOCH, ClusterMetadata, Metadata
 from pylog.protocol.metadata_changes import take_leadership
 from pylog.protocol.metadata_image import (
     PartitionImage,
@@ -168,9 +168,9 @@ class Roles:
         """
         return self._topics.node_id if list(state.replicas) == [self._topics.node_id] else state.leader
 
-    def describe(self, names: list[str] | None) -> ClusterMetadata:
+    def describe(self, asked: Metadata) -> ClusterMetadata:
         """Answer a Metadata request from the metadata log, and from the roles that were given since."""
-        described = describe_topics(self._topics.image, names, self.leader_of)
+        described = describe_topics(self._topics.image, asked, self.leader_of)
         for topic in described.topics:
             for state in topic.partitions:
                 role = self._roles.get(TopicPartition(topic.name, state.partition))

@@ -40,7 +40,7 @@ class TopicChanges:
         self._config = config
         self._lock = lock
 
-    def create_topic(self, new: NewTopic) -> None:
+    def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> None:
         """Make a topic.
 
         Raises InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidConfig; nothing is made then.
@@ -55,12 +55,14 @@ class TopicChanges:
                     f"{count} partitions: a topic has 1 to {MAX_PARTITIONS}, or -1 for num.partitions of the node"
                 )
             config = TopicConfig.canonical(new.config)
+            if validate_only:
+                return
             topic_id = uuid.uuid4()
             places = self._topics.new_places(range(count))
             self._topics.metadata_log.commit(self._topics.metadata_log.new_topic(new.name, topic_id, places, config))
             self._topics.made.add(topic_id)
 
-    def create_partitions(self, new: NewPartitions) -> None:
+    def create_partitions(self, new: NewPartitions, *, validate_only: bool = False) -> None:
         """Add partitions to a topic, up to a total. Records with a key go to other partitions from then on.
 
         Raises UnknownTopicOrPartition, InvalidPartitions, InvalidTopic (an internal one).
@@ -73,13 +75,15 @@ class TopicChanges:
                     f"topic {new.topic!r} has {len(image.partitions)} partitions: it can get more, up to "
                     f"{MAX_PARTITIONS} in all, not {new.total}"
                 )
+            if validate_only:
+                return
             missing = [number for number in range(new.total) if number not in image.partitions]
             places = self._topics.new_places(missing)
             replicas = self._topics.metadata_log.replicas(places)
             self._topics.metadata_log.commit(add_partitions(image.id, replicas, leader=self._topics.node_id))
             self._topics.topic(new.topic).places.update(places)
 
-    def alter_config(self, change: TopicChange) -> None:
+    def alter_config(self, change: TopicChange, *, validate_only: bool = False) -> None:
         """Change the overrides of a topic's config; open partitions go by it at once. (IncrementalAlterConfigs)
 
         Raises UnknownTopicOrPartition, InvalidConfig; nothing is changed then.
@@ -89,7 +93,7 @@ class TopicChanges:
             wanted = TopicConfig.canonical(changed(image.config, change.changes, self._topics.config_of({})))
             changes: dict[str, str | None] = {name: None for name in image.config if name not in wanted}
             changes |= {name: text for name, text in wanted.items() if image.config.get(name) != text}
-            if changes:
+            if changes and not validate_only:
                 self._topics.metadata_log.commit(change_config(change.topic, changes))
                 self._topics.topic(change.topic).reconfigure(self._topics.config_of(wanted))
 

@@ -1,11 +1,12 @@
-"""A consumer: its public face is `consumer.py`, which also shows the order of things in a poll.
+"""A consumer. Its public face is `consumer.py`, which also shows the order of things in a poll.
 
 single_thread      one thread at a time
-assignment         what is read
-positions          where that is: the rest of the public class
-pending_requests   messages under way, and the one place to wait for their answers
-leader_lookup      which node to ask
-subscription       the partitions and their states
+assignment         which partitions are read, as the topics change
+subscription       the partitions, and how far each is
+loop_records       what a loop over the consumer has not come to yet
+positions          where the consumer is, and where the ends are
+pending_requests   messages in flight, and the one place to wait for their answers
+leader_lookup      requests about partitions: which node gets them, and what its answers mean
 fetcher            records that lie ahead
 offsets            where to begin: committed offsets, ends, times
 skip               where to go on behind what cannot be read

@@ -1,7 +1,7 @@
 """Commits the positions of a consumer for its group: when it is asked to, and every now and then by itself.
 
-A position is the offset of the next record to read. What is committed by itself is where the polls before this one have
-ended; a position that was committed already is not committed again. (Kafka: ConsumerCoordinator.)
+A position is the offset of the next record to read. An automatic commit has the positions at which the polls before
+this one ended; a position that was committed already is not committed again. (Kafka: ConsumerCoordinator.)
 """
 
 import logging
@@ -37,102 +37,100 @@ Committed = Callable[[PylogError | None], object]
 class OffsetCommitter:
     """The commits of one consumer.
 
-    `who` says as whom it commits, or raises CommitFailed or RebalanceInProgress; `refused` hears of an answer that says
-    something of the group.
+    `committer` gives the member that commits, or raises CommitFailed or RebalanceInProgress. `refused` is called with
+    an error that the coordinator has answered.
     """
 
     def __init__(
         self,
-        calls: PendingRequests,
+        requests: PendingRequests,
         cluster: Cluster,
         subscription: SubscriptionState,
         config: ConsumerConfig,
         clock: Clock,
         *,
-        who: Callable[[], ConsumerGroupMetadata],
+        committer: Callable[[], ConsumerGroupMetadata],
         refused: Callable[[ConsumerGroupMetadata, PylogError], object],
     ) -> None:
-        self._calls = calls
+        self._requests = requests
         self._cluster = cluster
         self._subscription = subscription
         self._config = config
         self._clock = clock
-        self._who = who
+        self._committer = committer
         self._refused = refused
         self._due_ms = clock.tick_ms() + config.auto_commit_interval_ms
 
-    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """All positions that are known."""
-        return {
-            key: OffsetAndMetadata(state.position, "", state.leader_epoch)
-            for key, state in self._subscription.states.items()
-            if state.position is not None
-        }
-
     def news(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Those of these partitions, or of all, that are not committed yet."""
+        """The positions of these partitions, or of all, that are not committed yet."""
         states = self._subscription.states
         wanted = states if partitions is None else set(partitions)
-        return {key: at for key, at in self.positions().items() if key in wanted and at.offset != states[key].committed}
+        return {
+            key: at
+            for key, at in self._subscription.positions().items()
+            if key in wanted and at.offset != states[key].committed
+        }
 
     def send(self, offsets: ToCommit, then: Committed) -> PendingRequest:
-        """Commit; `then` hears how that went when the answer is delivered. Raises CommitFailed, RebalanceInProgress."""
-        who = self._who()
+        """Commit; the delivered answer calls `then(error or None)`. Raises CommitFailed, RebalanceInProgress."""
+        member = self._committer()
         parts = [OffsetCommitPart(*key, at.offset, at.leader_epoch, at.metadata) for key, at in offsets.items()]
-        message = OffsetCommit(who.group_id, parts, who.generation_id, who.member_id, who.group_instance_id)
-        node = self._cluster.coordinator("group", who.group_id)
-        return self._calls.send(node, message, partial(self._answered, dict(offsets), who, then))
+        message = OffsetCommit(member.group_id, parts, member.generation_id, member.member_id, member.group_instance_id)
+        node = self._cluster.coordinator("group", member.group_id)
+        return self._requests.send(node, message, partial(self._answered, dict(offsets), member, then))
 
     def _answered(
         self,
         offsets: dict[TopicPartition, OffsetAndMetadata],
-        who: ConsumerGroupMetadata,
+        member: ConsumerGroupMetadata,
         then: Committed,
-        call: PendingRequest,
+        request: PendingRequest,
         answer: Any,
     ) -> None:
-        errors: Mapping[TopicPartition, PylogError | None] = {}
         if isinstance(answer, PylogError):
             error: PylogError | None = answer
         else:
-            errors = answer.errors
-            error = answer.error or next((one for one in errors.values() if one is not None), None)
-        for key, at in offsets.items():
-            state = self._subscription.states.get(key)
-            if state is not None and key in errors and errors[key] is None:
-                state.committed = at.offset
-        if error is not None:
-            self._refused(who, error)
+            error = answer.error
+            states = self._subscription.states
+            for key, refusal in answer.errors.items():
+                if refusal is not None:
+                    error = error or refusal
+                elif key in states and key in offsets:
+                    states[key].committed = offsets[key].offset
+        if error is None:
+            then(None)
+            return
+        self._refused(member, error)
         then(_explained(error))
 
     def wait(self, offsets: ToCommit, timeout_ms: int) -> None:
         """Commit, and wait until that is done.
 
-        Raises: CommitFailed, RebalanceInProgress, FencedInstanceId, RequestTimedOut, what else the coordinator says.
+        Raises: CommitFailed, RebalanceInProgress, FencedInstanceId, RequestTimedOut, and others of the coordinator.
         """
         deadline = self._clock.tick_ms() + timeout_ms
         while True:
             outcome: list[PylogError | None] = []
-            call = self.send(offsets, outcome.append)
+            request = self.send(offsets, outcome.append)
             while not outcome:
                 left_ms = deadline - self._clock.tick_ms()
-                if not self._calls.deliver():
+                if not self._requests.deliver():
                     if left_ms <= 0:
-                        self._calls.forget(call)
+                        self._requests.forget(request)
                         raise RequestTimedOut(f"the commit was not answered within {timeout_ms} ms; it may have worked")
-                    self._calls.wait(left_ms)
+                    self._requests.wait(left_ms)
             error = outcome[0]
             if error is None:
                 return
             # An epoch that is stale has a newer one on its way here.
             if not isinstance(error, (*COORDINATOR_AWAY, StaleMemberEpoch)) or self._clock.tick_ms() >= deadline:
                 raise error
-            self._calls.wait(self._config.retry_backoff_ms)
+            self._requests.wait(self._config.retry_backoff_ms)
 
     # --- by itself ---------------------------------------------------------------------------------------------------
 
     def auto(self, now_ms: int) -> None:
-        """Commit in the background what is due, for a consumer with auto-commit."""
+        """Commit the positions that are due in the background, for a consumer with auto-commit."""
         if now_ms < self._due_ms or not self._config.commits:
             return
         self._due_ms = now_ms + self._config.auto_commit_interval_ms
@@ -160,8 +158,8 @@ class OffsetCommitter:
             logger.warning("positions were not committed by themselves: %s", error)
 
 
-def _explained(error: PylogError | None) -> PylogError | None:
-    """The error for whoever commits."""
+def _explained(error: PylogError) -> PylogError:
+    """The error as the caller of a commit sees it."""
     if not isinstance(error, IllegalGeneration | UnknownMemberId | FencedMemberEpoch):
         return error
     failed = CommitFailed(

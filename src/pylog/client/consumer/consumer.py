@@ -1,41 +1,54 @@
 """Reads records: topics shared with a group, or partitions chosen by hand; a position in each; `poll`.
 
-    subscription    what is read, and how far                 fetcher, offsets    what is asked of the nodes (leaders)
+    assignment      the topics and partitions to read         subscription        the partitions, and how far each is
+    positions       its place, and the ends                   loop_records        records that a loop has yet to come to
+    fetcher         records that lie ahead                    offsets             positions that are looked up
     group_member    the group, if there is one                commit              positions that the group keeps
 
-`poll` goes round: what the group wants, what was fetched, what there is to ask; and it waits at one place
-(`pending_requests`) for whatever comes first. Nothing else happens between two polls, but heartbeats.
+`poll` goes round: the group, the fetched records, the next requests. It waits at one place (`pending_requests`) for the
+first of many events. Between two polls there are heartbeats, and nothing else.
 (Kafka: KafkaConsumer.)
 """
 
+import itertools
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from operator import length_hint
 from types import TracebackType
 from typing import Self
 
-from pylog.client.consumer.assignment import CLOSE_MS
-from pylog.client.consumer.commit import OffsetCommitter
+from pylog.client.cluster import Cluster, checked_name
+from pylog.client.consumer.assignment import Assignment
+from pylog.client.consumer.fetcher import Fetcher
 from pylog.client.consumer.group_member import GroupMember
+from pylog.client.consumer.loop_records import LoopRecords
+from pylog.client.consumer.offsets import OffsetFetcher
+from pylog.client.consumer.pending_requests import PendingRequests
 from pylog.client.consumer.positions import Positions
-from pylog.client.consumer.single_thread import alone, one_at_a_time
+from pylog.client.consumer.single_thread import SingleThread, alone
+from pylog.client.consumer.subscription import LISTENER_METHODS, PartitionState, SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.errors import (
+    Closed,
     CommitFailed,
     ConcurrentUse,
     FencedInstanceId,
     InvalidGroupId,
     PylogError,
     RebalanceInProgress,
+    UnknownTopicOrPartition,
     Wakeup,
 )
+from pylog.protocol.messages import EARLIEST, LATEST
 from pylog.record import (
     ConsumerGroupMetadata,
     ConsumerRecord,
     OffsetAndMetadata,
+    OffsetAndTimestamp,
     TopicPartition,
+    checked_partition,
     checked_positions,
 )
 from pylog.runtime.clock import Clock
@@ -45,20 +58,24 @@ from pylog.transport import Transport
 
 logger = logging.getLogger("pylog")
 
+CLOSE_MS = 30_000
 WAIT_MS_MAX = 500
 IDLE_LOOK_MS = 1000
 """How often the topics are looked at while there is nothing else to do."""
 
 OnCommit = Callable[[dict[TopicPartition, OffsetAndMetadata], PylogError | None], object]
 
+_numbers = itertools.count(1)  # a member id begins with its client's
 
-class Consumer(Positions):
+
+class Consumer:
     """Reads topics that it subscribes to, or partitions that were assigned by hand.
 
     With a `group_id` the partitions of the topics are shared among the consumers of the group; without, a consumer has
     all of them. Not thread-safe: two threads in it at once get ConcurrentUse, and only `wakeup` is for all. Close it,
-    or use it as a context manager. One of a group that is dropped without `close` leaves it in the background without a
-    commit, and is a ResourceWarning. Made by `Log.consumer`; the configs are Kafka's, in `ConsumerConfig`.
+    or use it as a context manager. A consumer with a group that is dropped without `close` leaves the group in the
+    background without a commit, and is a ResourceWarning. Made by `Log.consumer`; the configs are Kafka's, in
+    `ConsumerConfig`.
     """
 
     _lease: Lease | None = None
@@ -66,18 +83,237 @@ class Consumer(Positions):
     def __init__(
         self, transport: Transport, node: int, config: ConsumerConfig, clock: Clock, lease: Lease | None = None
     ) -> None:
-        super().__init__(transport, node, config, clock)
+        self.config = config
+        self._clock = clock
+        self._cluster = cluster = Cluster(transport, node, config.client_id or f"consumer-{next(_numbers)}")
+        self._requests = requests = PendingRequests(cluster, clock)
+        self._subscription = subscription = SubscriptionState()
+        shared = (requests, cluster, subscription, config, clock)
+        self._fetcher = Fetcher(*shared)
+        self._offsets = OffsetFetcher(*shared)
+        self._group = None if config.group_id is None else GroupMember(*shared)
+        self._loop = LoopRecords(subscription)
+        self._assignment = Assignment(*shared, self._group)
+        self._positions = Positions(*shared, self._assignment, self._offsets, self._loop)
+        self._turn = SingleThread()
         self._woken = False
+        self._closed = False
         self._lease = lease
 
     def __del__(self) -> None:
-        # Not held by what is to be closed, nor by whoever keeps the warning. Without a group there is nothing to close.
+        # Neither the queue of dropped handles nor a kept warning holds the consumer. Without a group it holds nothing.
         lease, self._lease = self._lease, None
         if lease is not None and self._group is not None and not (self._closed or lease.log.closed):
             drop(self, lease.log)
             warn(f"a consumer of group {self.config.group_id!r} of {lease.log}", self)
 
-    # --- what the group keeps --------------------------------------------------------------------------------------
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("this consumer is closed")
+
+    # --- its partitions ----------------------------------------------------------------------------------------------
+
+    @alone
+    def subscribe(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: object | None = None,
+    ) -> None:
+        """Read these topics, or those whose whole name matches `pattern`, in place of the ones before.
+
+        With a group the next polls join it and get a share; `listener`, a `RebalanceListener` or any object with some
+        of its methods, hears of partitions that come and go. Without one all partitions are read from now on, and there
+        is nothing to listen to. New topics that match, and new partitions, are read when they are seen: within a second
+        where there is nothing else to do, after `metadata_max_age_ms` at the latest. So is a topic that is not there
+        yet, which is logged, as in Kafka. Raises InvalidTopic (no topic can have that name), TypeError (a name that is
+        no str); nothing changes then.
+        """
+        self._check_open()
+        if (topics is None) == (pattern is None):
+            raise ValueError("subscribe takes either topics or a pattern")
+        if listener is not None and self._group is None:
+            raise ValueError("a listener needs a group_id: without a group no partition is taken away")
+        if listener is not None and not any(hasattr(listener, name) for name in LISTENER_METHODS):
+            raise TypeError(f"listener is {type(listener).__name__}, and has none of {', '.join(LISTENER_METHODS)}")
+        given = [topics] if isinstance(topics, str) else topics or ()
+        names = frozenset(checked_name("topics", name) for name in given)
+        compiled = None if pattern is None else re.compile(pattern)
+        if topics is not None and not names:
+            self.unsubscribe()
+            return
+        for name in sorted(names):
+            try:
+                self._cluster.topic(name)
+            except UnknownTopicOrPartition as error:
+                logger.warning("%s; it is read as soon as it is made", error)
+        self._loop.take_back()
+        self._assignment.subscribe(names, compiled, listener)
+
+    @alone
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions; a consumer that has subscribed leaves its group.
+
+        Positions of partitions that stay are kept. Raises UnknownTopicOrPartition; nothing changes then.
+        """
+        self._check_open()
+        keys = list(dict.fromkeys(checked_partition(key) for key in partitions))
+        for key in keys:
+            self._cluster.leader(key)
+        self._loop.take_back()
+        self._assignment.leave("it was assigned partitions by hand", CLOSE_MS)
+        self._assignment.assign(keys)
+
+    @alone
+    def unsubscribe(self) -> None:
+        """Read nothing, and leave the group."""
+        self.assign([])
+
+    @alone
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read."""
+        return set(self._subscription.states)
+
+    @alone
+    def subscription(self) -> set[str]:
+        """The topics subscribed to."""
+        return set(self._subscription.topics)
+
+    @alone
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Give no records of these partitions until `resume`; fetched records are kept."""
+        states = self._checked(partitions)
+        self._loop.take_back()
+        for state in states.values():
+            state.paused = True
+
+    @alone
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Undo `pause`."""
+        for state in self._checked(partitions).values():
+            state.paused = False
+
+    @alone
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        return {key for key, state in self._subscription.states.items() if state.paused}
+
+    def _checked(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        self._check_open()
+        found = {}
+        for partition in partitions:
+            key = checked_partition(partition)
+            if key not in self._subscription.states:
+                raise ValueError(
+                    f"{key.topic}-{key.partition} is not assigned to this consumer: assign or subscribe first"
+                )
+            found[key] = self._subscription.states[key]
+        return found
+
+    # --- its positions -----------------------------------------------------------------------------------------------
+
+    @alone
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at `offset`. Outside the log, the next poll does what `auto_offset_reset` says."""
+        if type(offset) is not int:
+            raise TypeError(f"offset is {type(offset).__name__}, not int")
+        if offset < 0:
+            raise ValueError(f"offset {offset} is negative: seek_to_end and seek_to_beginning go to the ends")
+        self._positions.move(self._checked([partition]), offset)
+
+    @alone
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go on at the first record of these partitions, or of all assigned.
+
+        The offset is looked up when it is needed.
+        """
+        self._positions.move(self._checked(partitions or self._subscription.states), None, EARLIEST)
+
+    @alone
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go on behind the last record of these partitions, or of all assigned.
+
+        The offset is looked up at the next poll or position.
+        """
+        self._positions.move(self._checked(partitions or self._subscription.states), None, LATEST)
+
+    @alone
+    def skip(self) -> None:
+        """Go past the record or batch that the last poll has raised CorruptBatch or DeserializationError for.
+
+        Damaged records are given up, whole batches of them: this is the one call that does so. Raises ValueError when
+        the last poll has not raised one of these, or the position was moved since.
+        """
+        self._check_open()
+        self._positions.skip()
+
+    @alone
+    def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record that `poll` gives of a partition.
+
+        Raises: NoOffsetForPartition, RequestTimedOut (after `default_api_timeout_ms`).
+        """
+        (key,) = self._checked([partition])
+        return self._positions.of(key)
+
+    @alone
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset of the first record of each partition. Raises UnknownTopicOrPartition."""
+        self._check_open()
+        return self._positions.ends(partitions, EARLIEST)
+
+    @alone
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset behind the last visible record of each partition: the high watermark, or with read_committed the
+        last stable offset.
+
+        Raises UnknownTopicOrPartition.
+        """
+        self._check_open()
+        return self._positions.ends(partitions, LATEST)
+
+    @alone
+    def lag(self) -> dict[TopicPartition, int]:
+        """How many offsets the end of each assigned partition is ahead of the position: 0 when all was read.
+
+        Raises what `position` and `end_offsets` raise.
+        """
+        self._check_open()
+        return self._positions.lag()
+
+    @alone
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record of each partition, in offset order, whose timestamp (ms) is at least the one given; or None.
+
+        With timestamps out of order later records may be older than it. Raises UnknownTopicOrPartition, ValueError.
+        """
+        self._check_open()
+        if not isinstance(timestamps, Mapping):
+            raise TypeError(f"timestamps is a dict of partitions and times, not {type(timestamps).__name__}")
+        for key, timestamp in timestamps.items():
+            if type(timestamp) is not int:
+                raise TypeError(f"timestamp for {key} is {type(timestamp).__name__}, not int (milliseconds)")
+            if timestamp < 0:
+                raise ValueError(f"timestamp {timestamp} for {key} is negative")
+        return {
+            key: OffsetAndTimestamp(part.offset, part.timestamp, part.leader_epoch) if part.offset >= 0 else None
+            for key, part in self._offsets.listed(timestamps).items()
+        }
+
+    @alone
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        """The partition numbers of a topic. Raises UnknownTopicOrPartition."""
+        return {p.partition for p in self._cluster.topic(topic).partitions}
+
+    @alone
+    def topics(self) -> list[str]:
+        """All topics there are, internal ones too."""
+        return self._cluster.topic_names()
+
+    # --- commits -----------------------------------------------------------------------------------------------------
 
     @alone
     def commit(
@@ -88,11 +324,13 @@ class Consumer(Positions):
         In a loop over the consumer the position is behind the record that the loop was last given. Waits for
         `default_api_timeout_ms` unless told otherwise. Raises: CommitFailed (the group has moved on),
         RebalanceInProgress (poll, then commit again), FencedInstanceId, InvalidGroupId (there is no group),
-        RequestTimedOut, and what else the coordinator answers.
+        RequestTimedOut, and other errors of the coordinator.
         """
-        wanted = self._to_commit(offsets)
+        self._check_open()
+        commits = self._need_group().commits
+        wanted = self._positions.to_commit() if offsets is None else checked_positions(offsets)
         if wanted:
-            self._commits.wait(wanted, self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+            commits.wait(wanted, self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
 
     @alone
     def commit_async(
@@ -105,7 +343,9 @@ class Consumer(Positions):
         """
         if callback is not None and not callable(callback):
             raise TypeError(f"callback is {type(callback).__name__}: it cannot be called")
-        wanted = self._to_commit(offsets)
+        self._check_open()
+        commits = self._need_group().commits
+        wanted = self._positions.to_commit() if offsets is None else checked_positions(offsets)
 
         def then(error: PylogError | None) -> None:
             if callback is not None:
@@ -114,23 +354,23 @@ class Consumer(Positions):
                 logger.warning("a commit in the background has failed: %s", error)
 
         try:
-            self._commits.send(wanted, then)
+            commits.send(wanted, then)
         except (CommitFailed, RebalanceInProgress, FencedInstanceId) as error:
             then(error)
 
     @alone
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed for each partition; None where that is nothing.
+        """The offset that the group has committed for each partition; None where there is none.
 
-        Waits for open transactions that commit offsets for it. Raises InvalidGroupId (there is no group), and what the
-        coordinator answers.
+        Waits for open transactions that commit offsets for it. Raises InvalidGroupId (there is no group), and errors
+        of the coordinator.
         """
         self._check_open()
         return self._offsets.committed(self._need_group().identity.group_id, partitions)
 
     @alone
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """As whom this consumer is known to its group now, for a producer's `send_offsets`. Raises InvalidGroupId."""
+        """This consumer as its group knows it now, for a producer's `send_offsets`. Raises InvalidGroupId."""
         return self._need_group().identity
 
     def _need_group(self) -> GroupMember:
@@ -138,43 +378,26 @@ class Consumer(Positions):
             raise InvalidGroupId("this consumer has no group: make it with a group_id to commit offsets")
         return self._group
 
-    @property
-    def _commits(self) -> OffsetCommitter:
-        return self._need_group().commits
-
-    def _to_commit(
-        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        self._check_open()
-        commits = self._commits
-        if offsets is not None:
-            return checked_positions(offsets)
-        positions = commits.positions()
-        for key, offset in self._first_unseen().items():
-            if key in positions:
-                positions[key] = positions[key]._replace(offset=offset)
-        return positions
-
     # --- reading ---------------------------------------------------------------------------------------------------
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[ConsumerRecord]:
         """Records from the positions on, and move the positions past them; waits up to `timeout_ms` for the first one.
 
-        At most `max_records` (default `max_poll_records`). Empty when there was nothing in time. What polls have given
-        before counts as done: it may be committed by itself (`enable_auto_commit`). With deserializers the records are
-        `DeserializedRecord`s. Raises: CorruptBatch (names file, position and offset) and DeserializationError, again
-        and again until you `skip` or seek; OffsetOutOfRange, LogTruncation and NoOffsetForPartition (with
-        auto_offset_reset="none"); Wakeup; what a listener raises; FencedInstanceId, InconsistentGroupProtocol,
-        GroupMaxSizeReached and others that make it impossible to be a member; RuntimeError (it reads nothing: neither
-        `subscribe` nor `assign` was called); Closed.
+        At most `max_records` (default `max_poll_records`). Empty when no record came in time. The records of earlier
+        polls count as done: an automatic commit may have their positions (`enable_auto_commit`). With deserializers the
+        records are `DeserializedRecord`s. Raises: CorruptBatch (names file, position and offset) and
+        DeserializationError, again and again until you `skip` or seek; OffsetOutOfRange, LogTruncation and
+        NoOffsetForPartition (with auto_offset_reset="none"); Wakeup; what a listener raises; FencedInstanceId,
+        InconsistentGroupProtocol, GroupMaxSizeReached and others that make it impossible to be a member; RuntimeError
+        (it reads nothing: neither `subscribe` nor `assign` was called); Closed.
         """
         records: list[ConsumerRecord] = []
         try:
-            with WHOLE:
-                records = self._poll_alone(timeout_ms, max_records)
+            with WHOLE, self._turn:
+                records = self._poll_checked(timeout_ms, max_records)
         except BaseException:
             if records:
-                # A signal has waited until here: nobody gets these.
+                # A signal has waited until here: the caller does not get these.
                 self._take_back(records)
             raise
         return records
@@ -183,12 +406,11 @@ class Consumer(Positions):
     def _take_back(self, records: list[ConsumerRecord]) -> None:
         self._subscription.take_back(records)
 
-    @one_at_a_time
-    def _poll_alone(self, timeout_ms: float, max_records: int | None) -> list[ConsumerRecord]:
+    def _poll_checked(self, timeout_ms: float, max_records: int | None) -> list[ConsumerRecord]:
         self._check_open()
         if not (self._subscription.states or self._subscription.is_by_topic):
             raise RuntimeError("this consumer reads nothing: subscribe to topics, or assign partitions, first")
-        self._unread()
+        self._loop.take_back()
         count = self.config.max_poll_records if max_records is None else max_records
         if type(count) is not int:
             raise TypeError(f"max_records is {type(count).__name__}, not int or None")
@@ -199,7 +421,7 @@ class Consumer(Positions):
         if timeout_ms != timeout_ms:
             raise ValueError("timeout_ms is not a number")
         if self._group is not None and self._group.is_calling:
-            raise ConcurrentUse("a listener must not poll: what is going on in its consumer is not at an end")
+            raise ConcurrentUse("a listener must not poll: the poll that has called it has not ended")
         return self._poll(timeout_ms, count)
 
     def _poll(self, timeout_ms: float, count: int) -> list[ConsumerRecord]:
@@ -208,10 +430,10 @@ class Consumer(Positions):
         now = self._clock.tick_ms()
         deadline = now + timeout_ms
         asked = False
-        self._look(now, self.config.metadata_max_age_ms)
+        self._assignment.look(now, self.config.metadata_max_age_ms)
         while True:
             self._check_woken()
-            self._calls.deliver()
+            self._requests.deliver()
             if group is not None and subscription.is_shared:
                 group.step(now)
             if group is not None:
@@ -219,27 +441,27 @@ class Consumer(Positions):
             records = subscription.take(count)
             if records or (asked and now >= deadline):
                 return records
-            self._look(now, max(1, min(IDLE_LOOK_MS, self.config.metadata_max_age_ms)))
-            self._begin_made_again()
+            self._assignment.look(now, max(1, min(IDLE_LOOK_MS, self.config.metadata_max_age_ms)))
+            self._assignment.begin_made_again()
             self._offsets.ask(now)
             left_ms = max(0, int(min(deadline - now, self.config.fetch_max_wait_ms)))
-            asked = self._fetching.ask(left_ms, now, self._offsets.reset) or asked
-            if not self._calls.deliver():
+            asked = self._fetcher.ask(left_ms, now, self._offsets.reset) or asked
+            if not self._requests.deliver():
                 if now >= deadline:
                     return subscription.take(count)  # nothing, but it raises what asking has come to
-                self._calls.wait(min(deadline - now, WAIT_MS_MAX, *self._rests_ms(now)))
+                self._requests.wait(min(deadline - now, WAIT_MS_MAX, *self._assignment.rests_ms(now)))
             now = self._clock.tick_ms()
 
     def _check_woken(self) -> None:
         self._check_open()
         if self._woken:
             self._woken = False
-            raise Wakeup("somebody has called wakeup")
+            raise Wakeup("wakeup was called")
 
     def wakeup(self) -> None:
         """Let the poll in progress, or the next one, raise Wakeup. From any thread, and from a signal handler."""
         self._woken = True
-        self._calls.ring()
+        self._requests.ring()
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records as they come; waits for more for ever, or for `consumer_timeout_ms` where that is set."""
@@ -247,22 +469,23 @@ class Consumer(Positions):
         return chain.from_iterable(self._polls())
 
     def _polls(self) -> Iterator[Iterator[ConsumerRecord]]:
-        """What a loop goes through: what another one has left, and list after list."""
+        """The lists of a loop: the rest that another loop has left, and list after list."""
         limit_ms = self.config.consumer_timeout_ms
         while not self._closed:
-            if not length_hint(self._unseen):
+            if self._loop.is_at_end:
                 with WHOLE:
-                    self._polled = self.poll(self.config.fetch_max_wait_ms if limit_ms is None else limit_ms)
-                    self._unseen = iter(self._polled)
-                if limit_ms is not None and not self._polled:
+                    polled = self.poll(self.config.fetch_max_wait_ms if limit_ms is None else limit_ms)
+                    self._loop.begin(polled)
+                if limit_ms is not None and not polled:
                     return
-            yield self._unseen
+                del polled
+            yield self._loop.unseen
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
     @alone
     def close(self, timeout_ms: int = CLOSE_MS) -> None:
-        """Commit what polls have given (with auto-commit), leave the group, and let go of everything. Twice is once.
+        """Commit the positions of the polls (with auto-commit), leave the group, and end. A second call does nothing.
 
         A static member (`group_instance_id`) does not leave: it may be back before its session ends. Waits for answers
         up to `timeout_ms`. Later calls raise Closed. Raises what a listener raises.
@@ -274,10 +497,10 @@ class Consumer(Positions):
             return
         if self._group is not None and self._group.is_calling:
             raise ConcurrentUse("a listener must not close its consumer: let the poll that has called it end first")
-        self._unread()
+        self._loop.take_back()
         try:
-            self._calls.deliver()
-            self._leave(reason, timeout_ms, commit=commit)
+            self._requests.deliver()
+            self._assignment.leave(reason, timeout_ms, commit=commit)
             if commit and self._group is not None and self.config.commits:
                 # Of partitions that were assigned by hand.
                 self._group.commits.finish(timeout_ms)
@@ -290,23 +513,23 @@ class Consumer(Positions):
     def log_closes(self) -> None:
         """The log is about to close, in whatever thread: end what goes on in this consumer.
 
-        Where another thread has polled last, or a listener closes the log, nothing is committed: what was polled may be
-        in the middle of its work.
+        Where another thread has polled last, or a listener closes the log, nothing is committed: the work on the polled
+        records may not be done.
         """
         in_listener = self._group is not None and self._group.is_calling
-        if self._user in (0, threading.get_ident()) and not in_listener:
+        if self._turn.user in (0, threading.get_ident()) and not in_listener:
             self.close()
         else:
             self._go("its log was closed")
 
     def close_dropped(self) -> None:
-        """Leave the group; what was polled may have been in the middle of its work."""
+        """Leave the group without a commit: the work on the polled records may not have been done."""
         if not self._closed:
             self._go("it was dropped")
 
     def _go(self, reason: str) -> None:
         self._closed = True
-        self._calls.end()
+        self._requests.end()
         if self._group is not None:
             self._group.go(reason, 0)
             self._group.close()
@@ -317,7 +540,7 @@ class Consumer(Positions):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close; after an exception without a commit: what was being worked on is read again."""
+        """Close; after an exception without a commit, so that the records in work are read again."""
         if error is None:
             self.close()
         else:

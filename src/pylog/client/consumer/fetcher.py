@@ -1,9 +1,9 @@
-"""Asks leaders for the records that lie ahead, and decodes what they send a batch at a time as it is asked for.
+"""Fetches the records that lie ahead, and decodes them a batch at a time as they are asked for.
 
-A fetch names every partition that has nothing fetched and nothing under way, so a slow reader of one partition does not
-fetch the others again and again. Records below the position inside a fetched batch are skipped; control batches are
-stepped over, and with read_committed the batches of aborted transactions. An answer counts only where nobody has moved
-the position, or taken the partition away, since it was asked. (Kafka: AbstractFetch, FetchCollector, CompletedFetch.)
+A fetch names every partition that has nothing fetched and nothing in flight, so a slow reader of one partition does not
+fetch the others again and again. Records below the position inside a fetched batch are skipped. Control batches are
+stepped over, and with read_committed the batches of aborted transactions. An answer is dropped where the position was
+moved, or the partition taken away, since the request. (Kafka: AbstractFetch, FetchCollector, CompletedFetch.)
 """
 
 import logging
@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from pylog.client.cluster import Cluster
-from pylog.client.consumer.leader_lookup import LeaderLookup
-from pylog.client.consumer.pending_requests import PendingRequest, PendingRequests
+from pylog.client.consumer.leader_lookup import LeaderLookup, States
+from pylog.client.consumer.pending_requests import PendingRequests
 from pylog.client.consumer.subscription import PartitionState, SubscriptionState
 from pylog.config import RECORD_BYTES_MAX, ConsumerConfig
 from pylog.errors import (
@@ -27,7 +27,7 @@ from pylog.errors import (
 from pylog.kernel import HEADER, HEADER_BYTES, LOG_OVERHEAD, take_records
 from pylog.protocol.batch import Batch, split
 from pylog.protocol.isolation import Isolation, VisibleBatches
-from pylog.protocol.messages import Fetch, Fetched, FetchedPart, FetchPart
+from pylog.protocol.messages import Fetch, FetchedPart, FetchPart
 from pylog.record import ConsumerRecord, DeserializedRecord, TopicPartition
 from pylog.runtime.clock import Clock
 
@@ -39,7 +39,7 @@ _NONE: Iterator[tuple[list[ConsumerRecord], int]] = iter(())
 
 
 class FetchedRecords:
-    """What was fetched of one partition and not given out yet."""
+    """The fetched bytes of one partition, and how far they were given out."""
 
     def __init__(
         self, part: FetchedPart, position: int, *, check_crc: bool, deserialize: Deserialize | None = None,
@@ -86,7 +86,7 @@ class FetchedRecords:
             self._given += count
             self.next_offset = self._records[self._given].offset
         else:
-            # A list that nobody has taken from goes out as it is.
+            # A list that is still whole goes out as it is.
             taken = self._records[self._given :] if self._given else self._records
             self._records, self._given = [], 0
             self.next_offset = self._after
@@ -157,7 +157,7 @@ class FetchedRecords:
             if not taken:
                 raise
         except BaseException:
-            # Ctrl-C: nobody gets what stands before it.
+            # Ctrl-C: the records before it are lost to the caller, and given again.
             self._given = begin
             raise
         finally:
@@ -168,7 +168,7 @@ class FetchedRecords:
     def _located(self, error: CorruptBatch, batch: Batch | None) -> CorruptBatch:
         """The same error with the place in the file, and where to go on: the decoder saw bytes only.
 
-        `batch` is the one whose records are none although its CRC is right; None: it is not even a batch.
+        `batch` has the right CRC, and records that cannot be decoded; None: the bytes are not even a batch.
         """
         return CorruptBatch(
             f"{self._part.topic}-{self._part.partition}: {error.reason}; `skip()` goes past it, and `pylog verify` "
@@ -198,14 +198,13 @@ class Fetcher:
 
     def __init__(
         self,
-        calls: PendingRequests,
+        requests: PendingRequests,
         cluster: Cluster,
         subscription: SubscriptionState,
         config: ConsumerConfig,
         clock: Clock,
     ) -> None:
-        self._calls = calls
-        self._leaders = LeaderLookup(cluster, subscription, config, clock)
+        self._leaders = LeaderLookup(requests, cluster, subscription, config, clock)
         self._subscription = subscription
         self._config = config
         self._isolation = Isolation.named(config.isolation_level)
@@ -216,30 +215,30 @@ class Fetcher:
 
         `reset`: where to go on in a partition whose position is not there any more; None: nowhere, it is an error.
         """
-        wanted = [
-            key
+        wanted = {
+            key: state
             for key, state in self._subscription.states.items()
             if state.position is not None
             and not (state.paused or state.leaving)
             and state.is_quiet
             and now_ms >= state.retry_ms
-        ]
+        }
         if not wanted:
             return False
         self._subscription.turn()
-        for node, keys in self._leaders.of(wanted).items():
-            states = {key: self._subscription.states[key] for key in keys}
-            message = Fetch(
-                [self._part(key, state) for key, state in states.items()],
-                max_wait_ms=max_wait_ms,
-                min_bytes=self._config.fetch_min_bytes,
-                max_bytes=self._config.fetch_max_bytes,
-                isolation=self._isolation,
-            )
-            call = self._calls.send(node, message, partial(self._answered, states, reset), max_wait_ms)
-            for state in states.values():
-                state.asked = call
+        self._leaders.send_to_leaders(
+            wanted, partial(self._message, wanted, max_wait_ms), partial(self._received, reset), max_wait_ms
+        )
         return True
+
+    def _message(self, states: States, max_wait_ms: int, keys: list[TopicPartition]) -> Fetch:
+        return Fetch(
+            [self._part(key, states[key]) for key in keys],
+            max_wait_ms=max_wait_ms,
+            min_bytes=self._config.fetch_min_bytes,
+            max_bytes=self._config.fetch_max_bytes,
+            isolation=self._isolation,
+        )
 
     def _part(self, key: TopicPartition, state: PartitionState) -> FetchPart:
         assert state.position is not None
@@ -248,26 +247,7 @@ class Fetcher:
             topic_id=state.topic_id,
         )  # fmt: skip
 
-    def _answered(
-        self, states: dict[TopicPartition, PartitionState], reset: int | None, call: PendingRequest, answer: Any
-    ) -> None:
-        current = {}
-        for key, state in states.items():
-            # Whoever has moved since has asked something else, or nothing.
-            if state.asked is call:
-                state.asked = None
-                current[key] = state
-        if isinstance(answer, PylogError):
-            for key in current:
-                self._leaders.refused(key, answer)
-            return
-        assert isinstance(answer, Fetched)
-        for part in answer.parts:
-            key = TopicPartition(part.topic, part.partition)
-            if key in current:
-                self._received(key, current[key], part, reset)
-
-    def _received(self, key: TopicPartition, state: PartitionState, part: FetchedPart, reset: int | None) -> None:
+    def _received(self, reset: int | None, key: TopicPartition, state: PartitionState, part: FetchedPart) -> None:
         if isinstance(part.error, OffsetOutOfRange) and reset is not None:
             self._subscription.move(key, None, reset)
         elif isinstance(part.error, PylogError):

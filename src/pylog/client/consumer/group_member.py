@@ -1,13 +1,14 @@
-"""Carries out what a `Membership` wants, for one consumer: sends, takes partitions and gives them, calls the listener.
+"""The host of a `Membership`, for one consumer: sends its messages, assigns and revokes, calls the listener.
 
-    poll's thread       JoinGroup, SyncGroup, everything that changes what is assigned; it is never kept waiting
-    a thread of its own heartbeats between polls, and the end of it all when nobody polls for too long
+    poll's thread       JoinGroup, SyncGroup, every change of the assignment; it never waits
+    a worker's thread   heartbeats between polls, and the end of the membership when no poll comes for too long
 
-The machine is entered under a lock, and nothing is sent or called under it.
+The machine is entered under a lock. Sends and calls happen outside that lock.
 """
 
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,14 +45,14 @@ from pylog.runtime.worker import Worker
 
 @dataclass(slots=True)
 class _Revocation:
-    """Partitions that are given back as soon as their positions are committed, or that has taken too long."""
+    """Partitions to give back as soon as their positions are committed, or the time for that is up."""
 
     partitions: Partitions
     deadline_ms: int
     is_committed: bool = False
 
     def committed(self, _: PylogError | None) -> None:
-        # Where that failed, somebody will read these records again: that is all.
+        # After a failure another member reads these records again: that is all.
         self.is_committed = True
 
 
@@ -60,14 +61,14 @@ class GroupMember:
 
     def __init__(
         self,
-        calls: PendingRequests,
+        requests: PendingRequests,
         cluster: Cluster,
         subscription: SubscriptionState,
         config: ConsumerConfig,
         clock: Clock,
     ) -> None:
         assert config.group_id is not None, "a member is a member of a group"
-        self._calls = calls
+        self._requests = requests
         self._cluster = cluster
         self._subscription = subscription
         self._config = config
@@ -86,17 +87,18 @@ class GroupMember:
         self._watched: dict[str, int] = {}
         self._worker = Worker("pylog-heartbeat", clock, self._due, self._tick)
         self.commits = OffsetCommitter(
-            calls, cluster, subscription, config, clock, who=self._committer, refused=self._refused
+            requests, cluster, subscription, config, clock, committer=self._committer, refused=self._refused
         )
         self.is_calling = False
         """Whether the listener is being called."""
 
     @property
     def identity(self) -> ConsumerGroupMetadata:
-        """As whom the consumer was last known to its group.
+        """The member that the group last knew.
 
-        One that was thrown out keeps it until it has joined again, so that what it commits in a transaction is refused,
-        and not taken for a commit of nobody in particular (Kafka: ConsumerCoordinator.groupMetadata).
+        A member that was thrown out keeps its identity until it has joined again. So the group refuses the offsets of
+        its transactions, and does not take them for a commit without a member
+        (Kafka: ConsumerCoordinator.groupMetadata).
         """
         if not self._subscription.is_shared:
             return ConsumerGroupMetadata(self._identity.group_id)
@@ -104,14 +106,14 @@ class GroupMember:
 
     def _committer(self) -> ConsumerGroupMetadata:
         if not self._subscription.is_shared:
-            # Whoever reads partitions by hand commits as nobody in particular.
+            # A consumer of partitions chosen by hand commits without a member.
             return ConsumerGroupMetadata(self._machine.identity.group_id)
         with self._lock:
             return self._machine.committer()
 
-    def _refused(self, who: ConsumerGroupMetadata, error: PylogError) -> None:
+    def _refused(self, member: ConsumerGroupMetadata, error: PylogError) -> None:
         with self._lock:
-            self._machine.refused(who, error, self._clock.tick_ms())
+            self._machine.refused(member, error, self._clock.tick_ms())
 
     # --- for poll ----------------------------------------------------------------------------------------------------
 
@@ -124,7 +126,7 @@ class GroupMember:
     def step(self, now_ms: int) -> None:
         """Go as far with joining, and with giving partitions back, as that goes without waiting.
 
-        Raises what the listener raises, and what makes it impossible to be a member.
+        Raises what the listener raises, and the error for which the group does not take this consumer.
         """
         while True:
             if self._revocation is not None and not self._revoke(self._revocation, now_ms):
@@ -180,15 +182,15 @@ class GroupMember:
 
     def _elect(self, effect: Elect) -> None:
         wanted = sorted({topic for member in effect.members for topic in member.topics})
-        self._calls.send(self._cluster.node, Metadata(wanted), partial(self._informed, effect, wanted))
+        self._requests.send(self._cluster.node, Metadata(wanted), partial(self._informed, effect, wanted))
 
-    def _informed(self, effect: Elect, wanted: list[str], call: PendingRequest, answer: Any) -> None:
+    def _informed(self, effect: Elect, wanted: list[str], request: PendingRequest, answer: Any) -> None:
         machine = self._machine
         assert isinstance(machine, ClassicMembership), "only classic groups have leaders"
         if effect is not machine.election:
             # Meanwhile there was another one, of other members.
             return
-        # Without news of the topics what is known has to do: whoever looks next sees the difference.
+        # Without news the known topics have to do: the next look sees the difference.
         if not isinstance(answer, PylogError):
             self._cluster.learn(answer, wanted)
         self._watched = self._counts(wanted)
@@ -219,7 +221,7 @@ class GroupMember:
             revocation.is_committed = True
 
     def _revoke(self, revocation: _Revocation, now_ms: int) -> bool:
-        self._calls.deliver()
+        self._requests.deliver()
         if not revocation.is_committed and now_ms < revocation.deadline_ms:
             return False
         self._revocation = None
@@ -252,9 +254,11 @@ class GroupMember:
             self._send_aside(message)
         else:
             # A rebalance takes as long as the slowest member.
-            self._calls.send(self._node, message, partial(self._answered, message), self._config.max_poll_interval_ms)
+            self._requests.send(
+                self._node, message, partial(self._answered, message), self._config.max_poll_interval_ms
+            )
 
-    def _answered(self, message: Any, call: PendingRequest, answer: Any) -> None:
+    def _answered(self, message: Any, request: PendingRequest, answer: Any) -> None:
         with self._lock:
             self._todo.extend(self._machine.answered(message, answer, self._clock.tick_ms()))
             self._note_identity()
@@ -265,7 +269,7 @@ class GroupMember:
             self._identity = identity
 
     def _send_aside(self, message: Any) -> Future[Any]:
-        """Send what `poll` need not wait for; the answer is heard in the thread that brings it."""
+        """Send a message that `poll` does not wait for; the answer is handled in the thread that brings it."""
         try:
             future = self._cluster.send(self._node, message)
         except PylogError as error:
@@ -279,7 +283,7 @@ class GroupMember:
         with self._lock:
             self._machine.answered(message, error or future.result(0), self._clock.tick_ms())
             self._note_identity()
-        self._calls.ring()
+        self._requests.ring()
         self._worker.wake()
 
     # --- between polls -----------------------------------------------------------------------------------------------
@@ -298,7 +302,7 @@ class GroupMember:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def leave(self, reason: str, timeout_ms: int, *, commit: bool) -> None:
-        """Give everything back and go, until the next `subscribe`. Raises what the listener raises."""
+        """Give every partition back and leave, until the next `subscribe`. Raises what the listener raises."""
         self._todo.clear()
         self._revocation = None
         with self._lock:
@@ -320,15 +324,9 @@ class GroupMember:
         for effect in effects:
             assert isinstance(effect, Send), "leaving is a message"
             # Where that does not get there, the session ends by itself.
-            _settled(self._send_aside(effect.message), timeout_ms)
+            with suppress(TimeoutError):
+                self._send_aside(effect.message).exception(timeout_ms / 1000)
 
     def close(self) -> None:
         """End the thread."""
         self._worker.close()
-
-
-def _settled(future: Future[Any], timeout_ms: int) -> None:
-    try:
-        future.exception(timeout_ms / 1000)
-    except TimeoutError:
-        return

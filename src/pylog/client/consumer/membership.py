@@ -1,13 +1,13 @@
-"""A member of a group, as whoever hosts it sees it, whatever the protocol: events in, effects out.
+"""A member of a group, by either protocol: events in, effects out.
 
     UNJOINED --poll--> JOINING ... STABLE <--> REVOKING          LEFT
 
-A machine: an event and the time in, effects out, without threads, clocks and messages of its own. Whoever hosts it
-sends what it wants sent and tells it the answers, gives back and takes partitions as it says, and lets one event in at
-a time. Only `poll` begins to join and takes partitions away, as only the consumer's own thread may.
+A machine takes an event and the time, and gives effects; it has no threads, clocks and transport. Its host carries the
+effects out, tells it the answers, and lets one event in at a time. Only `poll` begins to join and takes partitions
+away, as only the consumer's own thread may.
 
-How it is done is for `membership_classic` and `membership_consumer`. Where the group has gone on without the member,
-its partitions are lost: a generation of -1 says so, and nothing can be committed until it has joined again.
+The protocols are in `membership_classic` and `membership_consumer`. Where the group has gone on without the member, its
+partitions are lost: the generation is -1, and a commit fails until the member has joined again.
 """
 
 import enum
@@ -28,11 +28,11 @@ Partitions = list[TopicPartition]
 
 
 class MembershipState(enum.Enum):
-    """Where a member stands."""
+    """The state of a member."""
 
     UNJOINED = "unjoined"
     REVOKING = "revoking"
-    """The host gives partitions back, and says `revoked` when that is done."""
+    """The host gives partitions back, and calls `revoked` when that is done."""
     JOINING = "joining"
     SYNCING = "syncing"
     STABLE = "stable"
@@ -41,14 +41,14 @@ class MembershipState(enum.Enum):
 
 @dataclass(slots=True)
 class Send:
-    """Send this to the coordinator, and tell the answer; that to LeaveGroup is of no interest."""
+    """Send this to the coordinator, and pass its answer on; LeaveGroup needs none."""
 
     message: JoinGroup | SyncGroup | Heartbeat | LeaveGroup | ConsumerGroupHeartbeat
 
 
 @dataclass(slots=True)
 class Elect:
-    """This member leads: say with `elected` who gets what."""
+    """This member leads the group: assign the partitions, and say so with `elected`."""
 
     assignor: Assignor
     members: list[SubscribedMember]
@@ -58,7 +58,7 @@ class Elect:
 
 @dataclass(slots=True)
 class Revoke:
-    """Give these back, with a last commit, and then say `revoked`."""
+    """Give these back, with a last commit, and then call `revoked`."""
 
     partitions: Partitions
 
@@ -80,7 +80,7 @@ class AssignPartitions:
 
 @dataclass(slots=True)
 class Fail:
-    """Raise this to whoever polls."""
+    """Raise this from `poll`."""
 
     error: PylogError
 
@@ -92,7 +92,7 @@ class Membership(ABC):
     """One member. Not thread-safe: its host lets one in at a time."""
 
     is_leader = False
-    """Whether it is for this member to say who gets what, and to watch the topics of the group."""
+    """Whether this member assigns the partitions of the group, and watches its topics."""
 
     def __init__(self, config: ConsumerConfig, now_ms: int, member_id: str) -> None:
         assert config.group_id is not None, "a member is a member of a group"
@@ -106,7 +106,7 @@ class Membership(ABC):
         self.fatal: PylogError | None = None
         self._polled_ms = now_ms
 
-    # --- what is asked of it -----------------------------------------------------------------------------------------
+    # --- its state ---------------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -120,11 +120,11 @@ class Membership(ABC):
 
     @property
     def identity(self) -> ConsumerGroupMetadata:
-        """As whom the member is known."""
+        """The member as the group knows it."""
         return ConsumerGroupMetadata(self._group_id, self.generation, self.member_id, self._config.group_instance_id)
 
     def committer(self) -> ConsumerGroupMetadata:
-        """As whom it may commit now. Raises CommitFailed, FencedInstanceId, RebalanceInProgress (classic)."""
+        """The identity for a commit. Raises CommitFailed, FencedInstanceId, RebalanceInProgress (classic)."""
         if self.fatal is not None:
             raise self.fatal.with_traceback(None)
         if self.generation == NO_GENERATION:
@@ -160,7 +160,7 @@ class Membership(ABC):
         return [Lose(lost)] if lost else []
 
     def revoked(self, partitions: Partitions) -> list[Effect]:
-        """What was to be revoked is given back."""
+        """The host has given these partitions back."""
         gone = set(partitions)
         self.owned = [key for key in self.owned if key not in gone]
         if self.state is not MembershipState.REVOKING:
@@ -173,7 +173,7 @@ class Membership(ABC):
 
     @abstractmethod
     def _go_on(self) -> list[Effect]:
-        """What was revoked is given back, and the group still knows this member."""
+        """Go on after the host has given partitions back, while the group still knows this member."""
 
     @abstractmethod
     def tick(self, now_ms: int) -> list[Effect]:
@@ -196,14 +196,14 @@ class Membership(ABC):
 
     @abstractmethod
     def answered(self, message: object, answer: Any, now_ms: int) -> list[Effect]:
-        """The answer to what was sent, or a PylogError in its place. One that comes too late changes nothing."""
+        """The answer to `message` has come, or a PylogError in its place. A late one changes nothing."""
 
     @abstractmethod
-    def refused(self, who: ConsumerGroupMetadata, error: PylogError, now_ms: int) -> None:
-        """What the coordinator has answered to a commit."""
+    def refused(self, member: ConsumerGroupMetadata, error: PylogError, now_ms: int) -> None:
+        """The coordinator has answered a commit of `member` with an error."""
 
-    def _is_now(self, who: ConsumerGroupMetadata) -> bool:
-        return (who.generation_id, who.member_id) == (self.generation, self.member_id)
+    def _is_now(self, member: ConsumerGroupMetadata) -> bool:
+        return (member.generation_id, member.member_id) == (self.generation, self.member_id)
 
     def _replaced(self, error: PylogError) -> FencedInstanceId:
         return FencedInstanceId(

@@ -1,12 +1,12 @@
-"""A member of a group, by the classic protocol: what it says to the coordinator, and when it gives partitions back.
+"""A member of a group, by the classic protocol: its messages to the coordinator, and when it gives partitions back.
 
     UNJOINED --poll--> (REVOKING) --JoinGroup--> JOINING --SyncGroup--> SYNCING --> STABLE --poll, if it has to--> ...
 
 An eager member gives back all that it has before it joins; a cooperative one keeps it, gives back what the new
 assignment has not, and joins once more so that others get it (KIP-429).
 
-One Heartbeat is always under way while nothing else is: the coordinator keeps the answer back as long as there is
-nothing to say, so a member in the same process knows at once that it has to join again. (Kafka: AbstractCoordinator,
+One Heartbeat is always in flight while nothing else is. The coordinator keeps its answer back as long as there is
+nothing to say, so a member in the same process learns at once that it has to join again. (Kafka: AbstractCoordinator,
 ConsumerCoordinator; KIP-62, KIP-345, KIP-394, KIP-814.)
 """
 
@@ -74,7 +74,7 @@ class ClassicMembership(Membership):
         self._awaited: JoinGroup | SyncGroup | None = None
         self._beating: Heartbeat | None = None
         self._beat_ms = now_ms
-        """When the next heartbeat goes out; while one is under way, when it is given up."""
+        """When the next heartbeat goes out; while one is in flight, when it is given up."""
         self._retry_ms = now_ms
         self.election: Elect | None = None
         """The last that this member was asked to hold."""
@@ -83,7 +83,7 @@ class ClassicMembership(Membership):
         self._following: Partitions | None = None
         """What the member has when it has given back what it revokes now; None: it joins then."""
 
-    # --- what is asked of it -----------------------------------------------------------------------------------------
+    # --- its state ---------------------------------------------------------------------------------------------------
 
     @property
     def needs_poll(self) -> bool:
@@ -128,9 +128,9 @@ class ClassicMembership(Membership):
         following, self._following = self._following, None
         if following is None:
             return self._join()
-        # What was given back is for others to have: they get it in the next round.
+        # Other members get these partitions in the next round.
         self._must_join = True
-        return self._settle(following)
+        return self._take_over(following)
 
     def tick(self, now_ms: int) -> list[Effect]:
         if self.due_ms is None:
@@ -139,7 +139,7 @@ class ClassicMembership(Membership):
             return self._go(f"no poll for {self._config.max_poll_interval_ms} ms (max_poll_interval_ms)")
         if not self._is_beating or now_ms < self._beat_ms:
             return []
-        # Where one is under way still, its answer is lost: whatever it said, the next one says again.
+        # The answer to one that is still in flight is lost; the next answer repeats it.
         wait_ms = self._config.heartbeat_interval_ms
         self._beating = Heartbeat(
             self._group_id, self.generation, self.member_id, self._config.group_instance_id, wait_ms
@@ -147,8 +147,8 @@ class ClassicMembership(Membership):
         self._beat_ms = now_ms + wait_ms + ANSWER_MS_SPARE
         return [Send(self._beating)]
 
-    def refused(self, who: ConsumerGroupMetadata, error: PylogError, now_ms: int) -> None:
-        if self._is_now(who):
+    def refused(self, member: ConsumerGroupMetadata, error: PylogError, now_ms: int) -> None:
+        if self._is_now(member):
             self._heard(error, now_ms)
 
     def answered(self, message: object, answer: Any, now_ms: int) -> list[Effect]:
@@ -244,12 +244,12 @@ class ClassicMembership(Membership):
         self._given, self._given_in = assigned, self.generation
         going = sorted(set(self.owned) - set(assigned))
         if not going:
-            return self._settle(assigned)
+            return self._take_over(assigned)
         self.state = MembershipState.REVOKING
         self._following = assigned
         return [Revoke(going)]
 
-    def _settle(self, assigned: Partitions) -> list[Effect]:
+    def _take_over(self, assigned: Partitions) -> list[Effect]:
         added = sorted(set(assigned) - set(self.owned))
         self.owned = assigned
         self.state = MembershipState.STABLE
@@ -273,7 +273,7 @@ class ClassicMembership(Membership):
         return self._failed(error, now_ms)
 
     def _failed(self, error: PylogError, now_ms: int) -> list[Effect]:
-        """What nobody but the user can help against; it is tried again by the next poll."""
+        """An error that only the user can mend; the next poll tries again."""
         self.state = MembershipState.UNJOINED
         self._must_join = True
         self._retry_ms = now_ms + self._config.retry_backoff_ms

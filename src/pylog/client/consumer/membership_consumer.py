@@ -3,10 +3,10 @@
     UNJOINED --poll: epoch 0--> JOINING --> STABLE <--> REVOKING          target    what the member is to have
                                                                           owned     what it has
 
-What differs from the classic protocol: the answer to a heartbeat may bring a target, at any time; the next `poll` gives
-back what is not in it, takes what is new, and says so at once. Nobody waits for anybody: what another member has still
-to give back comes with a later answer. The generation is the member's epoch. (Kafka: ConsumerMembershipManager,
-AbstractHeartbeatRequestManager.)
+Unlike in the classic protocol, the answer to any heartbeat may bring a target. The next `poll` gives back the
+partitions that are not in it, takes the new ones, and reports both at once. No member waits for another: a partition
+that another member has yet to give back comes with a later answer. The generation is the member's epoch. (Kafka:
+ConsumerMembershipManager, AbstractHeartbeatRequestManager.)
 
 A message says all there is whenever something has changed or an answer may be lost, and is told all then; otherwise it
 says that the member lives, and the coordinator keeps the answer back while there is nothing to say.
@@ -65,7 +65,7 @@ class ConsumerMembership(Membership):
         self._failure: PylogError | None = None
         self._said_topics: frozenset[str] = frozenset()
         self._target: Slots | None = None
-        """What the coordinator has said last; None: nothing new."""
+        """The last assignment that the coordinator has sent; None: nothing new."""
         self._was_replaced = False
         """Whether it has said something else before, which was never followed."""
         self._ids: dict[TopicPartition, uuid.UUID] = {}
@@ -80,9 +80,9 @@ class ConsumerMembership(Membership):
         """Until then all is not said again: the coordinator has just refused something."""
         self._given_up_ms = now_ms
         self._former_id: str | None = None
-        """As whom it has to leave yet."""
+        """The member id under which it has yet to leave."""
 
-    # --- what is asked of it -----------------------------------------------------------------------------------------
+    # --- its state ---------------------------------------------------------------------------------------------------
 
     @property
     def needs_poll(self) -> bool:
@@ -131,8 +131,8 @@ class ConsumerMembership(Membership):
             return self._say_all(now_ms)
         return self._say(ConsumerGroupHeartbeat(self._group_id, self.member_id, self.generation), now_ms)
 
-    def refused(self, who: ConsumerGroupMetadata, error: PylogError, now_ms: int) -> None:
-        if self._is_now(who) and not isinstance(error, StaleMemberEpoch):
+    def refused(self, member: ConsumerGroupMetadata, error: PylogError, now_ms: int) -> None:
+        if self._is_now(member) and not isinstance(error, StaleMemberEpoch):
             self._heard(error, now_ms, of_commit=True)
 
     def answered(self, message: object, answer: Any, now_ms: int) -> list[Effect]:
@@ -153,7 +153,7 @@ class ConsumerMembership(Membership):
         self.member_id = answer.member_id or self.member_id
         self.generation = answer.member_epoch
         self._interval_ms = answer.heartbeat_interval_ms
-        # What is under way next waits for news. A coordinator that keeps nothing back is not to be pressed.
+        # The next message waits for news. A coordinator that keeps nothing back is not to be pressed.
         self._beat_ms = now_ms if is_news else max(now_ms, self._beat_ms + self._interval_ms)
         if self.state is MembershipState.JOINING:
             self.state = MembershipState.STABLE
@@ -172,7 +172,7 @@ class ConsumerMembership(Membership):
         return [*([] if former is None else [self._leaving(former)]), *self._say_all(now_ms)]
 
     def _may_say_all(self, now_ms: int) -> bool:
-        """Not while that is under way: overtaken, its answer would be taken for a target that nobody has heard."""
+        """Whether no such message is in flight: its overtaken answer would count as a target that was never heard."""
         is_under_way = self._beating is not None and self._beating.topic_partitions is not None
         return not is_under_way and now_ms >= self._retry_ms
 

@@ -1,34 +1,31 @@
-"""Where a consumer begins in its partitions, and where they begin and end: OffsetFetch and ListOffsets.
+"""The offsets at which a consumer begins, and at which partitions begin and end: OffsetFetch and ListOffsets.
 
     seek                      the position is there
     seek_to_beginning, -end   ListOffsets
     otherwise                 what the group has committed, and where it has nothing, `auto_offset_reset`
 
-`ask` is for `poll`: it waits for nothing, and an answer counts only where nobody has moved since. The rest waits.
+`ask` is for `poll` and waits for nothing. The calls below it wait for their answers.
 (Kafka: OffsetFetcher, ConsumerCoordinator.)
 """
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any
 
 from pylog.client.cluster import Cluster
-from pylog.client.consumer.leader_lookup import LeaderLookup
-from pylog.client.consumer.pending_requests import PendingRequest, PendingRequests
+from pylog.client.consumer.leader_lookup import LeaderLookup, States
+from pylog.client.consumer.pending_requests import PendingRequests
 from pylog.client.consumer.subscription import PartitionState, SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.config.clients import duration_ms
 from pylog.errors import (
     COORDINATOR_AWAY,
     NoOffsetForPartition,
-    PylogError,
     UnstableOffsetCommit,
 )
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     EARLIEST,
     LATEST,
-    ListedOffsets,
     ListedPart,
     ListOffsets,
     ListOffsetsPart,
@@ -39,26 +36,24 @@ from pylog.protocol.messages import (
 from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition
 from pylog.runtime.clock import Clock
 
-States = dict[TopicPartition, PartitionState]
-
 
 class OffsetFetcher:
     """The offsets that one consumer asks for."""
 
     def __init__(
         self,
-        calls: PendingRequests,
+        requests: PendingRequests,
         cluster: Cluster,
         subscription: SubscriptionState,
         config: ConsumerConfig,
         clock: Clock,
     ) -> None:
-        self._calls = calls
+        self._requests = requests
         self._cluster = cluster
         self._subscription = subscription
         self._config = config
         self._clock = clock
-        self._leaders = LeaderLookup(cluster, subscription, config, clock)
+        self._leaders = LeaderLookup(requests, cluster, subscription, config, clock)
         self._isolation = Isolation.named(config.isolation_level)
 
     @property
@@ -73,16 +68,11 @@ class OffsetFetcher:
 
     def ask(self, now_ms: int) -> None:
         """Ask for the positions that are not known."""
-        missing = {
-            key: state
-            for key, state in self._subscription.states.items()
-            if state.position is None and state.is_quiet and now_ms >= state.retry_ms
-        }
-        if not missing:
-            return
-        unknown: States = {}
+        unknown: dict[TopicPartition, PartitionState] = {}
         resets: dict[TopicPartition, int] = {}
-        for key, state in missing.items():
+        for key, state in self._subscription.states.items():
+            if state.position is not None or not state.is_quiet or now_ms < state.retry_ms:
+                continue
             if state.reset is None and self._config.group_id is not None and not state.looked_up:
                 unknown[key] = state
                 continue
@@ -93,76 +83,46 @@ class OffsetFetcher:
                 resets[key] = where
         if unknown:
             self._ask_committed(unknown)
-        for node, keys in self._leaders.of(resets).items():
-            states = {key: missing[key] for key in keys}
-            message = ListOffsets([ListOffsetsPart(*key, resets[key]) for key in keys], self._isolation)
-            self._mark(states, self._calls.send(node, message, partial(self._listed, states, resets)))
+        if resets:
+            self._ask_ends(resets)
 
     def _ask_committed(self, states: States) -> None:
         group_id = self._config.group_id
         assert group_id is not None, "only groups commit"
-        message = OffsetFetch(group_id, list(states), require_stable=True)
         node = self._cluster.coordinator("group", group_id)
-        self._mark(states, self._calls.send(node, message, partial(self._fetched, states)))
+        message = OffsetFetch(group_id, list(states), require_stable=True)
+        self._leaders.send(node, message, states, self._take_committed)
 
-    @staticmethod
-    def _mark(states: States, call: PendingRequest) -> None:
-        for state in states.values():
-            state.asked = call
-
-    @staticmethod
-    def _still(states: States, call: PendingRequest) -> States:
-        """Those that wait for just this answer, and wait no more."""
-        current = {key: state for key, state in states.items() if state.asked is call}
-        for state in current.values():
-            state.asked = None
-        return current
-
-    def _fetched(self, states: States, call: PendingRequest, answer: Any) -> None:
-        current = self._still(states, call)
-        error = answer if isinstance(answer, PylogError) else answer.error
-        if error is not None:
-            for key in current:
-                self._leaders.refused(key, error)
+    def _take_committed(self, key: TopicPartition, state: PartitionState, part: OffsetFetchedPart) -> None:
+        if part.error is not None:
+            self._leaders.refused(key, part.error)
             return
-        assert isinstance(answer, OffsetsFetched)
-        for part in answer.parts:
-            key = TopicPartition(part.topic, part.partition)
-            if key not in current:
-                continue
-            state = current[key]
-            if part.error is not None:
-                self._leaders.refused(key, part.error)
-                continue
-            state.looked_up = True
-            if part.offset >= 0:
-                state.move(part.offset)
-                state.committed, state.leader_epoch = part.offset, part.leader_epoch
+        state.looked_up = True
+        if part.offset >= 0:
+            state.move(part.offset)
+            state.committed, state.leader_epoch = part.offset, part.leader_epoch
 
-    def _listed(self, states: States, resets: dict[TopicPartition, int], call: PendingRequest, answer: Any) -> None:
-        current = self._still(states, call)
-        if isinstance(answer, PylogError):
-            for key in current:
-                self._leaders.refused(key, answer)
-            return
-        assert isinstance(answer, ListedOffsets)
-        for part in answer.parts:
-            key = TopicPartition(part.topic, part.partition)
-            if key not in current:
-                continue
-            state = current[key]
-            if part.error is not None:
-                self._leaders.refused(key, part.error)
-            elif part.offset < 0:
-                # No record is as young as that: the next one will be.
-                state.reset = LATEST
-            else:
-                state.move(part.offset)
+    def _ask_ends(self, resets: dict[TopicPartition, int]) -> None:
+        states = {key: self._subscription.states[key] for key in resets}
 
-    # --- what waits for its answer ---------------------------------------------------------------------------------
+        def message(keys: list[TopicPartition]) -> ListOffsets:
+            return ListOffsets([ListOffsetsPart(*key, resets[key]) for key in keys], self._isolation)
+
+        self._leaders.send_to_leaders(states, message, self._take_end)
+
+    def _take_end(self, key: TopicPartition, state: PartitionState, part: ListedPart) -> None:
+        if part.error is not None:
+            self._leaders.refused(key, part.error)
+        elif part.offset < 0:
+            # No record is as young as that: the next one will be.
+            state.reset = LATEST
+        else:
+            state.move(part.offset)
+
+    # --- calls that wait for their answer ----------------------------------------------------------------------------
 
     def listed(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedPart]:
-        """What ListOffsets says of these times. Raises UnknownTopicOrPartition."""
+        """The offsets of these times, by ListOffsets. Raises UnknownTopicOrPartition."""
         times = {checked_partition(key): timestamp for key, timestamp in wanted.items()}
         found = self._cluster.list_offsets(times, self._isolation, self._config.default_api_timeout_ms / 1000)
         for part in found.values():
@@ -171,7 +131,7 @@ class OffsetFetcher:
         return found
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
-        """What the group has committed; None where that is nothing. Waits for transactions that have not ended.
+        """The committed offsets of the group; None where there is none. Waits for transactions that have not ended.
 
         Raises what the coordinator answers; UnstableOffsetCommit when a transaction stays open for too long.
         """
@@ -189,7 +149,7 @@ class OffsetFetcher:
             except (*COORDINATOR_AWAY, UnstableOffsetCommit):
                 if self._clock.tick_ms() >= deadline:
                     raise
-                self._calls.wait(self._config.retry_backoff_ms)
+                self._requests.wait(self._config.retry_backoff_ms)
 
     def _committed(
         self, group_id: str, keys: list[TopicPartition], deadline_ms: int

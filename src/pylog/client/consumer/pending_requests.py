@@ -1,12 +1,13 @@
-"""Messages of a client that are under way, and the one place where it waits for any of their answers.
+"""The messages of a client that are in flight, and the one place where it waits for any of their answers.
 
-    send      then, later, in the thread that calls `deliver`:  then(call, answer or error)
-    wait      until an answer has come, somebody has rung, or the time is up
+    send      then, later, in the thread that calls `deliver`:  then(request, answer or error)
+    wait      until an answer has come, `ring` was called, or the time is up
 
-An answer that never comes is taken for RequestTimedOut: nothing waits for ever. Not thread-safe, but for `ring`.
+An answer that never comes becomes RequestTimedOut: nothing waits for ever. Not thread-safe, but for `ring` and `end`.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -26,83 +27,99 @@ Then = Callable[["PendingRequest", Any], object]
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """A message under way."""
+    """A message in flight."""
 
     future: Future[Any]
     deadline_ms: int
     then: Then
 
-    @property
-    def answer(self) -> Any:
-        """The answer, or the PylogError that was one."""
-        try:
-            return self.future.result(0)
-        except PylogError as error:
-            return error
-
 
 class PendingRequests:
-    """What one client has under way."""
+    """The messages of one client that are in flight."""
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._under_way: list[PendingRequest] = []
-        self._is_over = False
-        # Unlike an Event it may be rung from a signal handler, whatever the thread under it is at.
+        self._in_flight: list[PendingRequest] = []
+        self._ended = False
+        # Unlike an Event it may be rung from a signal handler, whatever the interrupted thread is at.
         self._bell: SimpleQueue[None] = SimpleQueue()
+        self._led: Future[Any] | None = None
+        """The future whose work the waiting thread does."""
 
     def send(self, node: int, message: Message, then: Then, wait_ms: int = 0) -> PendingRequest:
-        """Send; `deliver` calls `then` with the call and its answer. `wait_ms`: how long the node may keep it back."""
+        """Send; `deliver` calls `then` with the request and its answer. `wait_ms`: how long the node may keep it."""
         future = self._cluster.send(node, message)
-        call = PendingRequest(future, self._clock.tick_ms() + wait_ms + ANSWER_MS_SPARE, then)
-        self._under_way.append(call)
+        request = PendingRequest(future, self._clock.tick_ms() + wait_ms + ANSWER_MS_SPARE, then)
+        self._in_flight.append(request)
         if not future.done():
             future.add_done_callback(self.ring)
-        return call
+        return request
 
     def deliver(self) -> bool:
         """Deal with the answers that are there; whether there were any."""
-        if not self._under_way:
+        if not self._in_flight:
             return False
         came = False
-        for call in list(self._under_way):
-            is_answered = call.future.done()
-            # What is called may send, deliver and forget in its turn.
-            if call not in self._under_way or not (is_answered or self._clock.tick_ms() >= call.deadline_ms):
+        for request in self._in_flight.copy():
+            future = request.future
+            is_answered = future.done()
+            # `then` may send, deliver and forget in its turn.
+            if request not in self._in_flight or not (is_answered or self._clock.tick_ms() >= request.deadline_ms):
                 continue
-            self._under_way.remove(call)
+            self._in_flight.remove(request)
             came = True
-            call.then(call, call.answer if is_answered else RequestTimedOut("a node has not answered in time"))
+            try:
+                answer = future.result() if is_answered else RequestTimedOut("a node has not answered in time")
+            except PylogError as error:
+                answer = error
+            request.then(request, answer)
         return came
 
-    def forget(self, call: PendingRequest) -> None:
-        """Nobody is interested in this answer any more."""
-        if call in self._under_way:
-            self._under_way.remove(call)
+    def forget(self, request: PendingRequest) -> None:
+        """Let the answer be of no interest."""
+        if request in self._in_flight:
+            self._in_flight.remove(request)
 
     def wait(self, timeout_ms: float) -> None:
-        """Sleep until an answer is there or somebody has rung since the last wait, or for `timeout_ms`.
+        """Sleep until an answer is there, `ring` was called since the last wait, or for `timeout_ms`.
 
-        Raises Closed where another thread has ended it.
+        A future whose work is left to a waiting caller (`Future.lead`) is led meanwhile. Raises Closed where another
+        thread has called `end`.
         """
-        if self._is_over:
+        if self._ended:
             raise Closed("this consumer was closed while it waited")
         left_ms = max(timeout_ms, 0)
         if isinstance(self._clock, SteppedClock):
             self._clock.wait(lambda: not self._bell.empty(), left_ms)
             left_ms = 0
-        try:
-            with opened():
-                self._bell.get(timeout=left_ms / 1000)
+        else:
+            left_ms = self._lead(left_ms)
+        with suppress(Empty):
+            if self._bell.empty():
+                with opened():
+                    self._bell.get(timeout=left_ms / 1000)
             while not self._bell.empty():
                 self._bell.get_nowait()
-        except Empty:
-            return
+
+    def _lead(self, left_ms: float) -> float:
+        """Lead the first future that is not done; gives the time left."""
+        future = next((request.future for request in self._in_flight if not request.future.done()), None)
+        if future is None:
+            return left_ms
+        begun_ms = self._clock.tick_ms()
+        self._led = future
+        try:
+            # `ring` puts its mark first, and then ends the lead: this order misses no call of it.
+            if self._bell.empty():
+                future.lead(left_ms / 1000)
+        finally:
+            self._led = None
+        return max(0, left_ms - (self._clock.tick_ms() - begun_ms))
 
     def end(self) -> None:
-        """Let whoever waits, or is about to, have Closed instead. From any thread."""
-        self._is_over = True
+        """Let the wait of now, or the next one, raise Closed. From any thread."""
+        self._ended = True
         self.ring()
 
     def ring(self, _: object = None) -> None:
@@ -110,3 +127,6 @@ class PendingRequests:
         # One mark is enough, and a client that never waits shall not gather them.
         if self._bell.empty():
             self._bell.put(None)
+        led = self._led
+        if led is not None:
+            led.stop_leading()

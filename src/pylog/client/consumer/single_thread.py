@@ -1,56 +1,65 @@
-"""One thread at a time: whoever comes second is told, instead of breaking what the first is at."""
+"""One thread at a time in a consumer: a second one is told so, and does not break what the first one is at."""
 
 import threading
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from pylog.errors import Closed, ConcurrentUse
-from pylog.runtime.signals import whole
+from pylog.errors import ConcurrentUse
+from pylog.runtime.signals import WHOLE
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class SingleThread:
-    """What only one thread may be in, until it is closed."""
+    """The turn of one thread, for a `with` inside of a `WHOLE` block. That thread may enter again, as a listener may
+    use its consumer. Raises ConcurrentUse in any other one.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._user = 0
-        """The thread that is in it, or was last; 0: none was."""
-        self._closed = False
+        self._depth = 0
+        self.user = 0
+        """The thread that is in the consumer, or was last; 0 before the first."""
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise Closed("this consumer is closed")
+    @property
+    def is_taken(self) -> bool:
+        """Whether a thread is in the consumer."""
+        return self._lock.locked()
 
+    def __enter__(self) -> None:
+        if self._lock.acquire(blocking=False):
+            self.user = threading.get_ident()
+        elif self.user != threading.get_ident():
+            raise ConcurrentUse(
+                "this consumer is in use in another thread: consumers are not thread-safe. Give each thread its own; "
+                "only `wakeup` may be called from everywhere"
+            )
+        self._depth += 1
 
-S = TypeVar("S", bound=SingleThread)
-
-
-def one_at_a_time(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Let one thread in at a time; that one again and again, as a listener may use its consumer."""
-
-    @wraps(method)
-    def checked(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        me = threading.get_ident()
-        if not self._lock.acquire(blocking=False):
-            if self._user != me:
-                raise ConcurrentUse(
-                    "this consumer is in use in another thread: consumers are not thread-safe. Give each thread its "
-                    "own; only `wakeup` may be called from everywhere"
-                )
-            return method(self, *args, **kwargs)
-        self._user = me
-        try:
-            return method(self, *args, **kwargs)
-        finally:
+    def __exit__(self, *raised: object) -> None:
+        self._depth -= 1
+        if not self._depth:
             self._lock.release()
 
-    return checked
+
+class Guarded(Protocol):
+    """An object that one thread uses at a time."""
+
+    @property
+    def _turn(self) -> SingleThread: ...
+
+
+S = TypeVar("S", bound=Guarded)
 
 
 def alone(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """The same, and a signal waits until the call has come to an end, or waits itself."""
-    return whole(one_at_a_time(method))
+    """Let one thread in at a time. A signal waits until the call has ended, or sleeps."""
+
+    @wraps(method)
+    def checked(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with WHOLE, self._turn:
+            return method(self, *args, **kwargs)
+
+    return checked

@@ -1,4 +1,4 @@
-"""Where reading goes on behind a record or a batch that cannot be read: as near as possible, and always further on."""
+"""The offset behind a record or a batch that cannot be read: as near as possible, and always further on."""
 
 from pylog.client.cluster import Cluster
 from pylog.client.consumer.subscription import PartitionState
@@ -19,8 +19,8 @@ def past(
 ) -> int:
     """The first offset behind the position that can be read, where `error` says why it cannot.
 
-    A record is one offset, a batch says where it ends. Where even that is damaged, one offset after the other is tried,
-    for each of those that cannot be read is one that is not given; after many of them the next one is the answer.
+    A record is one offset, and a batch names its end. Where even that is damaged, one offset after the other is tried,
+    so that no readable record is left out; after many of them the next offset is the answer.
     """
     at = state.position
     assert at is not None, "there was something to read"

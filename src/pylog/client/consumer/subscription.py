@@ -1,13 +1,13 @@
-"""What a consumer reads: topics or a pattern or partitions, and how far it is in each of these.
+"""The topics, the pattern and the partitions of a consumer, and how far it is in each.
 
     position    the offset of the next record that `poll` gives; None until it is known
     reset       where to look for a position: EARLIEST, LATEST or a time in milliseconds; None: not decided
     fetched     bytes that lie ahead of the position
-    asked       the message under way whose answer counts for this partition
+    asked       the request in flight whose answer counts for this partition
 
-A move of the position lets go of what was fetched and of what was asked, so that an answer that comes late changes
-nothing (librdkafka 2.1.1, 2.4.0). A partition that is taken away and comes back has a new state, and so has one of a
-topic that was made again. (Kafka: SubscriptionState.)
+A move of the position drops the fetched bytes and the request in flight, so that a late answer changes nothing
+(librdkafka 2.1.1, 2.4.0). A partition that is taken away and comes back has a new state, and so has one of a topic that
+was made again. (Kafka: SubscriptionState.)
 """
 
 import re
@@ -19,7 +19,7 @@ from uuid import UUID
 from pylog.client.consumer.pending_requests import PendingRequest
 from pylog.errors import PylogError
 from pylog.protocol.messages import INTERNAL_TOPICS
-from pylog.record import TopicPartition
+from pylog.record import OffsetAndMetadata, TopicPartition
 
 
 class RebalanceListener:
@@ -30,13 +30,13 @@ class RebalanceListener:
     """
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        """These go to somebody else, and are still here: the last chance to commit. Never called with none."""
+        """These go to another member, and are still here: the last chance to commit. Never called with none."""
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         """These are new here. Called at the end of each rebalance, even where none are."""
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        """These may be somebody else's already: a commit would be refused. Where there is no such method,
+        """Another member may have these already: a commit would be refused. Where there is no such method,
         `on_partitions_revoked` is called. Never called with none.
         """
         self.on_partitions_revoked(partitions)
@@ -46,7 +46,7 @@ LISTENER_METHODS = ("on_partitions_revoked", "on_partitions_assigned", "on_parti
 
 
 class FetchedSource(Protocol):
-    """What was fetched of a partition and not given out yet."""
+    """The fetched records of a partition that were not given out yet."""
 
     next_offset: int
     leader_epoch: int
@@ -67,13 +67,13 @@ class PartitionState:
     """The position that was last committed, as far as it is known."""
     reset: int | None = None
     looked_up: bool = False
-    """Whether it is known what was committed for it."""
+    """Whether the committed offset was looked up."""
     paused: bool = False
     leaving: bool = False
     """It is about to be revoked: no more records of it are given."""
     fetched: FetchedSource | None = None
     error: PylogError | None = None
-    """What the next poll raises of it."""
+    """The error that the next poll raises."""
     asked: PendingRequest | None = None
     retry_ms: int = 0
     """The tick before which nothing is asked again, after an error."""
@@ -86,12 +86,12 @@ class PartitionState:
         self.drop()
 
     def drop(self) -> None:
-        """Let go of what was fetched, and of what is under way."""
+        """Drop the fetched bytes and the request in flight."""
         self.fetched = self.error = self.asked = None
 
     @property
     def is_quiet(self) -> bool:
-        """Whether there is nothing to give, and nothing under way."""
+        """Whether there is nothing to give, and nothing in flight."""
         return self.fetched is None and self.error is None and self.asked is None
 
 
@@ -111,12 +111,20 @@ class SubscriptionState:
         self.is_shared = False
         """Whether it is a group that gives partitions and takes them."""
         self.is_stale = False
-        """Whether a topic that was given is not there any more: whoever assigns has to look."""
+        """Whether a topic of these is not known any more, so that the topics have to be looked at."""
 
     @property
     def is_by_topic(self) -> bool:
         """Whether topics were subscribed to, so that partitions come and go."""
         return bool(self.topics) or self.pattern is not None
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """All positions that are known."""
+        return {
+            key: OffsetAndMetadata(state.position, "", state.leader_epoch)
+            for key, state in self.states.items()
+            if state.position is not None
+        }
 
     def matching(self, names: Iterable[str], *, internal: bool) -> frozenset[str]:
         """The topics of these that the pattern matches as a whole, as Kafka has it."""
@@ -125,7 +133,7 @@ class SubscriptionState:
         return frozenset(name for name in names if (internal or name not in INTERNAL_TOPICS) and match(name))
 
     def assign(self, partitions: Collection[tuple[TopicPartition, UUID]]) -> None:
-        """Read exactly these. What is read already, of the topic with the same id, stays as it is."""
+        """Read exactly these. A partition of the topic with the same id that is read already stays as it is."""
         states: dict[TopicPartition, PartitionState] = {}
         for key, topic_id in partitions:
             known = self.states.get(key)
@@ -158,16 +166,16 @@ class SubscriptionState:
         self.ready[key] = state
 
     def turn(self) -> None:
-        """Let another partition be the first: who is asked first gets bytes first, and none shall starve."""
+        """Let another partition be the first: the first one gets bytes first, and none shall starve."""
         if len(self.states) > 1:
             first = next(iter(self.states))
             self.states[first] = self.states.pop(first)
 
     def take(self, count: int) -> list[Any]:
-        """Up to `count` records of what was fetched, and move the positions past them.
+        """Take up to `count` of the fetched records, and move the positions past them.
 
-        Raises what is wrong with the first partition that has something, and puts it down in `stuck`: once what an
-        answer said, which is asked again then, and again and again what is wrong with a record.
+        Raises the error of the first partition that has one, and notes it in `stuck`: the error of an answer once, as
+        the partition is asked about again, and that of a record again and again.
         """
         records: list[Any] = []
         for key, state in list(self.ready.items()):
@@ -177,7 +185,7 @@ class SubscriptionState:
                 if state.error is not None:
                     raise state.error.with_traceback(None)
                 fetched = state.fetched
-                assert fetched is not None, "what is ready has something"
+                assert fetched is not None, "a ready partition has something"
                 try:
                     while len(records) < count and (taken := fetched.take(count - len(records))):
                         records = records + taken if records else taken
@@ -191,12 +199,12 @@ class SubscriptionState:
                 self.stuck = key, error
                 del self.ready[key]
                 if state.error is None:
-                    # Behind the others, so that who polls on gets what they have.
+                    # Behind the others, so that the next polls get what they have.
                     self.ready[key] = state
                 state.error = None
                 raise
             except BaseException:
-                # What was fetched may be half decoded.
+                # The fetched bytes may be half decoded.
                 if key in self.states:
                     self.move(key, state.position)
                 self.take_back(records)
@@ -209,7 +217,7 @@ class SubscriptionState:
         return records
 
     def take_back(self, records: list[Any]) -> None:
-        """Nobody gets these, as with Ctrl-C in a deserializer: they are read again."""
+        """Read these again, as after Ctrl-C in a deserializer: the caller did not get them."""
         for record in reversed(records):
             key = TopicPartition(record.topic, record.partition)
             if key in self.states:

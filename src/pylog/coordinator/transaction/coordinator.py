@@ -172,14 +172,16 @@ class TransactionCoordinator:
         self, sightings: Mapping[int, Sighting], may_lack: Callable[[TopicPartition], bool], now: Now
     ) -> list[Effect]:
         """After an unclean stop: abort what partitions have of a producer of this log and it has not (by producer id),
-        and the open transactions in partitions that may lack records.
+        and every transaction that may lack records, also one of which nothing is left.
 
         One that is decided comes to its end first.
         """
         self._sightings = {}
         for name, known in self._states.items():
             seen = sightings.get(known.producer_id, NOT_SEEN)
-            lacks = known.state is TransactionState.ONGOING and any(map(may_lack, known.partitions))
+            # Where none is open, one may have begun ahead of the log, and its records may be lost: a producer that has
+            # outlived the stop must not go on with the rest of it.
+            lacks = any(map(may_lack, known.partitions)) if known.partitions else not known.state.is_open
             if lacks or seen is not NOT_SEEN:
                 self._sightings[name] = seen._replace(may_lack_records=lacks)
         self._settle_tick = now.tick

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pylog.coordinator.effects import NewProducerId
-from pylog.coordinator.transaction.state import EPOCH_LAST, NO_EPOCH, NO_PRODUCER_ID, Transaction, TransactionState
+from pylog.coordinator.transaction.state import (
+    CLIENT_VERSION,
+    EPOCH_LAST,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    Transaction,
+    TransactionState,
+)
 from pylog.errors import (
     ConcurrentTransactions,
     InvalidPidMapping,
@@ -43,7 +50,9 @@ class Sighting(NamedTuple):
     open_in: Mapping[TopicPartition, int]
     """Where a transaction of it is open, and in which epoch."""
     may_lack_records: bool = False
-    """Whether records of its open transaction may be lost: a Produce in one is answered before they are durable."""
+    """Whether records of its transaction may be lost: a Produce in one is answered before they, and the
+    beginning of the transaction, are durable.
+    """
 
 
 def valid_init(message: InitProducerId, timeout_max_ms: int) -> ProtocolError | None:
@@ -99,7 +108,7 @@ def overtaken(
     known: Transaction, seen: Sighting, new_producer_id: NewProducerId, wall_ms: int
 ) -> TransactionUpdate | None:
     """Abort what its partitions have of a producer and this log has not, or has as over: after a crash, partitions may
-    be newer than the log of their coordinator, or older. Abort an open transaction that may lack records, too.
+    be newer than the log of their coordinator, or older. Abort a transaction that may lack records, too.
 
     The next epoch is beyond all that they have seen. None: they agree. Not for a transaction that is decided.
     """
@@ -107,16 +116,19 @@ def overtaken(
     strange = tuple(
         sorted(key for key, epoch in seen.open_in.items() if key not in open_now or epoch != known.producer_epoch)
     )
-    lacks = seen.may_lack_records and known.state is TransactionState.ONGOING
-    if not strange and not lacks and seen.epoch <= known.producer_epoch:
+    if not strange and not seen.may_lack_records and seen.epoch <= known.producer_epoch:
         return None
     newest = known._replace(producer_epoch=max(known.producer_epoch, seen.epoch))
     return _decide(newest.joined(strange, wall_ms) if strange else newest, False, new_producer_id, wall_ms)
 
 
-def _decide(known: Transaction, committed: bool, new_producer_id: NewProducerId, wall_ms: int) -> TransactionUpdate:
-    next_id = new_producer_id() if known.is_exhausted else NO_PRODUCER_ID
-    prepared = known.prepared(committed=committed, next_producer_id=next_id, wall_ms=wall_ms)
+def _decide(
+    known: Transaction, committed: bool, new_producer_id: NewProducerId, wall_ms: int,
+    version: int = CLIENT_VERSION,
+) -> TransactionUpdate:  # fmt: skip
+    rotates = known.is_exhausted and version >= CLIENT_VERSION
+    next_id = new_producer_id() if rotates else NO_PRODUCER_ID
+    prepared = known.prepared(committed=committed, next_producer_id=next_id, wall_ms=wall_ms, version=version)
     # Without partitions there are no markers to wait for: it is complete in the same batch.
     states = (prepared,) if prepared.partitions else (prepared, prepared.completed(wall_ms))
     return TransactionUpdate(states, known.producer_epoch)
@@ -164,7 +176,8 @@ def end(
     if known.producer_id != message.producer_id and not rotated:
         return _other_id(name, message.producer_id, known)
     ended = known.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
-    again = ended and (rotated or known.producer_epoch == epoch + 1)
+    raised = 1 if message.transaction_version >= CLIENT_VERSION else 0
+    again = ended and (rotated or known.producer_epoch == epoch + raised)
     if not again and known.producer_epoch != epoch:
         return _fenced(name, epoch, known)
     if again:
@@ -175,7 +188,7 @@ def end(
         )
     if known.state is not TransactionState.ONGOING and message.committed:
         return _ends_otherwise(message, known)
-    return _decide(known, message.committed, new_producer_id, wall_ms)
+    return _decide(known, message.committed, new_producer_id, wall_ms, message.transaction_version)
 
 
 def _rotated(known: Transaction, message: EndTxn) -> bool:

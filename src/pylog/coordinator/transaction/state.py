@@ -118,16 +118,22 @@ class Transaction(NamedTuple):
             client_version=CLIENT_VERSION,
         )
 
-    def prepared(self, *, committed: bool, next_producer_id: int, wall_ms: int) -> Self:
-        """Decided. Where no transaction is open, one without partitions is ended (Kafka: noPartitionAdded)."""
+    def prepared(
+        self, *, committed: bool, next_producer_id: int, wall_ms: int, version: int = CLIENT_VERSION
+    ) -> Self:  # fmt: skip
+        """Decided. Where no transaction is open, one without partitions is ended (Kafka: noPartitionAdded).
+
+        The epoch rises, unless the producer's version is below 2: then it goes on in the same one.
+        """
+        raised = 1 if version >= CLIENT_VERSION else 0
         return self._replace(
-            producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX),
+            producer_epoch=min(self.producer_epoch + raised, EPOCH_MAX),
             state=TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT,
             last_update_ms=wall_ms,
             start_ms=self.start_ms if self.state is TransactionState.ONGOING else wall_ms,
             previous_producer_id=self.producer_id,
             next_producer_id=next_producer_id,
-            client_version=CLIENT_VERSION,
+            client_version=version,
         )
 
     def completed(self, wall_ms: int) -> Self:

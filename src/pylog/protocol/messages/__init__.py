@@ -58,6 +58,8 @@ from pylog.protocol.messages.records import (
     DeletedPart,
     DeleteRecords,
     DeleteRecordsPart,
+    EpochEndPart,
+    EpochEnds,
     Extent,
     Fetch,
     Fetched,
@@ -67,6 +69,8 @@ from pylog.protocol.messages.records import (
     ListedPart,
     ListOffsets,
     ListOffsetsPart,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochPart,
     Produce,
     Produced,
     ProducedPart,
@@ -168,6 +172,8 @@ __all__ = [
     "DescribedTransaction",
     "DescribedTransactions",
     "EndTxn",
+    "EpochEndPart",
+    "EpochEnds",
     "Extent",
     "Fetch",
     "FetchPart",
@@ -204,6 +210,8 @@ __all__ = [
     "OffsetDelete",
     "OffsetFetch",
     "OffsetFetchedPart",
+    "OffsetForLeaderEpoch",
+    "OffsetForLeaderEpochPart",
     "OffsetsAdded",
     "OffsetsCommitted",
     "OffsetsFetched",
@@ -234,6 +242,7 @@ Message = (
     Produce
     | Fetch
     | ListOffsets
+    | OffsetForLeaderEpoch
     | Metadata
     | CreateTopics
     | DeleteTopics

@@ -250,6 +250,7 @@ class ListedGroup(NamedTuple):
 @message
 class ListedGroups:
     groups: list[ListedGroup] = field(default_factory=list)
+    error: PylogError | None = None
 
 
 @message

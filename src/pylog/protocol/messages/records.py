@@ -97,6 +97,9 @@ class Extent(Protocol):
     def left(self) -> int:
         """The number of bytes that were not sent yet."""
 
+    def __len__(self) -> int:
+        """The same as `size`: an extent is a field of an answer that is encoded."""
+
     def send(self, target: int) -> int:
         """Send as much of the rest as the socket with this descriptor takes; return how much.
 
@@ -167,6 +170,8 @@ class ListOffsetsPart:
     partition: int
     timestamp: int
     """Milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP."""
+    current_leader_epoch: int = NO_EPOCH
+    """The leader epoch that the asker believes in: another one is an error (KIP-320)."""
 
 
 @message
@@ -189,6 +194,39 @@ class ListedPart:
 @message
 class ListedOffsets:
     parts: list[ListedPart]
+
+
+@message
+class OffsetForLeaderEpochPart:
+    topic: str
+    partition: int
+    leader_epoch: int
+    """The epoch whose end is asked for."""
+    current_leader_epoch: int = NO_EPOCH
+    """As in `ListOffsetsPart`."""
+
+
+@message
+class OffsetForLeaderEpoch:
+    """Where leader epochs end in the log: a consumer finds by it whether the log was cut (KIP-320)."""
+
+    parts: list[OffsetForLeaderEpochPart]
+
+
+@message
+class EpochEndPart:
+    topic: str
+    partition: int
+    error: PylogError | None = None
+    leader_epoch: int = NO_EPOCH
+    """The largest epoch up to the one asked that the log has; NO_EPOCH, and the offset -1: it has none."""
+    end_offset: int = -1
+    """The first offset that is not of that epoch."""
+
+
+@message
+class EpochEnds:
+    parts: list[EpochEndPart]
 
 
 # --- deleting ---------------------------------------------------------------------------------------------------------

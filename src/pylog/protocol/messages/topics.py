@@ -18,6 +18,8 @@ INTERNAL_TOPICS = frozenset({GROUPS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_st
 class Metadata:
     topics: list[str] | None = None
     """None: all of them."""
+    topic_ids: list[uuid.UUID] = field(default_factory=list)
+    """Topics that are asked for by id, behind those of `topics`. The answer to an unknown one has no name."""
 
 
 @message
@@ -54,6 +56,8 @@ class NewTopic:
 @message
 class CreateTopics:
     topics: list[NewTopic]
+    validate_only: bool = False
+    """Say what would be wrong, and make nothing."""
 
 
 @message
@@ -72,6 +76,7 @@ class NewPartitions:
 @message
 class CreatePartitions:
     topics: list[NewPartitions]
+    validate_only: bool = False
 
 
 @message
@@ -94,6 +99,7 @@ class AlterConfigs:
     """Kafka's IncrementalAlterConfigs, for topics."""
 
     topics: list[TopicChange]
+    validate_only: bool = False
 
 
 @message

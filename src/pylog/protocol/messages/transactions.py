@@ -63,6 +63,8 @@ class EndTxn:
     producer_id: int
     producer_epoch: int
     committed: bool
+    transaction_version: int = 2
+    """Below 2 the producer keeps its epoch, as clients do that know nothing of KIP-890."""
 
 
 @message

@@ -101,18 +101,25 @@ class MessageSchema:
 
         Raises: UnsupportedFormat (the version, or a field that it lacks), ValueError (a value that does not fit).
         """
+        return b"".join(self.encode_pieces(version, value))
+
+    def encode_pieces(self, version: int, value: Mapping[str, Any]) -> list[Any]:
+        """The same in pieces: what a field of type bytes or records is given is a piece as it is, without a copy.
+
+        Such a value needs no more than a length: the bytes of a region of a file may be sent from there.
+        """
         encoder = self._encoders.get(version)
         if encoder is None:
             self._check(version)
             encoder = compile_encode(self._table.fields, version, self.is_flexible(version))
             self._encoders[version] = encoder
-        pieces: list[bytes] = []
+        pieces: list[Any] = []
         try:
             encoder(value, pieces.append)
         except ENCODE_ERRORS as error:
             where = _misfit(self._table.fields, value, version, self.is_flexible(version))
             raise ValueError(f"{self.name} version {version}, {where or 'as a whole'}: {error}") from error
-        return b"".join(pieces)
+        return pieces
 
 
 def _misfit(fields: tuple[Field, ...], value: Any, version: int, flexible: bool) -> str:

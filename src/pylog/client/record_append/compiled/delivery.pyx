@@ -129,6 +129,9 @@ cdef class RecordFuture:
     def lead(self, timeout=None):
         """See `Future.lead`."""
 
+    def stop_leading(self):
+        """See `Future.stop_leading`."""
+
     def add_done_callback(self, fn):
         """Call `fn(self)` once the answer is there, in the thread that brings it; at once if it is there already.
 

@@ -1,0 +1,15 @@
+"""Kafka's protocol between bytes and `protocol/messages`, without I/O.
+
+    framing        bytes that come in, cut into frames
+    headers        the headers of requests and responses
+    mapping        an API key: its request becomes a message, and the answer becomes its response
+    records        Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, DeleteRecords
+    topics         Metadata, CreateTopics, DeleteTopics, CreatePartitions, DescribeTopicPartitions, DescribeLogDirs
+    groups         JoinGroup to OffsetFetch
+    group_admin    DescribeGroups, ListGroups, DeleteGroups, ConsumerGroupDescribe
+    transactions   InitProducerId to ListTransactions
+    table          all of them, by API key
+
+A body is a dict with Kafka's field names (`protocol/schema`). A message is a value that knows no version. A field that
+a version lacks is not in its body: the encoder refuses it.
+"""

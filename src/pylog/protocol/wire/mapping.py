@@ -1,0 +1,121 @@
+"""An API key as a mapping between the bodies of Kafka's schemas and the values of `protocol/messages`.
+
+    server    request body -> `message`  ...  answer -> `response` body
+
+A `Mapping` is about one key in all its versions. Parts of a message lie flat, one for each partition; a body has them
+by topic. The response has topics and partitions in the order of the request.
+
+Later versions name topics by their ids. Before `message` sees such a body, each topic in it has got the field `name`
+(`topic` in a Fetch): "" where the id is not known.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from pylog.errors import (
+    BatchRefused,
+    CorruptBatch,
+    CorruptRecord,
+    KafkaStorage,
+    PolicyViolation,
+    ProtocolError,
+    PylogError,
+    ReadOnly,
+    StorageError,
+    UnknownServer,
+    UnknownTopicId,
+    UnsupportedFormat,
+    UnsupportedForMessageFormat,
+)
+from pylog.record import TopicPartition
+
+__all__ = [
+    "Body", "Mapping", "by_topic", "error_code", "error_message", "named_again", "named_code",
+    "topic_partitions",
+]  # fmt: skip
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mapping:
+    """One API key.
+
+    `message(body, version)` is the message of a request. `response(body, answer, version)` is the answer to the request
+    `body`. `refusal(message, error)` is the answer that says one error for all of a message. A request that carries
+    several messages of one kind (OffsetFetch of many groups) has `is_many`: then `message` gives a list, and `answer`
+    is a list.
+    """
+
+    name: str
+    message: Callable[[Body, int], Any]
+    response: Callable[[Any, Any, int], Body]
+    refusal: Callable[[Any, PylogError], Any]
+    is_many: bool = False
+
+
+class OfPartition(Protocol):
+    """A part of a message."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+
+P = TypeVar("P", bound=OfPartition)
+
+_STORAGE_CODES: tuple[tuple[type[PylogError], type[ProtocolError]], ...] = (
+    (CorruptBatch, CorruptRecord),
+    (UnsupportedFormat, UnsupportedForMessageFormat),
+    (ReadOnly, PolicyViolation),
+    (StorageError, KafkaStorage),
+)
+"""The errors of files and the errors that a client gets for them, the narrowest first."""
+
+
+def error_code(error: PylogError | None) -> int:
+    """Kafka's code of an error; 0 for none."""
+    if error is None:
+        return 0
+    if isinstance(error, ProtocolError):
+        return error.code if not isinstance(error, BatchRefused) or error.code != -1 else CorruptRecord.code
+    return next((told.code for kind, told in _STORAGE_CODES if isinstance(error, kind)), UnknownServer.code)
+
+
+def error_message(error: PylogError | None) -> str | None:
+    """The text beside the code; None without an error."""
+    return None if error is None else str(error)
+
+
+def named_code(topic: str, error: PylogError | None) -> int:
+    """The code of a part of an answer. A topic without a name was named by an id that is not known."""
+    return error_code(error) if topic else UnknownTopicId.code
+
+
+def by_topic(
+    parts: Iterable[P], one: Callable[[P], Body], *, topics: str = "name", partitions: str = "partitions"
+) -> list[Body]:
+    """Parts as a body has them: `one` makes the entry of a partition."""
+    found: dict[str, Body] = {}
+    for part in parts:
+        body = found.get(part.topic)
+        if body is None:
+            body = found[part.topic] = {topics: part.topic, partitions: []}
+        body[partitions].append(one(part))
+    return list(found.values())
+
+
+def named_again(topic: Body, entries: list[Body], name: str = "name", partitions: str = "partitions") -> Body:
+    """The topic of a request in the response, by the name or the id that it had there, with the entries of its
+    partitions.
+    """
+    topic_id = topic.get("topicId")
+    return {name: topic[name], partitions: entries} if topic_id is None else {"topicId": topic_id, partitions: entries}
+
+
+def topic_partitions(topics: Iterable[Body], *, name: str = "name", partitions: str = "partitions") -> list[Any]:
+    """The partitions of a body in which each topic has a list of numbers."""
+    return [TopicPartition(topic[name], number) for topic in topics for number in topic[partitions]]

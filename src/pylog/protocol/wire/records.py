@@ -1,0 +1,227 @@
+"""Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, DeleteRecords, as bodies and as messages.
+
+    Produce      from 13 on topics are named by id         errors of records from 8, the current leader from 10 on
+    Fetch        from 13 on topics are named by id         sessions from 7, the current leader from 12 on
+    ListOffsets  the leader epoch from 4 on
+
+The server looks at the records of a Produce. The records of a Fetched are bytes, or an extent of a file.
+"""
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from pylog.errors import BatchRefused, PylogError
+from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages import (
+    NO_EPOCH,
+    NO_ID,
+    DeletedPart,
+    DeleteRecords,
+    DeleteRecordsPart,
+    EpochEndPart,
+    EpochEnds,
+    Fetch,
+    FetchedPart,
+    FetchPart,
+    ListedOffsets,
+    ListedPart,
+    ListOffsets,
+    ListOffsetsPart,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochPart,
+    ProducedPart,
+    RecordsDeleted,
+)
+from pylog.protocol.wire.mapping import Body, Mapping, by_topic, error_code, named_again, named_code
+
+__all__ = ["MAPPINGS", "fetch", "fetch_part", "fetched", "fetched_part", "produced"]
+
+HIGH_WATERMARK_UNKNOWN = (1 << 63) - 1
+"""The high watermark of a consumer, and of a follower that knows none."""
+
+
+def isolation(number: int) -> Isolation:
+    """Kafka's isolation level."""
+    return Isolation.READ_COMMITTED if number == 1 else Isolation.READ_UNCOMMITTED
+
+
+# --- produce ----------------------------------------------------------------------------------------------------------
+
+
+def produced(body: Body, parts: Sequence[ProducedPart], version: int) -> Body:
+    """The response to a Produce whose parts are in the order of the request."""
+    left = iter(parts)
+    return {
+        "responses": [
+            named_again(
+                topic, [_produced_part(next(left), version) for _ in topic["partitionData"]],
+                partitions="partitionResponses",
+            )
+            for topic in body["topicData"]
+        ]
+    }  # fmt: skip
+
+
+def _produced_part(part: ProducedPart, version: int) -> Body:
+    entry: Body = {
+        "index": part.partition,
+        "errorCode": named_code(part.topic, part.error),
+        "baseOffset": part.base_offset,
+        "logAppendTimeMs": -1 if part.log_append_time is None else part.log_append_time,
+    }
+    if version >= 5:
+        entry["logStartOffset"] = part.log_start_offset
+    if version >= 8 and part.error is not None:
+        entry["errorMessage"] = str(part.error)
+        if isinstance(part.error, BatchRefused):
+            entry["recordErrors"] = [
+                {"batchIndex": one.index, "batchIndexErrorMessage": one.message} for one in part.error.record_errors
+            ]
+    return entry
+
+
+# --- fetch ------------------------------------------------------------------------------------------------------------
+
+
+def fetch(body: Body, parts: list[FetchPart]) -> Fetch:
+    """The message of a Fetch for these parts, which a session may know."""
+    replica = body.get("replicaState", {}).get("replicaId", body.get("replicaId", -1))
+    return Fetch(
+        parts, replica, body["maxWaitMs"], body["minBytes"], body["maxBytes"], isolation(body["isolationLevel"])
+    )
+
+
+def fetch_part(topic: Body, part: Body) -> FetchPart:
+    """One partition of a Fetch."""
+    high_watermark = part.get("highWatermark", HIGH_WATERMARK_UNKNOWN)
+    return FetchPart(
+        topic["topic"], part["partition"], part["fetchOffset"], part["partitionMaxBytes"],
+        part.get("currentLeaderEpoch", NO_EPOCH), part.get("lastFetchedEpoch", NO_EPOCH),
+        -1 if high_watermark == HIGH_WATERMARK_UNKNOWN else high_watermark, topic.get("topicId", NO_ID),
+    )  # fmt: skip
+
+
+def fetched(
+    parts: Sequence[tuple[FetchPart, FetchedPart]], version: int, *, session_id: int = 0,
+    error: PylogError | None = None,
+) -> Body:  # fmt: skip
+    """The response to a Fetch: these parts, each with its part of the request."""
+    topics: dict[tuple[str, uuid.UUID], Body] = {}
+    for asked, part in parts:
+        key = asked.topic, asked.topic_id
+        topic = topics.get(key)
+        if topic is None:
+            name: Body = {"topic": asked.topic} if version < 13 else {"topicId": asked.topic_id}
+            topic = topics[key] = {**name, "partitions": []}
+        topic["partitions"].append(fetched_part(part, version))
+    body: Body = {"responses": list(topics.values())}
+    if version >= 7:
+        body["errorCode"], body["sessionId"] = error_code(error), session_id
+    return body
+
+
+def fetched_part(part: FetchedPart, version: int) -> Body:
+    """One partition of the response to a Fetch."""
+    entry: Body = {
+        "partitionIndex": part.partition,
+        "errorCode": named_code(part.topic, part.error),
+        "highWatermark": part.high_watermark,
+        "lastStableOffset": part.last_stable_offset,
+        "abortedTransactions": [{"producerId": producer, "firstOffset": first} for producer, first in part.aborted],
+        "records": part.data if part.extent is None else part.extent,
+    }
+    if version >= 5:
+        entry["logStartOffset"] = part.log_start_offset
+    if version >= 12 and part.diverging is not None:
+        entry["divergingEpoch"] = {"epoch": part.diverging[0], "endOffset": part.diverging[1]}
+    return entry
+
+
+# --- offsets ----------------------------------------------------------------------------------------------------------
+
+
+def _list_offsets(body: Body, version: int) -> ListOffsets:
+    parts = [
+        ListOffsetsPart(
+            topic["name"], part["partitionIndex"], part["timestamp"], part.get("currentLeaderEpoch", NO_EPOCH)
+        )
+        for topic in body["topics"]
+        for part in topic["partitions"]
+    ]
+    return ListOffsets(parts, isolation(body.get("isolationLevel", 0)))
+
+
+def _listed_offsets(body: Body, answer: ListedOffsets, version: int) -> Body:
+    def one(part: ListedPart) -> Body:
+        entry = {
+            "partitionIndex": part.partition, "errorCode": error_code(part.error), "timestamp": part.timestamp,
+            "offset": part.offset,
+        }  # fmt: skip
+        if version >= 4:
+            entry["leaderEpoch"] = part.leader_epoch
+        return entry
+
+    return {"topics": by_topic(answer.parts, one)}
+
+
+def _offset_for_leader_epoch(body: Body, version: int) -> OffsetForLeaderEpoch:
+    return OffsetForLeaderEpoch([
+        OffsetForLeaderEpochPart(
+            topic["topic"], part["partition"], part["leaderEpoch"], part["currentLeaderEpoch"]
+        )
+        for topic in body["topics"]
+        for part in topic["partitions"]
+    ])  # fmt: skip
+
+
+def _epoch_ends(body: Body, answer: EpochEnds, version: int) -> Body:
+    def one(part: EpochEndPart) -> Body:
+        return {
+            "partition": part.partition, "errorCode": error_code(part.error), "leaderEpoch": part.leader_epoch,
+            "endOffset": part.end_offset,
+        }  # fmt: skip
+
+    return {"topics": by_topic(answer.parts, one, topics="topic")}
+
+
+# --- deleting ---------------------------------------------------------------------------------------------------------
+
+
+def _delete_records(body: Body, version: int) -> DeleteRecords:
+    return DeleteRecords(
+        [
+            DeleteRecordsPart(topic["name"], part["partitionIndex"], part["offset"])
+            for topic in body["topics"]
+            for part in topic["partitions"]
+        ]
+    )
+
+
+def _records_deleted(body: Body, answer: RecordsDeleted, version: int) -> Body:
+    def one(part: DeletedPart) -> Body:
+        return {
+            "partitionIndex": part.partition, "lowWatermark": part.low_watermark, "errorCode": error_code(part.error)
+        }  # fmt: skip
+
+    return {"topics": by_topic(answer.parts, one)}
+
+
+def _refused_parts(answer: Any, part: Any) -> Any:
+    return lambda message, error: answer([part(one.topic, one.partition, error) for one in message.parts])
+
+
+MAPPINGS = (
+    Mapping(
+        name="ListOffsets", message=_list_offsets, response=_listed_offsets,
+        refusal=_refused_parts(ListedOffsets, ListedPart),
+    ),
+    Mapping(
+        name="OffsetForLeaderEpoch", message=_offset_for_leader_epoch, response=_epoch_ends,
+        refusal=_refused_parts(EpochEnds, EpochEndPart),
+    ),
+    Mapping(
+        name="DeleteRecords", message=_delete_records, response=_records_deleted,
+        refusal=_refused_parts(RecordsDeleted, DeletedPart),
+    ),
+)  # fmt: skip

@@ -1,0 +1,165 @@
+"""Topics and log directories, as bodies and as messages.
+
+    Metadata                  topic ids from 10 on; offline replicas from 5, leader epochs from 7 on
+    DeleteTopics              from 6 on topics may be named by id
+    CreateTopics              configs of the new topic from 5, its id from 7 on
+    DescribeLogDirs           sizes of the volume from 4 on: -1 here
+
+The server adds the nodes.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pylog.errors import InvalidRequest, LeaderNotAvailable, PylogError, UnknownServer
+from pylog.protocol.messages import (
+    INTERNAL_TOPICS,
+    NO_ID,
+    ConfigChange,
+    DeleteTopics,
+    DescribedLogDir,
+    DescribedLogDirs,
+    DescribeLogDirs,
+    NewPartitions,
+    NewTopic,
+    PartitionMetadata,
+    TopicChange,
+    TopicMetadata,
+    TopicsChanged,
+)
+from pylog.protocol.wire.mapping import Body, Mapping, by_topic, error_code, error_message, named_code
+
+__all__ = [
+    "MAPPINGS", "TOPIC", "changed_topic", "config_change", "new_partitions", "new_topic", "partition_body",
+    "topic_body",
+]  # fmt: skip
+
+TOPIC = 2
+"""Kafka's resource type of a topic."""
+_OPERATIONS = ("set", "delete", "append", "subtract")
+"""The operations of IncrementalAlterConfigs, by number."""
+
+
+# --- descriptions -----------------------------------------------------------------------------------------------------
+
+
+def topic_body(topic: TopicMetadata, version: int) -> Body:
+    """One topic of the response to Metadata."""
+    body: Body = {
+        "errorCode": named_code(topic.name, topic.error),
+        "name": topic.name,
+        "partitions": [partition_body(part, version) for part in topic.partitions],
+    }
+    if version >= 1:
+        body["isInternal"] = topic.name in INTERNAL_TOPICS
+    if version >= 10:
+        body["topicId"] = topic.id
+    if version >= 12 and not topic.name:
+        body["name"] = None
+    return body
+
+
+def partition_body(part: PartitionMetadata, version: int) -> Body:
+    """One partition of the response to Metadata."""
+    body: Body = {
+        "errorCode": 0 if part.leader >= 0 else LeaderNotAvailable.code,
+        "partitionIndex": part.partition,
+        "leaderId": part.leader,
+        "replicaNodes": part.replicas,
+        "isrNodes": part.isr,
+    }
+    if version >= 7:
+        body["leaderEpoch"] = part.leader_epoch
+    return body
+
+
+def _describe_log_dirs(body: Body, version: int) -> DescribeLogDirs:
+    return DescribeLogDirs()
+
+
+def _described_log_dirs(body: Body, answer: DescribedLogDirs, version: int) -> Body:
+    wanted = body["topics"]
+    asked = None if wanted is None else {(topic["topic"], number) for topic in wanted for number in topic["partitions"]}
+    results = []
+    for directory in answer.directories:
+        sizes = {key: size for key, size in directory.partitions.items() if asked is None or key in asked}
+        results.append({
+            "errorCode": error_code(directory.error),
+            "logDir": directory.path,
+            "topics": by_topic(
+                sizes, lambda key, sizes=sizes: {  # type: ignore[misc]
+                    "partitionIndex": key.partition, "partitionSize": sizes[key], "offsetLag": 0, "isFutureKey": False,
+                },
+            ),
+        })  # fmt: skip
+    return {"results": results}
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+def new_topic(body: Body) -> NewTopic:
+    """One topic of a CreateTopics; a config without a value is at its default."""
+    config = {one["name"]: one["value"] for one in body["configs"] if one["value"] is not None}
+    assignments = body["assignments"]
+    return NewTopic(body["name"], len(assignments) if assignments else body["numPartitions"], config)
+
+
+def new_partitions(body: Body) -> NewPartitions:
+    """One topic of a CreatePartitions."""
+    return NewPartitions(body["name"], body["count"])
+
+
+def config_change(body: Body) -> ConfigChange:
+    """One config of an IncrementalAlterConfigs. Raises InvalidRequest."""
+    operation = body["configOperation"]
+    if not 0 <= operation < len(_OPERATIONS):
+        raise InvalidRequest(f"{body['name']}: operation {operation} is not known")
+    return ConfigChange(body["name"], body["value"], _OPERATIONS[operation])
+
+
+def changed_topic(name: str, changes: Sequence[ConfigChange]) -> TopicChange:
+    """All changes of the configs of one topic. Raises InvalidRequest."""
+    names = [change.name for change in changes]
+    if len(set(names)) < len(names):
+        raise InvalidRequest(f"topic {name!r}: a config is changed twice in one request")
+    return TopicChange(name, list(changes))
+
+
+def _delete_topics(body: Body, version: int) -> DeleteTopics:
+    if version < 6:
+        return DeleteTopics(list(body["topicNames"]))
+    return DeleteTopics([topic["name"] or "" for topic in body["topics"]])
+
+
+def _topics_deleted(body: Body, answer: TopicsChanged, version: int) -> Body:
+    if version < 6:
+        named: list[Body] = [{"name": name} for name in body["topicNames"]]
+    else:
+        named = [{"name": topic["name"] or None, "topicId": topic["topicId"]} for topic in body["topics"]]
+    responses = []
+    for topic, error in zip(named, answer.errors, strict=True):
+        by_id = topic.get("topicId", NO_ID) != NO_ID
+        code = named_code(topic["name"] or "", error) if by_id else error_code(error)
+        response = {**topic, "errorCode": code}
+        if version >= 5:
+            response["errorMessage"] = error_message(error)
+        responses.append(response)
+    return {"responses": responses}
+
+
+def _refused(message: DeleteTopics, error: PylogError) -> TopicsChanged:
+    return TopicsChanged([error for _ in message.names])
+
+
+def _refused_directories(message: Any, error: PylogError) -> DescribedLogDirs:
+    return DescribedLogDirs([DescribedLogDir("", UnknownServer(str(error)))])
+
+
+MAPPINGS = (
+    Mapping(name="DeleteTopics", message=_delete_topics, response=_topics_deleted, refusal=_refused),
+    Mapping(
+        name="DescribeLogDirs", message=_describe_log_dirs, response=_described_log_dirs,
+        refusal=_refused_directories,
+    ),
+)  # fmt: skip

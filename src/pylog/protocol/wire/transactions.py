@@ -1,0 +1,236 @@
+"""Producer ids and transactions, as bodies and as messages.
+
+InitProducerId      the producer's own id and epoch from 3 on (KIP-360)
+AddPartitionsToTxn  one transaction up to 3, several from 4 on (brokers)
+TxnOffsetCommit     the member from 3 on (KIP-447)
+EndTxn              from 5 on it is of version 2: the answer has the next epoch (KIP-890)
+"""
+
+from typing import Any
+
+from pylog.errors import PylogError
+from pylog.protocol.messages import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    DescribedProducers,
+    DescribedTransaction,
+    DescribedTransactions,
+    DescribeProducers,
+    DescribeTransactions,
+    EndTxn,
+    InitProducerId,
+    ListedTransactions,
+    ListTransactions,
+    OffsetsAdded,
+    OffsetsCommitted,
+    PartitionsAdded,
+    ProducerIdGiven,
+    TxnEnded,
+    TxnOffsetCommit,
+)
+from pylog.protocol.wire.groups import commit_parts, committed
+from pylog.protocol.wire.mapping import Body, Mapping, error_code, error_message, topic_partitions
+from pylog.record import TopicPartition
+
+__all__ = ["MAPPINGS"]
+
+STATES = frozenset({
+    "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead",
+    "PrepareEpochFence",
+})  # fmt: skip
+"""Kafka's names of the states of a transaction."""
+
+
+def _init(body: Body, version: int) -> InitProducerId:
+    return InitProducerId(
+        body["transactionalId"], body["transactionTimeoutMs"], body.get("producerId", -1), body.get("producerEpoch", -1)
+    )
+
+
+def _given(body: Body, answer: ProducerIdGiven, version: int) -> Body:
+    return {
+        "errorCode": error_code(answer.error), "producerId": answer.producer_id, "producerEpoch": answer.producer_epoch
+    }  # fmt: skip
+
+
+# --- joining ----------------------------------------------------------------------------------------------------------
+
+
+def _add_partitions(body: Body, version: int) -> list[AddPartitionsToTxn]:
+    if version < 4:
+        return [
+            AddPartitionsToTxn(
+                body["v3AndBelowTransactionalId"], body["v3AndBelowProducerId"], body["v3AndBelowProducerEpoch"],
+                topic_partitions(body["v3AndBelowTopics"]),
+            )
+        ]  # fmt: skip
+    return [
+        AddPartitionsToTxn(
+            one["transactionalId"], one["producerId"], one["producerEpoch"], topic_partitions(one["topics"]),
+            one["verifyOnly"],
+        )
+        for one in body["transactions"]
+    ]  # fmt: skip
+
+
+def _added(body: Body, answers: list[PartitionsAdded], version: int) -> Body:
+    if version < 4:
+        return {"resultsByTopicV3AndBelow": _added_topics(body["v3AndBelowTopics"], answers[0])}
+    results = [
+        {"transactionalId": one["transactionalId"], "topicResults": _added_topics(one["topics"], answer)}
+        for one, answer in zip(body["transactions"], answers, strict=True)
+    ]
+    return {"resultsByTransaction": results}
+
+
+def _added_topics(topics: list[Body], answer: PartitionsAdded) -> list[Body]:
+    return [
+        {
+            "name": topic["name"],
+            "resultsByPartition": [
+                {
+                    "partitionIndex": number,
+                    "partitionErrorCode": error_code(answer.errors.get(TopicPartition(topic["name"], number))),
+                }
+                for number in topic["partitions"]
+            ],
+        }
+        for topic in topics
+    ]
+
+
+def _add_offsets(body: Body, version: int) -> AddOffsetsToTxn:
+    return AddOffsetsToTxn(body["transactionalId"], body["producerId"], body["producerEpoch"], body["groupId"])
+
+
+def _error_alone(body: Body, answer: Any, version: int) -> Body:
+    return {"errorCode": error_code(answer.error)}
+
+
+def _commit_offsets(body: Body, version: int) -> TxnOffsetCommit:
+    return TxnOffsetCommit(
+        body["transactionalId"], body["groupId"], body["producerId"], body["producerEpoch"], commit_parts(body),
+        body.get("generationId", -1), body.get("memberId", ""), body.get("groupInstanceId"),
+    )  # fmt: skip
+
+
+# --- ending -----------------------------------------------------------------------------------------------------------
+
+
+def _end(body: Body, version: int) -> EndTxn:
+    return EndTxn(
+        body["transactionalId"], body["producerId"], body["producerEpoch"], body["committed"],
+        transaction_version=2 if version >= 5 else 0,
+    )  # fmt: skip
+
+
+def _ended(body: Body, answer: TxnEnded, version: int) -> Body:
+    response: Body = {"errorCode": error_code(answer.error)}
+    if version >= 5:
+        response["producerId"], response["producerEpoch"] = answer.producer_id, answer.producer_epoch
+    return response
+
+
+# --- descriptions -----------------------------------------------------------------------------------------------------
+
+
+def _list(body: Body, version: int) -> ListTransactions:
+    return ListTransactions(
+        list(body["stateFilters"]), list(body["producerIdFilters"]), body.get("durationFilter", -1),
+        body.get("transactionalIdPattern"),
+    )  # fmt: skip
+
+
+def _listed(body: Body, answer: ListedTransactions, version: int) -> Body:
+    return {
+        "errorCode": error_code(answer.error),
+        "unknownStateFilters": [state for state in body["stateFilters"] if state not in STATES],
+        "transactionStates": [
+            {"transactionalId": one.transactional_id, "producerId": one.producer_id, "transactionState": one.state}
+            for one in answer.transactions
+        ],
+    }
+
+
+def _describe(body: Body, version: int) -> DescribeTransactions:
+    return DescribeTransactions(list(body["transactionalIds"]))
+
+
+def _described(body: Body, answer: DescribedTransactions, version: int) -> Body:
+    return {"transactionStates": [_transaction(one) for one in answer.transactions]}
+
+
+def _transaction(one: DescribedTransaction) -> Body:
+    topics: dict[str, list[int]] = {}
+    for key in one.partitions:
+        topics.setdefault(key.topic, []).append(key.partition)
+    return {
+        "errorCode": error_code(one.error),
+        "transactionalId": one.transactional_id,
+        "transactionState": one.state,
+        "transactionTimeoutMs": one.timeout_ms,
+        "transactionStartTimeMs": one.start_time_ms,
+        "producerId": one.producer_id,
+        "producerEpoch": one.producer_epoch,
+        "topics": [{"topic": topic, "partitions": numbers} for topic, numbers in topics.items()],
+    }
+
+
+def _describe_producers(body: Body, version: int) -> DescribeProducers:
+    return DescribeProducers(topic_partitions(body["topics"], partitions="partitionIndexes"))
+
+
+def _described_producers(body: Body, answer: DescribedProducers, version: int) -> Body:
+    topics = []
+    for topic in body["topics"]:
+        entries = [_producers(TopicPartition(topic["name"], number), answer) for number in topic["partitionIndexes"]]
+        topics.append({"name": topic["name"], "partitions": entries})
+    return {"topics": topics}
+
+
+def _producers(key: TopicPartition, answer: DescribedProducers) -> Body:
+    found = answer.producers[key]
+    if isinstance(found, PylogError):
+        return {"partitionIndex": key.partition, "errorCode": error_code(found), "errorMessage": error_message(found)}
+    active = [
+        {
+            "producerId": one.producer_id, "producerEpoch": one.producer_epoch, "lastSequence": one.last_sequence,
+            "lastTimestamp": one.last_timestamp, "coordinatorEpoch": one.coordinator_epoch,
+            "currentTxnStartOffset": one.current_txn_start_offset,
+        }
+        for one in found
+    ]  # fmt: skip
+    return {"partitionIndex": key.partition, "errorCode": 0, "activeProducers": active}
+
+
+def _refused(answer: Any) -> Any:
+    return lambda message, error: answer(error)
+
+
+MAPPINGS = (
+    Mapping(name="InitProducerId", message=_init, response=_given, refusal=_refused(ProducerIdGiven)),
+    Mapping(
+        name="AddPartitionsToTxn", message=_add_partitions, response=_added, is_many=True,
+        refusal=lambda message, error: PartitionsAdded(dict.fromkeys(message.partitions, error)),
+    ),
+    Mapping(name="AddOffsetsToTxn", message=_add_offsets, response=_error_alone, refusal=_refused(OffsetsAdded)),
+    Mapping(
+        name="TxnOffsetCommit", message=_commit_offsets, response=committed,
+        refusal=lambda message, error: OffsetsCommitted(error=error),
+    ),
+    Mapping(name="EndTxn", message=_end, response=_ended, refusal=_refused(TxnEnded)),
+    Mapping(
+        name="ListTransactions", message=_list, response=_listed,
+        refusal=lambda message, error: ListedTransactions(error=error),
+    ),
+    Mapping(
+        name="DescribeTransactions", message=_describe, response=_described,
+        refusal=lambda message, error: DescribedTransactions([
+            DescribedTransaction(name, error) for name in message.transactional_ids
+        ]),
+    ),
+    Mapping(
+        name="DescribeProducers", message=_describe_producers, response=_described_producers,
+        refusal=lambda message, error: DescribedProducers(dict.fromkeys(message.partitions, error)),
+    ),
+)  # fmt: skip

@@ -1,0 +1,15 @@
+"""A node's door for clients of Kafka's protocol: it is given a `handle(message, session)` and does not know a broker.
+
+    server         Server: the thread, its address, and its end
+    listeners      addresses to bind, and addresses to advertise
+    loop           one thread that waits for all sockets, and for the answers that other threads bring
+    connection     one client: its frames in, its answers out, in order
+    outgoing       the queue of a socket: buffers and regions of files
+    dispatch       from a frame to a call of an API key, and from its answer to bytes
+    pool           a few threads for calls that may wait
+    served_node    the node behind the server
+    fetch_sessions the partitions that a client fetches, remembered between requests (KIP-227)
+    api/           one file for each API key with behaviour of its own; `api/table` has them all
+
+Read `server`, `loop` and `connection` for the way of the bytes, `dispatch` and `api/table` for their meaning.
+"""

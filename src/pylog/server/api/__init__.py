@@ -1,0 +1,9 @@
+"""The API keys that a server answers. A key with behaviour of its own has a file, which says what versions differ in.
+
+    call           requests and the kinds of their outcome
+    plain          the keys that are a message and nothing else (`protocol/wire/table`)
+    table          all keys, by number, with the versions that are served
+
+An answer is a body, a `Reply` (the future of a node's answer, and how it becomes a body) or `Later` (a call for the
+pool, as it may wait).
+"""

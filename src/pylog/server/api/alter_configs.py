@@ -1,0 +1,80 @@
+"""AlterConfigs and IncrementalAlterConfigs: the configs of topics, all at once or one by one (KIP-339).
+
+AlterConfigs says all configs that a topic is to have: those that it does not name go back to their defaults.
+IncrementalAlterConfigs sets, deletes, appends to and subtracts from single ones. In all versions alike.
+
+The configs of the node cannot be changed while it runs: that is InvalidRequest. A resource that is named twice is, too.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from pylog.errors import InvalidConfig, InvalidRequest, PylogError
+from pylog.protocol.messages import AlterConfigs, ConfigChange, TopicChange, TopicsChanged
+from pylog.protocol.wire.mapping import Body, error_code, error_message
+from pylog.protocol.wire.topics import changed_topic, config_change
+from pylog.server.api.call import Answer, Outcome, Request, api
+from pylog.server.api.describe_configs import TOPIC, check_broker, overrides_of
+from pylog.server.served_node import ServedNode
+
+Read = Callable[[Body, Request, ServedNode], TopicChange]
+
+
+def _all_of(resource: Body, request: Request, node: ServedNode) -> TopicChange:
+    """The change by which a topic has the configs of an AlterConfigs and no others."""
+    given = [config["name"] for config in resource["configs"]]
+    there = overrides_of(resource["resourceName"], request, node)
+    changes = [ConfigChange(name, operation="delete") for name in there if name not in given]
+    for config in resource["configs"]:
+        if config["value"] is None:
+            raise InvalidConfig(f"{config['name']}: a value is missing")
+        changes.append(ConfigChange(config["name"], config["value"]))
+    return changed_topic(resource["resourceName"], changes)
+
+
+def _some_of(resource: Body, request: Request, node: ServedNode) -> TopicChange:
+    return changed_topic(resource["resourceName"], [config_change(config) for config in resource["configs"]])
+
+
+def _answer(read: Read) -> Answer:
+    def answer(request: Request, node: ServedNode) -> Outcome:
+        resources = request.body["resources"]
+        times_named = Counter((one["resourceType"], one["resourceName"]) for one in resources)
+        errors: list[PylogError | None] = []
+        changes: list[TopicChange] = []
+        for resource in resources:
+            try:
+                _check(resource, times_named, node)
+                changes.append(read(resource, request, node))
+                errors.append(None)
+            except PylogError as error:
+                errors.append(error)
+        message = AlterConfigs(changes, validate_only=request.body["validateOnly"])
+        changed: TopicsChanged = node.ask(message, request.session)
+        tried = iter(changed.errors)
+        errors = [next(tried) if error is None else error for error in errors]
+        return {"responses": [_result(*pair) for pair in zip(resources, errors, strict=True)]}
+
+    return answer
+
+
+def _check(resource: Body, times_named: Counter[tuple[int, str]], node: ServedNode) -> None:
+    kind, name = resource["resourceType"], resource["resourceName"]
+    if times_named[kind, name] > 1:
+        raise InvalidRequest(f"{name!r} is named more than once in one request")
+    if kind != TOPIC:
+        check_broker(kind, name, node)
+        raise InvalidRequest("the configs of the node cannot be changed while it runs: give them when it is opened")
+
+
+def _result(resource: Body, error: PylogError | None) -> Body:
+    return {
+        "errorCode": error_code(error), "errorMessage": error_message(error),
+        "resourceType": resource["resourceType"], "resourceName": resource["resourceName"],
+    }  # fmt: skip
+
+
+APIS = (
+    api("AlterConfigs", _answer(_all_of), may_wait=True),
+    api("IncrementalAlterConfigs", _answer(_some_of), may_wait=True),
+)

@@ -1,0 +1,76 @@
+"""A request to an API key, and the kinds of its outcome."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pylog.errors import PylogError
+from pylog.protocol.messages import Session
+from pylog.protocol.schema import MessageSchema, message
+from pylog.protocol.wire.mapping import Body
+from pylog.runtime.future import Future
+from pylog.server.served_node import ServedNode
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request that was decoded."""
+
+    version: int
+    body: Body
+    session: Session
+
+
+class Reply(NamedTuple):
+    """An answer that comes when `answer` does: `body` makes the response of it, `refused` of an error.
+
+    Both are called by the loop, one at a time.
+    """
+
+    answer: Future[Any]
+    body: Callable[[Any], Body]
+    refused: Callable[[PylogError], Body]
+
+
+class NoResponse:
+    """The answer to a request that wants none (acks=0)."""
+
+
+class Later(NamedTuple):
+    """An answer that takes a call that may wait, which the pool makes."""
+
+    call: "Callable[[], Outcome]"
+
+
+NO_RESPONSE = NoResponse()
+Outcome = Body | Reply | Later | NoResponse
+Answer = Callable[[Request, ServedNode], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API key. `answer` answers a request; with `may_wait` it is called in the pool.
+
+    `is_pipelined`: the next request of the connection may begin before the answer is there.
+    """
+
+    name: str
+    key: int
+    low: int
+    high: int
+    request: MessageSchema
+    response: MessageSchema
+    answer: Answer
+    may_wait: bool
+    is_pipelined: bool
+
+
+def api(
+    name: str, answer: Answer, *, high: int | None = None, may_wait: bool = False, is_pipelined: bool = False
+) -> Api:
+    """An API key in all versions that its schema has, up to `high`."""
+    request, response = message(f"{name}Request"), message(f"{name}Response")
+    low, highest = request.versions
+    return Api(
+        name, request.api_key, low, highest if high is None else high, request, response, answer, may_wait, is_pipelined
+    )  # fmt: skip

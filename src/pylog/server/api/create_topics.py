@@ -1,0 +1,100 @@
+"""CreateTopics: topics with their configs; this node keeps every partition.
+
+    2-4    the error alone            5     the number of partitions and all configs (KIP-525)
+    7      the topic's id
+
+-1 partitions and -1 replicas are the defaults. More than one replica is InvalidReplicationFactor, and an assignment to
+another node InvalidReplicaAssignment. A topic that is named twice is InvalidRequest, for each of its places.
+"""
+
+from collections import Counter
+
+from pylog.errors import (
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    PylogError,
+)
+from pylog.protocol.messages import ClusterMetadata, CreateTopics, Metadata, NewTopic, TopicMetadata, TopicsChanged
+from pylog.protocol.wire.mapping import Body, error_code, error_message
+from pylog.protocol.wire.topics import new_topic
+from pylog.server.api.call import Outcome, Request, api
+from pylog.server.api.describe_configs import topic_configs
+from pylog.server.served_node import ServedNode
+
+DETAILS_FROM, ID_FROM = 5, 7
+NODE_DEFAULT = -1
+
+
+def answer(request: Request, node: ServedNode) -> Outcome:
+    """Make the topics, and describe them."""
+    topics = request.body["topics"]
+    times_named = Counter(topic["name"] for topic in topics)
+    errors = [_fault(topic, times_named[topic["name"]], node) for topic in topics]
+    wanted = [new_topic(topic) for topic, error in zip(topics, errors, strict=True) if error is None]
+    changed: TopicsChanged = node.ask(
+        CreateTopics(wanted, validate_only=request.body["validateOnly"]), request.session
+    )  # fmt: skip
+    tried = iter(changed.errors)
+    errors = [next(tried) if error is None else error for error in errors]
+    made = {new.name: new for new in wanted}
+    found: ClusterMetadata = node.ask(Metadata(list(made)), request.session)
+    there = {topic.name: topic for topic in found.topics}
+    return {
+        "topics": [
+            _result(topic["name"], error, made.get(topic["name"]), there.get(topic["name"]), request, node)
+            for topic, error in zip(topics, errors, strict=True)
+        ]
+    }
+
+
+def _fault(topic: Body, times_named: int, node: ServedNode) -> PylogError | None:
+    """The error of a topic that the node cannot see."""
+    name, assignments = topic["name"], topic["assignments"]
+    if times_named > 1:
+        return InvalidRequest(f"topic {name!r} is named more than once in one request")
+    if assignments:
+        if topic["numPartitions"] != NODE_DEFAULT or topic["replicationFactor"] != NODE_DEFAULT:
+            return InvalidRequest(
+                f"topic {name!r}: give an assignment, or numbers of partitions and replicas, not both"
+            )
+        numbers = sorted(one["partitionIndex"] for one in assignments)
+        if numbers != list(range(len(assignments))):
+            return InvalidReplicaAssignment(f"topic {name!r}: partitions are numbered from 0 on, without gaps")
+        return assignment_fault(name, [one["brokerIds"] for one in assignments], node)
+    if topic["replicationFactor"] not in (NODE_DEFAULT, 1):
+        return InvalidReplicationFactor(
+            f"topic {name!r}: {topic['replicationFactor']} replicas are asked for, and there is one node"
+        )
+    return None
+
+
+def assignment_fault(name: str, brokers: list[list[int]], node: ServedNode) -> PylogError | None:
+    """The error of an assignment of partitions to nodes."""
+    if any(list(one) != [node.node_id] for one in brokers):
+        return InvalidReplicaAssignment(f"topic {name!r}: node {node.node_id} is the only one, and has one replica")
+    return None
+
+
+def _result(
+    name: str, error: PylogError | None, new: NewTopic | None, there: TopicMetadata | None, request: Request,
+    node: ServedNode,
+) -> Body:  # fmt: skip
+    version = request.version
+    body: Body = {"name": name, "errorCode": error_code(error), "errorMessage": error_message(error)}
+    if error is not None or new is None or version < DETAILS_FROM:
+        return body
+    is_there = there is not None and there.error is None
+    count = len(there.partitions) if there is not None and is_there else new.partitions
+    body["numPartitions"] = node.config.num_partitions if count == NODE_DEFAULT else count
+    body["replicationFactor"] = 1
+    body["configs"] = [
+        {key: one[key] for key in ("name", "value", "readOnly", "configSource", "isSensitive")}
+        for one in topic_configs(new.config, node, with_synonyms=False)
+    ]
+    if version >= ID_FROM and there is not None and is_there:
+        body["topicId"] = there.id
+    return body
+
+
+API = api("CreateTopics", answer, may_wait=True)

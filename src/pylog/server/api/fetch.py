@@ -1,0 +1,96 @@
+"""Fetch: records from an offset on, waiting for more where there are too few.
+
+    4-6     rigid; from 5 on the log's start
+    7-11    sessions (KIP-227)
+    12      flexible; the epoch of the last record that was read (KIP-595)
+    13-18   topics are named by id (KIP-516)
+
+The records of the answer stay where they lie: in memory, or as regions of files. A consumer that reads uncommitted
+records gets no list of aborted transactions. Racks, and reading from followers, mean nothing here.
+"""
+
+from typing import Any
+
+from pylog.errors import ProtocolError, PylogError
+from pylog.protocol.messages import NO_ID, FetchedPart, FetchPart
+from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.records import fetch, fetch_part, fetched
+from pylog.server.api.call import Outcome, Reply, Request, api
+from pylog.server.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    Key,
+    completed_parts,
+)
+from pylog.server.served_node import ServedNode
+
+SESSIONS_FROM, BY_ID_FROM = 7, 13
+
+
+def answer(request: Request, node: ServedNode) -> Outcome:
+    """Read, for this request alone or for its session."""
+    body, version = request.body, request.version
+    if version >= BY_ID_FROM:
+        node.known_names(body["topics"], request.session, "topic")
+        node.known_names(body["forgottenTopicsData"], request.session, "topic")
+    asked = [fetch_part(topic, part) for topic in body["topics"] for part in topic["partitions"]]
+    found = _session(body, version, asked, node)
+    if isinstance(found, ProtocolError):
+        return fetched([], version, error=found)
+    is_full = body.get("sessionEpoch", FINAL_EPOCH) in (FINAL_EPOCH, INITIAL_EPOCH)
+    parts = asked if found is None or is_full else list(found.parts.values())
+    return _read(request, node, parts, found, is_full=is_full)
+
+
+def _session(body: Body, version: int, asked: list[FetchPart], node: ServedNode) -> FetchSession | ProtocolError | None:
+    """The session of a request; None where it has none."""
+    if version < SESSIONS_FROM:
+        return None
+    session_id, epoch = body["sessionId"], body["sessionEpoch"]
+    uses_ids = version >= BY_ID_FROM
+    if epoch == FINAL_EPOCH:
+        node.sessions.end(session_id)
+        return None
+    if epoch == INITIAL_EPOCH:
+        return node.sessions.begin(session_id, asked, uses_ids=uses_ids)
+    found = node.sessions.go_on(session_id, epoch, uses_ids=uses_ids)
+    if isinstance(found, FetchSession):
+        found.update(asked, _forgotten(body))
+    return found
+
+
+def _forgotten(body: Body) -> list[Key]:
+    return [
+        (topic["topic"], topic.get("topicId", NO_ID), number)
+        for topic in body["forgottenTopicsData"]
+        for number in topic["partitions"]
+    ]
+
+
+def _read(
+    request: Request, node: ServedNode, parts: list[FetchPart], session: FetchSession | None, *, is_full: bool
+) -> Outcome:  # fmt: skip
+    version = request.version
+    message = fetch(request.body, parts)
+    message.as_extents = True
+    session_id = NO_SESSION if session is None else session.id
+
+    def response(given: Any) -> Body:
+        pairs = completed_parts(parts, given.parts)
+        if session is not None:
+            pairs = session.news(pairs, everything=is_full)
+        return fetched(pairs, version, session_id=session_id)
+
+    def refused(error: PylogError) -> Body:
+        pairs = [(part, FetchedPart(part.topic, part.partition, error)) for part in parts]
+        return fetched(pairs, version, session_id=session_id)
+
+    try:
+        return Reply(node.handle(message, request.session), response, refused)
+    except PylogError as error:
+        return refused(error)
+
+
+API = api("Fetch", answer)

@@ -1,0 +1,65 @@
+"""Keys whose request is a message of the node and whose response is its answer.
+
+    Heartbeat, ConsumerGroupHeartbeat, OffsetForLeaderEpoch, DescribeProducers     nothing of these waits
+    the others                                                                     in the pool
+
+Where topics may be named by their ids (OffsetCommit and OffsetFetch from 10, DeleteTopics from 6 on), they get their
+names first.
+"""
+
+from typing import Any
+
+from pylog.errors import PylogError
+from pylog.protocol.wire.mapping import Body, Mapping
+from pylog.protocol.wire.table import MAPPINGS
+from pylog.runtime.future import Future, gathered
+from pylog.server.api.call import Answer, Api, Outcome, Reply, Request, api
+from pylog.server.served_node import ServedNode
+
+AT_ONCE = frozenset({"Heartbeat", "ConsumerGroupHeartbeat", "OffsetForLeaderEpoch", "DescribeProducers"})
+HIGHEST = {"InitProducerId": 5}
+"""Where the schema has a version that Kafka does not serve yet."""
+BY_ID_FROM = {"OffsetCommit": 10, "OffsetFetch": 10, "DeleteTopics": 6}
+
+
+def reply(mapping: Mapping, request: Request, node: ServedNode) -> Reply | Body:
+    """Send the message that a request is to the node."""
+    body, version = request.body, request.version
+    asked = mapping.message(body, version)
+
+    def refused(error: PylogError) -> Body:
+        if mapping.is_many:
+            return mapping.response(body, [mapping.refusal(one, error) for one in asked], version)
+        return mapping.response(body, mapping.refusal(asked, error), version)
+
+    try:
+        if mapping.is_many:
+            answer: Future[Any] = gathered([node.handle(one, request.session) for one in asked], list)
+        else:
+            answer = node.handle(asked, request.session)
+    except PylogError as error:
+        return refused(error)
+    return Reply(answer, lambda given: mapping.response(body, given, version), refused)
+
+
+def _answer(mapping: Mapping) -> Answer:
+    def answer(request: Request, node: ServedNode) -> Outcome:
+        if request.version >= BY_ID_FROM.get(mapping.name, 1 << 15):
+            for topics in _topics(request.body):
+                node.name_topics(topics, request.session)
+        return reply(mapping, request, node)
+
+    return answer
+
+
+def _topics(body: Body) -> list[list[Body]]:
+    """The lists of topics in a body: of several groups in an OffsetFetch."""
+    owners = body.get("groups", [body])
+    return [owner["topics"] for owner in owners if owner["topics"] is not None]
+
+
+APIS: tuple[Api, ...] = tuple(
+    api(mapping.name, _answer(mapping), high=HIGHEST.get(mapping.name), may_wait=mapping.name not in AT_ONCE)
+    for mapping in MAPPINGS.values()
+    if mapping.name != "ListOffsets"
+)

@@ -1,0 +1,103 @@
+"""Produce: each partition's records are one batch, which is checked and appended as it came.
+
+    3-8     rigid; from 5 on the log's start, from 8 on the errors of single records
+    9-12    flexible
+    13      topics are named by id (KIP-516)
+
+A partition without a batch, or with several, is InvalidRecord. Bytes that are not a batch are CorruptRecord. The other
+partitions of the request are appended. zstd below version 7 is UnsupportedCompressionType. With acks=0 there is no
+response.
+
+A batch of a transaction may have to wait for its coordinator, and one for a bounded topic for room, so these requests
+go to the pool. Of others each partition goes by itself, so that none of them syncs in the loop.
+"""
+
+from typing import Any
+
+from pylog.errors import CorruptBatch, InvalidRecord, InvalidRequiredAcks, PylogError, UnsupportedCompressionType
+from pylog.protocol.batch import Batch
+from pylog.protocol.compression import Codec
+from pylog.protocol.messages import ACKS_ALL, NO_ID, Produce, Produced, ProducedPart, ProducePart
+from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.records import produced
+from pylog.runtime.future import Future, completed, gathered
+from pylog.server.api.call import NO_RESPONSE, Later, NoResponse, Outcome, Reply, Request, api
+from pylog.server.served_node import ServedNode
+
+ZSTD_FROM, BY_ID_FROM = 7, 13
+
+
+def answer(request: Request, node: ServedNode) -> Outcome:
+    """Append the batches, and answer with an offset or an error for each."""
+    body = request.body
+    if request.version >= BY_ID_FROM:
+        node.known_names(body["topicData"], request.session)
+    parts = [_part(topic, part, request.version) for topic in body["topicData"] for part in topic["partitionData"]]
+    if body["acks"] not in (ACKS_ALL, 0, 1):
+        wrong = InvalidRequiredAcks(f"acks={body['acks']}: it is -1, 0 or 1")
+        parts = [ProducedPart(part.topic, part.partition, wrong) for part in parts]
+    if body["transactionalId"] is not None or any(
+        isinstance(part, ProducePart) and node.may_wait_for_room(part.topic, request.session) for part in parts
+    ):
+        return Later(lambda: _append(request, node, parts))
+    return _append(request, node, parts)
+
+
+def _append(request: Request, node: ServedNode, parts: list[ProducePart | ProducedPart]) -> Reply | NoResponse:
+    body = request.body
+    answers: list[Future[Any]] = []
+    for part in parts:
+        if isinstance(part, ProducedPart):
+            answers.append(completed(Produced([part])))
+        else:
+            message = Produce([part], body["acks"], body["timeoutMs"], body["transactionalId"])
+            answers.append(_sent(message, part, request, node))
+    if body["acks"] == 0:
+        return NO_RESPONSE
+    return Reply(
+        answers[0] if len(answers) == 1 else gathered(answers, _joined),
+        lambda given: produced(body, given.parts, request.version),
+        lambda error: produced(body, [ProducedPart(one.topic, one.partition, error) for one in parts], request.version),
+    )
+
+
+def _sent(message: Produce, part: ProducePart, request: Request, node: ServedNode) -> Future[Any]:
+    try:
+        return node.handle(message, request.session)
+    except PylogError as error:
+        return completed(Produced([ProducedPart(part.topic, part.partition, error)]))
+
+
+def _joined(answers: list[Any]) -> Produced:
+    return Produced([part for one in answers for part in one.parts])
+
+
+def _part(topic: Body, part: Body, version: int) -> ProducePart | ProducedPart:
+    """The part of a partition for the node, or its error."""
+    name, number = topic["name"], part["index"]
+    try:
+        batch = _batch(part["records"], version)
+    except CorruptBatch as error:
+        return ProducedPart(name, number, error)
+    except PylogError as error:
+        return ProducedPart(name, number, error if isinstance(error, _OWN) else InvalidRecord(str(error)))
+    return ProducePart(name, number, batch, topic.get("topicId", NO_ID))
+
+
+_OWN = (InvalidRecord, UnsupportedCompressionType)
+
+
+def _batch(records: memoryview | None, version: int) -> Batch:
+    """The one batch in the records of a partition, in memory of its own. Raises PylogError."""
+    if not records:
+        raise InvalidRecord("a partition of the request has no records")
+    # A leader stamps offsets into the batch in place, where it lies in a bytearray alone.
+    batch = Batch.parse(bytearray(records))
+    if batch.size != len(records):
+        raise InvalidRecord("a partition of the request has more than one batch")
+    if version < ZSTD_FROM and batch.codec is Codec.ZSTD:
+        raise UnsupportedCompressionType("zstd takes version 7 of Produce, or a later one (KIP-110)")
+    return batch
+
+
+API = api("Produce", answer, is_pipelined=True)

@@ -1,0 +1,46 @@
+"""The API keys that are served, by number: ApiVersions names these and no others."""
+
+from functools import cache
+
+from pylog.protocol.wire.mapping import Body
+from pylog.server.api import (
+    alter_configs,
+    api_versions,
+    consumer_group_describe,
+    create_partitions,
+    create_topics,
+    describe_cluster,
+    describe_configs,
+    describe_topic_partitions,
+    fetch,
+    find_coordinator,
+    list_offsets,
+    metadata,
+    plain,
+    produce,
+)
+from pylog.server.api.call import Api, Outcome, Request, api
+from pylog.server.served_node import ServedNode
+
+
+def _versions(request: Request, node: ServedNode) -> Outcome:
+    return api_versions.answer(request, node, served_keys())
+
+
+_BY_NAME: dict[str, Api] = {one.name: one for one in plain.APIS}
+_BY_NAME |= {
+    one.name: one
+    for one in (
+        produce.API, fetch.API, list_offsets.API, metadata.API, create_topics.API, create_partitions.API,
+        find_coordinator.API, describe_cluster.API, describe_topic_partitions.API, describe_configs.API,
+        consumer_group_describe.API, *alter_configs.APIS, api(api_versions.NAME, _versions),
+    )
+}  # fmt: skip
+
+APIS: dict[int, Api] = {one.key: one for one in sorted(_BY_NAME.values(), key=lambda one: one.key)}
+
+
+@cache
+def served_keys() -> list[Body]:
+    """The served keys in the answer to ApiVersions."""
+    return api_versions.keys(APIS.values())

@@ -1,0 +1,100 @@
+"""One client: its frames, the answers that it is owed, and its outgoing bytes.
+
+    socket -> framer -> frames -> a call each -> answers, in the order of the requests -> outgoing -> socket
+
+A request begins when all requests before it are answered, so they take effect in their order. Only a Produce may begin
+behind other Produces that still wait for a disk or for replicas.
+
+Backpressure: nothing is received from a client while one of its requests waits for its turn, or while more than
+`UNSENT_BYTES` are on their way to it.
+"""
+
+import socket
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from pylog.protocol.wire.framing import Framer
+from pylog.server.api.call import Later
+from pylog.server.dispatch import Call, may_overlap
+from pylog.server.outgoing import Outgoing
+
+UNSENT_BYTES = 1 << 20
+PIPELINED_MAX = 64
+"""How many requests of a connection may be under way at once."""
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A request that has begun. `pieces` are its response; None while there is none."""
+
+    call: Call
+    pieces: list[Any] | None = None
+    size: int = 0
+
+
+class Connection:
+    """The state of one connection. For the loop's thread."""
+
+    __slots__ = (
+        "answers", "framer", "frames", "host", "is_closed", "is_exclusive", "mask", "outgoing", "socket", "used_ms",
+    )  # fmt: skip
+
+    def __init__(self, client: socket.socket, host: str, frame_bytes_max: int, now_ms: int) -> None:
+        self.socket = client
+        self.host = host
+        self.framer = Framer(frame_bytes_max)
+        self.frames: deque[bytearray] = deque()
+        self.answers: deque[Pending] = deque()
+        self.outgoing = Outgoing()
+        self.is_exclusive = False
+        """Whether the last request that was begun has to be answered before the next one begins."""
+        self.is_closed = False
+        self.mask = 0
+        self.used_ms = now_ms
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether more may be received."""
+        return not self.frames and self.outgoing.size < UNSENT_BYTES
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is owed to the client."""
+        return not (self.answers or self.frames or self.outgoing.size)
+
+    @property
+    def held(self) -> int:
+        """How many bytes of requests are held."""
+        return self.framer.held + sum(map(len, self.frames))
+
+    def next_frame(self) -> bytearray | None:
+        """The next request that may begin."""
+        if not self.frames:
+            return None
+        if self.answers and (
+            self.is_exclusive or len(self.answers) >= PIPELINED_MAX or not may_overlap(self.frames[0])
+        ):
+            return None
+        return self.frames.popleft()
+
+    def begun(self, call: Call, outcome: object) -> Pending:
+        """Note that a request has begun, and give the place of its answer."""
+        pending = Pending(call)
+        self.answers.append(pending)
+        self.is_exclusive = isinstance(outcome, Later) or not call.api.is_pipelined
+        return pending
+
+    def answered(self) -> None:
+        """Move answers to the outgoing queue, in the order of the requests."""
+        while self.answers and self.answers[0].pieces is not None:
+            first = self.answers.popleft()
+            self.outgoing.push(first.pieces or (), first.size)
+
+    def close(self) -> None:
+        """Close the socket and release the files."""
+        self.is_closed = True
+        self.frames.clear()
+        self.answers.clear()
+        self.outgoing.close()
+        self.socket.close()

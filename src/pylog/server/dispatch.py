@@ -1,0 +1,65 @@
+"""From a frame to a call of an API key, and from its answer to the bytes of a response.
+
+request     [ header ][ body ]                          a frame, without its length
+response    [ i32 size ][ header ][ body in pieces ]    regions of files among them
+"""
+
+from typing import Any, NamedTuple
+
+from pylog.errors import UnsupportedVersion
+from pylog.protocol.messages import Session
+from pylog.protocol.wire.framing import SIZE_BYTES
+from pylog.protocol.wire.headers import API_VERSIONS, read_call, read_header, response_header
+from pylog.protocol.wire.mapping import Body
+from pylog.server.api.api_versions import unsupported
+from pylog.server.api.call import Api, NoResponse, Outcome, Request
+from pylog.server.api.table import APIS, served_keys
+from pylog.server.served_node import ServedNode
+
+
+class Call(NamedTuple):
+    """A request that was read, and how its response is written."""
+
+    api: Api
+    version: int
+    correlation_id: int
+    request: Request | None
+    """None: the version is one from the future, and the response says which there are."""
+
+    def outcome(self, node: ServedNode) -> Outcome:
+        """Answer the request, and wait if that is needed."""
+        return unsupported(served_keys()) if self.request is None else self.api.answer(self.request, node)
+
+
+def may_overlap(frame: bytearray) -> bool:
+    """Whether a request may begin while those before it wait for their answers: a Produce behind others."""
+    return frame[:2] == b"\0\0"
+
+
+def read_request(frame: bytearray, host: str) -> Call:
+    """The call that a frame is.
+
+    Raises UnsupportedVersion (a key or a version that is not served) and CorruptBatch: the connection cannot go on.
+    """
+    key, version, correlation_id = read_call(frame)
+    api = APIS.get(key)
+    if api is None:
+        raise UnsupportedVersion(f"API key {key} is not served")
+    if not api.low <= version <= api.high:
+        if key != API_VERSIONS:
+            raise UnsupportedVersion(f"{api.name} is served from version {api.low} to {api.high}, not {version}")
+        return Call(api, 0, correlation_id, None)
+    header = read_header(frame, flexible=api.request.is_flexible(version))
+    body, _ = api.request.decode(version, frame, header.body_at)
+    return Call(api, version, correlation_id, Request(version, body, Session(header.client_id, host)))
+
+
+def response(call: Call, body: Body | NoResponse) -> tuple[list[Any], int]:
+    """The pieces of a response and their size; none where there is none. Raises ValueError: a body that is wrong."""
+    if isinstance(body, NoResponse):
+        return [], 0
+    schema = call.api.response
+    header = response_header(call.api.key, call.correlation_id, flexible=schema.is_flexible(call.version))
+    pieces = schema.encode_pieces(call.version, body)
+    size = len(header) + sum(map(len, pieces))
+    return [size.to_bytes(SIZE_BYTES, "big") + header, *pieces], SIZE_BYTES + size

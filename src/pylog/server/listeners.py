@@ -1,0 +1,69 @@
+"""Addresses: those that a server binds, and those that it advertises to its clients.
+
+    "127.0.0.1:9092"   "localhost:0"   "[::1]:9092"   ":9092" (loopback)
+
+A client connects to the address in the server's answers, not to the address of its first connection. So a server that
+listens on every interface needs an address to advertise: `0.0.0.0` means nothing to a client.
+"""
+
+import socket
+from typing import NamedTuple
+
+BACKLOG = 1024
+LOOPBACK = "127.0.0.1"
+ANY = frozenset({"0.0.0.0", "::", "*"})
+PORT_MAX = 65535
+
+
+class Address(NamedTuple):
+    """A host and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """`host:port` as an address; without a host it is loopback. Raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"{text!r} is not HOST:PORT; an IPv6 address stands in brackets, as in [::1]:9092")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
+        raise ValueError(f"{text!r} is not HOST:PORT, as in 127.0.0.1:9092 (port 0: any that is free)")
+    return Address(host or LOOPBACK, int(port))
+
+
+def check_addresses(listen: Address, advertise: Address | None) -> None:
+    """Refuse addresses that no client could connect to. Raises ValueError."""
+    if listen.host in ANY and advertise is None:
+        raise ValueError(
+            f"{listen} listens on every interface, and clients have to be told one address to connect to: give it with "
+            "advertise (--advertise HOST:PORT), as in --advertise kafka.example.org:9092; in a container it is the "
+            "name and the port by which clients reach it"
+        )
+    if advertise is not None and advertise.host in ANY:
+        raise ValueError(f"{advertise} cannot be advertised: it is no address that a client could connect to")
+
+
+def bind(listen: Address) -> socket.socket:
+    """A socket that listens there and does not block. Raises OSError, naming the address."""
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            "" if listen.host == "*" else listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(place)
+            listening.listen(BACKLOG)
+            listening.setblocking(False)
+        except BaseException:
+            listening.close()
+            raise
+    except OSError as error:
+        raise OSError(error.errno, f"cannot listen on {listen}: {error.strerror or error}") from error
+    return listening

@@ -1,0 +1,402 @@
+"""One thread that waits for all sockets, and for the answers that other threads bring.
+
+    turn   wait for sockets, deadlines and posts
+           accept; receive once from each socket that has something; begin the requests that are whole
+           take the answers that were posted; send what the sockets take
+
+Other threads only append to a list and wake the loop by a byte to a socket pair. Each connection has one deadline, in a
+heap. At its deadline a silent connection is closed, and the deadline of another one moves.
+
+Invariant: all work of a connection is done in this thread. A call that may wait is made in the pool, and its answer
+comes back by `post`.
+"""
+
+import heapq
+import logging
+import selectors
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any
+
+from pylog.errors import Closed, PylogError
+from pylog.runtime.worker import started
+from pylog.server.api.call import Later, Outcome, Reply
+from pylog.server.connection import Connection, Pending
+from pylog.server.dispatch import read_request, response
+from pylog.server.pool import Pool
+from pylog.server.served_node import ServedNode
+
+logger = logging.getLogger("pylog")
+
+READ_BYTES = 256 << 10
+ACCEPTED_MAX = 64
+"""How many connections are accepted in a turn, before the others have theirs."""
+GRACE_MS = 900
+"""How long a stop waits for answers that are owed."""
+ACCEPT_PAUSE_MS = 100
+WAKES_MAX = 4096
+READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+
+@dataclass(slots=True)
+class Counts:
+    """The connections and requests of a server so far."""
+
+    connections: int = 0
+    requests: int = 0
+
+
+class Loop:
+    """Serves the connections of one listening socket until `stop`."""
+
+    def __init__(self, node: ServedNode, listening: socket.socket) -> None:
+        self.counts = Counts()
+        self._node = node
+        self._clock = node.clock
+        self._listening = listening
+        self._pool = Pool()
+        self._selector = selectors.DefaultSelector()
+        self._waking, self._wake = socket.socketpair()
+        self._posts: deque[Callable[[], object]] = deque()
+        self._is_woken = False
+        self._buffer = memoryview(bytearray(READ_BYTES))
+        self._deadlines: list[tuple[int, int, Callable[[], object]]] = []
+        self._numbers = count()
+        self._connections: set[Connection] = set()
+        self._starved: set[Connection] = set()
+        """Connections that are not read from, as the memory for requests is used up."""
+        self._stops_at: int | None = None
+        self._thread: threading.Thread | None = None
+        self._ident: int | None = None
+
+    def start(self) -> None:
+        """Begin to serve."""
+        for one in (self._waking, self._wake):
+            one.setblocking(False)
+        self._selector.register(self._waking, READ, self._drain_wakes)
+        self._selector.register(self._listening, READ, self._accept)
+        self._thread = started(self._run, "pylog-server")
+
+    def post(self, call: Callable[[], object]) -> None:
+        """Call `call` in the loop's thread. For any thread."""
+        self._posts.append(call)
+        if not self._is_woken and threading.get_ident() != self._ident:
+            self._is_woken = True
+            try:
+                self._wake.send(b"\0")
+            except OSError:
+                # Full, so the loop wakes anyway; or closed, so it has ended.
+                return
+
+    def stop(self) -> None:
+        """Accept no more, answer the requests that were received, close every connection, and end the thread."""
+        self.post(self._begin_stop)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def abandon(self) -> None:
+        """Close the descriptors and nothing else: those of a forked child are copies."""
+        for connection in self._connections:
+            connection.socket.close()
+        for one in (self._listening, self._waking, self._wake, self._selector):
+            one.close()
+
+    # --- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._ident = threading.get_ident()
+        try:
+            while not self._is_over():
+                self._turn()
+        except Exception:
+            logger.exception("the server's loop failed: the server is closed")
+        finally:
+            for connection in list(self._connections):
+                self._close(connection)
+            self._pool.close()
+            for one in (self._listening, self._waking, self._wake, self._selector):
+                one.close()
+
+    def _turn(self) -> None:
+        timeout = None
+        if self._posts:
+            timeout = 0.0
+        elif self._deadlines:
+            timeout = max(self._deadlines[0][0] - self._clock.tick_ms(), 0) / 1000
+        for key, events in self._selector.select(timeout):
+            key.data(events)
+        for _ in range(len(self._posts)):
+            self._posts.popleft()()
+        while self._deadlines and self._deadlines[0][0] <= self._clock.tick_ms():
+            heapq.heappop(self._deadlines)[2]()
+        if self._starved:
+            starved, self._starved = self._starved, set()
+            for connection in starved - {one for one in starved if one.is_closed}:
+                self._watch(connection)
+
+    def _at(self, tick_ms: int, call: Callable[[], object]) -> None:
+        heapq.heappush(self._deadlines, (tick_ms, next(self._numbers), call))
+
+    def _drain_wakes(self, events: int) -> None:
+        self._waking.recv(WAKES_MAX)
+        # In this order: a post that comes in between sends no byte, and is taken in this turn.
+        self._is_woken = False
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def _begin_stop(self) -> None:
+        if self._stops_at is not None:
+            return
+        self._stops_at = self._clock.tick_ms() + GRACE_MS
+        self._at(self._stops_at, lambda: None)
+        self._pause_accepting()
+        self._listening.close()
+        for connection in list(self._connections):
+            if connection.is_reading:
+                # The bytes in the socket were sent before the stop.
+                self._receive(connection)
+            if not connection.is_closed:
+                self._go_on(connection)
+
+    def _is_over(self) -> bool:
+        if self._stops_at is None:
+            return False
+        return not self._connections or self._clock.tick_ms() >= self._stops_at
+
+    def _is_owed(self, connection: Connection) -> bool:
+        """Whether a stop waits for the answers of a client: not for those of polls and of requests behind them."""
+        if connection.outgoing.size or not connection.answers:
+            return not connection.is_idle
+        return all(pending.call.api.name not in _POLLS for pending in connection.answers)
+
+    # --- accepting ---------------------------------------------------------------------------------------------------
+
+    def _pause_accepting(self) -> None:
+        if self._listening in self._selector.get_map():
+            self._selector.unregister(self._listening)
+
+    def _resume_accepting(self) -> None:
+        if self._stops_at is None:
+            self._selector.register(self._listening, READ, self._accept)
+
+    def _accept(self, events: int) -> None:
+        for _ in range(ACCEPTED_MAX):
+            try:
+                client, place = self._listening.accept()
+            except BlockingIOError:
+                return
+            except ConnectionError:
+                continue
+            except OSError as error:
+                # No descriptors are left, say. Others may be closed meanwhile.
+                logger.warning("a connection cannot be accepted now: %s", error)
+                self._pause_accepting()
+                self._at(self._clock.tick_ms() + ACCEPT_PAUSE_MS, self._resume_accepting)
+                return
+            if len(self._connections) >= self._node.config.max_connections:
+                logger.warning("a connection from %s is refused: there are max.connections of them", place[0])
+                client.close()
+                continue
+            try:
+                self._connect(client, place[0])
+            except OSError as error:
+                logger.info("a connection from %s ended as it began: %s", place[0], error)
+                client.close()
+
+    def _connect(self, client: socket.socket, host: str) -> None:
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        config, now = self._node.config, self._clock.tick_ms()
+        connection = Connection(client, f"/{host}", config.socket_request_max_bytes, now)
+        self._connections.add(connection)
+        self.counts.connections += 1
+        connection.mask = READ
+        self._selector.register(client, READ, partial(self._ready, connection))
+        if config.connections_max_idle_ms >= 0:
+            self._at(now + config.connections_max_idle_ms, partial(self._check_idle, connection))
+
+    def _check_idle(self, connection: Connection) -> None:
+        if connection.is_closed:
+            return
+        now, allowed = self._clock.tick_ms(), self._node.config.connections_max_idle_ms
+        if connection.answers:
+            connection.used_ms = now
+        if now - connection.used_ms >= allowed:
+            self._close(connection)
+        else:
+            self._at(connection.used_ms + allowed, partial(self._check_idle, connection))
+
+    # --- one connection ----------------------------------------------------------------------------------------------
+
+    def _ready(self, connection: Connection, events: int) -> None:
+        if events & WRITE and not connection.is_closed:
+            self._send(connection)
+        if events & READ and not connection.is_closed:
+            self._receive(connection)
+        if not connection.is_closed:
+            self._go_on(connection)
+
+    def _receive(self, connection: Connection) -> None:
+        framer = connection.framer
+        target = framer.target()
+        try:
+            received = connection.socket.recv_into(self._buffer if target is None else target)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._close(connection)
+            return
+        finally:
+            if target is not None:
+                target.release()
+        if received == 0:
+            self._close(connection)
+            return
+        connection.used_ms = self._clock.tick_ms()
+        if target is not None:
+            frame = framer.filled(received)
+            connection.frames.extend([frame] if frame is not None else [])
+            return
+        try:
+            connection.frames.extend(framer.feed(self._buffer[:received]))
+        except PylogError as error:
+            self._refuse(connection, error)
+
+    def _refuse(self, connection: Connection, error: BaseException) -> None:
+        logger.info("the connection of %s is closed: %s", connection.host, error)
+        self._close(connection)
+
+    def _go_on(self, connection: Connection) -> None:
+        """Begin the requests that may begin, and send the answers that are there."""
+        while not connection.is_closed and (frame := connection.next_frame()) is not None:
+            self._begin(connection, frame)
+        if not connection.is_closed and connection.outgoing.size:
+            self._send(connection)
+        if not connection.is_closed:
+            if self._stops_at is not None and not self._is_owed(connection):
+                self._close(connection)
+            else:
+                self._watch(connection)
+
+    def _watch(self, connection: Connection) -> None:
+        may_read = connection.is_reading and self._stops_at is None
+        if may_read and not self._has_room(connection):
+            self._starved.add(connection)
+            may_read = False
+        mask = (READ if may_read else 0) | (WRITE if connection.outgoing.size else 0)
+        if mask == connection.mask:
+            return
+        if not mask:
+            self._selector.unregister(connection.socket)
+        elif not connection.mask:
+            self._selector.register(connection.socket, mask, partial(self._ready, connection))
+        else:
+            self._selector.modify(connection.socket, mask, partial(self._ready, connection))
+        connection.mask = mask
+
+    def _has_room(self, connection: Connection) -> bool:
+        """Whether the memory for requests has room: a frame that has begun is received to its end."""
+        limit = self._node.config.queued_max_request_bytes
+        return limit < 0 or connection.framer.is_inside or sum(one.held for one in self._connections) < limit
+
+    def _begin(self, connection: Connection, frame: bytearray) -> None:
+        try:
+            call = read_request(frame, connection.host)
+            outcome = Later(lambda: call.outcome(self._node)) if call.api.may_wait else call.outcome(self._node)
+        except PylogError as error:
+            self._refuse(connection, error)
+            return
+        except Exception:
+            logger.exception("a request of %s could not be answered", connection.host)
+            self._close(connection)
+            return
+        self.counts.requests += 1
+        pending = connection.begun(call, outcome)
+        if isinstance(outcome, Later):
+            self._pool.submit(partial(self._call_later, connection, pending, outcome))
+        else:
+            self._take(connection, pending, outcome)
+
+    def _call_later(self, connection: Connection, pending: Pending, later: Later) -> None:
+        """In a thread of the pool."""
+        try:
+            outcome: Outcome | BaseException = later.call()
+        except Exception as error:  # noqa: BLE001
+            outcome = error
+        self.post(partial(self._take_late, connection, pending, outcome))
+
+    def _take_late(self, connection: Connection, pending: Pending, outcome: "Outcome | BaseException") -> None:
+        if isinstance(outcome, BaseException):
+            self._fail(connection, outcome)
+            return
+        self._take(connection, pending, outcome)
+        if not connection.is_closed:
+            self._go_on(connection)
+
+    def _take(self, connection: Connection, pending: Pending, outcome: Outcome) -> None:
+        if connection.is_closed:
+            return
+        if not isinstance(outcome, Reply):
+            assert not isinstance(outcome, Later), "what waits in the pool has an answer"
+            self._answer(connection, pending, lambda: outcome)
+        elif outcome.answer.done():
+            self._answer(connection, pending, partial(body_of, outcome))
+        else:
+            outcome.answer.add_done_callback(lambda _: self.post(partial(self._answered, connection, pending, outcome)))
+
+    def _answered(self, connection: Connection, pending: Pending, reply: Reply) -> None:
+        if connection.is_closed:
+            return
+        self._answer(connection, pending, partial(body_of, reply))
+        if not connection.is_closed:
+            self._go_on(connection)
+
+    def _answer(self, connection: Connection, pending: Pending, body: Callable[[], Any]) -> None:
+        try:
+            pending.pieces, pending.size = response(pending.call, body())
+        except Exception as error:  # noqa: BLE001
+            self._fail(connection, error)
+            return
+        connection.answered()
+
+    def _fail(self, connection: Connection, error: BaseException) -> None:
+        """Close a connection whose request has no answer."""
+        if connection.is_closed:
+            return
+        if not isinstance(error, Closed):
+            logger.error("a request of %s could not be answered", connection.host, exc_info=error)
+        self._close(connection)
+
+    def _send(self, connection: Connection) -> None:
+        try:
+            connection.outgoing.send(connection.socket)
+        except (OSError, PylogError) as error:
+            self._refuse(connection, error)
+
+    def _close(self, connection: Connection) -> None:
+        if connection.is_closed:
+            return
+        if connection.mask:
+            self._selector.unregister(connection.socket)
+        self._connections.discard(connection)
+        connection.close()
+
+
+_POLLS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat"})
+"""The keys whose answer may wait for an event. A stop does not wait for them."""
+
+
+def body_of(reply: Reply) -> Any:
+    """The body of a reply whose answer is there. Raises Closed, and errors that are not of pylog."""
+    error = reply.answer.exception()
+    if error is None:
+        return reply.body(reply.answer.result())
+    if isinstance(error, PylogError) and not isinstance(error, Closed):
+        return reply.refused(error)
+    raise error

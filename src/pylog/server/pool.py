@@ -1,0 +1,48 @@
+"""A few threads for calls that may wait for a disk, for a coordinator or for a new topic.
+
+A thread starts with a call that finds all others busy. Threads are daemons and hold nothing.
+"""
+
+import logging
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Lock
+
+from pylog.runtime.worker import started
+
+logger = logging.getLogger("pylog")
+
+THREADS_MAX = 4
+
+
+class Pool:
+    """Calls functions in threads of its own. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._lock = Lock()
+        self._threads = 0
+        self._unfinished = 0
+
+    def submit(self, call: Callable[[], object]) -> None:
+        """Call `call` soon, in a thread of the pool. Its exceptions are logged."""
+        with self._lock:
+            self._unfinished += 1
+            if self._unfinished > self._threads and self._threads < THREADS_MAX:
+                self._threads += 1
+                started(self._run, f"pylog-server-{self._threads}")
+        self._calls.put(call)
+
+    def close(self) -> None:
+        """Let the threads end when all submitted calls are done."""
+        for _ in range(self._threads):
+            self._calls.put(None)
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            try:
+                call()
+            except Exception:
+                logger.exception("a call of the server's pool failed")
+            with self._lock:
+                self._unfinished -= 1

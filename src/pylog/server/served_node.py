@@ -1,0 +1,91 @@
+"""The node behind a server: its `handle`, its name in the cluster, and its topics by id."""
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pylog.config import NodeConfig, TopicConfig
+from pylog.protocol.messages import NO_ID, ClusterMetadata, Metadata, Session
+from pylog.protocol.wire.mapping import Body
+from pylog.runtime.clock import Clock
+from pylog.runtime.future import Future
+from pylog.server.fetch_sessions import FetchSessions
+from pylog.server.listeners import Address
+from pylog.transport import Handle
+
+NAMES_MAX = 10_000
+CONFIG_MS = 1000
+"""How long it is remembered whether an append to a topic may wait for room."""
+NOWHERE = Address("", 0)
+
+
+@dataclass(slots=True)
+class ServedNode:
+    """A node that is the whole cluster to its clients: it leads every partition and coordinates every group."""
+
+    handle: Handle
+    node_id: int
+    cluster_id: str
+    config: NodeConfig
+    clock: Clock
+    address: Address = NOWHERE
+    """The address that clients are told to connect to."""
+    sessions: FetchSessions = field(init=False)
+    _names: dict[uuid.UUID, str] = field(default_factory=dict)
+    _waiting: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    """By topic: a tick, and whether an append may wait for room. It holds until that tick."""
+
+    def __post_init__(self) -> None:
+        self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
+
+    def brokers(self) -> list[Body]:
+        """The nodes of the cluster."""
+        return [{"nodeId": self.node_id, "host": self.address.host, "port": self.address.port}]
+
+    def ask(self, message: Any, session: Session) -> Any:
+        """The answer to a message that never waits."""
+        answer: Future[Any] = self.handle(message, session)
+        return answer.result()
+
+    def may_wait_for_room(self, topic: str, session: Session) -> bool:
+        """Whether an append to a topic may wait until records are deleted. The answer is at most a second old."""
+        until, may_wait = self._waiting.get(topic, (0, False))
+        now = self.clock.tick_ms()
+        if now >= until:
+            found: ClusterMetadata = self.ask(Metadata([topic]), session)
+            config = TopicConfig.loaded(found.topics[0].config, defaults=self.config.topic_defaults)
+            may_wait = config.is_bounded and config.pylog_full_policy == "block"
+            if len(self._waiting) >= NAMES_MAX:
+                self._waiting.clear()
+            self._waiting[topic] = now + CONFIG_MS, may_wait
+        return may_wait
+
+    def name_topics(self, topics: Iterable[Body], session: Session, field_name: str = "name") -> None:
+        """Give topics that a body names by their ids the field `name`: "" where an id is not known."""
+        unnamed = [topic for topic in topics if topic.get("topicId", NO_ID) != NO_ID]
+        names = self.names([topic["topicId"] for topic in unnamed], session)
+        for topic in topics:
+            topic.setdefault(field_name, "")
+        for topic in unnamed:
+            topic[field_name] = names.get(topic["topicId"], "")
+
+    def names(self, topic_ids: Iterable[uuid.UUID], session: Session) -> dict[uuid.UUID, str]:
+        """The names of the topics with these ids. Unknown ids are left out."""
+        asked = list(topic_ids)
+        found: ClusterMetadata = self.ask(Metadata([], asked), session) if asked else ClusterMetadata([])
+        return {topic.id: topic.name for topic in found.topics if topic.error is None}
+
+    def known_names(self, topics: Iterable[Body], session: Session, field_name: str = "name") -> None:
+        """The same from memory, for messages that carry the id: the node refuses an id that does not fit the name."""
+        names = self._names
+        for topic in topics:
+            topic_id = topic["topicId"]
+            name = names.get(topic_id)
+            if name is None:
+                name = self.names([topic_id], session).get(topic_id, "")
+                if name:
+                    if len(names) >= NAMES_MAX:
+                        names.clear()
+                    names[topic_id] = name
+            topic[field_name] = name

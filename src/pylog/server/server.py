@@ -1,0 +1,98 @@
+"""`Server`: a node that clients of Kafka's protocol reach by TCP.
+
+A server has a thread for its sockets and a few threads for calls that may wait. `close` stops it within a second: it
+accepts no more, answers the requests that it has received, and closes its connections. Closing the log closes it, too.
+"""
+
+import os
+import weakref
+from types import TracebackType
+from typing import Protocol, Self
+
+from pylog.server.listeners import Address, bind, check_addresses, parse_address
+from pylog.server.loop import Counts, Loop
+from pylog.server.served_node import ServedNode
+
+__all__ = ["Server"]
+
+_running: weakref.WeakSet["Server"] = weakref.WeakSet()
+
+
+class Closeable(Protocol):
+    """A thing that is closed with a server."""
+
+    def close(self) -> None:
+        """Close it; a second time does nothing."""
+
+
+class Server:
+    """A node that is served. Thread-safe; close it, or use it as a context manager.
+
+    `listen` is "host:port"; port 0 takes one that is free. `advertise` is the address that clients are told to connect
+    to, if it is another one. `owned` is closed with the server.
+
+    Raises: ValueError (not an address, or an address on every interface without one to advertise), OSError.
+    """
+
+    def __init__(
+        self, node: ServedNode, listen: str, *, advertise: str | None = None, owned: Closeable | None = None
+    ) -> None:  # fmt: skip
+        address, told = parse_address(listen), None if advertise is None else parse_address(advertise)
+        check_addresses(address, told)
+        listening = bind(address)
+        bound = Address(address.host, listening.getsockname()[1])
+        if told is not None and told.port == 0:
+            told = Address(told.host, bound.port)
+        self.address = bound
+        """The address that it listens on."""
+        node.address = told or bound
+        self._node = node
+        self._owned = owned
+        self._is_closed = False
+        self._loop = Loop(node, listening)
+        self._loop.start()
+        _running.add(self)
+
+    def __repr__(self) -> str:
+        return f"<Server {self.bootstrap_servers}{', closed' if self._is_closed else ''}>"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The value of `bootstrap.servers` for a client."""
+        return str(self._node.address)
+
+    @property
+    def counts(self) -> Counts:
+        """The connections and requests so far."""
+        return self._loop.counts
+
+    def close(self) -> None:
+        """Stop serving; a second time does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            _running.discard(self)
+            self._loop.stop()
+        if self._owned is not None:
+            self._owned.close()
+
+    def abandon(self) -> None:
+        """Close the sockets in a forked child: they belong to the parent."""
+        self._is_closed = True
+        self._loop.abandon()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _abandon_all() -> None:
+    for server in list(_running):
+        server.abandon()
+    _running.clear()
+
+
+os.register_at_fork(after_in_child=_abandon_all)

@@ -1,0 +1,313 @@
+"""The loop over a node that does what a test wants: answers that come late, or wrong, or never."""
+
+import errno
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pylog.config import NodeConfig
+from pylog.errors import Closed
+from pylog.protocol.messages import Heartbeat, Heartbeaten, JoinedGroup, JoinGroup, Session
+from pylog.runtime.clock import SystemClock
+from pylog.runtime.future import Future, completed, failed
+from pylog.server import loop
+from pylog.server.listeners import Address, bind
+from pylog.server.served_node import ServedNode
+from pylog.server.server import Server
+from support.wire_client import WireClient
+
+HEARTBEAT = "Heartbeat", 4, {"groupId": "g"}
+JOIN = "JoinGroup", 9, {"groupId": "g"}
+LEAVE = "LeaveGroup", 5, {"groupId": "g"}
+
+
+class Node:
+    """Answers what `answer` gives; without one a Heartbeat and a JoinGroup are answered well."""
+
+    def __init__(self) -> None:
+        self.answer: Callable[[Any], Future[Any]] | None = None
+
+    def handle(self, message: Any, session: Session) -> Future[Any]:
+        if self.answer is not None:
+            return self.answer(message)
+        return completed(Heartbeaten() if isinstance(message, Heartbeat) else JoinedGroup())
+
+
+def served(node: Node, **config: Any) -> ServedNode:
+    return ServedNode(node.handle, 1, "cluster", NodeConfig(**config), SystemClock())
+
+
+@pytest.fixture
+def node() -> Node:
+    return Node()
+
+
+@pytest.fixture
+def server(node: Node) -> Iterator[Server]:
+    with Server(served(node), "127.0.0.1:0") as made:
+        yield made
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[WireClient]:
+    with WireClient(server.bootstrap_servers) as made:
+        yield made
+
+
+def raising(error: Exception) -> Callable[[Any], Future[Any]]:
+    def answer(message: Any) -> Future[Any]:
+        raise error
+
+    return answer
+
+
+@pytest.mark.parametrize("request_", [HEARTBEAT, JOIN])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        raising(RuntimeError("odd")),
+        lambda message: failed(RuntimeError("odd")),
+        lambda message: completed("odd"),
+    ],
+)
+def test_a_call_without_an_answer_ends_its_connection_and_is_logged(
+    server: Server, node: Node, client: WireClient, caplog: pytest.LogCaptureFixture,
+    request_: tuple[str, int, dict[str, Any]], answer: Callable[[Any], Future[Any]],
+) -> None:  # fmt: skip
+    node.answer = answer
+    client.send(*request_)
+    assert client.is_closed()
+
+    node.answer = None
+    with WireClient(server.bootstrap_servers) as other:
+        assert other.ask(*HEARTBEAT)["errorCode"] == 0
+    assert "could not be answered" in caplog.text
+
+
+def test_a_node_that_closes_ends_connections_quietly(
+    node: Node, client: WireClient, caplog: pytest.LogCaptureFixture
+) -> None:  # fmt: skip
+    node.answer = lambda message: failed(Closed("closed"))
+    client.send(*HEARTBEAT)
+
+    assert client.is_closed()
+    assert caplog.text == ""
+
+
+def test_an_answer_that_comes_from_another_thread_is_sent(node: Node, client: WireClient) -> None:
+    future: Future[Any] = Future()
+    node.answer = lambda message: future
+    client.send(*JOIN)
+
+    threading.Timer(0.01, future.set_result, (JoinedGroup(),)).start()
+
+    assert client.receive(*JOIN[:2])[1]["errorCode"] == 0
+
+
+def test_a_late_answer_to_who_has_gone_is_dropped(server: Server, node: Node) -> None:
+    future: Future[Any] = Future()
+    entered, gate = threading.Event(), threading.Event()
+
+    def answer(message: Any) -> Future[Any]:
+        if isinstance(message, JoinGroup):
+            entered.set()
+            gate.wait(10)
+            raise RuntimeError("odd")
+        return future
+
+    node.answer = answer
+    for asked in (HEARTBEAT, JOIN):
+        with WireClient(server.bootstrap_servers) as gone:
+            gone.send(*asked)
+            if asked is JOIN:
+                entered.wait(10)
+    node.answer = None
+    with WireClient(server.bootstrap_servers) as other:
+        other.ask(*HEARTBEAT)
+        gate.set()
+        future.set_result(Heartbeaten())
+
+        assert other.ask(*HEARTBEAT)["errorCode"] == 0
+
+
+def test_a_good_late_answer_of_the_pool_to_who_has_gone_is_dropped(server: Server, node: Node) -> None:
+    entered, gate, left = threading.Event(), threading.Event(), threading.Event()
+
+    def answer(message: Any) -> Future[Any]:
+        entered.set()
+        gate.wait(10)
+        left.set()
+        return completed(JoinedGroup())
+
+    node.answer = answer
+    with WireClient(server.bootstrap_servers) as gone:
+        gone.send(*JOIN)
+        entered.wait(10)
+    node.answer = None
+    with WireClient(server.bootstrap_servers) as other:
+        other.ask(*HEARTBEAT)
+        gate.set()
+        left.wait(10)
+
+        assert other.ask(*JOIN)["errorCode"] == 0
+
+
+def test_a_stop_waits_only_so_long_for_an_answer(
+    server: Server, node: Node, client: WireClient, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(loop, "GRACE_MS", 30)
+    entered = threading.Event()
+
+    def answer(message: Any) -> Future[Any]:
+        entered.set()
+        return Future()
+
+    node.answer = answer
+    client.send(*LEAVE)
+    entered.wait(10)
+
+    server.close()
+
+    assert client.is_closed()
+
+
+def test_a_stop_does_not_wait_for_requests_behind_a_poll(
+    server: Server, node: Node, client: WireClient, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(loop, "GRACE_MS", 60_000)
+    entered = threading.Event()
+
+    def answer(message: Any) -> Future[Any]:
+        entered.set()
+        return Future()
+
+    node.answer = answer
+    client.send(*JOIN)
+    client.send(*LEAVE)
+    entered.wait(10)
+
+    server.close()
+
+    assert client.is_closed()
+
+
+def test_a_stop_that_was_begun_is_not_begun_again(server: Server) -> None:
+    server._loop.post(server._loop._begin_stop)
+    server.close()
+
+    assert server._loop._thread is not None
+    assert not server._loop._thread.is_alive()
+
+
+class Flaky(socket.socket):
+    """A listening socket that fails first, in these ways."""
+
+    def __init__(self, errors: list[OSError]) -> None:
+        super().__init__(fileno=bind(Address("127.0.0.1", 0)).detach())
+        self.errors = errors
+
+    def accept(self) -> Any:
+        if self.errors:
+            raise self.errors.pop(0)
+        return super().accept()
+
+
+def test_accepting_goes_on_after_errors(caplog: pytest.LogCaptureFixture) -> None:
+    errors = [ConnectionAbortedError("gone"), OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
+    listening = Flaky(errors)
+    made = loop.Loop(served(Node()), listening)
+    made.start()
+    try:
+        host, port = listening.getsockname()
+        with WireClient(f"{host}:{port}") as client:
+            assert client.ask(*HEARTBEAT)["errorCode"] == 0
+    finally:
+        made.stop()
+
+    assert errors == []
+    assert "cannot be accepted now" in caplog.text
+
+
+class Broken(socket.socket):
+    """A listening socket whose first connection is broken before it is served."""
+
+    is_whole = False
+
+    def accept(self) -> Any:
+        client, place = super().accept()
+        if not self.is_whole:
+            client.close()
+            self.is_whole = True
+        return client, place
+
+
+def test_a_connection_that_ends_as_it_begins_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    listening = Broken(fileno=bind(Address("127.0.0.1", 0)).detach())
+    made = loop.Loop(served(Node()), listening)
+    made.start()
+    try:
+        host, port = listening.getsockname()
+        with WireClient(f"{host}:{port}") as first, WireClient(f"{host}:{port}") as second:
+            assert first.is_closed()
+            assert second.ask(*HEARTBEAT)["errorCode"] == 0
+    finally:
+        made.stop()
+
+    assert "ended as it began" in caplog.text
+
+
+def test_a_loop_that_fails_says_so_and_closes_everything(
+    server: Server, client: WireClient, caplog: pytest.LogCaptureFixture
+) -> None:  # fmt: skip
+    server._loop.post(lambda: 1 // 0)
+
+    assert client.is_closed()
+    server.close()
+    assert "the server is closed" in caplog.text
+
+
+def test_a_client_that_resets_its_connection_harms_no_other(server: Server, client: WireClient) -> None:
+    with WireClient(server.bootstrap_servers) as other:
+        other.ask(*HEARTBEAT)
+        other.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+    assert client.ask(*HEARTBEAT)["errorCode"] == 0
+
+
+def test_connections_may_be_silent_for_ever(node: Node) -> None:
+    forever = served(node, connections_max_idle_ms=-1)
+    with Server(forever, "127.0.0.1:0") as server, WireClient(server.bootstrap_servers) as client:
+        assert client.ask(*HEARTBEAT)["errorCode"] == 0
+
+
+def test_an_advertised_port_of_zero_is_the_one_that_is_bound(node: Node) -> None:
+    with Server(served(node), "127.0.0.1:0", advertise="localhost:0") as server:
+        assert server.bootstrap_servers == f"localhost:{server.address.port}"
+
+
+def test_a_forked_child_does_not_hold_the_port(server: Server) -> None:
+    with WireClient(server.bootstrap_servers) as client:
+        client.ask(*HEARTBEAT)
+        reading, writing = os.pipe()
+        told, telling = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(writing)
+            os.write(telling, b".")
+            os.read(reading, 1)
+            os._exit(0 if "closed" in repr(server) else 1)
+        os.read(told, 1)
+        server.close()
+        assert client.is_closed()
+        with pytest.raises(OSError):
+            WireClient(server.bootstrap_servers)
+        for one in (reading, writing, told, telling):
+            os.close(one)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -1,0 +1,43 @@
+import threading
+
+import pytest
+
+from pylog.server.pool import THREADS_MAX, Pool
+
+
+def test_calls_that_wait_do_not_hold_up_the_others() -> None:
+    pool, gate, done = Pool(), threading.Event(), threading.Event()
+    for _ in range(THREADS_MAX - 1):
+        pool.submit(gate.wait)
+
+    pool.submit(done.set)
+
+    assert done.wait(10)
+    gate.set()
+    pool.close()
+
+
+def test_there_are_no_more_threads_than_are_allowed() -> None:
+    pool, gate, left = Pool(), threading.Event(), threading.Semaphore(0)
+    for _ in range(3 * THREADS_MAX):
+        pool.submit(lambda: (gate.wait(), left.release()))
+    names = [thread.name for thread in threading.enumerate() if thread.name.startswith("pylog-server-")]
+
+    gate.set()
+
+    assert len(names) == THREADS_MAX
+    assert all(left.acquire(timeout=10) for _ in range(3 * THREADS_MAX))
+    pool.close()
+
+
+def test_a_call_that_raises_is_logged_and_the_thread_goes_on(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr("pylog.server.pool.THREADS_MAX", 1)
+    pool, done = Pool(), threading.Event()
+    pool.submit(lambda: 1 // 0)
+    pool.submit(done.set)
+
+    assert done.wait(10)
+    pool.close()
+    assert "ZeroDivisionError" in caplog.text
