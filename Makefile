@@ -135,8 +135,12 @@ SERVERS ?= pylog kafka
 OPERATIONS ?= 2000
 SEED ?= 1
 
+.venv/conformance.stamp: .venv/dev.stamp
+	@$(PIP) install -c constraints.txt -e '.[conformance]'
+	@touch $@
+
 .PHONY: conformance
-conformance: .venv/dev.stamp build/java/.stamp ## the same scenarios through four clients against pylog's server and a real Kafka (SERVERS="pylog kafka" OPERATIONS=2000 SEED=1)
+conformance: .venv/conformance.stamp build/java/.stamp ## the same scenarios through four clients against pylog's server and a real Kafka (SERVERS="pylog kafka" OPERATIONS=2000 SEED=1)
 	@PYLOG_SERVERS="$(SERVERS)" PYLOG_OPERATIONS=$(OPERATIONS) PYLOG_SEED=$(SEED) \
 	    $(PYTEST) -q -n $(JOBS) --dist loadgroup tests/conformance/wire
 

@@ -1,7 +1,7 @@
 """The servers and clients of the scenarios.
 
-`PYLOG_SERVERS` names the servers ("pylog kafka"; `make conformance` takes both). Without it only the tests that are
-marked `quick` run, against pylog's server. A server or client that is absent here is skipped, with the reason.
+`PYLOG_SERVERS` names the servers ("pylog kafka"; `make conformance` takes both). Without it nothing here is collected.
+A server or client that is absent here is skipped, with the reason.
 """
 
 import itertools
@@ -21,23 +21,20 @@ from support.raw_client import WireClient, error_name
 from support.wire_requests import GROUP, LATEST, TRANSACTION, Requests
 
 CHOSEN = os.environ.get("PYLOG_SERVERS", "").split()
+collect_ignore_glob = [] if CHOSEN else ["test_*.py"]
 HERE = os.path.dirname(__file__)
 HOSTILE = {"ignore::ResourceWarning", "ignore::DeprecationWarning"}
 T = TypeVar("T", bound=Any)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Warnings of the clients are theirs; without chosen servers only the quick tests stay."""
+    """Warnings of the clients are theirs."""
     ours = [item for item in items if str(item.path).startswith(HERE)]
     for item, text in itertools.product(ours, HOSTILE):
         item.add_marker(pytest.mark.filterwarnings(text))
-    if not CHOSEN:
-        slow = {item for item in ours if item.get_closest_marker("quick") is None}
-        config.hook.pytest_deselected(items=list(slow))
-        items[:] = [item for item in items if item not in slow]
 
 
-@pytest.fixture(scope="session", params=CHOSEN or ["pylog"])
+@pytest.fixture(scope="session", params=CHOSEN)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that all tests of a process share. Topics and groups of a test have names of its own."""
     name = request.param

@@ -10,7 +10,6 @@ from conformance.wire.conftest import Topics
 from support.raw_client import DisconnectedError, WireClient
 from support.wire_requests import LATEST, Requests, error_of, records
 
-pytestmark = pytest.mark.quick
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
 
 

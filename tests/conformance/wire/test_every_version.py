@@ -13,7 +13,6 @@ from pylog.protocol.schema.table import load
 from support.raw_client import Body, WireClient, error_name
 from support.wire_requests import T0, TIMEOUT_MS, Requests, records
 
-pytestmark = pytest.mark.quick
 NO_MEMBER, NO_GROUP = "UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"
 NO_MAPPING = "INVALID_PRODUCER_ID_MAPPING"
 

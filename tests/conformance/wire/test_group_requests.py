@@ -11,7 +11,6 @@ from support.clients.values import until
 from support.raw_client import WireClient
 from support.wire_requests import Requests, error_of
 
-pytestmark = pytest.mark.quick
 PROTOCOLS = [{"name": "range", "metadata": encode_subscription(Subscription(["t"]))}]
 
 

@@ -95,7 +95,6 @@ def test_coordinator_assigns_by_each_assignor(client: Opened, topics: Topics, as
     )  # fmt: skip
 
 
-@pytest.mark.quick
 def test_group_reads_every_record_once_and_goes_on_where_it_was(
     client: Opened, topics: Topics, member: Callable[..., Consumer]
 ) -> None:

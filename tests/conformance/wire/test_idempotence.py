@@ -13,7 +13,6 @@ from support.wire_requests import LATEST, Requests, error_of, records
 NO_PRODUCER = {"producer_id": 123_456_789, "producer_epoch": 0}
 INIT_PRODUCER_ID = 22
 LAST_SEQUENCE = 2**31 - 1
-pytestmark = pytest.mark.quick
 
 
 class Begun:

@@ -7,8 +7,6 @@ from support.clients.values import Sent, read_all
 from support.raw_client import WireClient
 from support.wire_requests import EARLIEST, LATEST, MAX_TIMESTAMP, T0, Requests, error_of, records
 
-pytestmark = pytest.mark.quick
-
 
 @pytest.fixture
 def requests(wire: WireClient) -> Requests:

@@ -30,7 +30,6 @@ def as_received(topic: str, sent: list[Sent]) -> list[Received]:
     ]
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_come_back_whatever_the_codec(client: Opened, topics: Topics, codec: str) -> None:
     topic = topics.create()
@@ -44,7 +43,6 @@ def test_records_come_back_whatever_the_codec(client: Opened, topics: Topics, co
     assert read_all(consumer, len(sent)) == as_received(topic, sent)
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 def test_records_arrive_whatever_the_acks(client: Opened, topics: Topics, acks: int | str) -> None:
     topic = topics.create()
@@ -90,7 +88,6 @@ def test_first_record_creates_its_topic(client: Opened, topics: Topics) -> None:
     assert [record.value for record in read_all(consumer, 1)] == [b"first"]
 
 
-@pytest.mark.quick
 def test_keys_keep_to_a_partition_and_every_partition_is_read(client: Opened, topics: Topics) -> None:
     topic = topics.create(4)
     sent = [Sent(b"%d" % number, key=b"k%d" % (number % 20), partition=None) for number in range(100)]

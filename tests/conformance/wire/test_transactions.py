@@ -17,7 +17,6 @@ def values(client: Opened, topic: str, isolation: str, count: int) -> list[bytes
     return [record.value for record in read_all(consumer, count)]
 
 
-@pytest.mark.quick
 def test_committed_records_are_read_and_aborted_ones_are_not(client: Opened, topics: Topics) -> None:
     topic, name = topics.create(), topics.name()
     producer = client.producer(transactional_id=name)
