@@ -71,13 +71,15 @@ class ReadablePartition(Protocol):
 class PartitionReader:
     """Reads the segments of one partition within its offsets; without any, a partition of no files. Takes no lock.
 
-    Files that change meanwhile look damaged, or are gone: whether to look again is for its holder to say.
+    Files that change meanwhile look damaged, or are gone: whether to look again is for its holder to say. An owner has
+    seen at its open whether the first segments are there; of the log of another process (`is_foreign`) each read looks.
     """
 
     def __init__(
         self, directory: str, topic: str, number: int, offsets: LogOffsets | None = None,
-        segments: Segments | None = None,
+        segments: Segments | None = None, *, is_foreign: bool = False,
     ) -> None:  # fmt: skip
+        self._is_foreign = is_foreign
         self.directory = directory
         self.topic = topic
         self.number = number
@@ -176,9 +178,9 @@ class PartitionReader:
         return None if found is None else Slice(*found)
 
     def _check_begun(self, offset: int) -> None:
-        """Raise CorruptBatch where the segments begin behind `offset`. An open has seen to that in its own log."""
+        """Raise CorruptBatch where the segments of another process's log begin behind `offset`."""
         segments = self._segments
-        if len(segments) and offset < (start := segments.start):
+        if self._is_foreign and len(segments) and offset < (start := segments.start):
             raise CorruptBatch(
                 f"the segments from here up to offset {start} are missing. Restore them from a replica or a backup; "
                 f"or go on at offset {start}", path=segments[0].path, offset=offset,

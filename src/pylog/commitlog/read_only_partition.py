@@ -92,7 +92,7 @@ class ReadOnlyPartition:
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
         self._offsets = PublishedOffsets()
         self._segments = Segments(self._segment)
-        self._reader = PartitionReader(directory, topic, number, self._offsets, self._segments)
+        self._reader = PartitionReader(directory, topic, number, self._offsets, self._segments, is_foreign=True)
         self._find_entry = find_entry
         self._find_start = find_start
         self._entry: PublishedEntry | None = None
