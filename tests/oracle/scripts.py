@@ -151,7 +151,7 @@ class Replay:
             state[1:3] = [high, stable]
         elif op["op"] in ("read", "convert_to_offset_metadata") and state[1] != high:
             # A high watermark inside a batch, set by hand: Kafka moves it to a batch's boundary when it is used.
-            p.high_watermark = state[1] = high
+            p.state.high_watermark = state[1] = high
             state[2] = p.last_stable_offset
         self._stale_lso |= op["op"] == "truncate_to"
         if self._stale_lso and stable < state[2]:
@@ -295,7 +295,7 @@ class Replay:
         self._stale_lso = False
         if not p.advance_high_watermark(offset):
             # Kafka lets it be lowered by hand, pylog does not: what is asked afterwards should be the same.
-            p.high_watermark = offset
+            p.state.high_watermark = offset
         return p.high_watermark
 
     def maybe_update_high_watermark(self, op: dict[str, Any]) -> Any:

@@ -42,6 +42,8 @@ class Truncation:
         if offset < segments.start:
             self.begin_anew(offset, offset, now_ms)
             return True
+        # A fast append does not say so, and they are at `offset` only where nothing was appended since.
+        self._producers.reach(state.next_offset)
         kept = segments[segments.index_of(offset)].boundary(offset)[1]
         self._watermarks.lower_start(offset, min(state.start_offset, offset))
         with self._watermarks.taking_away(offset, kept):
