@@ -17,8 +17,8 @@ from pylog.storage.segment_reader import OFFSET_MAX, TimestampAndOffset
 from pylog.storage.transaction_index import AbortedTxn
 
 
-class LogOffsets(Protocol):
-    """The offsets that bound a log: those of its owner are an `AppendState`."""
+class VisibleOffsets(Protocol):
+    """The offsets that bound what a partition shows."""
 
     @property
     def start_offset(self) -> int: ...
@@ -30,29 +30,24 @@ class LogOffsets(Protocol):
     def last_stable_offset(self) -> int: ...
     @property
     def durable_offset(self) -> int: ...
+
+
+class LogOffsets(VisibleOffsets, Protocol):
+    """The offsets that bound a log: those of its owner are an `AppendState`."""
+
     @property
     def data_end(self) -> int: ...
     @property
     def data_end_max(self) -> int: ...
 
 
-class ReadablePartition(Protocol):
+class ReadablePartition(VisibleOffsets, Protocol):
     """What can be read of a partition: a `Partition`, a `ReadOnlyPartition`, or a `PartitionReader` of no files."""
 
     directory: str
     topic: str
     number: int
 
-    @property
-    def start_offset(self) -> int: ...
-    @property
-    def next_offset(self) -> int: ...
-    @property
-    def high_watermark(self) -> int: ...
-    @property
-    def last_stable_offset(self) -> int: ...
-    @property
-    def durable_offset(self) -> int: ...
     @property
     def segments(self) -> list[tuple[Segment, int]]: ...
     @property
