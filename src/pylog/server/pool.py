@@ -44,5 +44,6 @@ class Pool:
                 call()
             except Exception:
                 logger.exception("a call of the server's pool failed")
-            with self._lock:
-                self._unfinished -= 1
+            finally:
+                with self._lock:
+                    self._unfinished -= 1
