@@ -11,7 +11,7 @@ for nobody (72 in another form) is found by one seed in three hundred, and by a 
 from typing import Any
 
 from pylog.broker.coordinator_host import CoordinatorHost, append_marker
-from pylog.broker.produce import ProduceHandler
+from pylog.broker.guarantees import Guarantees
 from pylog.client.transaction_manager import TransactionManager
 from pylog.coordinator.group.offset_commit import Committing
 from pylog.protocol.isolation import VisibleBatches
@@ -40,5 +40,5 @@ MUTANTS = [
     Mutant(66, "an abort goes on behind its marker", VisibleBatches, "gives", _gives_nothing_after_an_abort),
     Mutant(68, "a marker is written, and the offsets are not there", CoordinatorHost, "append_marker", _marker_unheard),
     Mutant(72, "anybody commits for a group", Committing, "_checked", lambda committing, message: None),
-    Mutant(0, "what coordinators say is not durable", ProduceHandler, "_make_durable", lambda *_: None),
+    Mutant(0, "what coordinators say is not durable", Guarantees, "_sync", lambda *_: None),
 ]  # fmt: skip

@@ -25,6 +25,7 @@ from pylog.broker.describe import describe_log_dirs
 from pylog.broker.fetch import is_enough, read_parts
 from pylog.broker.flush_scheduler import NEVER_MS, FlushScheduler
 from pylog.broker.follower_fetcher import FollowerFetcher
+from pylog.broker.guarantees import Guarantees
 from pylog.broker.housekeeping import Housekeeping, is_compacted
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.purgatory import Purgatory
@@ -108,11 +109,13 @@ class Broker:
         self.housekeeping = Housekeeping(self.node, config, clock)
         self._flush_scheduler = FlushScheduler(self.node, clock, flush, config.flush_interval_ms, self._worker.wake)
         self._purgatory = Purgatory(self.node, clock, self._read, self._worker.wake)
+        self._guarantees = Guarantees(
+            self.node, self._purgatory, clock, self._note_append, self._worker.wake_by, syncs=flush == "sync"
+        )
         # The two need each other: what is produced joins transactions, and what coordinators write is made safe.
         self._produce = ProduceHandler(
-            self.node, self._purgatory, clock, self._note_append,
+            self.node, self._purgatory, self._guarantees, clock, self._note_append,
             lambda *batch: self._coordinating.enroll(*batch),  # noqa: PLW0108 (it is made in the next line)
-            self._worker.wake_by, flush=flush,
         )  # fmt: skip
         self._coordinating = CoordinatorRouter(self.node, self._produce, config, clock, self._worker.wake_by)
         self._routes: dict[type, Callable[[Any], Future[Any]]] = {
@@ -333,7 +336,7 @@ class Broker:
 
     def _due(self) -> int | None:
         times = [
-            self._purgatory.next_deadline, self._flush_scheduler.due_ms, self._produce.due_ms,
+            self._purgatory.next_deadline, self._flush_scheduler.due_ms, self._guarantees.due_ms,
             self._coordinating.due_ms,
         ]  # fmt: skip
         return min((due for due in times if due is not None), default=None)
@@ -344,7 +347,7 @@ class Broker:
         self._purgatory.expire(now)
         self._coordinating.tick(now)
         # Behind them: the markers that they have written may be due at once.
-        self._produce.work(now)
+        self._guarantees.work(now)
         self._flush_scheduler.work(now)
 
     def sync(self) -> None:

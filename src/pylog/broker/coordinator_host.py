@@ -71,7 +71,7 @@ class CoordinatorHost:
         future: Future[Any] = Future()
         ticket = next(self._tickets)
         self._waiting[ticket] = future
-        if self._produce.syncs:
+        if self._produce.guarantees.syncs:
             self._secure(message)
         if not self._step(lambda now: self.machine.handle(message, session, ticket, now), guard):
             self._waiting.pop(ticket, None)
@@ -85,7 +85,7 @@ class CoordinatorHost:
         if self._safe_due is not None and self._safe_due <= self._clock.tick_ms():
             end = self.leader.partition.next_offset
             # Where the disk refuses, the partition is latched, and has said so.
-            self._produce.make_safe(self.leader, end, end)
+            self._produce.guarantees.make_safe(self.leader, end, end)
             with self._lock:
                 self._safe_due = None
                 self._note_due()
@@ -180,11 +180,11 @@ class CoordinatorHost:
             end = self.leader.partition.next_offset
             if waits:
                 self._safe_due = None
-            elif end > start and not self._produce.note_appended(self.leader) and self._safe_due is None:
+            elif end > start and not self._produce.guarantees.note_appended(self.leader) and self._safe_due is None:
                 self._safe_due = now.tick + LAZY_MS
             self._note_due()
         if waits:
-            safe = self._produce.make_safe(self.leader, start, end)
+            safe = self._produce.guarantees.make_safe(self.leader, start, end)
             if not safe.done():
                 safe.add_done_callback(lambda done: self._send(outgoing, done.result().parts[0].error))
                 return True

@@ -239,7 +239,7 @@ class CoordinatorRouter:
         """End a transaction: to commit it, its records are made durable first."""
         host = self._coordinators.of(TRANSACTIONS, message.transactional_id)
         machine = cast("TransactionCoordinator", host.machine)
-        if message.committed and self._produce.syncs:
+        if message.committed and self._produce.guarantees.syncs:
             error = self._markers.records_durable(message.producer_id, machine.open_partitions(message))
             if error is not None:
                 refused = TransactionAbortable(

@@ -1,4 +1,4 @@
-"""The one door into a partition that this node leads, and what a Produce asks of it besides.
+"""The one door into a partition that this node leads, and the answers to Produce.
 
     append         the door: every batch of a producer, a caller, a coordinator or a marker comes in by it
       fast         one step of the kernel, for a batch of this process that needs no decision
@@ -10,26 +10,26 @@
     otherwise      it is appended in the caller's thread, and synced there where `flush.messages` asks for it
     followers      the answer waits until they have it                                             (purgatory)
 
+Behind the door an append is made durable and visible (`guarantees`). A bounded queue that is full makes the caller
+wait, if its policy is to block.
+
 Two logs have doors of their own: a follower takes its leader's bytes as they are (`Follower.apply`), and the metadata
 log, on which this room stands, appends for itself (`logdirs.metadata_log`).
-
-A bounded queue that is full makes the caller wait, if its policy is to block.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
 from pylog.broker.group_commit import CommitThread, GroupCommit, PendingAppend
-from pylog.broker.lazy_syncs import LazySyncs
+from pylog.broker.guarantees import Guarantees
 from pylog.broker.purgatory import Purgatory
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import (
     DurabilityUnknown,
     InvalidTopic,
     NotLeaderOrFollower,
-    PartitionFailed,
     PartitionFull,
     PylogError,
 )
@@ -37,17 +37,13 @@ from pylog.kernel import TRANSACTIONAL_BIT
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, Origin
 from pylog.protocol.messages import ACKS_ALL, INTERNAL_TOPICS, NO_ID, Produce, Produced, ProducedPart, ProducePart
-from pylog.replica import Follower, Leader
+from pylog.replica import Leader
 from pylog.runtime.clock import Clock, SteppedClock
 from pylog.runtime.future import Future, completed
 from pylog.runtime.signals import WHOLE, WholeLock, wait_at
 from pylog.storage.producer_state import Verification
 
 TICK_MAX = OFFSET_MAX = 2**63 - 1
-SAFE_MS_MAX = 5000
-"""How long what a coordinator has appended may wait for followers (Kafka: offsets.commit.timeout.ms)."""
-LAZY_MS = 1000
-"""How long what is in a transaction may not be durable that is not committed, or not visible."""
 ROOM_POLL_MS = 50
 """How often an append that waits for room looks for what retention may have dropped."""
 
@@ -58,24 +54,23 @@ class ProduceHandler:
     """Appends for one node, and answers Produce. Thread-safe.
 
     `note_append` hears of each partition that was appended to, and gives whether it has to hear of the next time under
-    the same config; `enroll` lets a partition join a transaction before the
-    first batch of it is appended.
+    the same config. `enroll` lets a partition join a transaction before the first batch of it is appended.
     """
 
     def __init__(
-        self, replica_manager: ReplicaManager, purgatory: Purgatory, clock: Clock,
-        note_append: Callable[[Partition], bool], enroll: Enroll, wake: Callable[[int], None], *, flush: str,
+        self, replica_manager: ReplicaManager, purgatory: Purgatory, guarantees: Guarantees, clock: Clock,
+        note_append: Callable[[Partition], bool], enroll: Enroll,
     ) -> None:  # fmt: skip
         self._roles, self._topics = replica_manager.roles, replica_manager.topics
         self._purgatory = purgatory
+        self.guarantees = guarantees
         self._clock = clock
         self._note_append = note_append
-        self._flush = flush
+        self._syncs = guarantees.syncs
         self._enroll = enroll
         self._group_commits: WeakKeyDictionary[Partition, GroupCommit] = WeakKeyDictionary()
         self._making_group_commit = WholeLock()
         self._commit_thread = None if isinstance(clock, SteppedClock) else CommitThread()
-        self._lazy_syncs = LazySyncs(clock, wake)
         self._room = threading.Condition()
         self._room_until = TICK_MAX
         self._closed = False
@@ -103,7 +98,7 @@ class ProduceHandler:
         self, leader: Leader, batch: Batch, now_ms: int, *, origin: Origin = Origin.CLIENT,
         transaction_version: int = -1, guard: Verification | None = None, is_shown: bool = False, is_plain: bool = True,
     ) -> Appended:  # fmt: skip
-        """Append a batch as the leader of its partition. `make_safe` is owed to it, unless it is visible already.
+        """Append a batch as the leader of its partition. `guarantees` are owed to it, unless it is visible already.
 
         `is_shown`: the fast way may show it at once. `is_plain`: False where the fast way was tried. Called in a WHOLE
         block. Raises what `Partition.append` raises.
@@ -128,32 +123,33 @@ class ProduceHandler:
         if (
             isinstance(leader, Leader)
             and leader.epoch is not None
-            and (leader.quiet_config is leader.partition.config or self._is_alone(leader))
+            and (leader.quiet_config is leader.partition.config or self._note_quiet(leader))
         ):
-            partition, appended = leader.partition, None
-            if self._flush != "sync":
-                is_plain = False
-                if leader.quiet_config is not partition.config:
-                    self._note_quiet(leader)
-                try:
-                    appended = partition.state.fast_append(batch, leader.epoch, now_ms, True, at_once=True)
-                finally:
-                    self._purgatory.release(partition, None if appended is None else batch)
-            elif partition in self._group_commits:
-                if leader.quiet_config is not partition.config:
-                    self._note_quiet(leader)
-                appended = self._group_commits[partition].append(leader, batch, now_ms)
-                is_plain = False
-                if appended is not None and partition.high_watermark < appended.next_offset:
-                    # The lead was lost meanwhile.
-                    _told(self.make_safe(leader, appended.base_offset, appended.next_offset))
+            appended = self._append_quietly(leader, leader.epoch, batch, now_ms)
             if appended is not None:
                 return appended
+            is_plain = False
         with WHOLE:
             answer = self.produce(Produce([ProducePart(topic, number, batch)]), is_plain=is_plain)
         answer.lead()
         part = _told(answer)
         return Appended(part.base_offset, part.next_offset, part.log_append_time)
+
+    def _append_quietly(self, leader: Leader, epoch: int, batch: Batch, now_ms: int) -> Appended | None:
+        """Append a batch for a caller that waits, where this node alone has the partition; None: nothing was done."""
+        partition = leader.partition
+        if self._syncs:
+            appended = self._group_commit_of(partition).append(leader, batch, now_ms)
+            if appended is not None and partition.high_watermark < appended.next_offset:
+                # The lead was lost meanwhile.
+                _told(self.guarantees.make_safe(leader, appended.base_offset, appended.next_offset))
+            return appended
+        appended = None
+        try:
+            appended = partition.state.fast_append(batch, epoch, now_ms, True, at_once=True)
+        finally:
+            self._purgatory.release(partition, None if appended is None else batch)
+        return appended
 
     def _is_alone(self, leader: Leader) -> bool:
         """Whether this node alone has a partition, and an append owes no more than `flush` says."""
@@ -162,7 +158,7 @@ class ProduceHandler:
             leader.has_followers
             or partition.topic in INTERNAL_TOPICS
             or partition.config.is_bounded
-            or (self._flush != "sync" and partition.config.flush_messages < OFFSET_MAX)
+            or (not self._syncs and partition.config.flush_messages < OFFSET_MAX)
         )
 
     # --- Produce ---------------------------------------------------------------------------------------------------
@@ -170,7 +166,7 @@ class ProduceHandler:
     def produce(self, message: Produce, *, is_plain: bool = True) -> Future[Produced]:
         """Answer a Produce; the error of a part is in its answer. `is_plain`: see `append`. Called in a WHOLE block."""
         if len(message.parts) == 1:
-            if self._flush == "sync":
+            if self._syncs:
                 pending = self._pending(message) if message.transactional_id is None else None
                 if pending is not None:
                     return pending
@@ -224,9 +220,9 @@ class ProduceHandler:
             leaders.append(leader)
             parts.append(part)
         for index, leader in enumerate(leaders):
-            if leader is None or (message.transactional_id is not None and self._waits_for_commit(leader)):
+            if leader is None or (message.transactional_id is not None and self.guarantees.leave(leader)):
                 continue
-            if not self._made_visible(leader, parts[index]):
+            if not self.guarantees.make_visible(leader, parts[index]):
                 waiting.add(index)
         produced = Produced(parts)
         if not waiting or message.acks != ACKS_ALL:
@@ -262,7 +258,7 @@ class ProduceHandler:
         batch, guard = part.batch, None
         if batch.attributes & TRANSACTIONAL_BIT:
             guard = self._enroll(leader, batch, message.transactional_id)
-        is_shown = self._flush != "sync" and self._is_alone(leader)
+        is_shown = not self._syncs and self._is_alone(leader)
         now_ms = self._clock.wall_ms()
         try:
             return self.append(leader, batch, now_ms, guard=guard, is_shown=is_shown, is_plain=is_plain)
@@ -287,137 +283,6 @@ class ProduceHandler:
         with self._room:
             wait_at(self._room, min(left_ms, ROOM_POLL_MS) / 1000)
         return True
-
-    def make_safe(self, leader: Leader, base_offset: int, next_offset: int) -> Future[Produced]:
-        """Make what lies in [base_offset, next_offset) as safe as an acknowledged append, and visible. What the disk
-        refuses is the part's error.
-        """
-        partition = leader.partition
-        part = ProducedPart(partition.topic, partition.number, None, base_offset, next_offset)
-        # Where nothing is new nothing is published: a full disk would refuse that, and latch the partition.
-        if partition.high_watermark >= next_offset or self._made_visible(leader, part):
-            return completed(Produced([part]))
-        deadline = self._clock.tick_ms() + SAFE_MS_MAX
-        return self._purgatory.produce(Produced([part]), [leader], {0}, deadline)
-
-    # --- transactions ------------------------------------------------------------------------------------------------
-
-    @property
-    def syncs(self) -> bool:
-        """Whether an append is durable before it is answered, but for those in a transaction."""
-        return self._flush == "sync"
-
-    def _waits_for_commit(self, leader: Leader) -> bool:
-        """Whether what was appended in a transaction becomes durable, and visible, with its commit, or after a while;
-        with followers it is made safe at once.
-        """
-        if self._flush != "sync" or leader.has_followers:
-            return False
-        self._note_append(leader.partition)
-        self._lazy_syncs.note(leader, LAZY_MS)
-        return True
-
-    def make_durable(self, leader: Leader, end: int) -> PylogError | None:
-        """Make what lies below `end` durable, and visible; gives the error that kept it from that."""
-        part = ProducedPart(leader.partition.topic, leader.partition.number, None, end, end)
-        self._make_durable(leader.partition, [part])
-        if part.error is None:
-            self._advance(leader, [part])
-        return part.error
-
-    def show_marker(self, leader: Leader, appended: Appended, *, committed: bool) -> PylogError | None:
-        """Show a marker of a decision that is durable, or an abort, as soon as it may be; gives what kept it from that.
-
-        Where all before it is visible, a commit is shown at once, and is durable after a while: after a crash it is
-        written again. An abort, whose decision may be lost, is shown when it is durable, which is not waited for.
-        """
-        partition = leader.partition
-        if self._flush == "sync" and not committed:
-            self._lazy_syncs.note(leader, 0)
-            return None
-        if self._flush == "sync" and partition.high_watermark >= appended.base_offset:
-            self._lazy_syncs.note(leader, LAZY_MS)
-            try:
-                partition.advance_high_watermark(appended.next_offset)
-            except PylogError as error:
-                return error
-            self._purgatory.release(partition)
-            return None
-        part = ProducedPart(partition.topic, partition.number, None, appended.base_offset, appended.next_offset)
-        self._made_visible(leader, part)
-        return part.error
-
-    @property
-    def due_ms(self) -> int | None:
-        """When `work` has something to do."""
-        return self._lazy_syncs.due_ms
-
-    def work(self, now_ms: int) -> None:
-        """Make durable and visible what was appended in transactions and waits for nothing else."""
-        for leader in self._lazy_syncs.due(now_ms):
-            if self._roles.held(leader.partition.topic, leader.partition.number) is leader:
-                # Where the disk refuses, the partition is latched, and has said so.
-                self.make_durable(leader, leader.partition.next_offset)
-
-    def note_appended(self, leader: Leader) -> bool:
-        """Note an append that nothing waits for; gives whether it is as safe as it has to be already."""
-        self._note_append(leader.partition)
-        if self._flush == "sync":
-            return False
-        with suppress(PylogError):
-            # It has latched the partition, and was logged.
-            self._advance(leader)
-        return True
-
-    def _made_visible(self, leader: Leader, part: ProducedPart) -> bool:
-        """Make an append durable, as far as that is promised, and then visible; False where that takes a follower, or
-        another leader has come. Where the disk refuses, that is the part's error.
-        """
-        partition = leader.partition
-        self._note_append(partition)
-        if self._flush == "sync" or part.next_offset - partition.durable_offset >= partition.config.flush_messages:
-            self._make_durable(partition, [part])
-            if part.error is not None:
-                return True
-        elif partition.high_watermark >= part.next_offset and not leader.has_followers:
-            # The fast way has shown it.
-            self._purgatory.release(partition)
-            return True
-        self._advance(leader, [part])
-        return part.error is not None or self._is_visible(leader, part)
-
-    def _make_durable(self, partition: Partition, parts: Sequence[ProducedPart]) -> None:
-        try:
-            if partition.durable_offset < max(part.next_offset for part in parts):
-                partition.sync()
-        except PylogError as error:
-            if isinstance(error, PartitionFailed) and not isinstance(error, DurabilityUnknown):
-                error = DurabilityUnknown(str(error))
-            for part in parts:
-                if part.next_offset > partition.durable_offset:
-                    part.error = error
-
-    def _advance(self, leader: Leader, parts: Sequence[ProducedPart] = ()) -> None:
-        """Show what was appended. Where that cannot be published it is the error of these parts, if there are any."""
-        try:
-            if self._roles.held(leader.partition.topic, leader.partition.number) is leader and not leader.advance():
-                # With followers: the durable offset is told at once, the high watermark when they have it.
-                leader.partition.publish()
-        except PylogError as error:
-            if not parts:
-                raise
-            for part in parts:
-                part.error = part.error or error
-        finally:
-            self._purgatory.release(leader.partition)
-
-    def _is_visible(self, leader: Leader, part: ProducedPart) -> bool:
-        held, partition = self._roles.held(part.topic, part.partition), leader.partition
-        if held is leader:
-            return partition.high_watermark >= part.next_offset
-        # Moved to another directory: it was closed for that, and what was durable is there.
-        moved = not leader.has_followers and not isinstance(held, Follower)
-        return moved and partition.durable_offset >= part.next_offset
 
     # --- group commit ----------------------------------------------------------------------------------------------
 
@@ -467,7 +332,7 @@ class ProduceHandler:
         is_hidden = partition.high_watermark < partition.durable_offset
         if is_hidden and isinstance(leader, Leader) and leader.partition is partition:
             with WHOLE:
-                self._advance(leader)
+                self.guarantees.advance(leader)
         else:
             self._purgatory.release(partition)
 
@@ -490,7 +355,7 @@ class ProduceHandler:
             leader.partition.start_offset,
         )  # fmt: skip
         produced = Produced([part])
-        if message.acks != ACKS_ALL or self._is_visible(leader, part):
+        if message.acks != ACKS_ALL or self.guarantees.is_visible(leader, part):
             pending.set_result(produced)
             return
         parked = self._purgatory.produce(produced, [leader], {0}, self._clock.tick_ms() + message.timeout_ms)

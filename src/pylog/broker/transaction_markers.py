@@ -96,7 +96,7 @@ class TransactionMarkers:
         return durable
 
     def _made_durable(self, leader: Leader, end: int) -> PylogError | None:
-        return None if leader.partition.durable_offset >= end else self._produce.make_durable(leader, end)
+        return None if leader.partition.durable_offset >= end else self._produce.guarantees.make_durable(leader, end)
 
     # --- behind the decision -----------------------------------------------------------------------------------------
 
@@ -142,9 +142,9 @@ class TransactionMarkers:
             errors[key] = error
             return
         if leader.has_followers:
-            waiting.append(self._produce.make_safe(leader, appended.base_offset, appended.next_offset))
+            waiting.append(self._produce.guarantees.make_safe(leader, appended.base_offset, appended.next_offset))
             return
-        errors[key] = self._produce.show_marker(leader, appended, committed=markers.committed)
+        errors[key] = self._produce.guarantees.show_marker(leader, appended, committed=markers.committed)
         if errors[key] is None:
             ends[key] = appended.next_offset
 
@@ -153,7 +153,7 @@ class TransactionMarkers:
     ) -> None:
         machine = cast("TransactionCoordinator", host.machine)
         name, epoch = effect.transactional_id, effect.markers.producer_epoch
-        unsafe = ends if self._produce.syncs else {}
+        unsafe = ends if self._produce.guarantees.syncs else {}
         host.hear(lambda now: machine.markers_written(name, epoch, errors, now, unsafe))
         self._note_due(host)
 
@@ -166,7 +166,7 @@ class TransactionMarkers:
         for key in markers.partitions:
             try:
                 leader, appended = self._append(key, markers)
-                safe.append(self._produce.make_safe(leader, appended.base_offset, appended.next_offset))
+                safe.append(self._produce.guarantees.make_safe(leader, appended.base_offset, appended.next_offset))
             except PylogError as error:
                 errors[key] = error
         return gathered(safe, lambda produced: errors | _errors_of(produced))
