@@ -200,7 +200,7 @@ def test_what_cannot_be_sealed_is_an_error_of_its_records_alone(
         partition = log.create_topic("t")[0]
         with log.producer(linger_ms=0) as sending:
             with monkeypatch.context() as patched:
-                patched.setattr("pylog.client.producer.sender.seal", lambda *_, **__: 1 // 0)
+                patched.setattr("pylog.client.producer.load.seal", lambda *_, **__: 1 // 0)
                 future = sending.send("t", b"x")
             assert partition.append([pylog.Record(b"y")]).base_offset == 0
             assert isinstance(future.exception(5), ZeroDivisionError)
@@ -304,7 +304,7 @@ def test_an_unexpected_error_fails_the_records_and_linger_goes_on(monkeypatch: p
     with pylog.open(":memory:") as log, log.producer(linger_ms=1) as sending:
         log.create_topic("t")
         with monkeypatch.context() as patched:
-            patched.setattr("pylog.client.producer.sender.seal", lambda *_, **__: 1 // 0)
+            patched.setattr("pylog.client.producer.load.seal", lambda *_, **__: 1 // 0)
             assert isinstance(sending.send("t", b"").exception(SECONDS), ZeroDivisionError)
         assert sending.send("t", b"").result(SECONDS).offset == 0
 

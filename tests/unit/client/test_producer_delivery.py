@@ -12,7 +12,7 @@ import pytest
 import pylog
 from pylog import Record, RecordMetadata, errors
 from pylog.client.producer import Producer
-from pylog.client.producer.sender import by_record
+from pylog.client.producer.completion import by_record
 from pylog.client.record_append import Part
 from pylog.config import ProducerConfig
 from pylog.errors import PylogError

@@ -4,6 +4,8 @@
     client                  the producer behind it: records, from `send` to a batch, and the end
     lifetime                its lock, the threads that wait in it, and its end
     sender                  batches, from their queue to an answer
+    load                    the bytes of a batch, and its parts where it is too large
+    answers                 what follows from an answer
     completion              the futures of a batch, and the callbacks of its records
     failures                the records that failed and were not looked at
     transactions            the calls that wait for a coordinator

@@ -4,7 +4,8 @@ It does for a record what `record_append` cannot do, and it ends the producer. A
 `send` wait up to `max_block_ms`. With `transactional_id` each record belongs to a transaction, or is refused.
 
     lifetime        the lock, the threads that wait, the end
-    sender          batches, from their queue to the answers of their futures
+    sender          batches, from their queue to an answer
+    answers         what follows from it
     transactions    the calls that wait for a coordinator
 
 (Kafka: KafkaProducer, RecordAccumulator.)
@@ -68,7 +69,7 @@ class ProducerClient:
         self._transaction_manager = manager
         self.sender = Sender(self._cluster, self._accumulator, config, self._lifetime, manager)
         self.transactions = Transactions(manager, self._cluster, self._lifetime, self._accumulator, self.sender)
-        self.failures = self.sender.failures
+        self.failures = self.sender.answers.failures
         self._lingers = config.linger_ms > 0
         self._looked_ms: dict[str, int] = {}
         """When each topic was last asked about."""
@@ -287,8 +288,8 @@ class ProducerClient:
         with self._lifetime.lock:
             self._lifetime.is_over = True
             self._lifetime.note_change()
-            lost = self.sender.give_up(error, in_flight=True)
-        self.sender.answer_lost(lost, error)
+            lost = self.sender.answers.give_up(error, in_flight=True)
+        self.sender.answers.fail(lost)
 
     @property
     def closed(self) -> bool:

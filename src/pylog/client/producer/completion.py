@@ -11,7 +11,6 @@ from pylog.client.in_flight_batch import InFlightBatch
 from pylog.client.producer.failures import UnseenFailures
 from pylog.client.record_append import Part, ProducerBatch
 from pylog.errors import BatchRefused, InvalidRecord, RefusedWithBatch
-from pylog.protocol.batch import Batch
 
 logger = logging.getLogger("pylog")
 
@@ -22,33 +21,6 @@ _answering = threading.local()
 def in_callback() -> bool:
     """Whether this thread is in a callback of a record."""
     return getattr(_answering, "depth", 0) > 0
-
-
-class Load:
-    """The content of a batch in flight: a producer's batch, or the records of it from number `first` on."""
-
-    sealed: Batch | None = None
-    first = 0
-    parts: "Parts | None" = None
-
-    def __init__(self, batch: ProducerBatch) -> None:
-        self.batch = batch
-
-
-class Parts:
-    """The answers to the parts of a batch that was too large, until all are there."""
-
-    __slots__ = ("answers", "records_left")
-
-    def __init__(self, records: int) -> None:
-        self.records_left = records
-        self.answers: list[Part] = []
-
-    def add(self, records: int, answers: list[Part]) -> bool:
-        """Add the answers for so many records; gives whether there is one for all of them now."""
-        self.answers += answers
-        self.records_left -= records
-        return not self.records_left
 
 
 def by_record(answer: Part, count: int) -> list[Part]:

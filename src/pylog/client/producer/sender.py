@@ -1,4 +1,4 @@
-"""How batches leave a producer, and what follows from their answers.
+"""How batches leave a producer, and when.
 
 The thread that fills a batch ships it; a thread of the producer's own exists for `linger_ms`, for what is sent again
 after a while, and for what is given up after `delivery_timeout_ms`. One thread at a time ships the batches of a
@@ -9,11 +9,10 @@ A batch is closed and sealed before it is sent. Without linger the first record 
 where no earlier batch is unanswered. Where one is, the batch stays open and takes what is sent meanwhile, until the
 answer comes, it is full, or a caller waits for it (`bring`, `flush`).
 
-`in_flight` says which batch may go, its number, and the meaning of its answer, under the producer's lock. The thread
-that brings an answer ships what may go because of it.
+`in_flight` says which batch may go, and its number, under the producer's lock. The thread that brings an answer does
+what follows from it (`answers`), and ships what may go because of it.
 """
 
-from collections.abc import Iterable, Sequence
 from functools import partial
 from threading import get_ident
 from time import monotonic
@@ -23,15 +22,15 @@ from pylog.client.accumulator import Accumulator
 from pylog.client.cluster import Cluster
 from pylog.client.in_flight import InFlight, overdue
 from pylog.client.in_flight_batch import BatchOutcome, InFlightBatch, ProducerEpoch
-from pylog.client.producer.completion import Completion, Load, Parts, by_record, in_callback
+from pylog.client.producer.answers import Answers, unsent
+from pylog.client.producer.completion import in_callback
 from pylog.client.producer.lifetime import Lifetime
-from pylog.client.record_append import Delivery, Part, ProducerBatch
+from pylog.client.producer.load import Load, Sealer
+from pylog.client.record_append import Delivery, ProducerBatch
 from pylog.client.transaction_manager import TransactionManager
 from pylog.config import ProducerConfig
-from pylog.errors import PylogError, UnknownTopicOrPartition
-from pylog.protocol.batch import Batch, encode, seal
-from pylog.protocol.compression import Codec
-from pylog.protocol.messages import InitProducerId, Produce, Produced, ProducedPart, ProducePart, ProducerIdGiven
+from pylog.errors import PylogError
+from pylog.protocol.messages import InitProducerId, Produce, Produced, ProducePart, ProducerIdGiven
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future, failed
 from pylog.runtime.signals import FIRM, SLICE, whole
@@ -53,25 +52,17 @@ class Sender:
         self._config = config
         self._lifetime = lifetime
         self._clock = lifetime.clock
-        self._transaction_manager = transaction_manager
-        self._is_transactional = transaction_manager is not None
-        self._completion = Completion(transactional=self._is_transactional)
-        self.failures = self._completion.failures
-        self._codec = Codec.parse(config.compression_type)
-        levels = {
-            Codec.GZIP: config.compression_gzip_level,
-            Codec.LZ4: config.compression_lz4_level,
-            Codec.ZSTD: config.compression_zstd_level,
-        }
-        self._level = levels.get(self._codec)
+        sealer = Sealer(config)
+        self._seal = sealer.seal
         self._in_flight = InFlight(
             idempotent=config.enable_idempotence,
-            transactional=self._is_transactional,
+            transactional=transaction_manager is not None,
             in_flight_max=config.max_in_flight_requests_per_connection,
             retries=config.retries,
             backoff_ms=config.retry_backoff_ms,
             backoff_max_ms=config.retry_backoff_max_ms,
         )
+        self.answers = Answers(cluster, accumulator, self._in_flight, sealer, lifetime, transaction_manager)
         self._due_to_deadline_ms = config.delivery_timeout_ms - config.linger_ms
         self._shippers: dict[TopicPartition, int] = {}
         """The thread that ships the batches of a partition."""
@@ -119,7 +110,7 @@ class Sender:
 
     def begin_alone(self, batch: ProducerBatch) -> InFlightBatch:
         """With the lock held: take a batch of a partition that is idle; this thread owes `carry_on`."""
-        taken = InFlightBatch(batch.key, Load(batch), batch.count, batch.due_ms + self._due_to_deadline_ms)
+        taken = self._closed(batch)
         self._in_flight.take(taken)
         self._shippers[batch.key] = get_ident()
         return taken
@@ -201,52 +192,22 @@ class Sender:
         key, config = batch.key, self._config
         try:
             topic_id, leader = self._cluster.destination(key)
-            part = ProducePart(key.topic, key.partition, self._sealed(batch), topic_id)
+            part = ProducePart(key.topic, key.partition, self._seal(batch), topic_id)
             message = Produce([part], config.acks, config.request_timeout_ms, config.transactional_id)
             answer: Future[Produced] = self._cluster.send(leader, message)
         except BaseException as error:
-            self._conclude(batch, error, None)
+            self._conclude(batch, failed(error))
             if not isinstance(error, Exception):
                 raise
             # An error is for the futures: this thread may be the producer's, or another sender's.
             return
         if answer.done():
-            if batch.load.parts is not None or not self._delivered(batch, answer):
-                self._answered(batch, answer)
+            if not self.answers.deliver(batch, answer):
+                self._conclude(batch, answer)
             return
         batch.answer = answer
         answer.add_done_callback(partial(self._hear, batch))
         self._worker.wake_by(batch.deadline_ms)
-
-    def _delivered(self, batch: InFlightBatch, answer: Future[Produced]) -> bool:
-        """Do what follows from the usual answer; False where it is another one: then nothing was done."""
-        try:
-            (part,) = answer.result().parts
-        except BaseException:  # noqa: BLE001 - `_answered` looks at it
-            return False
-        lifetime = self._lifetime
-        with lifetime.lock.inner:
-            if part.error is not None or not self._in_flight.delivered(batch):
-                return False
-        self._completion.deliver(batch, part.base_offset, part.log_append_time)
-        with lifetime.lock.inner:
-            self._accumulator.release(batch.load.batch)
-            if lifetime.waiting:
-                lifetime.note_change()
-        return True
-
-    def _sealed(self, batch: InFlightBatch) -> Batch:
-        """The bytes of a batch, under its number."""
-        load: Load = batch.load
-        (producer_id, epoch), sequence, sealed = batch.producer, batch.sequence, load.sealed
-        if sealed is None:
-            sealed = load.sealed = seal(
-                load.batch.close(), codec=self._codec, level=self._level, producer_id=producer_id,
-                producer_epoch=epoch, base_sequence=sequence, transactional=self._is_transactional,
-            )  # fmt: skip
-        elif (sealed.producer_id, sealed.producer_epoch, sealed.base_sequence) != (producer_id, epoch, sequence):
-            sealed.stamp_producer(producer_id, epoch, sequence)
-        return sealed
 
     # --- waiting ---------------------------------------------------------------------------------------------------
 
@@ -299,46 +260,16 @@ class Sender:
     def _hear(self, batch: InFlightBatch, answer: Future[Produced]) -> None:
         with FIRM:
             batch.answer = None
-            if batch.load.parts is not None or not self._delivered(batch, answer):
-                self._answered(batch, answer)
+            if not self.answers.deliver(batch, answer):
+                self._conclude(batch, answer)
             elif batch.key in self._accumulator.queues or batch.key in self._in_flight.busy:
                 self.ship(batch.key, patient=False)
                 self._note_again(batch.key)
 
-    def _answered(self, batch: InFlightBatch, answer: Future[Produced]) -> None:
-        """In a FIRM block: an answer is there."""
-        part: ProducedPart | None
-        error: BaseException | None
-        try:
-            (part,) = answer.result().parts
-            error = part.error
-        except BaseException as failure:  # noqa: BLE001 - it is for the futures
-            part, error = None, failure
-        self._conclude(batch, error, part)
-
-    def _conclude(self, batch: InFlightBatch, error: BaseException | None, part: ProducedPart | None) -> None:
+    def _conclude(self, batch: InFlightBatch, answer: Future[Produced]) -> None:
         """In a FIRM block: do what follows from an answer, or from what kept a batch from leaving."""
-        key, lock = batch.key, self._lifetime.lock.inner
-        if isinstance(error, PylogError):
-            self._cluster.heard(key, error)
-        # The list of topics says itself that there is none such: that is no passing trouble of a node.
-        final = part is None and isinstance(error, UnknownTopicOrPartition)
-        now = self._clock.tick_ms() if error is not None else 0
-        in_flight = self._in_flight
-        with lock:
-            outcome = in_flight.answered(batch, error, now, final=final)
-        if outcome is BatchOutcome.DELIVERED:
-            known = None if error is not None else part
-            base_offset, log_append_time = (-1, None) if known is None else (known.base_offset, known.log_append_time)
-            if batch.load.parts is None:
-                self._completion.deliver(batch, base_offset, log_append_time)
-                self._release(batch.load.batch)
-            else:
-                self._answer(batch, Part(batch.load.first, base_offset, log_append_time))
-        elif outcome is BatchOutcome.SPLIT:
-            self._split(batch)
-        if in_flight.has_failed:
-            self.fail()
+        key = batch.key
+        outcome = self.answers.conclude(batch, answer)
         if self._shippers.get(key) != get_ident():
             self.ship(key, patient=False)
         if outcome is BatchOutcome.AGAIN:
@@ -351,79 +282,7 @@ class Sender:
         if key in self._in_flight.busy and self._in_flight.may_take(key) is None:
             self._worker.wake()
 
-    def _release(self, batch: ProducerBatch) -> None:
-        with self._lifetime.lock.inner:
-            self._accumulator.release(batch)
-            if self._lifetime.waiting:
-                self._lifetime.note_change()
-
-    def _split(self, batch: InFlightBatch) -> None:
-        """Make two of a batch that is too large for its topic."""
-        load: Load = batch.load
-        assert load.sealed is not None, "a node has seen it"
-        records = load.sealed.records(*batch.key)
-        half = len(records) // 2
-        parts = load.parts or Parts(len(records))
-        loads = []
-        for first, some in ((0, records[:half]), (half, records[half:])):
-            one = Load(load.batch)
-            one.first, one.parts = load.first + first, parts
-            one.sealed = encode(
-                some, now_ms=-1, codec=self._codec, level=self._level, transactional=self._is_transactional
-            )
-            loads.append(one)
-        with self._lifetime.lock:
-            self._in_flight.split(batch, half, (loads[0], loads[1]))
-
-    def fail(self, also: Iterable[InFlightBatch] = ()) -> None:
-        """Answer the futures of what has failed, and of `also`. A transaction that it belonged to has failed then, and
-        with it everything that waits.
-        """
-        with self._lifetime.lock:
-            lost = [*self._in_flight.failed(), *also]
-            if lost and self._transaction_manager is not None:
-                self._transaction_manager.batch_failed(lost[0].error or PylogError("a batch failed"))
-                if self._transaction_manager.error is not None:
-                    lost += self.give_up(self._transaction_manager.error)
-        for batch in lost:
-            with FIRM:
-                self._answer(batch, Part(batch.load.first, error=batch.error))
-
-    def give_up(self, error: BaseException, *, in_flight: bool = False) -> list[InFlightBatch]:
-        """With the lock held: take back what was not sent, and what is `in_flight`, if so wanted; `fail` is owed."""
-        self._accumulator.hide()
-        queued = [self._closed(batch) for batch in self._accumulator.drop()]
-        for batch in queued:
-            batch.error = error
-        self._in_flight.give_up(error, in_flight=in_flight)
-        return self._in_flight.failed() + queued
-
-    def answer_lost(self, lost: Iterable[InFlightBatch], error: BaseException) -> None:
-        """Answer the futures of what was given up with one error."""
-        for batch in lost:
-            with FIRM:
-                self._answer(batch, Part(batch.load.first, error=error))
-
-    def _answer(self, batch: InFlightBatch, answer: Part) -> None:
-        """In a FIRM block: answer the futures of a batch; those of a batch in parts when this is the last of them."""
-        whole_batch, parts = batch.load.batch, batch.load.parts
-        answers: Sequence[Part] = [answer] if answer.error is None else by_record(answer, batch.count)
-        if parts is not None:
-            with self._lifetime.lock:
-                if not parts.add(batch.count, list(answers)):
-                    return
-            answers = sorted(parts.answers, key=lambda one: one.first)
-        try:
-            self._completion.answer(whole_batch, answers)
-        finally:
-            self._release(whole_batch)
-
     # --- the producer id -------------------------------------------------------------------------------------------
-
-    @property
-    def lacks_id(self) -> bool:
-        """See `InFlight.lacks_id`."""
-        return self._in_flight.lacks_id
 
     def identify(self, producer: ProducerEpoch) -> None:
         """With the lock held: number what begins from now on by `producer`."""
@@ -452,8 +311,8 @@ class Sender:
                 refused = error or (given.error if given is not None else None) or PylogError("no answer")
                 if not self._in_flight.id_refused(refused, self._clock.tick_ms()):
                     self._lifetime.fatal = refused
-                    lost = self.give_up(refused)
-        self.fail(lost)
+                    lost = self.answers.give_up(refused)
+        self.answers.fail(lost)
         self._ship_all()
         self._worker.wake()
 
@@ -489,11 +348,12 @@ class Sender:
         with self._lifetime.lock:
             ready = self._accumulator.close_due(now)
             self._in_flight.expire(now)
-            late = [self._closed(batch) for batch in self._accumulator.drop(now - self._config.delivery_timeout_ms)]
+            late = [
+                unsent(batch, overdue(batch.key, in_flight=False))
+                for batch in self._accumulator.drop(now - self._config.delivery_timeout_ms)
+            ]
             again = self._in_flight.due(now)
-        for batch in late:
-            batch.error = overdue(batch.key, in_flight=False)
-        self.fail(late)
+        self.answers.fail(late)
         if self._in_flight.lacks_id:
             self._ask_id()
         for key in ready:

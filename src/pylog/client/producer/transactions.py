@@ -151,8 +151,8 @@ class Transactions:
             else:
                 error = manager.error or TransactionAborted("its transaction was aborted before it was sent")
                 manager.abort()
-                lost = self._sender.give_up(error)
-        self._sender.fail(lost)
+                lost = self._sender.answers.give_up(error)
+        self._sender.answers.fail(lost)
         self._sender.flush(deadline, "end the transaction")
         with self._lifetime.lock:
             manager.check()
