@@ -1,6 +1,7 @@
 """Group commit: which thread leads, which one is woken, and what becomes of an append that no thread waits for."""
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 import pylog
 from pylog import Record
-from pylog.broker.group_commit import CommitThread
+from pylog.broker.group_commit import LOOK_SECONDS, CommitThread
 from pylog.errors import DurabilityUnknown
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.messages import Produce, ProducePart, Session
@@ -75,14 +76,25 @@ def test_an_answer_that_no_thread_waits_for_comes_soon(log: pylog.Log) -> None:
         threading.Event().wait(0.05)
 
 
-def test_the_commit_thread_falls_asleep_and_is_woken(log: pylog.Log) -> None:
+def test_the_commit_thread_of_an_idle_log_does_not_look_and_is_woken(log: pylog.Log) -> None:
     offset(sent(log))
-    thread = log.broker._produce._commit_thread
-    assert thread is not None
+    thread: Any = log.broker._produce._commit_thread
+    look, looks = thread._lead_all, 0
+
+    def counted() -> Any:
+        nonlocal looks
+        looks += 1
+        return look()
+
+    thread._lead_all = counted
     for _ in range(3):
-        while thread._is_looking:
-            threading.Event().wait(0.005)
         assert offset(sent(log)) > 0
+        deadline = time.monotonic() + SECONDS
+        while thread._is_looking and time.monotonic() < deadline:
+            threading.Event().wait(0.005)
+        before = looks
+        threading.Event().wait(100 * LOOK_SECONDS)
+        assert looks == before > 0
 
 
 def test_a_callback_that_raises_keeps_no_other_append_waiting(log: pylog.Log, caplog: pytest.LogCaptureFixture) -> None:
