@@ -169,10 +169,9 @@ class Accumulator(OpenBatches):
         return dropped
 
     def close(self, batch: ProducerBatch) -> None:
-        """Let no more records into a batch."""
-        if self._open.get(batch.key) is batch:
-            self._place(batch.key, None)
-            del self._open[batch.key]
+        """Let no more records into an open batch."""
+        self._place(batch.key, None)
+        del self._open[batch.key]
 
     def release(self, batch: ProducerBatch) -> None:
         """Free the bytes of a batch that was answered."""

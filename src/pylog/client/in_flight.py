@@ -10,10 +10,10 @@ partition are in a lane, in order. Invariants of a lane:
   begins sends its first batch alone, as a node takes any number from a producer that it does not know.
 - A batch is closed when it is taken, and gets the next number of its lane, under the lane's producer id and epoch. A
   batch that is sent again bears the same number, unless the lane begins anew.
-- A batch that got a number and failed leaves a gap, which the node would hold against all that come after it. While
-  there is one, nothing new goes. It is none if a batch behind it was taken: then the node had it. Otherwise, when
-  nothing is in flight and the first that waits was tried, the lane begins anew at 0 in the next epoch, and what waits
-  is numbered again (KIP-360). A producer with transactions does that at the end of its transaction.
+- A batch that got a number and failed leaves a gap, for which the node would refuse all that come after it. While
+  there is a gap, nothing new goes. A batch behind it that the node took closes it: then the node had what failed.
+  Otherwise, when nothing is in flight and the first that waits was tried, the lane begins anew at 0 in the next epoch,
+  and what waits is numbered again (KIP-360). A producer with transactions does that at the end of its transaction.
 - A batch that the node may have is never sent under another number: it fails where its lane begins anew. (Kafka sends
   it, and it is there twice where the node has it and has forgotten so: after a restart a node knows the last batch of
   each producer alone.)
@@ -73,8 +73,7 @@ class _Lane:
         self.next += batch.count
 
     def leave_gap(self, batch: InFlightBatch) -> None:
-        if batch.position >= 0:
-            self.gap = max(self.gap or 0, batch.position + batch.count)
+        self.gap = max(self.gap or 0, batch.position + batch.count)
 
 
 class InFlight:
@@ -95,7 +94,7 @@ class InFlight:
         self.busy: dict[TopicPartition, _Lane] = {}
         """The lanes of which something is in flight, or waits to be sent again."""
         self.has_failed = False
-        """Whether `failed` has something to give."""
+        """True while `failed` has something to give."""
         self._failed: list[InFlightBatch] = []
         self._expiry_ms: int | None = None
         self._asked = False

@@ -120,16 +120,11 @@ class ProducerClient:
         headers: Iterable[tuple[str, bytes | None]],
     ) -> Future[RecordMetadata]:
         check_fields(value, key, timestamp_ms)
-        if timestamp_ms is not None and timestamp_ms < 0:
-            raise ValueError(f"timestamp_ms is {timestamp_ms}: give a time from 0 on, or None for the time of the call")
         timestamp = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
         headers = checked_headers(headers) if headers else ()
         size = record_size_bound(value, key, headers)
-        if size > self.record_bytes_max:
-            raise RecordTooLarge(
-                f"a record of about {size} bytes is over the limit of {self.record_bytes_max} (the smaller of "
-                "max_request_size and buffer_memory): raise it, and the topic's max.message.bytes"
-            )
+        if timestamp < 0 or size > self.record_bytes_max:
+            raise self._refusal(timestamp, size)
         tick_ms = self._clock.tick_ms()
         count = self._partitions(topic, partition, tick_ms)
         if partition is None and callable(self._choose):
@@ -161,6 +156,14 @@ class ProducerClient:
                 # It is due later, or given up some day.
                 sender.note_waiting()
             return future
+
+    def _refusal(self, timestamp: int, size: int) -> Exception:
+        if timestamp < 0:
+            return ValueError(f"timestamp_ms is {timestamp}: give a time from 0 on, or None for the time of the call")
+        return RecordTooLarge(
+            f"a record of about {size} bytes is over the limit of {self.record_bytes_max} (the smaller of "
+            "max_request_size and buffer_memory): raise it, and the topic's max.message.bytes"
+        )
 
     def _partitions(self, topic: str, partition: int | None, tick_ms: int) -> int:
         """How many partitions a topic has; asked anew where it has too few, as it may have got more."""
@@ -293,12 +296,12 @@ class ProducerClient:
 
     @property
     def closed(self) -> bool:
-        """Whether a close has begun."""
+        """True once a close has begun."""
         return self._lifetime.closed
 
     @property
     def is_closing_here(self) -> bool:
-        """Whether this thread is about to close it: the handler of a signal has interrupted that."""
+        """True in the handler of a signal that has interrupted a close in this thread."""
         return self._lifetime.closer == threading.get_ident() and not self._lifetime.is_over
 
     def close_dropped(self) -> None:
