@@ -82,7 +82,7 @@ class GroupCommit:
         self._thread = thread
         self.engine = GroupAppends(threading.Lock(), WHOLE, general, show, answer)
         self.is_listed = False
-        """Whether the commit thread has it on its list."""
+        """True while it is on the list of the commit thread."""
 
     def append(self, leader: Leader, batch: Batch, now_ms: int) -> Appended | None:
         """See `GroupAppends.append`."""
@@ -130,7 +130,7 @@ class CommitThread:
         """Held while the thread has nothing to wake up for."""
         self._bed.acquire()
         self._is_looking = False
-        """Whether the thread looks by itself soon."""
+        """True while the thread looks again by itself."""
         self._closed = False
 
     def look_at(self, group_commit: GroupCommit) -> None:

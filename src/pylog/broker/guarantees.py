@@ -1,4 +1,4 @@
-"""What an append is owed behind the door: to be as durable as `flush` says, and visible to those who read.
+"""What an append is owed behind the door: to be as durable as `flush` says, and visible to readers.
 
     make_visible   a part of a Produce: durable and visible now, as far as no follower is needed
     make_safe      the same, answered by a future, which waits for followers
@@ -46,7 +46,7 @@ class Guarantees:
         self._note_append = note_append
         self._lazy_syncs = LazySyncs(clock, wake)
         self.syncs = syncs
-        """Whether an append is durable before it is answered, but for those in a transaction (`flush="sync"`)."""
+        """True where an append is durable before it is answered, unless it is in a transaction (`flush="sync"`)."""
 
     def make_safe(self, leader: Leader, base_offset: int, next_offset: int) -> Future[Produced]:
         """Make what lies in [base_offset, next_offset) as safe as an acknowledged append, and visible. What the disk
@@ -99,7 +99,7 @@ class Guarantees:
             self._purgatory.release(leader.partition)
 
     def is_visible(self, leader: Leader, part: ProducedPart) -> bool:
-        """Whether readers see an append."""
+        """True where readers see an append."""
         held, partition = self._roles.held(part.topic, part.partition), leader.partition
         if held is leader:
             return partition.high_watermark >= part.next_offset

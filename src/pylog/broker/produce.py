@@ -152,7 +152,7 @@ class ProduceHandler:
         return appended
 
     def _is_alone(self, leader: Leader) -> bool:
-        """Whether this node alone has a partition, and an append owes no more than `flush` says."""
+        """True where this node alone has a partition, and an append owes no more than `flush` says."""
         partition = leader.partition
         return not (
             leader.has_followers

@@ -42,11 +42,11 @@ class InFlightBatch:
     not_before_ms = 0
     in_flight = False
     was_first = False
-    """Whether all before it were answered when it was sent last."""
+    """True where all before it were answered when it was sent last."""
     untold = False
-    """Whether the last answer did not say that the node has nothing of it."""
+    """True where the node may have it, for all that its last answer said."""
     doubtful = False
-    """Whether any answer did not."""
+    """True where that holds for any of its answers."""
     error: BaseException | None = None
     """Why it failed."""
 

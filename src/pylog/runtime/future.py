@@ -38,7 +38,7 @@ class Future(Generic[T], metaclass=ABCMeta):
         self._callbacks: deque[Callable[[Future[T]], object]] | None = None
 
     def done(self) -> bool:
-        """Whether the answer is there: then `result` and `exception` do not wait."""
+        """True once the answer is there: then `result` and `exception` do not wait."""
         return self._done
 
     def result(self, timeout: float | None = None) -> T:

@@ -68,7 +68,7 @@ def _note(number: int, frame: Any) -> None:
         if number not in _pending:
             _pending.append(number)
         return
-    # The second of its kind; or one in the instant in which a block begins or ends, which is none of it.
+    # The second of its kind; or one in the instant in which a block begins or ends, outside of it.
     try:
         _held[number](number, frame)
     except BaseException:

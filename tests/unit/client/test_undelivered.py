@@ -178,7 +178,7 @@ def test_of_many_errors_the_first_are_kept() -> None:
         failures.looked(error)
     found = failures.take()
     assert found is not None and (found.count, found.errors) == (6, ())
-    assert str(found) == "6 records were not delivered, and nobody has looked at their futures"
+    assert str(found) == "6 records were not delivered, and their futures were not looked at"
     failures.looked(many[-1])
     assert failures.take() is None
     both = together([errors.Undelivered("x", 2, many[:4]), None, errors.Undelivered("y", 1, many[4:6])])

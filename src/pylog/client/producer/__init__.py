@@ -164,7 +164,7 @@ class Producer(RecordAppender):
         that comes while it waits: the futures of what was not answered fail with Closed, which says whether the node
         may have it. Raises Undelivered, when all is closed, where records have failed that were not looked at: by
         `result` or `exception` of the future, or with a callback. Where another error ends the block, it is logged.
-        What was in a transaction that is aborted is none of them.
+        Records of a transaction that is aborted do not count.
         """
         tell_failures(self._client.close(timeout))
 

@@ -69,9 +69,9 @@ def together(found: Iterable[Undelivered | None]) -> Undelivered | None:
 
 
 def _undelivered(count: int, errors: Sequence[BaseException]) -> Undelivered:
-    reason = "a record was not delivered, and nobody has looked at its future"
+    reason = "a record was not delivered, and its future was not looked at"
     if count > 1:
-        reason = f"{count} records were not delivered, and nobody has looked at their futures"
+        reason = f"{count} records were not delivered, and their futures were not looked at"
     if errors:
         reason += f": {type(errors[0]).__name__}: {errors[0]}"
     return Undelivered(reason, count, errors)

@@ -15,15 +15,15 @@ class Lifetime:
     def __init__(self, config: ProducerConfig, clock: Clock) -> None:
         self.clock = clock
         self.closed = False
-        """Whether a close has begun."""
+        """True once a close has begun."""
         self.closer: int | None = None
         """The thread that closes it."""
         self.is_over = False
-        """Whether a close has come to its end."""
+        """True once a close has ended."""
         self.fatal: BaseException | None = None
         """The error after which nothing can be sent."""
         self.is_abandoned = False
-        """Whether it belongs to the process that this one was forked from."""
+        """True in a forked child: the producer belongs to the parent."""
         self._block_ms = config.max_block_ms
         self._make_lock()
 
@@ -35,7 +35,7 @@ class Lifetime:
 
     @property
     def is_spent(self) -> bool:
-        """Whether `check_usable` raises."""
+        """True where `check_usable` raises."""
         return self.closed or self.fatal is not None
 
     def check_usable(self) -> None:

@@ -102,7 +102,7 @@ class Sender:
         return batch
 
     def is_idle(self, key: TopicPartition) -> bool:
-        """With the lock held: whether nothing of a partition waits or is on its way, and a new batch may go."""
+        """With the lock held: True where nothing of a partition waits or is on its way, and a new batch may go."""
         in_flight = self._in_flight
         return not (key in in_flight.busy or key in self._accumulator.queues or key in self._shippers) and (
             in_flight.may_take(key) is True
@@ -148,14 +148,14 @@ class Sender:
         return patient and self._sendable(key)
 
     def _is_in_the_way(self) -> bool:
-        """Whether others may wait for this thread: it ships another partition, or brings answers, and is in a callback
-        now. Two such threads would wait for each other.
+        """True where others may wait for this thread: it is in a callback, or it ships another partition. Two such
+        threads would wait for each other.
         """
         return in_callback() or self.is_shipping_here
 
     @property
     def is_shipping_here(self) -> bool:
-        """Whether this thread ships: the handler of a signal, or a callback, has interrupted that."""
+        """True where a callback, or the handler of a signal, has interrupted this thread as it ships."""
         return get_ident() in list(self._shippers.values())
 
     def _sendable(self, key: TopicPartition) -> bool:

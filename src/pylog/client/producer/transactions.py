@@ -71,8 +71,8 @@ class Transactions:
             OffsetCommitPart(*key, at.offset, at.leader_epoch, at.metadata)
             for key, at in checked_positions(offsets).items()
         ]
-        whose = ConsumerGroupMetadata(group) if isinstance(group, str) else group
-        if not isinstance(whose, ConsumerGroupMetadata):
+        metadata = ConsumerGroupMetadata(group) if isinstance(group, str) else group
+        if not isinstance(metadata, ConsumerGroupMetadata):
             raise TypeError(
                 f"group is {type(group).__name__}: give what the consumer's group_metadata() gives, or a str"
             )
@@ -82,7 +82,7 @@ class Transactions:
             with self._lifetime.lock:
                 self._lifetime.check_usable()
                 manager = self._checked("send_offsets()")
-                message = manager.offsets(parts, whose) if parts else None
+                message = manager.offsets(parts, metadata) if parts else None
             try:
                 self._send_offsets(manager, message, deadline)
             except BaseException as error:
@@ -104,7 +104,7 @@ class Transactions:
 
     @property
     def is_undone(self) -> bool:
-        """Whether a transaction is open whose end was not begun."""
+        """True while a transaction is open and its end has not begun."""
         manager = self._manager
         return manager is not None and manager.state in (
             TransactionManagerState.IN_TRANSACTION,
@@ -199,7 +199,7 @@ class Transactions:
         with self._lifetime.lock:
             while (left_ms := until - self._lifetime.clock.tick_ms()) > 0:
                 if self._lifetime.is_over:
-                    raise Closed(f"this producer was closed before it could {what}: nobody is there to answer")
+                    raise Closed(f"this producer was closed before it could {what}: no answer comes any more")
                 self._lifetime.wait(left_ms / 1000)
 
     def abort_open(self, timeout: float | None) -> None:

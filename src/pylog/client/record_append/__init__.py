@@ -10,8 +10,8 @@ Twice, as the kernel: `pure` in Python, which hands every record to `send_any`, 
 itself adds a record of plain types to a batch that is open and has room for it. It does so at once, as no Python
 code runs meanwhile, so it needs no lock, while everything else of a producer happens under one. It relies on two rules:
 
-- A batch is in its route as long as records may be added to it. It is taken out, under the producer's lock, before it
-  enters the queue of its partition, and only then is it closed.
+- A batch is in its route as long as records may be added to it. It is taken out under the producer's lock, and only
+  then is it closed and sent.
 - A thread that finds no open batch, or a full one, takes the lock, and finds everything in its place there.
 
 The compiled one runs where the compiled kernel does. Static types are those of the pure one.

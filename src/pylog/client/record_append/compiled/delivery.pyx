@@ -107,7 +107,7 @@ cdef class RecordFuture:
     set_exception = Future.set_exception
 
     def done(self):
-        """Whether the answer is there: then `result` and `exception` do not wait."""
+        """See `Future.done`."""
         return self.delivery.done
 
     def result(self, timeout=None):
