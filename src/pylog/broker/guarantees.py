@@ -65,7 +65,8 @@ class Guarantees:
         another leader has come. Where the disk refuses, that is the part's error.
         """
         partition = leader.partition
-        self._note_append(partition)
+        if leader.quiet_config is not partition.config:
+            self._note_append(partition)
         if self.syncs or part.next_offset - partition.durable_offset >= partition.config.flush_messages:
             part.error = self._sync(partition, part.next_offset)
             if part.error is not None:

@@ -258,7 +258,7 @@ class ProduceHandler:
         batch, guard = part.batch, None
         if batch.attributes & TRANSACTIONAL_BIT:
             guard = self._enroll(leader, batch, message.transactional_id)
-        is_shown = not self._syncs and self._is_alone(leader)
+        is_shown = is_plain and not self._syncs and self._is_alone(leader)
         now_ms = self._clock.wall_ms()
         try:
             return self.append(leader, batch, now_ms, guard=guard, is_shown=is_shown, is_plain=is_plain)

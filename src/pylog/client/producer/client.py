@@ -111,14 +111,9 @@ class ProducerClient:
             raise
 
     def _send_bytes(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int | None,
-        timestamp_ms: int | None,
+        self, topic: str, value: bytes | None, key: bytes | None, partition: int | None, timestamp_ms: int | None,
         headers: Iterable[tuple[str, bytes | None]],
-    ) -> Future[RecordMetadata]:
+    ) -> Future[RecordMetadata]:  # fmt: skip
         check_fields(value, key, timestamp_ms)
         timestamp = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
         headers = checked_headers(headers) if headers else ()
@@ -133,7 +128,8 @@ class ProducerClient:
         lifetime, sender, accumulator, batch = self._lifetime, self.sender, self._accumulator, None
         with FIRM:
             with lifetime.lock.inner:
-                if lifetime.is_spent or accumulator.bytes_waiting + size > self.config.buffer_memory:
+                has_room = accumulator.bytes_waiting + size <= self.config.buffer_memory
+                if lifetime.closed or lifetime.fatal is not None or not has_room:
                     self._make_room(size)
                 if self._transaction_manager is not None:
                     self._transaction_manager.add()

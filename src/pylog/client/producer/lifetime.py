@@ -33,11 +33,6 @@ class Lifetime:
         self.waiting = 0
         """How many threads wait for a change."""
 
-    @property
-    def is_spent(self) -> bool:
-        """True where `check_usable` raises."""
-        return self.closed or self.fatal is not None
-
     def check_usable(self) -> None:
         """Raise Closed, and what `unusable` makes of a fatal error."""
         if self.closed:

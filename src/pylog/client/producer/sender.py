@@ -110,7 +110,7 @@ class Sender:
 
     def begin_alone(self, batch: ProducerBatch) -> InFlightBatch:
         """With the lock held: take a batch of a partition that is idle; this thread owes `carry_on`."""
-        taken = self._closed(batch)
+        taken = InFlightBatch(batch.key, Load(batch), batch.count, batch.due_ms + self._due_to_deadline_ms)
         self._in_flight.take(taken)
         self._shippers[batch.key] = get_ident()
         return taken
@@ -174,13 +174,9 @@ class Sender:
         found = self._accumulator.take(key, closed=not is_urgent and key in in_flight.busy)
         if found is None:
             return None
-        batch = self._closed(found)
+        batch = InFlightBatch(key, Load(found), found.count, found.due_ms + self._due_to_deadline_ms)
         in_flight.take(batch)
         return batch
-
-    def _closed(self, batch: ProducerBatch) -> InFlightBatch:
-        """The batch in flight of a producer's batch that is closed."""
-        return InFlightBatch(batch.key, Load(batch), batch.count, batch.due_ms + self._due_to_deadline_ms)
 
     def _ship_all(self) -> None:
         with self._lifetime.lock:
