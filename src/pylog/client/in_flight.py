@@ -147,7 +147,7 @@ class InFlight:
     def oldest_answer(self, key: TopicPartition) -> Future[Any] | None:
         """The answer that the oldest batch of a partition waits for, if it is awaited."""
         lane = self.busy.get(key)
-        return next((batch.answer for batch in lane.unanswered[:1]), None) if lane is not None else None
+        return lane.unanswered[0].answer if lane is not None and lane.unanswered else None
 
     def take(self, batch: InFlightBatch) -> None:
         """Number a batch that leaves its queue: it is in flight now."""

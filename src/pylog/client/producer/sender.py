@@ -125,7 +125,9 @@ class Sender:
             while following is not None:
                 self._send(following)
                 with lock:
-                    following = self._take(key) if key in queues or key in busy else None
+                    # While a batch waits for its answer, none of its partition is to be sent again.
+                    may_follow = key in queues or (following.answer is None and key in busy)
+                    following = self._take(key) if may_follow else None
                     if following is None:
                         self._leave(key)
         except BaseException:
