@@ -4,7 +4,7 @@ A caller that wants an unknown topic waits for the answer. Where a node says tha
 topic is asked for without waiting, as threads that bring answers hear that; the old view serves until the answer comes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -27,6 +27,9 @@ from pylog.runtime.future import Future
 from pylog.transport import Transport
 
 ANSWER_SECONDS_MAX = 60.0
+
+Wait = Callable[[Future[Any], float], Any]
+"""Gives the result of a future within so many seconds. Raises TimeoutError where there is none."""
 
 
 def checked_names(what: str, names: Iterable[str]) -> list[str]:
@@ -54,10 +57,14 @@ def checked_words(what: str, given: Iterable[str], known: Iterable[str]) -> list
 
 
 class Cluster:
-    """A client's view of the nodes behind `transport`; `node` is the one that is asked about topics."""
+    """A client's view of the nodes behind `transport`; `node` is the one that is asked about topics.
 
-    def __init__(self, transport: Transport, node: int, client_id: str) -> None:
+    `wait` waits for an answer, for a client that has one place at which it waits.
+    """
+
+    def __init__(self, transport: Transport, node: int, client_id: str, wait: Wait = Future.result) -> None:
         self._transport = transport
+        self._wait = wait
         self._node = node
         self._session = Session(client_id=client_id)
         self._topics: dict[str, TopicMetadata] = {}
@@ -85,7 +92,7 @@ class Cluster:
         """
         future = self.send(self._node if node is None else node, message)
         try:
-            return future.result(seconds)
+            return self._wait(future, seconds)
         except TimeoutError:
             raise RequestTimedOut(f"a node has not answered a {type(message).__name__} in {seconds:g} s") from None
 

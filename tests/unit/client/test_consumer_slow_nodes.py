@@ -1,5 +1,7 @@
 """Clients whose nodes are slow to answer, or refuse at once: calls keep their time limits, and nothing goes round."""
 
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,8 +10,18 @@ import pytest
 
 import pylog
 from pylog import TopicPartition
-from pylog.errors import NetworkError, NotLeaderOrFollower, PylogError, RequestTimedOut
-from pylog.protocol.messages import Fetch, InitProducerId, ListOffsets, Message, Metadata, Produce, Session
+from pylog.errors import Closed, NetworkError, NotLeaderOrFollower, PylogError, RequestTimedOut
+from pylog.protocol.messages import (
+    Fetch,
+    InitProducerId,
+    ListOffsets,
+    Message,
+    Metadata,
+    OffsetCommit,
+    OffsetFetch,
+    Produce,
+    Session,
+)
 from pylog.runtime.future import Future, failed
 from pylog.transport import MemoryTransport
 
@@ -216,3 +228,52 @@ def test_a_request_to_a_slow_node_ends_with_the_clients_time_out(wire: Wire, log
         with pytest.raises(RequestTimedOut, match="ListOffsets"):
             consumer.end_offsets([T0])
         wire.release(ListOffsets)
+
+
+LOOK_UPS: dict[str, tuple[type, Callable[[pylog.Consumer], object]]] = {
+    "subscribe": (Metadata, lambda consumer: consumer.subscribe(["u"])),
+    "subscribe to a pattern": (Metadata, lambda consumer: consumer.subscribe(pattern="u.*")),
+    "assign": (Metadata, lambda consumer: consumer.assign([TopicPartition("u", 0)])),
+    "topics": (Metadata, lambda consumer: consumer.topics()),
+    "end_offsets": (ListOffsets, lambda consumer: consumer.end_offsets([T0])),
+    "lag": (ListOffsets, lambda consumer: consumer.lag()),
+    "offsets_for_times": (ListOffsets, lambda consumer: consumer.offsets_for_times({T0: 0})),
+    "committed": (OffsetFetch, lambda consumer: consumer.committed([T0])),
+}
+
+
+@pytest.mark.parametrize("call", LOOK_UPS)
+def test_a_call_that_waits_ends_when_its_log_is_closed(wire: Wire, log: pylog.Log, call: str) -> None:
+    kind, look_up = LOOK_UPS[call]
+    consumer = log.consumer(group_id="g")
+    consumer.assign([T0])
+    wire.held[kind] = []
+    outcome: list[BaseException | None] = []
+
+    def wait() -> None:
+        try:
+            look_up(consumer)
+        except PylogError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while not wire.held[kind]:
+        time.sleep(0.001)
+    log.close()
+    thread.join(5)
+    assert [type(one) for one in outcome] == [Closed]
+
+
+def test_an_answer_that_comes_during_a_look_up_is_left_to_the_next_poll(wire: Wire, log: pylog.Log) -> None:
+    consumer = log.consumer(group_id="g")
+    consumer.assign([T0])
+    heard: list[PylogError | None] = []
+    wire.held = {OffsetCommit: [], ListOffsets: []}
+    consumer.commit_async({T0: 1}, lambda _, error: heard.append(error))
+    answering = threading.Timer(0.01, lambda: (wire.release(OffsetCommit), wire.release(ListOffsets)))
+    answering.start()
+    assert consumer.end_offsets([T0]) == {T0: 0}
+    assert heard == []
+    consumer.poll(0)
+    assert heard == [None]

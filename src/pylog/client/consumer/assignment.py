@@ -99,7 +99,7 @@ class Assignment:
             return
         self._looked_ms = now_ms
         subscription.is_stale = False
-        self._looking = self._requests.send(self._cluster.node, Metadata(None), self._looked)
+        self._looking = self._requests.add(self._cluster.send_any(Metadata(None)), self._looked)
 
     @property
     def _is_lacking(self) -> bool:

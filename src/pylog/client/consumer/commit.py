@@ -77,7 +77,9 @@ class OffsetCommitter:
         parts = [OffsetCommitPart(*key, at.offset, at.leader_epoch, at.metadata) for key, at in offsets.items()]
         message = OffsetCommit(member.group_id, parts, member.generation_id, member.member_id, member.group_instance_id)
         node = self._cluster.coordinator("group", member.group_id)
-        return self._requests.send(node, message, partial(self._answered, dict(offsets), member, then))
+        return self._requests.add(
+            self._cluster.send(node, message), partial(self._answered, dict(offsets), member, then)
+        )
 
     def _answered(
         self,

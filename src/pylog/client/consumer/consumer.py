@@ -85,8 +85,9 @@ class Consumer:
     ) -> None:
         self.config = config
         self._clock = clock
-        self._cluster = cluster = Cluster(transport, node, config.client_id or f"consumer-{next(_numbers)}")
-        self._requests = requests = PendingRequests(cluster, clock)
+        self._requests = requests = PendingRequests(clock)
+        name = config.client_id or f"consumer-{next(_numbers)}"
+        self._cluster = cluster = Cluster(transport, node, name, requests.result)
         self._subscription = subscription = SubscriptionState()
         shared = (requests, cluster, subscription, config, clock)
         self._fetcher = Fetcher(*shared)
@@ -531,7 +532,7 @@ class Consumer:
         self._closed = True
         self._requests.end()
         if self._group is not None:
-            self._group.go(reason, 0)
+            self._group.go(reason)
             self._group.close()
 
     def __enter__(self) -> Self:

@@ -182,7 +182,7 @@ class GroupMember:
 
     def _elect(self, effect: Elect) -> None:
         wanted = sorted({topic for member in effect.members for topic in member.topics})
-        self._requests.send(self._cluster.node, Metadata(wanted), partial(self._informed, effect, wanted))
+        self._requests.add(self._cluster.send_any(Metadata(wanted)), partial(self._informed, effect, wanted))
 
     def _informed(self, effect: Elect, wanted: list[str], request: PendingRequest, answer: Any) -> None:
         machine = self._machine
@@ -254,8 +254,10 @@ class GroupMember:
             self._send_aside(message)
         else:
             # A rebalance takes as long as the slowest member.
-            self._requests.send(
-                self._node, message, partial(self._answered, message), self._config.max_poll_interval_ms
+            self._requests.add(
+                self._cluster.send(self._node, message),
+                partial(self._answered, message),
+                self._config.max_poll_interval_ms,
             )
 
     def _answered(self, message: Any, request: PendingRequest, answer: Any) -> None:
@@ -315,17 +317,16 @@ class GroupMember:
                 self._call("on_partitions_lost" if is_lost else "on_partitions_revoked", owned)
         finally:
             self._subscription.remove(owned)
-            self.go(reason, max(0, deadline - self._clock.tick_ms()))
+            for future in self.go(reason):
+                # Where that does not get there, the session ends by itself.
+                with suppress(TimeoutError, PylogError):
+                    self._requests.result(future, max(0, deadline - self._clock.tick_ms()) / 1000)
 
-    def go(self, reason: str, timeout_ms: int) -> None:
-        """Tell the group that this member goes; nothing else. From any thread."""
+    def go(self, reason: str) -> list[Future[Any]]:
+        """Tell the group that this member goes; nothing else. From any thread. Gives the answers to come."""
         with self._lock:
             effects = [] if self._machine.state is MembershipState.LEFT else self._machine.leave(reason)
-        for effect in effects:
-            assert isinstance(effect, Send), "leaving is a message"
-            # Where that does not get there, the session ends by itself.
-            with suppress(TimeoutError):
-                self._send_aside(effect.message).exception(timeout_ms / 1000)
+        return [self._send_aside(effect.message) for effect in effects if isinstance(effect, Send)]
 
     def close(self) -> None:
         """End the thread."""

@@ -83,13 +83,13 @@ class LeaderLookup:
             self.send(node, message(keys), {key: states[key] for key in keys}, take, wait_ms)
         if unknown:
             names = list(dict.fromkeys(key.topic for key in unknown))
-            request = self._requests.send(self._cluster.node, Metadata(names), partial(self._informed, names))
+            request = self._requests.add(self._cluster.send_any(Metadata(names)), partial(self._informed, names))
             for key in unknown:
                 states[key].asked = request
 
     def send(self, node: int, message: Message, states: States, take: Take, wait_ms: int = 0) -> None:
         """Send a node a message about these partitions; `take` gets the parts of the answer, errors too."""
-        request = self._requests.send(node, message, partial(self._answered, states, take), wait_ms)
+        request = self._requests.add(self._cluster.send(node, message), partial(self._answered, states, take), wait_ms)
         for state in states.values():
             state.asked = request
 

@@ -1,7 +1,8 @@
-"""The messages of a client that are in flight, and the one place where it waits for any of their answers.
+"""The requests of a client that are in flight, and the one place where it waits for any of their answers.
 
-    send      then, later, in the thread that calls `deliver`:  then(request, answer or error)
+    add       then, later, in the thread that calls `deliver`:  then(request, answer or error)
     wait      until an answer has come, `ring` was called, or the time is up
+    result    the answer of one request; the answers of the others stay for `deliver`
 
 An answer that never comes becomes RequestTimedOut: nothing waits for ever. Not thread-safe, but for `ring` and `end`.
 """
@@ -12,9 +13,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from pylog.client.cluster import Cluster
 from pylog.errors import Closed, PylogError, RequestTimedOut
-from pylog.protocol.messages import Message
 from pylog.runtime.clock import Clock, SteppedClock
 from pylog.runtime.future import Future
 from pylog.runtime.signals import opened
@@ -27,7 +26,7 @@ Then = Callable[["PendingRequest", Any], object]
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """A message in flight."""
+    """A request in flight."""
 
     future: Future[Any]
     deadline_ms: int
@@ -35,10 +34,9 @@ class PendingRequest:
 
 
 class PendingRequests:
-    """The messages of one client that are in flight."""
+    """The requests of one client that are in flight."""
 
-    def __init__(self, cluster: Cluster, clock: Clock) -> None:
-        self._cluster = cluster
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._in_flight: list[PendingRequest] = []
         self._ended = False
@@ -47,9 +45,8 @@ class PendingRequests:
         self._led: Future[Any] | None = None
         """The future whose work the waiting thread does."""
 
-    def send(self, node: int, message: Message, then: Then, wait_ms: int = 0) -> PendingRequest:
-        """Send; `deliver` calls `then` with the request and its answer. `wait_ms`: how long the node may keep it."""
-        future = self._cluster.send(node, message)
+    def add(self, future: Future[Any], then: Then, wait_ms: int = 0) -> PendingRequest:
+        """Let `deliver` call `then` with the request and its answer. `wait_ms`: how long the node may keep it."""
         request = PendingRequest(future, self._clock.tick_ms() + wait_ms + ANSWER_MS_SPARE, then)
         self._in_flight.append(request)
         if not future.done():
@@ -80,6 +77,18 @@ class PendingRequests:
         """Let the answer be of no interest."""
         if request in self._in_flight:
             self._in_flight.remove(request)
+
+    def result(self, future: Future[Any], seconds: float) -> Any:
+        """The answer of a request that was not added. Raises its error, TimeoutError, and Closed as `wait` does."""
+        if not future.done():
+            future.add_done_callback(self.ring)
+        deadline_ms = self._clock.tick_ms() + seconds * 1000
+        while not future.done():
+            left_ms = deadline_ms - self._clock.tick_ms()
+            if left_ms <= 0:
+                raise TimeoutError(f"no answer within {seconds} seconds")
+            self.wait(left_ms)
+        return future.result()
 
     def wait(self, timeout_ms: float) -> None:
         """Sleep until an answer is there, `ring` was called since the last wait, or for `timeout_ms`.
