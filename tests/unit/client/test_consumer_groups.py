@@ -640,7 +640,7 @@ class Crowd:
         """Its process is gone, and after a while its session is over."""
         assert consumer._group is not None
         consumer._group.close()
-        consumer._closed = True
+        consumer._requests.end()
         if consumer._group.identity.member_id:
             remove(self.log, consumer)
 

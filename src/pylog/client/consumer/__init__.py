@@ -1,5 +1,6 @@
-"""A consumer. Its public face is `consumer.py`, which also shows the order of things in a poll.
+"""A consumer. Its public face is `consumer.py`; `poll_loop.py` shows the order of things in a poll.
 
+poll_loop          what a poll does, round and round
 single_thread      one thread at a time
 assignment         which partitions are read, as the topics change
 subscription       the partitions, and how far each is

@@ -4,18 +4,26 @@ The topics are looked at now and then. A consumer without a group takes over wha
 its member, which lets the group assign anew. (Kafka: ConsumerMetadata.)
 """
 
+import logging
 import re
+from collections.abc import Iterable
 from typing import Any
 
-from pylog.client.cluster import Cluster
+from pylog.client.cluster import Cluster, checked_name
 from pylog.client.consumer.group_member import GroupMember
+from pylog.client.consumer.loop_records import LoopRecords
 from pylog.client.consumer.pending_requests import PendingRequest, PendingRequests
-from pylog.client.consumer.subscription import SubscriptionState
+from pylog.client.consumer.subscription import LISTENER_METHODS, SubscriptionState
 from pylog.config import ConsumerConfig
-from pylog.errors import PylogError
+from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.protocol.messages import Metadata
-from pylog.record import TopicPartition
+from pylog.record import TopicPartition, checked_partition
 from pylog.runtime.clock import Clock
+
+logger = logging.getLogger("pylog")
+
+CLOSE_MS = 30_000
+"""How long a consumer waits for its group when it leaves."""
 
 
 class Assignment:
@@ -23,21 +31,45 @@ class Assignment:
 
     def __init__(
         self, requests: PendingRequests, cluster: Cluster, subscription: SubscriptionState, config: ConsumerConfig,
-        clock: Clock, group: GroupMember | None,
+        clock: Clock, group: GroupMember | None, loop: LoopRecords,
     ) -> None:  # fmt: skip
         self._requests = requests
         self._cluster = cluster
         self._subscription = subscription
         self._config = config
         self._group = group
+        self._loop = loop
         # Nothing was asked yet: the first look need not wait.
         self._looked_ms = clock.tick_ms() - config.retry_backoff_ms
         self._looking: PendingRequest | None = None
 
     # --- as it is told -----------------------------------------------------------------------------------------------
 
-    def subscribe(self, names: frozenset[str], pattern: re.Pattern[str] | None, listener: object | None) -> None:
-        """Read these topics, or those that match."""
+    def subscribe(
+        self, topics: Iterable[str] | None, pattern: str | re.Pattern[str] | None, listener: object | None
+    ) -> None:
+        """See `Consumer.subscribe`."""
+        if (topics is None) == (pattern is None):
+            raise ValueError("subscribe takes either topics or a pattern")
+        if listener is not None and self._group is None:
+            raise ValueError("a listener needs a group_id: without a group no partition is taken away")
+        if listener is not None and not any(hasattr(listener, name) for name in LISTENER_METHODS):
+            raise TypeError(f"listener is {type(listener).__name__}, and has none of {', '.join(LISTENER_METHODS)}")
+        given = [topics] if isinstance(topics, str) else topics or ()
+        names = frozenset(checked_name("topics", name) for name in given)
+        compiled = None if pattern is None else re.compile(pattern)
+        if topics is not None and not names:
+            self.assign(())
+            return
+        for name in sorted(names):
+            try:
+                self._cluster.topic(name)
+            except UnknownTopicOrPartition as error:
+                logger.warning("%s; it is read as soon as it is made", error)
+        self._loop.take_back()
+        self._subscribe(names, compiled, listener)
+
+    def _subscribe(self, names: frozenset[str], pattern: re.Pattern[str] | None, listener: object | None) -> None:
         subscription = self._subscription
         subscription.pattern, subscription.listener = pattern, listener
         if pattern is not None:
@@ -53,8 +85,13 @@ class Assignment:
         self._group.subscribe(names)
         subscription.topics = names
 
-    def assign(self, keys: list[TopicPartition]) -> None:
-        """Read exactly these partitions, of the topics as they are known."""
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """See `Consumer.assign`."""
+        keys = list(dict.fromkeys(checked_partition(key) for key in partitions))
+        for key in keys:
+            self._cluster.leader(key)
+        self._loop.take_back()
+        self.leave("it was assigned partitions by hand", CLOSE_MS)
         states = self._subscription.states
         self._subscription.assign(
             [(key, states[key].topic_id if key in states else self._cluster.topic(key.topic).id) for key in keys]

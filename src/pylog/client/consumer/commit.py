@@ -16,6 +16,7 @@ from pylog.config import ConsumerConfig
 from pylog.errors import (
     COORDINATOR_AWAY,
     CommitFailed,
+    FencedInstanceId,
     FencedMemberEpoch,
     IllegalGeneration,
     PylogError,
@@ -32,6 +33,7 @@ logger = logging.getLogger("pylog")
 
 ToCommit = Mapping[TopicPartition, OffsetAndMetadata]
 Committed = Callable[[PylogError | None], object]
+OnCommit = Callable[[dict[TopicPartition, OffsetAndMetadata], PylogError | None], object]
 
 
 class OffsetCommitter:
@@ -128,6 +130,20 @@ class OffsetCommitter:
             if not isinstance(error, (*COORDINATOR_AWAY, StaleMemberEpoch)) or self._clock.tick_ms() >= deadline:
                 raise error
             self._requests.wait(self._config.retry_backoff_ms)
+
+    def in_background(self, offsets: dict[TopicPartition, OffsetAndMetadata], callback: OnCommit | None) -> None:
+        """Commit without waiting; `callback` gets the outcome, and without one an error is logged."""
+
+        def then(error: PylogError | None) -> None:
+            if callback is not None:
+                callback(offsets, error)
+            elif error is not None:
+                logger.warning("a commit in the background has failed: %s", error)
+
+        try:
+            self.send(offsets, then)
+        except (CommitFailed, RebalanceInProgress, FencedInstanceId) as error:
+            then(error)
 
     # --- by itself ---------------------------------------------------------------------------------------------------
 

@@ -5,42 +5,30 @@
     fetcher         records that lie ahead                    offsets             positions that are looked up
     group_member    the group, if there is one                commit              positions that the group keeps
 
-`poll` goes round: the group, the fetched records, the next requests. It waits at one place (`pending_requests`) for the
-first of many events. Between two polls there are heartbeats, and nothing else.
-(Kafka: KafkaConsumer.)
+`poll_loop` says in which order a poll goes round. All calls wait at one place (`pending_requests`) for the first of
+many events. Between two polls there are heartbeats, and nothing else. (Kafka: KafkaConsumer.)
 """
 
 import itertools
-import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from types import TracebackType
 from typing import Self
 
-from pylog.client.cluster import Cluster, checked_name
-from pylog.client.consumer.assignment import Assignment
-from pylog.client.consumer.fetcher import Fetcher
+from pylog.client.cluster import Cluster
+from pylog.client.consumer.assignment import CLOSE_MS, Assignment
+from pylog.client.consumer.commit import OnCommit
 from pylog.client.consumer.group_member import GroupMember
 from pylog.client.consumer.loop_records import LoopRecords
 from pylog.client.consumer.offsets import OffsetFetcher
 from pylog.client.consumer.pending_requests import PendingRequests
+from pylog.client.consumer.poll_loop import PollLoop
 from pylog.client.consumer.positions import Positions
 from pylog.client.consumer.single_thread import SingleThread, alone
-from pylog.client.consumer.subscription import LISTENER_METHODS, PartitionState, SubscriptionState
+from pylog.client.consumer.subscription import PartitionState, SubscriptionState
 from pylog.config import ConsumerConfig
-from pylog.errors import (
-    Closed,
-    CommitFailed,
-    ConcurrentUse,
-    FencedInstanceId,
-    InvalidGroupId,
-    PylogError,
-    RebalanceInProgress,
-    UnknownTopicOrPartition,
-    Wakeup,
-)
+from pylog.errors import ConcurrentUse, InvalidGroupId
 from pylog.protocol.messages import EARLIEST, LATEST
 from pylog.record import (
     ConsumerGroupMetadata,
@@ -48,22 +36,11 @@ from pylog.record import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
-    checked_partition,
-    checked_positions,
 )
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease, drop, warn
 from pylog.runtime.signals import WHOLE
 from pylog.transport import Transport
-
-logger = logging.getLogger("pylog")
-
-CLOSE_MS = 30_000
-WAIT_MS_MAX = 500
-IDLE_LOOK_MS = 1000
-"""How often the topics are looked at while there is nothing else to do."""
-
-OnCommit = Callable[[dict[TopicPartition, OffsetAndMetadata], PylogError | None], object]
 
 _numbers = itertools.count(1)  # a member id begins with its client's
 
@@ -84,33 +61,26 @@ class Consumer:
         self, transport: Transport, node: int, config: ConsumerConfig, clock: Clock, lease: Lease | None = None
     ) -> None:
         self.config = config
-        self._clock = clock
         self._requests = requests = PendingRequests(clock)
         name = config.client_id or f"consumer-{next(_numbers)}"
         self._cluster = cluster = Cluster(transport, node, name, requests.result)
         self._subscription = subscription = SubscriptionState()
         shared = (requests, cluster, subscription, config, clock)
-        self._fetcher = Fetcher(*shared)
         self._offsets = OffsetFetcher(*shared)
         self._group = None if config.group_id is None else GroupMember(*shared)
-        self._loop = LoopRecords(subscription)
-        self._assignment = Assignment(*shared, self._group)
-        self._positions = Positions(*shared, self._assignment, self._offsets, self._loop)
+        self._loop = LoopRecords(requests, subscription, config)
+        self._assignment = Assignment(*shared, self._group, self._loop)
+        self._positions = Positions(*shared, self._loop, self._assignment, self._offsets)
+        self._poll_loop = PollLoop(*shared, self._group, self._loop, self._assignment, self._offsets)
         self._turn = SingleThread()
-        self._woken = False
-        self._closed = False
         self._lease = lease
 
     def __del__(self) -> None:
         # Neither the queue of dropped handles nor a kept warning holds the consumer. Without a group it holds nothing.
         lease, self._lease = self._lease, None
-        if lease is not None and self._group is not None and not (self._closed or lease.log.closed):
+        if lease is not None and self._group is not None and not (self._requests.is_ended or lease.log.closed):
             drop(self, lease.log)
             warn(f"a consumer of group {self.config.group_id!r} of {lease.log}", self)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise Closed("this consumer is closed")
 
     # --- its partitions ----------------------------------------------------------------------------------------------
 
@@ -131,26 +101,8 @@ class Consumer:
         yet, which is logged, as in Kafka. Raises InvalidTopic (no topic can have that name), TypeError (a name that is
         no str); nothing changes then.
         """
-        self._check_open()
-        if (topics is None) == (pattern is None):
-            raise ValueError("subscribe takes either topics or a pattern")
-        if listener is not None and self._group is None:
-            raise ValueError("a listener needs a group_id: without a group no partition is taken away")
-        if listener is not None and not any(hasattr(listener, name) for name in LISTENER_METHODS):
-            raise TypeError(f"listener is {type(listener).__name__}, and has none of {', '.join(LISTENER_METHODS)}")
-        given = [topics] if isinstance(topics, str) else topics or ()
-        names = frozenset(checked_name("topics", name) for name in given)
-        compiled = None if pattern is None else re.compile(pattern)
-        if topics is not None and not names:
-            self.unsubscribe()
-            return
-        for name in sorted(names):
-            try:
-                self._cluster.topic(name)
-            except UnknownTopicOrPartition as error:
-                logger.warning("%s; it is read as soon as it is made", error)
-        self._loop.take_back()
-        self._assignment.subscribe(names, compiled, listener)
+        self._requests.check_open()
+        self._assignment.subscribe(topics, pattern, listener)
 
     @alone
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -158,13 +110,8 @@ class Consumer:
 
         Positions of partitions that stay are kept. Raises UnknownTopicOrPartition; nothing changes then.
         """
-        self._check_open()
-        keys = list(dict.fromkeys(checked_partition(key) for key in partitions))
-        for key in keys:
-            self._cluster.leader(key)
-        self._loop.take_back()
-        self._assignment.leave("it was assigned partitions by hand", CLOSE_MS)
-        self._assignment.assign(keys)
+        self._requests.check_open()
+        self._assignment.assign(partitions)
 
     @alone
     def unsubscribe(self) -> None:
@@ -201,27 +148,15 @@ class Consumer:
         return {key for key, state in self._subscription.states.items() if state.paused}
 
     def _checked(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
-        self._check_open()
-        found = {}
-        for partition in partitions:
-            key = checked_partition(partition)
-            if key not in self._subscription.states:
-                raise ValueError(
-                    f"{key.topic}-{key.partition} is not assigned to this consumer: assign or subscribe first"
-                )
-            found[key] = self._subscription.states[key]
-        return found
+        self._requests.check_open()
+        return self._subscription.checked(partitions)
 
     # --- its positions -----------------------------------------------------------------------------------------------
 
     @alone
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on at `offset`. Outside the log, the next poll does what `auto_offset_reset` says."""
-        if type(offset) is not int:
-            raise TypeError(f"offset is {type(offset).__name__}, not int")
-        if offset < 0:
-            raise ValueError(f"offset {offset} is negative: seek_to_end and seek_to_beginning go to the ends")
-        self._positions.move(self._checked([partition]), offset)
+        self._positions.seek(self._checked([partition]), offset)
 
     @alone
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -246,7 +181,7 @@ class Consumer:
         Damaged records are given up, whole batches of them: this is the one call that does so. Raises ValueError when
         the last poll has not raised one of these, or the position was moved since.
         """
-        self._check_open()
+        self._requests.check_open()
         self._positions.skip()
 
     @alone
@@ -261,7 +196,7 @@ class Consumer:
     @alone
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset of the first record of each partition. Raises UnknownTopicOrPartition."""
-        self._check_open()
+        self._requests.check_open()
         return self._positions.ends(partitions, EARLIEST)
 
     @alone
@@ -271,7 +206,7 @@ class Consumer:
 
         Raises UnknownTopicOrPartition.
         """
-        self._check_open()
+        self._requests.check_open()
         return self._positions.ends(partitions, LATEST)
 
     @alone
@@ -280,7 +215,7 @@ class Consumer:
 
         Raises what `position` and `end_offsets` raise.
         """
-        self._check_open()
+        self._requests.check_open()
         return self._positions.lag()
 
     @alone
@@ -291,18 +226,8 @@ class Consumer:
 
         With timestamps out of order later records may be older than it. Raises UnknownTopicOrPartition, ValueError.
         """
-        self._check_open()
-        if not isinstance(timestamps, Mapping):
-            raise TypeError(f"timestamps is a dict of partitions and times, not {type(timestamps).__name__}")
-        for key, timestamp in timestamps.items():
-            if type(timestamp) is not int:
-                raise TypeError(f"timestamp for {key} is {type(timestamp).__name__}, not int (milliseconds)")
-            if timestamp < 0:
-                raise ValueError(f"timestamp {timestamp} for {key} is negative")
-        return {
-            key: OffsetAndTimestamp(part.offset, part.timestamp, part.leader_epoch) if part.offset >= 0 else None
-            for key, part in self._offsets.listed(timestamps).items()
-        }
+        self._requests.check_open()
+        return self._offsets.for_times(timestamps)
 
     @alone
     def partitions_for_topic(self, topic: str) -> set[int]:
@@ -327,9 +252,9 @@ class Consumer:
         RebalanceInProgress (poll, then commit again), FencedInstanceId, InvalidGroupId (there is no group),
         RequestTimedOut, and other errors of the coordinator.
         """
-        self._check_open()
+        self._requests.check_open()
         commits = self._need_group().commits
-        wanted = self._positions.to_commit() if offsets is None else checked_positions(offsets)
+        wanted = self._positions.to_commit(offsets)
         if wanted:
             commits.wait(wanted, self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
 
@@ -344,20 +269,10 @@ class Consumer:
         """
         if callback is not None and not callable(callback):
             raise TypeError(f"callback is {type(callback).__name__}: it cannot be called")
-        self._check_open()
+        self._requests.check_open()
         commits = self._need_group().commits
-        wanted = self._positions.to_commit() if offsets is None else checked_positions(offsets)
-
-        def then(error: PylogError | None) -> None:
-            if callback is not None:
-                callback(wanted, error)
-            elif error is not None:
-                logger.warning("a commit in the background has failed: %s", error)
-
-        try:
-            commits.send(wanted, then)
-        except (CommitFailed, RebalanceInProgress, FencedInstanceId) as error:
-            then(error)
+        wanted = self._positions.to_commit(offsets)
+        commits.in_background(wanted, callback)
 
     @alone
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -366,7 +281,7 @@ class Consumer:
         Waits for open transactions that commit offsets for it. Raises InvalidGroupId (there is no group), and errors
         of the coordinator.
         """
-        self._check_open()
+        self._requests.check_open()
         return self._offsets.committed(self._need_group().identity.group_id, partitions)
 
     @alone
@@ -395,7 +310,8 @@ class Consumer:
         records: list[ConsumerRecord] = []
         try:
             with WHOLE, self._turn:
-                records = self._poll_checked(timeout_ms, max_records)
+                self._requests.check_open()
+                records = self._poll_loop.poll(timeout_ms, max_records)
         except BaseException:
             if records:
                 # A signal has waited until here: the caller does not get these.
@@ -407,80 +323,14 @@ class Consumer:
     def _take_back(self, records: list[ConsumerRecord]) -> None:
         self._subscription.take_back(records)
 
-    def _poll_checked(self, timeout_ms: float, max_records: int | None) -> list[ConsumerRecord]:
-        self._check_open()
-        if not (self._subscription.states or self._subscription.is_by_topic):
-            raise RuntimeError("this consumer reads nothing: subscribe to topics, or assign partitions, first")
-        self._loop.take_back()
-        count = self.config.max_poll_records if max_records is None else max_records
-        if type(count) is not int:
-            raise TypeError(f"max_records is {type(count).__name__}, not int or None")
-        if count < 1:
-            raise ValueError(f"max_records={count}: at least 1")
-        if not isinstance(timeout_ms, int | float):
-            raise TypeError(f"timeout_ms is {type(timeout_ms).__name__}, not a number of milliseconds")
-        if timeout_ms != timeout_ms:
-            raise ValueError("timeout_ms is not a number")
-        if self._group is not None and self._group.is_calling:
-            raise ConcurrentUse("a listener must not poll: the poll that has called it has not ended")
-        return self._poll(timeout_ms, count)
-
-    def _poll(self, timeout_ms: float, count: int) -> list[ConsumerRecord]:
-        subscription, group = self._subscription, self._group
-        subscription.stuck = None
-        now = self._clock.tick_ms()
-        deadline = now + timeout_ms
-        asked = False
-        self._assignment.look(now, self.config.metadata_max_age_ms)
-        while True:
-            self._check_woken()
-            self._requests.deliver()
-            if group is not None and subscription.is_shared:
-                group.step(now)
-            if group is not None:
-                group.commits.auto(now)
-            records = subscription.take(count)
-            if records or (asked and now >= deadline):
-                return records
-            self._assignment.look(now, max(1, min(IDLE_LOOK_MS, self.config.metadata_max_age_ms)))
-            self._assignment.begin_made_again()
-            self._offsets.ask(now)
-            left_ms = max(0, int(min(deadline - now, self.config.fetch_max_wait_ms)))
-            asked = self._fetcher.ask(left_ms, now, self._offsets.reset) or asked
-            if not self._requests.deliver():
-                if now >= deadline:
-                    return subscription.take(count)  # nothing, but it raises what asking has come to
-                self._requests.wait(min(deadline - now, WAIT_MS_MAX, *self._assignment.rests_ms(now)))
-            now = self._clock.tick_ms()
-
-    def _check_woken(self) -> None:
-        self._check_open()
-        if self._woken:
-            self._woken = False
-            raise Wakeup("wakeup was called")
-
     def wakeup(self) -> None:
         """Let the poll in progress, or the next one, raise Wakeup. From any thread, and from a signal handler."""
-        self._woken = True
-        self._requests.ring()
+        self._poll_loop.wakeup()
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records as they come; waits for more for ever, or for `consumer_timeout_ms` where that is set."""
         # The lists are walked in C: a frame of Python for each record would cost as much as decoding it.
-        return chain.from_iterable(self._polls())
-
-    def _polls(self) -> Iterator[Iterator[ConsumerRecord]]:
-        """The lists of a loop: the rest that another loop has left, and list after list."""
-        limit_ms = self.config.consumer_timeout_ms
-        while not self._closed:
-            if self._loop.is_at_end:
-                with WHOLE:
-                    polled = self.poll(self.config.fetch_max_wait_ms if limit_ms is None else limit_ms)
-                    self._loop.begin(polled)
-                if limit_ms is not None and not polled:
-                    return
-                del polled
-            yield self._loop.unseen
+        return chain.from_iterable(self._loop.lists(self.poll))
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
@@ -494,7 +344,7 @@ class Consumer:
         self._end("it was closed", timeout_ms, commit=True)
 
     def _end(self, reason: str, timeout_ms: int, *, commit: bool) -> None:
-        if self._closed:
+        if self._requests.is_ended:
             return
         if self._group is not None and self._group.is_calling:
             raise ConcurrentUse("a listener must not close its consumer: let the poll that has called it end first")
@@ -506,7 +356,7 @@ class Consumer:
                 # Of partitions that were assigned by hand.
                 self._group.commits.finish(timeout_ms)
         finally:
-            self._closed = True
+            self._requests.end()
             if self._group is not None:
                 self._group.close()
             self._subscription.assign([])
@@ -525,11 +375,10 @@ class Consumer:
 
     def close_dropped(self) -> None:
         """Leave the group without a commit: the work on the polled records may not have been done."""
-        if not self._closed:
+        if not self._requests.is_ended:
             self._go("it was dropped")
 
     def _go(self, reason: str) -> None:
-        self._closed = True
         self._requests.end()
         if self._group is not None:
             self._group.go(reason)
@@ -538,15 +387,10 @@ class Consumer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    @alone
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Close; after an exception without a commit, so that the records in work are read again."""
         if error is None:
-            self.close()
+            self._end("it was closed", CLOSE_MS, commit=True)
         else:
-            self._end_after_error()
-
-    @alone
-    def _end_after_error(self) -> None:
-        self._end("it was closed after an error", CLOSE_MS, commit=False)
+            self._end("it was closed after an error", CLOSE_MS, commit=False)

@@ -3,35 +3,42 @@
 They count as unread: a position or a commit is before them, and a seek, a pause or a poll takes them back.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import length_hint
 
+from pylog.client.consumer.pending_requests import PendingRequests
 from pylog.client.consumer.subscription import SubscriptionState
+from pylog.config import ConsumerConfig
 from pylog.record import ConsumerRecord, TopicPartition
+from pylog.runtime.signals import WHOLE
 
 
 class LoopRecords:
     """The list that a loop goes through, and how far it is."""
 
-    def __init__(self, subscription: SubscriptionState) -> None:
+    def __init__(self, requests: PendingRequests, subscription: SubscriptionState, config: ConsumerConfig) -> None:
+        self._requests = requests
         self._subscription = subscription
+        self._config = config
         self._polled: list[ConsumerRecord] = []
-        self.unseen: Iterator[ConsumerRecord] = iter(self._polled)
+        self._unseen: Iterator[ConsumerRecord] = iter(self._polled)
         """The rest of the list."""
 
-    @property
-    def is_at_end(self) -> bool:
-        """Whether the loop has come to the end of the list."""
-        return not length_hint(self.unseen)
-
-    def begin(self, polled: list[ConsumerRecord]) -> None:
-        """Go on with what a poll has given."""
-        self._polled = polled
-        self.unseen = iter(polled)
+    def lists(self, poll: Callable[[int], list[ConsumerRecord]]) -> Iterator[Iterator[ConsumerRecord]]:
+        """The lists of a loop: the rest that another loop has left, and list after list."""
+        limit_ms = self._config.consumer_timeout_ms
+        while not self._requests.is_ended:
+            if not length_hint(self._unseen):
+                with WHOLE:
+                    self._polled = poll(self._config.fetch_max_wait_ms if limit_ms is None else limit_ms)
+                    self._unseen = iter(self._polled)
+                if limit_ms is not None and not self._polled:
+                    return
+            yield self._unseen
 
     def first_unseen(self) -> dict[TopicPartition, int]:
         """The first offset of each partition that the loop has not come to."""
-        left = self._polled[len(self._polled) - length_hint(self.unseen) :]
+        left = self._polled[len(self._polled) - length_hint(self._unseen) :]
         return {TopicPartition(record.topic, record.partition): record.offset for record in reversed(left)}
 
     def take_back(self) -> None:

@@ -33,7 +33,7 @@ from pylog.protocol.messages import (
     OffsetFetchedPart,
     OffsetsFetched,
 )
-from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition
+from pylog.record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, checked_partition
 from pylog.runtime.clock import Clock
 
 
@@ -129,6 +129,20 @@ class OffsetFetcher:
             if part.error is not None:
                 raise part.error
         return found
+
+    def for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """See `Consumer.offsets_for_times`."""
+        if not isinstance(timestamps, Mapping):
+            raise TypeError(f"timestamps is a dict of partitions and times, not {type(timestamps).__name__}")
+        for key, timestamp in timestamps.items():
+            if type(timestamp) is not int:
+                raise TypeError(f"timestamp for {key} is {type(timestamp).__name__}, not int (milliseconds)")
+            if timestamp < 0:
+                raise ValueError(f"timestamp {timestamp} for {key} is negative")
+        return {
+            key: OffsetAndTimestamp(part.offset, part.timestamp, part.leader_epoch) if part.offset >= 0 else None
+            for key, part in self.listed(timestamps).items()
+        }
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
         """The committed offsets of the group; None where there is none. Waits for transactions that have not ended.

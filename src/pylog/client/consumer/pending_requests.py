@@ -37,9 +37,10 @@ class PendingRequests:
     """The requests of one client that are in flight."""
 
     def __init__(self, clock: Clock) -> None:
+        self.is_ended = False
+        """True once `end` was called: the client is closed."""
         self._clock = clock
         self._in_flight: list[PendingRequest] = []
-        self._ended = False
         # Unlike an Event it may be rung from a signal handler, whatever the interrupted thread is at.
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._led: Future[Any] | None = None
@@ -96,7 +97,7 @@ class PendingRequests:
         A future whose work is left to a waiting caller (`Future.lead`) is led meanwhile. Raises Closed where another
         thread has called `end`.
         """
-        if self._ended:
+        if self.is_ended:
             raise Closed("this consumer was closed while it waited")
         left_ms = max(timeout_ms, 0)
         if isinstance(self._clock, SteppedClock):
@@ -126,9 +127,14 @@ class PendingRequests:
             self._led = None
         return max(0, left_ms - (self._clock.tick_ms() - begun_ms))
 
+    def check_open(self) -> None:
+        """Raise Closed after `end`."""
+        if self.is_ended:
+            raise Closed("this consumer is closed")
+
     def end(self) -> None:
-        """Let the wait of now, or the next one, raise Closed. From any thread."""
-        self._ended = True
+        """Let the wait of now, and all that come, raise Closed. From any thread."""
+        self.is_ended = True
         self.ring()
 
     def ring(self, _: object = None) -> None:

@@ -1,6 +1,6 @@
 """Where a consumer is in its partitions, and how far their ends are: position, reset, skip, lag."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pylog.client.cluster import Cluster
 from pylog.client.consumer.assignment import Assignment
@@ -12,7 +12,7 @@ from pylog.client.consumer.subscription import SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.errors import RequestTimedOut
 from pylog.protocol.messages import LATEST
-from pylog.record import OffsetAndMetadata, TopicPartition
+from pylog.record import OffsetAndMetadata, TopicPartition, checked_positions
 from pylog.runtime.clock import Clock
 
 
@@ -21,7 +21,7 @@ class Positions:
 
     def __init__(
         self, requests: PendingRequests, cluster: Cluster, subscription: SubscriptionState, config: ConsumerConfig,
-        clock: Clock, assignment: Assignment, offsets: OffsetFetcher, loop: LoopRecords,
+        clock: Clock, loop: LoopRecords, assignment: Assignment, offsets: OffsetFetcher,
     ) -> None:  # fmt: skip
         self._requests = requests
         self._cluster = cluster
@@ -31,6 +31,14 @@ class Positions:
         self._assignment = assignment
         self._offsets = offsets
         self._loop = loop
+
+    def seek(self, keys: Iterable[TopicPartition], offset: int) -> None:
+        """See `Consumer.seek`."""
+        if type(offset) is not int:
+            raise TypeError(f"offset is {type(offset).__name__}, not int")
+        if offset < 0:
+            raise ValueError(f"offset {offset} is negative: seek_to_end and seek_to_beginning go to the ends")
+        self.move(keys, offset)
 
     def move(self, keys: Iterable[TopicPartition], offset: int | None, reset: int | None = None) -> None:
         """Go on at `offset` in these partitions; None: where `reset` says (EARLIEST, LATEST or a time)."""
@@ -49,8 +57,12 @@ class Positions:
         self._subscription.move(key, past(error, state, key, self._cluster, self._config))
         self._subscription.stuck = None
 
-    def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """All positions that are known, as a commit has them."""
+    def to_commit(
+        self, given: Mapping[TopicPartition, int | OffsetAndMetadata] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a commit is given; None: all positions that are known."""
+        if given is not None:
+            return checked_positions(given)
         positions = self._subscription.positions()
         for key, offset in self._loop.first_unseen().items():
             if key in positions:

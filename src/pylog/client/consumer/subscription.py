@@ -19,7 +19,7 @@ from uuid import UUID
 from pylog.client.consumer.pending_requests import PendingRequest
 from pylog.errors import PylogError
 from pylog.protocol.messages import INTERNAL_TOPICS
-from pylog.record import OffsetAndMetadata, TopicPartition
+from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition
 
 
 class RebalanceListener:
@@ -117,6 +117,18 @@ class SubscriptionState:
     def is_by_topic(self) -> bool:
         """Whether topics were subscribed to, so that partitions come and go."""
         return bool(self.topics) or self.pattern is not None
+
+    def checked(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        """The states of these partitions. Raises ValueError where one is not read, TypeError."""
+        found = {}
+        for partition in partitions:
+            key = checked_partition(partition)
+            if key not in self.states:
+                raise ValueError(
+                    f"{key.topic}-{key.partition} is not assigned to this consumer: assign or subscribe first"
+                )
+            found[key] = self.states[key]
+        return found
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """All positions that are known."""
