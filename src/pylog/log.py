@@ -11,13 +11,11 @@
 Producers and consumers are clients of the node over a transport that calls it in their thread.
 """
 
-import gc
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from importlib import import_module
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pylog.broker.broker import Broker
@@ -29,14 +27,13 @@ from pylog.client.producer import Producer
 from pylog.client.producer.failures import tell_failures
 from pylog.commitlog.recovery import Quarantined, Recovered
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig
-from pylog.errors import DirectoryLocked, ReadOnly, TopicAlreadyExists, UnknownTopicOrPartition
-from pylog.files import DiskFiles, MemoryFiles, refuse_network
+from pylog.errors import ReadOnly, TopicAlreadyExists, UnknownTopicOrPartition
 from pylog.logdirs.damage import Findings
-from pylog.open_log import OpenLog
+from pylog.open_log import MEMORY, OpenLog, checked_paths, once_free, owner, reader
 from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock, SystemClock
-from pylog.runtime.closing import Lease, has_dropped, settle
+from pylog.runtime.closing import Lease
 from pylog.runtime.signals import WholeLock
 from pylog.transport import MemoryTransport, Transport
 from pylog.views import TopicView
@@ -47,7 +44,6 @@ if TYPE_CHECKING:
     from pylog.client.consumer.consumer import Consumer
     from pylog.server.server import Server
 
-MEMORY = ":memory:"
 Mode = Literal["auto", "own", "read"]
 Flush = Literal["sync", "interval", "none"]
 PARTS_OF_WORK = """
@@ -90,50 +86,16 @@ def open(  # noqa: A001
         raise ValueError(f'flush is {flush!r}, not "sync", "interval" or "none"')
     for part in PARTS_OF_WORK:
         import_module(part)
-    paths = _paths(path)
-    where = paths[0]
+    where, *_ = paths = checked_paths(path)
     if node_id is not None and (type(node_id) is not int or not 0 <= node_id < 1 << 31):
         raise ValueError(f"node_id is {node_id!r}, not a whole number from 0 to {(1 << 31) - 1}")
     node_config = NodeConfig.from_kafka(config or {})
     ticking = clock or SystemClock()
     way = transport or MemoryTransport()
     if mode == "read":
-        if where == MEMORY:
-            raise ValueError('":memory:" belongs to the process that opens it: there is nothing to read for another')
-        paths = [os.path.abspath(one) for one in paths]
-        from pylog.broker.read_only_broker import ReadOnlyBroker
-
-        files = DiskFiles(node_config.max_open_files, read_only=True)
-        reader = ReadOnlyBroker(files, paths, config=node_config, clock=ticking, node_id=node_id or 1)
-        way.attach(reader.node_id, reader.handle)
-        return Log(where, reader, way, ticking)
-    in_memory = where == MEMORY
-    if not in_memory:
-        paths = [os.path.abspath(one) for one in paths]
-        for one in paths:
-            if not node_config.allow_network_file_systems:
-                refuse_network(one)
-    make = partial(
-        Broker,
-        MemoryFiles() if in_memory else DiskFiles(node_config.max_open_files),
-        ["log"] if in_memory else paths,
-        config=node_config,
-        clock=ticking,
-        transport=way,
-        node_id=node_id,
-        flush=flush or ("none" if in_memory else "sync"),
-    )
-    # The directory may be that of a log which this process has dropped open, and closes now.
-    is_closing = has_dropped()
-    try:
-        return _owned(where, make, way, ticking)
-    except DirectoryLocked:
-        # Or which is held by nothing but an error that was caught once: its frames and it refer to each other.
-        gc.collect()
-        if not (is_closing or has_dropped()):
-            raise
-        settle()
-        return _owned(where, make, way, ticking)
+        return Log(where, reader(paths, node_config, way, ticking, node_id), way, ticking)
+    make = partial(owner, paths, node_config, way, ticking, node_id, flush)
+    return once_free(partial(_owned, where, make, way, ticking))
 
 
 def serve(
@@ -168,18 +130,6 @@ def _owned(path: str, make: Callable[[], Broker], transport: Transport, clock: C
             log.close()
         raise
     return log
-
-
-def _paths(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
-    given = [path] if isinstance(path, str | os.PathLike) else list(path)
-    paths = [os.fspath(one) for one in given]
-    if not paths or not all(paths):
-        raise ValueError('path is empty: give a directory ("." for this one) or ":memory:"')
-    if len(paths) > 1 and MEMORY in paths:
-        raise ValueError('":memory:" cannot be one of several log directories')
-    if len({os.path.abspath(one) for one in paths}) < len(paths):
-        raise ValueError(f"a log directory is named twice: {paths}")
-    return paths
 
 
 class Log:
@@ -221,7 +171,7 @@ class Log:
 
     @property
     def broker(self) -> Broker:
-        """The node itself, for giving roles (`apply`); it keeps no log open. Raises ReadOnly in mode "read"."""
+        """The node itself, for giving roles (`apply`). Holding it keeps no log open. Raises ReadOnly in mode "read"."""
         if not isinstance(self._node, Broker):
             raise ReadOnly(f'{self.path} was opened with mode="read": there is no node of its own here')
         return self._node
@@ -430,20 +380,19 @@ class Log:
             self._node.sync()
 
     def close(self) -> None:
-        """Close the clients made here, then the node: everything is durable then, and another close does nothing, or
-        waits for the first one. Where that is not so it raises, every time. In the handler of a signal that has struck
-        in a close, that close does it.
+        """Close the servers and clients made here, then the node. All records are durable then.
 
-        Raises RuntimeError where `Producer.flush` does; nothing is closed then. StorageError, of what could not be made
-        durable; descriptors and locks are given back all the same. Undelivered, when all is closed, as `Producer.close`
-        does, of the producers that were open.
+        A second close waits for the first one, and does nothing. A close whose work failed raises again each time. In
+        a signal's handler that has interrupted a close, it returns at once, and the interrupted close goes on.
+
+        Raises: RuntimeError where `Producer.flush` does, and nothing is closed then; StorageError where records could
+        not be made durable, and descriptors and locks are given back all the same; Undelivered, as `Producer.close`
+        does, when all is closed.
         """
         tell_failures(self._opened.close())
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         tell_failures(self._opened.close(), error)

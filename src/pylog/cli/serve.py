@@ -14,7 +14,7 @@ import pylog
 from pylog.cli.arguments import Parser, add_log, config_pair, examples, log_paths
 from pylog.cli.opening import owned
 from pylog.cli.output import plural, say
-from pylog.log import MEMORY
+from pylog.open_log import MEMORY
 
 __all__ = ["add"]
 
