@@ -61,8 +61,9 @@ def serve(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     log = pylog.open(MEMORY, **options) if paths == [MEMORY] else owned(paths, **options)
     with log, log.serve(args.listen, advertise=args.advertise) as server:
-        say(f"serving {', '.join(paths)} at {server.bootstrap_servers}; Ctrl-C stops it")
         try:
+            # From this line on, a signal is how it ends.
+            say(f"serving {', '.join(paths)} at {server.bootstrap_servers}; Ctrl-C stops it")
             while True:
                 time.sleep(NAP_SECONDS)
         except KeyboardInterrupt:
