@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -20,7 +21,7 @@ from pylog.files.disk_file import DiskFile
 from pylog.kernel import Record
 from pylog.logdirs.log_directories import Directories
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import NewTopic, Replacement
+from pylog.protocol.messages import JoinGroup, NewTopic, Replacement, Session
 from pylog.testing import FaultFiles
 
 MARKER = ".kafka_cleanshutdown"
@@ -63,6 +64,24 @@ def test_an_interrupt_between_two_partitions_leaves_no_marker() -> None:
     found = make_node(MemoryFiles(CLOCK, tree), ("log",))
     assert [len(values) for values in read_all(found)["t"]] == [41, 41, 41]
     assert not found.roles.quarantined
+
+
+def test_the_work_of_a_node_ends_although_a_waiting_caller_raises_in_its_close(tmp_path: Path) -> None:
+    others = set(threading.enumerate())
+    log = pylog.open(tmp_path, config={"group_initial_rebalance_delay_ms": 60_000})
+    log.create_topic("t")
+    log.topic("t")[0].append([Record(b"x")])
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    joining = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), Session())
+    joining.add_done_callback(interrupt)
+    threads = set(threading.enumerate()) - others
+    assert "pylog-housekeeping" in {thread.name for thread in threads}
+    with pytest.raises(KeyboardInterrupt):
+        log.close()
+    assert not [thread for thread in threads if thread.is_alive()]
 
 
 def test_a_false_clean_marker_costs_no_record() -> None:

@@ -34,6 +34,7 @@ from pylog.files import MemoryFiles
 from pylog.protocol.batch import Origin, encode
 from pylog.testing import SimClock
 from pylog.transport import MemoryTransport
+from support.killed import kill
 
 NOW_MS = 1_700_000_000_000
 SMALL = {"internal.segment.bytes": "9000", "index.interval.bytes": "1000"}
@@ -81,8 +82,7 @@ def make(path: Path, *, clean: bool = True) -> None:
         return
     log.flush()
     log.broker.node.checkpoint()
-    log.broker.node.directories.release()
-    log._opened.abandon()
+    kill(log)
 
 
 def fill(log: pylog.Log, turns: range) -> None:

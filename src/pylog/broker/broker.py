@@ -16,6 +16,7 @@ Answers that wait are in `purgatory`: the thread that makes an offset move relea
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from typing import Any, ClassVar
@@ -32,11 +33,7 @@ from pylog.broker.purgatory import Purgatory
 from pylog.broker.replica_manager import Follow, Lead, ReplicaManager
 from pylog.commitlog.recovery import Quarantined, Recovered
 from pylog.config import NodeConfig, TopicConfig
-from pylog.errors import (
-    Closed,
-    OffsetOutOfRange,
-    PylogError,
-)
+from pylog.errors import Closed, OffsetOutOfRange, PylogError
 from pylog.files import Files
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch
@@ -377,16 +374,16 @@ class Broker:
         self._transport.detach(self.node.id)
         if self._made_in is not Broker.process:
             return
-        try:
+        with ExitStack() as closing:
+            # Last in, first out: each ends, whatever another one raises, or its thread would go on over closed files.
+            closing.callback(self.node.close)
+            closing.callback(self._purgatory.close)
+            closing.callback(self.housekeeping.close)
+            closing.callback(self._coordinating.close, Closed("this log is closed"))
+            closing.callback(self._worker.close)
+            closing.callback(self._produce.close)
             for fetcher in self._fetchers.values():
-                fetcher.close()
-            self._produce.close()
-            self._worker.close()
-            self._coordinating.close(Closed("this log is closed"))
-            self.housekeeping.close()
-            self._purgatory.close()
-        finally:
-            self.node.close()
+                closing.callback(fetcher.close)
 
 
 def _forked() -> None:

@@ -20,6 +20,7 @@ from pylog.protocol.batch import encode
 from pylog.storage.checkpoint import write_topic_id
 from pylog.storage.segment_checksum import CHANGED, NOBODY, NOT_YET, SEAL, mark_of_log, read_seal
 from pylog.testing import SimClock
+from support.killed import kill
 
 NOW = 1_700_000_000_000
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
@@ -60,12 +61,6 @@ def scrubber(log: pylog.Log) -> Scrubber:
 
 def segment(log: pylog.Log, base: int, kind: str = ".log", number: int = 0) -> Path:
     return Path(log.path) / f"t-{number}" / f"{base:020d}{kind}"
-
-
-def kill(log: pylog.Log) -> None:
-    log.flush()
-    log.broker.node.directories.release()
-    log._opened.abandon()
 
 
 def overwrite(path: Path, at: int, value: bytes) -> None:

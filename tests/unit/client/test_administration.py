@@ -13,6 +13,7 @@ from pylog.broker.housekeeping import CleaningState
 from pylog.protocol.messages import AlterConfigs, ConfigChange, Fetch, FetchPart, Session, TopicChange
 from pylog.protocol.partitioner import partition_for_key
 from pylog.testing import SimClock
+from support.killed import kill
 
 DAY_MS = 24 * 60 * 60 * 1000
 SMALL = {"log.segment.bytes": 1 << 20}
@@ -210,8 +211,7 @@ def test_deleted_records_stay_deleted_after_a_crash(tmp_path: Path) -> None:
     with pytest.raises(errors.OffsetOutOfRange, match="high watermark, 10"):
         log.delete_records({key: 11})
     assert values(log, "t") == [b"%d" % i for i in range(4, 10)]
-    log.broker.node.directories.release()  # nothing is closed: as if the process were gone
-    log._opened.abandon()
+    kill(log)
     with pylog.open(tmp_path) as log:
         assert values(log, "t") == [b"%d" % i for i in range(4, 10)]
         assert log.delete_records({key: -1}) == {key: 10}
