@@ -169,15 +169,17 @@ class ReadOnlyPurgatory:
         if timeout is not None:
             due = min(due, int(self._clock.tick_ms() + timeout * 1000))
         sleep.begin()
-        while True:
+        # A handler that was called in the wait may have closed the files.
+        while not self._closed:
             outcome = self._look(fetch)
             if outcome is not None:
                 return outcome
             left_ms = due - self._clock.tick_ms()
-            if left_ms <= 0 or fetch.is_called_off or self._closed:
-                return None
+            if left_ms <= 0 or fetch.is_called_off:
+                break
             with opened():
                 sleep.wait(left_ms)
+        return None
 
     def _end_lead(self, fetch: DelayedFetch, sleep: "_Sleep") -> None:
         with self._lock:

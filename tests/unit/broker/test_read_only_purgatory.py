@@ -13,8 +13,10 @@ import pytest
 
 import pylog
 from pylog import Record, errors
+from pylog.broker.read_only_purgatory import ReadOnlyPurgatory
 from pylog.files import DiskFiles
 from pylog.protocol.messages import Fetch, Fetched, FetchPart, Session
+from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future
 
 SECONDS = 30
@@ -196,6 +198,52 @@ def test_a_closed_reader_ends_the_poll_of_another_thread(logs: list[pylog.Log]) 
     assert isinstance(raised.get(timeout=SECONDS), errors.Closed)
     thread.join(SECONDS)
     assert not thread.is_alive()
+
+
+def test_a_handler_may_close_the_reader_whose_fetch_its_thread_leads(logs: list[pylog.Log]) -> None:
+    _, reader = logs
+    future = ask(reader)
+    before = signal.signal(signal.SIGALRM, lambda *_: reader.close())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        future.lead(SECONDS)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert isinstance(future.exception(0), errors.Closed)
+
+
+@pytest.mark.parametrize("is_led", [True, False])
+def test_an_error_of_a_look_is_the_answer_of_its_fetch_alone(is_led: bool) -> None:
+    damaged, good = (Fetch([FetchPart("t", number, 0)]) for number in range(2))
+
+    def read(message: Fetch) -> Fetched:
+        if message is damaged:
+            raise ValueError("it cannot be read")
+        return Fetched([])
+
+    clock = SystemClock()
+    purgatory = ReadOnlyPurgatory(clock, read, lambda: None)
+    waiting = purgatory.park(good, clock.tick_ms() + SECONDS * 1000)
+    future = purgatory.park(damaged, clock.tick_ms() + SECONDS * 1000)
+    if is_led:
+        future.lead(SECONDS)
+    with pytest.raises(ValueError, match="it cannot be read"):
+        future.result(SECONDS)
+    assert not waiting.done()
+    purgatory.close()
+    assert isinstance(waiting.exception(0), errors.Closed)
+
+
+def test_a_closed_purgatory_keeps_no_fetch() -> None:
+    clock = SystemClock()
+    purgatory = ReadOnlyPurgatory(clock, lambda _: Fetched([]), lambda: None)
+    purgatory.close()
+    purgatory.close()
+    future = purgatory.park(Fetch([]), clock.tick_ms() + SECONDS * 1000)
+    future.lead()
+    future.stop_leading()
+    assert isinstance(future.exception(0), errors.Closed)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
