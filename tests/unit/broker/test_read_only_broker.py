@@ -11,10 +11,12 @@ import pytest
 import pylog
 from pylog import Record, errors
 from pylog.broker.read_only_broker import ReadOnlyBroker
+from pylog.broker.read_only_topics import ReadOnlyTopics
 from pylog.commitlog.read_only_partition import ReadOnlyPartition
-from pylog.files import DiskFiles
+from pylog.files import DiskFiles, File
 from pylog.protocol.batch import split
 from pylog.protocol.messages import Fetch, FetchPart, Session
+from support.partition_log import InterruptingFiles
 
 T0 = 1_700_000_000_000
 SECONDS = 30
@@ -273,6 +275,52 @@ def test_a_partition_that_is_being_moved_is_not_taken_for_empty(tmp_path: Path) 
         away.rename(target / "t-0")
         assert consumer.poll(200) == [] and consumer.position(pylog.TopicPartition("t", 0)) == 3
         assert offsets(reader) == [0, 1, 2]
+
+
+def test_a_folder_that_is_missing_is_told_from_a_partition_without_records(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as owner:
+        owner.create_topic("t", partitions=2)
+        fill(owner, 3)
+    shutil.rmtree(tmp_path / "t-0")
+    with pylog.open(tmp_path, mode="read") as reader:
+        with pytest.raises(errors.LogNotFound, match="t-0 has had records, and it has no such folder: put it back"):
+            offsets(reader)
+        assert list(reader.topic("t")[1].records()) == []
+
+
+class SnapshotFiles(InterruptingFiles):
+    """Files in which `action` happens before a snapshot of the metadata log is opened."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        if path.endswith(".checkpoint"):
+            self.before("open a snapshot")
+        return super().open(path, create=create)
+
+
+@pytest.mark.parametrize("is_always", [False, True])
+def test_a_snapshot_that_goes_while_it_is_read_is_followed_by_the_next_one(tmp_path: Path, is_always: bool) -> None:
+    with pylog.open(tmp_path, config={"metadata.log.max.record.bytes.between.snapshots": 1}) as owner:
+        names: list[str] = []
+
+        def grow() -> None:
+            for _ in range(2):
+                names.append(f"t{len(names)}")
+                owner.create_topic(names[-1])
+                owner.broker.node.checkpoint()
+            if is_always:
+                files.begin(1, ("open a snapshot",), grow)
+
+        files = SnapshotFiles(DiskFiles(read_only=True))
+        grow()
+        topics = ReadOnlyTopics(files, [str(tmp_path)])  # type: ignore[arg-type]
+        files.begin(1, ("open a snapshot",), grow)
+        if is_always:
+            with pytest.raises(errors.LogNotFound):
+                topics.refresh()
+        else:
+            topics.refresh()
+            assert sorted(topics.image.topics) == names == ["t0", "t1", "t2", "t3"]
+        topics.close()
 
 
 def test_directories_without_a_list_of_topics_are_read_together(tmp_path: Path) -> None:

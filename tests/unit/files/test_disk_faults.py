@@ -20,7 +20,7 @@ from types import FrameType
 import pytest
 
 from pylog.errors import Closed, DirectoryLocked, DiskFull, LogNotFound, ReadOnly, StorageError
-from pylog.files import DiskFiles, MemoryFiles, refuse_network
+from pylog.files import DiskFiles, MemoryFiles, Waker, refuse_network
 from pylog.files.disk_file import DiskFile
 from pylog.files.lock import close_inherited
 from pylog.files.protocol import unsynced_error
@@ -417,6 +417,26 @@ def test_a_file_that_cannot_be_opened_for_a_read_is_not_in_use(tmp_path: Path) -
     with pytest.raises(Closed, match="f is closed"):
         file.read(0, 1)
     assert (file.pins, file.descriptor) == (0, -1)
+
+
+def test_a_waker_is_readable_from_one_wake_to_the_next_take() -> None:
+    waker = Waker()
+    woken = select.poll()
+    woken.register(waker, select.POLLIN)
+    waker.take()
+    assert woken.poll(0) == []
+    for _ in range(1 << 17):  # more than fits into the pipe
+        waker.wake()
+    assert woken.poll(0) != []
+    while woken.poll(0):
+        waker.take()
+    waker.wake()
+    assert woken.poll(0) != []
+    waker.close()
+    waker.close()
+    waker.wake()
+    with no_descriptor_left(), pytest.raises(StorageError, match="ulimit -n"):
+        Waker()
 
 
 def test_a_watch_tells_of_writes_in_its_directory(tmp_path: Path) -> None:
