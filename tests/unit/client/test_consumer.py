@@ -158,6 +158,8 @@ def test_misuse_raises_with_advice(log: pylog.Log) -> None:
             consumer.seek(T0, -1)
         with pytest.raises(ValueError, match="max_records=0"):
             consumer.poll(0, max_records=0)
+        with pytest.raises(ValueError, match="timeout_ms is not a number"):
+            consumer.poll(float("nan"))
         for wrong in ({"timeout_ms": None}, {"timeout_ms": "1"}, {"max_records": "1"}):
             with pytest.raises(TypeError, match=f"{next(iter(wrong))} is"):
                 consumer.poll(**wrong)  # type: ignore[arg-type]

@@ -13,8 +13,9 @@ T = TypeVar("T")
 
 
 class SingleThread:
-    """The turn of one thread, for a `with` inside of a `WHOLE` block. That thread may enter again, as a listener may
-    use its consumer. Raises ConcurrentUse in any other one.
+    """The turn of one thread, for a `with` inside of a `WHOLE` block.
+
+    That thread may enter again, as a listener may use its consumer. Another thread that enters gets ConcurrentUse.
     """
 
     def __init__(self) -> None:
@@ -22,11 +23,6 @@ class SingleThread:
         self._depth = 0
         self.user = 0
         """The thread that is in the consumer, or was last; 0 before the first."""
-
-    @property
-    def is_taken(self) -> bool:
-        """Whether a thread is in the consumer."""
-        return self._lock.locked()
 
     def __enter__(self) -> None:
         if self._lock.acquire(blocking=False):
