@@ -71,6 +71,8 @@ class Cluster:
         self._destinations: dict[str, dict[int, tuple[UUID, int]]] = {}
         """Topic id and leader by topic and partition, of the partitions that something was sent to."""
         self._renewing: set[str] = set()
+        self.view = object()
+        """Another object after each answer: what was derived from the topics may be out of date."""
 
     @property
     def node(self) -> int:
@@ -113,6 +115,7 @@ class Cluster:
             for name in set(self._topics) - {topic.name for topic in answer.topics}:
                 self._topics.pop(name, None)
                 self._destinations.pop(name, None)
+        self.view = object()
 
     def topic_names(self) -> list[str]:
         """All topics there are now."""

@@ -42,6 +42,8 @@ class Assignment:
         # Nothing was asked yet: the first look need not wait.
         self._looked_ms = clock.tick_ms() - config.retry_backoff_ms
         self._looking: PendingRequest | None = None
+        self._compared: tuple[object, object] = (None, None)
+        """The view and the partitions that `begin_made_again` has seen last."""
 
     # --- as it is told -----------------------------------------------------------------------------------------------
 
@@ -153,6 +155,8 @@ class Assignment:
     def _looked(self, request: PendingRequest, answer: Any) -> None:
         self._looking = None
         if isinstance(answer, PylogError):
+            # A topic that is missing is asked about again.
+            self._compared = (None, None)
             return
         self._cluster.learn(answer, None)
         subscription = self._subscription
@@ -171,6 +175,10 @@ class Assignment:
         A topic that is not known rests as it is: `LeaderLookup` asks for it, or a group takes it away.
         """
         subscription = self._subscription
+        view, states = self._cluster.view, subscription.states
+        if view is self._compared[0] and states is self._compared[1]:
+            return
+        self._compared = view, states
         known = {key.topic: state.topic_id for key, state in subscription.states.items()}
         topics = self._cluster.known(known)
         if subscription.is_shared:

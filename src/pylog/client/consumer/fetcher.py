@@ -13,6 +13,7 @@ from typing import Any
 
 from pylog.client.cluster import Cluster
 from pylog.client.consumer.leader_lookup import LeaderLookup, States
+from pylog.client.consumer.offsets import OffsetFetcher
 from pylog.client.consumer.pending_requests import PendingRequests
 from pylog.client.consumer.subscription import PartitionState, SubscriptionState
 from pylog.config import RECORD_BYTES_MAX, ConsumerConfig
@@ -203,18 +204,17 @@ class Fetcher:
         subscription: SubscriptionState,
         config: ConsumerConfig,
         clock: Clock,
+        offsets: OffsetFetcher,
     ) -> None:
+        self._offsets = offsets
         self._leaders = LeaderLookup(requests, cluster, subscription, config, clock)
         self._subscription = subscription
         self._config = config
         self._isolation = Isolation.named(config.isolation_level)
         self._deserialize = deserializing(config)
 
-    def ask(self, max_wait_ms: int, now_ms: int, reset: int | None) -> bool:
-        """Ask every leader for the partitions that have a position and nothing fetched; whether there were any.
-
-        `reset`: where to go on in a partition whose position is not there any more; None: nowhere, it is an error.
-        """
+    def ask(self, max_wait_ms: int, now_ms: int) -> bool:
+        """Ask every leader for the partitions that have a position and nothing fetched; whether there were any."""
         wanted = {
             key: state
             for key, state in self._subscription.states.items()
@@ -226,9 +226,7 @@ class Fetcher:
         if not wanted:
             return False
         self._subscription.turn()
-        self._leaders.send_to_leaders(
-            wanted, partial(self._message, wanted, max_wait_ms), partial(self._received, reset), max_wait_ms
-        )
+        self._leaders.send_to_leaders(wanted, partial(self._message, wanted, max_wait_ms), self._received, max_wait_ms)
         return True
 
     def _message(self, states: States, max_wait_ms: int, keys: list[TopicPartition]) -> Fetch:
@@ -247,13 +245,11 @@ class Fetcher:
             topic_id=state.topic_id,
         )  # fmt: skip
 
-    def _received(self, reset: int | None, key: TopicPartition, state: PartitionState, part: FetchedPart) -> None:
-        if isinstance(part.error, OffsetOutOfRange) and reset is not None:
-            self._subscription.move(key, None, reset)
-        elif isinstance(part.error, PylogError):
-            self._leaders.refused(key, part.error)
+    def _received(self, key: TopicPartition, state: PartitionState, part: FetchedPart) -> None:
+        if part.error is not None:
+            self._refused(key, part.error)
         elif part.diverging is not None:
-            self._parted(key, state, part.diverging, may_move=reset is not None)
+            self._parted(key, state, part.diverging)
         elif len(part.data):
             assert state.position is not None
             state.fetched = FetchedRecords(
@@ -262,16 +258,21 @@ class Fetcher:
             )  # fmt: skip
             self._subscription.ready[key] = state
 
-    def _parted(
-        self, key: TopicPartition, state: PartitionState, diverging: tuple[int, int], *, may_move: bool
-    ) -> None:
+    def _refused(self, key: TopicPartition, error: PylogError) -> None:
+        reset = self._offsets.reset if isinstance(error, OffsetOutOfRange) else None
+        if reset is None:
+            self._leaders.refused(key, error)
+        else:
+            self._subscription.move(key, None, reset)
+
+    def _parted(self, key: TopicPartition, state: PartitionState, diverging: tuple[int, int]) -> None:
         """The log was cut below the position (KIP-320): go back to where it was, or let the user say so."""
         epoch, end = diverging
         what = (
             f"{key.topic}-{key.partition} was cut at offset {end}, and the position was {state.position}: records that "
             "were given are not in the log any more"
         )
-        if may_move:
+        if self._offsets.reset is not None:
             logger.warning("%s; going on at %d", what, end)
             self._subscription.move(key, end)
             state.leader_epoch = epoch

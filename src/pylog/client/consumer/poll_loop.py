@@ -8,7 +8,7 @@ the questions    for positions, then for more records       offsets, fetcher
 the wait         for the first of many events               pending_requests
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 from pylog.client.cluster import Cluster
 from pylog.client.consumer.assignment import Assignment
@@ -42,7 +42,7 @@ class PollLoop:
         self._loop = loop
         self._assignment = assignment
         self._offsets = offsets
-        self._fetcher = Fetcher(requests, cluster, subscription, config, clock)
+        self._fetcher = Fetcher(requests, cluster, subscription, config, clock, offsets)
         self._is_woken = False
 
     def poll(self, timeout_ms: float, max_records: int | None) -> list[Any]:
@@ -71,7 +71,8 @@ class PollLoop:
         asked = False
         self._assignment.look(now, self._config.metadata_max_age_ms)
         while True:
-            self._check_woken()
+            if self._is_woken or self._requests.is_ended:
+                self._raise_why_it_ends()
             self._requests.deliver()
             if group is not None:
                 if subscription.is_shared:
@@ -84,18 +85,17 @@ class PollLoop:
             self._assignment.begin_made_again()
             self._offsets.ask(now)
             left_ms = max(0, int(min(deadline - now, self._config.fetch_max_wait_ms)))
-            asked = self._fetcher.ask(left_ms, now, self._offsets.reset) or asked
+            asked = self._fetcher.ask(left_ms, now) or asked
             if not self._requests.deliver():
                 if now >= deadline:
                     return subscription.take(count)  # nothing, but it raises what asking has come to
                 self._requests.wait(min(deadline - now, WAIT_MS_MAX, *self._assignment.rests_ms(now)))
             now = self._clock.tick_ms()
 
-    def _check_woken(self) -> None:
+    def _raise_why_it_ends(self) -> NoReturn:
         self._requests.check_open()
-        if self._is_woken:
-            self._is_woken = False
-            raise Wakeup("wakeup was called")
+        self._is_woken = False
+        raise Wakeup("wakeup was called")
 
     def wakeup(self) -> None:
         """Let the poll in progress, or the next one, raise Wakeup. From any thread, and from a signal handler."""

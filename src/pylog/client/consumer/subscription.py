@@ -190,7 +190,7 @@ class SubscriptionState:
         the partition is asked about again, and that of a record again and again.
         """
         records: list[Any] = []
-        for key, state in list(self.ready.items()):
+        for key, state in list(self.ready.items()) if self.ready else ():
             if state.paused or state.leaving:
                 continue
             try:
