@@ -4,8 +4,8 @@
     mode="read"   no lock, nothing is written: reads what the owner, wherever it is, has published
     mode="auto"   own
 
-    pylog.open(path)        -> Broker over DiskFiles      (mode own)
-                            -> Reader over DiskFiles      (mode read)
+    pylog.open(path)        -> Broker over DiskFiles          (mode own)
+                            -> ReadOnlyBroker over DiskFiles  (mode read)
     pylog.open(":memory:")  -> Broker over MemoryFiles
 
 Producers and consumers are clients of the node over a transport that calls it in their thread.
@@ -135,9 +135,9 @@ def _owned(path: str, make: Callable[[], Broker], transport: Transport, clock: C
 class Log:
     """An open log: topics, producers, consumers. Thread-safe. Close it, or use it as a context manager.
 
-    A process that is killed loses nothing that was acknowledged; the next open reads a little more. One that ends in
-    the ordinary way delivers what was sent and closes the log. A log that is dropped open, with all that was made with
-    it, is closed so in the background: that is a ResourceWarning.
+    A process that is killed loses nothing that was acknowledged; the next open reads a little more. A process that ends
+    in the ordinary way delivers what was sent and closes the log. A log that is dropped without `close`, with all that
+    was made with it, is closed in the background, with a ResourceWarning.
     """
 
     def __init__(self, path: str, node: "Broker | ReadOnlyBroker", transport: Transport, clock: Clock) -> None:

@@ -1,8 +1,8 @@
 """Topic -> Partition -> Segment, for programs that build on the files: `Log.topic` returns them.
 
-A view holds no state of its own; each look goes to the node, so it is as true in a process that owns the log as in one
-that only reads it. Reading here goes straight to the files of this node, up to the high watermark; appending goes by
-the node's one door, `ProduceHandler`, like a producer's batches.
+A `TopicView` is the topic as it was when the view was made. A `PartitionView` holds no state: each look goes to the
+node, in a process that owns the log and in one that only reads it. Reading here goes straight to the files of this
+node, up to the high watermark. Appending goes by the node's one door, `ProduceHandler`, as a producer's batches do.
 """
 
 import uuid
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pylog.broker.read_only_broker import ReadOnlyBroker
 
 READ_BYTES = 1 << 20
-"""As Kafka's max.partition.fetch.bytes: what is done once a read, and once an Arrow batch made of it, hardly shows."""
+"""As Kafka's max.partition.fetch.bytes: beside so much, the fixed cost of a read or of an Arrow batch hardly shows."""
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers")
 
 
@@ -75,8 +75,8 @@ class PartitionView:
 
     @property
     def high_watermark(self) -> int:
-        """The first offset that consumers do not see: what is below is on every replica (and durable, with
-        flush="sync").
+        """The first offset that consumers do not see. All records below it are on every replica, and with
+        flush="sync" durable.
         """
         return self._now().high_watermark
 
@@ -92,7 +92,7 @@ class PartitionView:
 
     @property
     def leader_epoch(self) -> int:
-        """The leader epoch of the newest batch, -1 in an empty log. Only the owner knows it."""
+        """The leader epoch of the newest batch; -1 in an empty log, and in mode "read", where it is not known."""
         partition = self._now()
         return partition.epochs.latest if isinstance(partition, Partition) else -1
 
@@ -108,15 +108,13 @@ class PartitionView:
 
     @property
     def cleaning(self) -> dict[str, Any] | None:
-        """What compaction has come to: `progress` while it runs, `last` result and `finished_ms`, `error`.
-
-        None where nothing was cleaned.
+        """The state of compaction: its `progress` while it runs, the `last` result, which is of `finished_ms`, and the
+        `error` that has ended it. None where nothing was cleaned.
         """
         return self._node.cleaning(self.topic, self.partition)
 
     def append(self, records: Sequence[Record | ConsumerRecord]) -> Appended:
-        """Append records, new or read ones, as one batch, through the node: acknowledged by all replicas, durable as
-        `flush` says.
+        """Append records, new or read ones, as one batch. All replicas have them then, as durable as `flush` says.
 
         Raises: what refuses the batch (RecordTooLarge, InvalidTimestamp...), DiskFull, DurabilityUnknown, ReadOnly,
         TypeError.
@@ -262,7 +260,7 @@ def _groups(batches: Iterable[Batch], max_rows: int) -> Iterator[list[Batch]]:
 
 
 class TopicView:
-    """A topic: its name, id, config, and its partitions by number."""
+    """A topic: its name, its id, its config, and its partitions by number, as they were when the view was made."""
 
     def __init__(self, node: "Broker | ReadOnlyBroker", name: str, clock: Clock, lease: Lease | None = None) -> None:
         image = node.image.topics[name]

@@ -39,12 +39,12 @@ class ReadOnlyTopics:
         self._locks: dict[str, File] = {}
         self._log: ReadOnlyPartition | None = None
         self.has_log = False
-        """Whether there is a metadata log, which may say more than `image` by now."""
+        """True where there is a metadata log: it may say more than `image` by now."""
         self._replayed = NOTHING
 
     @property
     def is_published(self) -> bool:
-        """Whether an owner has published anything that was looked at."""
+        """True once something was looked at that an owner has published."""
         return bool(self._published)
 
     def home(self, key: TopicPartition) -> str:

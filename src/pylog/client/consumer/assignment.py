@@ -142,7 +142,7 @@ class Assignment:
 
     @property
     def _is_lacking(self) -> bool:
-        """Whether it takes a look to go on."""
+        """True when reading cannot go on before the topics were looked at."""
         return self._subscription.is_stale or (self._group is not None and self._group.lacks_topics)
 
     def rests_ms(self, now_ms: int) -> list[int]:

@@ -90,7 +90,7 @@ class GroupMember:
             requests, cluster, subscription, config, clock, committer=self._committer, refused=self._refused
         )
         self.is_calling = False
-        """Whether the listener is being called."""
+        """True while the listener is called."""
 
     @property
     def identity(self) -> ConsumerGroupMetadata:
@@ -140,7 +140,7 @@ class GroupMember:
 
     @property
     def lacks_topics(self) -> bool:
-        """Whether it was given partitions of topics that are not known yet."""
+        """True when it was given partitions of topics that are not known yet."""
         machine = self._machine
         return isinstance(machine, ConsumerMembership) and machine.lacks_names
 

@@ -67,10 +67,10 @@ class PartitionState:
     """The position that was last committed, as far as it is known."""
     reset: int | None = None
     looked_up: bool = False
-    """Whether the committed offset was looked up."""
+    """True once the committed offset was looked up."""
     paused: bool = False
     leaving: bool = False
-    """It is about to be revoked: no more records of it are given."""
+    """True while it is about to be revoked: no more records of it are given."""
     fetched: FetchedSource | None = None
     error: PylogError | None = None
     """The error that the next poll raises."""
@@ -91,7 +91,7 @@ class PartitionState:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether there is nothing to give, and nothing in flight."""
+        """True when there is nothing to give, and nothing in flight."""
         return self.fetched is None and self.error is None and self.asked is None
 
 
@@ -109,13 +109,13 @@ class SubscriptionState:
         self.stuck: tuple[TopicPartition, PylogError] | None = None
         """Where the last poll has raised, and what."""
         self.is_shared = False
-        """Whether it is a group that gives partitions and takes them."""
+        """True where a group gives partitions and takes them."""
         self.is_stale = False
-        """Whether a topic of these is not known any more, so that the topics have to be looked at."""
+        """True when a topic of these is not known any more, so that the topics have to be looked at."""
 
     @property
     def is_by_topic(self) -> bool:
-        """Whether topics were subscribed to, so that partitions come and go."""
+        """True when topics were subscribed to, so that partitions come and go."""
         return bool(self.topics) or self.pattern is not None
 
     def checked(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
