@@ -140,8 +140,9 @@ class ReadOnlyBroker:
         return self._followed(message) or self._read(message)
 
     def _followed(self, message: Fetch) -> Fetched | None:
-        """The answer where it is records that came to the end of a partition since the last look. None for all else: it
-        takes a look at what may have become of the topic.
+        """What is in the one partition of a Fetch, where that has only got longer since the last look.
+
+        None in any other case, which takes a look at what may have become of the topic.
         """
         if len(message.parts) != 1 or len(self._paths) > 1:
             return None
@@ -153,8 +154,7 @@ class ReadOnlyBroker:
             part = read_part(known, asked, isolation=message.isolation, max_bytes=message.max_bytes)
         except PylogError:
             return None
-        fetched = Fetched([part])
-        return fetched if is_enough(message, fetched) else None
+        return Fetched([part])
 
     def _read(self, message: Fetch) -> Fetched:
         def read(asked: FetchPart, max_bytes: int) -> FetchedPart:
