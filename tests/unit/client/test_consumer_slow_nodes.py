@@ -277,3 +277,18 @@ def test_an_answer_that_comes_during_a_look_up_is_left_to_the_next_poll(wire: Wi
     assert heard == []
     consumer.poll(0)
     assert heard == [None]
+
+
+def test_a_missing_topic_is_asked_about_again_after_a_refusal(wire: Wire, log: pylog.Log) -> None:
+    with log.consumer(group_id="g", retry_backoff_ms=10) as consumer:
+        consumer.subscribe(["t", "u"])
+        while len(consumer.assignment()) != 4:
+            consumer.poll(1)
+        consumer.pause(T0, TopicPartition("t", 1))
+        log.delete_topic("t")
+        consumer._cluster.refresh(["t"])
+        wire.refused[Metadata] = NetworkError("away")
+        before = wire.counts[Metadata]
+        consumer.poll(150)
+        assert wire.counts[Metadata] - before >= 3, "not only every second"
+        wire.refused.clear()
