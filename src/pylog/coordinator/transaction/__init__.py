@@ -4,6 +4,6 @@ One machine for each partition of `__transaction_state` (KIP-98, KIP-890). See `
 """
 
 from pylog.coordinator.transaction.coordinator import TransactionCoordinator
-from pylog.coordinator.transaction.rules import Sighting
+from pylog.coordinator.transaction.settlement import Sighting
 
 __all__ = ["Sighting", "TransactionCoordinator"]

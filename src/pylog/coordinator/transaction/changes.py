@@ -1,9 +1,11 @@
-"""The work of a transaction coordinator that is under way: changes of its log, endings, and the answers to both."""
+"""Changes of a transaction coordinator's log that are under way, and the answers that come of them."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from pylog.coordinator.effects import LogRecord
+from pylog.coordinator.transaction.records import record_of
+from pylog.coordinator.transaction.rules import TransactionUpdate
 from pylog.coordinator.transaction.state import Transaction
 from pylog.errors import (
     CoordinatorNotAvailable,
@@ -16,7 +18,6 @@ from pylog.errors import (
     UnknownServer,
 )
 from pylog.protocol.messages import PartitionsAdded, TxnEnded
-from pylog.record import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,13 @@ class Change:
     after: Transaction | None
     last_epoch: int | None = None
     settles: bool = False
-    """Whether it aborts what was sighted in partitions."""
+    """True where it aborts what was sighted in partitions."""
+
+    @classmethod
+    def of(cls, name: str, step: TransactionUpdate, *, settles: bool = False) -> Self:
+        """A step of `rules` as a change."""
+        records = tuple(record_of(name, state) for state in step.states)
+        return cls(name, records, step.states[-1], step.last_epoch, settles)
 
     @property
     def decided(self) -> Transaction | None:
@@ -39,19 +46,6 @@ class Change:
     def size(self) -> int:
         """Its bytes, about."""
         return sum(len(record.key) + len(record.value or b"") for record in self.records)
-
-
-@dataclass(slots=True)
-class Ending:
-    """A transaction that is decided, and whose completion is not in the log."""
-
-    left: set[TopicPartition]
-    """The partitions that are not known to have their marker."""
-    unsafe: dict[TopicPartition, int] = field(default_factory=dict)
-    """The partitions that have their marker, and where it ends: it may not be durable yet."""
-    failures: int = 0
-    error: PylogError | None = None
-    """The latest refusal of a marker."""
 
 
 def ended(after: Transaction) -> TxnEnded:

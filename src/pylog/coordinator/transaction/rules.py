@@ -4,9 +4,7 @@ Nothing here changes anything. Sources: Kafka's TransactionCoordinator; KIP-98 (
 for a higher epoch says which one it has), KIP-890 (every end raises the epoch, by which a repeated EndTxn is known).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from pylog.coordinator.effects import NewProducerId
 from pylog.coordinator.transaction.state import (
@@ -38,21 +36,6 @@ class TransactionUpdate:
     states: tuple[Transaction, ...]
     last_epoch: int | None = None
     """The epoch of the producer that took this step, by which its repetition is known; None: as before."""
-
-
-class Sighting(NamedTuple):
-    """What the partitions of a node know of one producer."""
-
-    epoch: int
-    """The highest that any of them knows."""
-    coordinator_epoch: int
-    """The same of its markers; -1 where there is none."""
-    open_in: Mapping[TopicPartition, int]
-    """Where a transaction of it is open, and in which epoch."""
-    may_lack_records: bool = False
-    """Whether records of its transaction may be lost: a Produce in one is answered before they, and the
-    beginning of the transaction, are durable.
-    """
 
 
 def valid_init(message: InitProducerId, timeout_max_ms: int) -> ProtocolError | None:
@@ -102,24 +85,6 @@ def _may_be(known: Transaction, message: InitProducerId) -> bool:
 def fence(known: Transaction, new_producer_id: NewProducerId, wall_ms: int) -> TransactionUpdate:
     """Abort an open transaction whose producer did not ask for it: what that does later has too low an epoch."""
     return _decide(known, False, new_producer_id, wall_ms)
-
-
-def overtaken(
-    known: Transaction, seen: Sighting, new_producer_id: NewProducerId, wall_ms: int
-) -> TransactionUpdate | None:
-    """Abort what its partitions have of a producer and this log has not, or has as over: after a crash, partitions may
-    be newer than the log of their coordinator, or older. Abort a transaction that may lack records, too.
-
-    The next epoch is beyond all that they have seen. None: they agree. Not for a transaction that is decided.
-    """
-    open_now = set(known.partitions) if known.state is TransactionState.ONGOING else set()
-    strange = tuple(
-        sorted(key for key, epoch in seen.open_in.items() if key not in open_now or epoch != known.producer_epoch)
-    )
-    if not strange and not seen.may_lack_records and seen.epoch <= known.producer_epoch:
-        return None
-    newest = known._replace(producer_epoch=max(known.producer_epoch, seen.epoch))
-    return _decide(newest.joined(strange, wall_ms) if strange else newest, False, new_producer_id, wall_ms)
 
 
 def _decide(

@@ -15,9 +15,8 @@ a Prepare* before the markers of that decision are durable: the decision would b
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from pylog.coordinator.transaction.changes import Ending
+from pylog.coordinator.transaction.endings import Endings
 from pylog.coordinator.transaction.state import Transaction
-from pylog.record import TopicPartition
 
 
 class TransactionStates:
@@ -26,7 +25,9 @@ class TransactionStates:
     def __init__(self) -> None:
         self._logged: dict[str, Transaction] = {}
         self._unlogged: dict[str, Transaction] = {}
-        self.endings: dict[str, Ending] = {}
+        self.endings = Endings()
+        self.last_epochs: dict[str, int] = {}
+        """The epoch that a producer had before its last step, by which a repeated InitProducerId is known."""
 
     @property
     def logged(self) -> Mapping[str, Transaction]:
@@ -57,31 +58,14 @@ class TransactionStates:
         self._unlogged.pop(name, None)
         if transaction is None:
             self._logged.pop(name, None)
+            self.last_epochs.pop(name, None)
         else:
             self._logged[name] = transaction
         if transaction is not None and transaction.state.is_prepared:
-            self.endings[name] = Ending(set(transaction.partitions))
+            self.endings.decided(name, transaction.partitions)
         else:
-            self.endings.pop(name, None)
+            self.endings.forget(name)
 
     def go_ahead(self, name: str, transaction: Transaction) -> None:
         """Let the state of an id be another one than that of the log."""
         self._unlogged[name] = transaction
-
-    def unsafe(self, name: str | None) -> dict[TopicPartition, int]:
-        """Where markers end that have to be durable before the next record of this id, or (None) of any."""
-        if name is not None:
-            ending = self.endings.get(name)
-            return ending.unsafe if ending is not None else {}
-        found: dict[TopicPartition, int] = {}
-        for ending in self.endings.values():
-            for key, end in ending.unsafe.items():
-                found[key] = max(end, found.get(key, 0))
-        return found
-
-    def note_durable(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Forget the markers that lie below what is durable of their partitions."""
-        for ending in self.endings.values():
-            for key, end in list(ending.unsafe.items()):
-                if end <= ends.get(key, 0):
-                    del ending.unsafe[key]

@@ -1,0 +1,103 @@
+"""After an unclean stop: what partitions have of the producers of a log, held against what the log has.
+
+A `Sighting` is what the partitions of a node know of one producer. The coordinator aborts every transaction that may
+lack records, and every one that it does not know, or knows as over; what is decided comes to its end first.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from pylog.coordinator.effects import NewProducerId
+from pylog.coordinator.transaction import rules
+from pylog.coordinator.transaction.rules import TransactionUpdate
+from pylog.coordinator.transaction.state import NO_PRODUCER_ID, Transaction, TransactionState
+from pylog.coordinator.transaction.states import TransactionStates
+from pylog.record import TopicPartition
+
+
+class Sighting(NamedTuple):
+    """What the partitions of a node know of one producer."""
+
+    epoch: int
+    """The highest that any of them knows."""
+    coordinator_epoch: int
+    """The same of its markers; -1 where there is none."""
+    open_in: Mapping[TopicPartition, int]
+    """Where a transaction of it is open, and in which epoch."""
+    may_lack_records: bool = False
+    """True where records of its transaction may be lost: a Produce in one is answered before they, and the beginning of
+    the transaction, are durable.
+    """
+
+
+NOT_SEEN = Sighting(-1, -1, {})
+"""No partition knows the producer."""
+
+
+class Settlement:
+    """The transactional ids that wait for their abort. Not thread-safe."""
+
+    def __init__(self, states: TransactionStates) -> None:
+        self._states = states
+        self._sightings: dict[str, Sighting] = {}
+
+    def begin(self, seen: Mapping[int, Sighting], may_lack: Callable[[TopicPartition], bool]) -> None:
+        """Take over what partitions know, by producer id, and which of them may lack records."""
+        self._sightings = {}
+        for name, known in self._states.items():
+            sighting = seen.get(known.producer_id, NOT_SEEN)
+            # Where none is open, one may have begun ahead of the log, and its records may be lost: a producer that has
+            # outlived the stop must not go on with the rest of it.
+            lacks = any(map(may_lack, known.partitions)) if known.partitions else not known.state.is_open
+            if lacks or sighting is not NOT_SEEN:
+                self._sightings[name] = sighting._replace(may_lack_records=lacks)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._sightings
+
+    def __bool__(self) -> bool:
+        return bool(self._sightings)
+
+    def __iter__(self) -> Iterator[str]:
+        """The ids, from a copy."""
+        return iter(list(self._sightings))
+
+    def claims(self) -> set[tuple[int, TopicPartition]]:
+        """(producer id, partition) of the open transactions that will be ended."""
+        claimed = set()
+        for name, known in self._states.items():
+            if known.state.is_open:
+                claimed |= {(known.producer_id, key) for key in known.partitions}
+            if name in self._sightings and known.next_producer_id == NO_PRODUCER_ID:
+                claimed |= {(known.producer_id, key) for key in self._sightings[name].open_in}
+        return claimed
+
+    def step(self, name: str, new_producer_id: NewProducerId, wall_ms: int) -> TransactionUpdate | None:
+        """The step that settles an id that is not decided; None: nothing hangs. Raises what `new_producer_id` does."""
+        known = self._states.get(name)
+        step = None if known is None else overtaken(known, self._sightings[name], new_producer_id, wall_ms)
+        if step is None:
+            self.settled(name)
+        return step
+
+    def settled(self, name: str) -> None:
+        """Note that nothing of an id hangs any more."""
+        del self._sightings[name]
+
+
+def overtaken(
+    known: Transaction, seen: Sighting, new_producer_id: NewProducerId, wall_ms: int
+) -> TransactionUpdate | None:
+    """Abort what its partitions have of a producer and this log has not, or has as over: after a crash, partitions may
+    be newer than the log of their coordinator, or older. Abort a transaction that may lack records, too.
+
+    The next epoch is beyond all that they have seen. None: they agree. Not for a transaction that is decided.
+    """
+    open_now = set(known.partitions) if known.state is TransactionState.ONGOING else set()
+    strange = tuple(
+        sorted(key for key, epoch in seen.open_in.items() if key not in open_now or epoch != known.producer_epoch)
+    )
+    if not strange and not seen.may_lack_records and seen.epoch <= known.producer_epoch:
+        return None
+    newest = known._replace(producer_epoch=max(known.producer_epoch, seen.epoch))
+    return rules.fence(newest.joined(strange, wall_ms) if strange else newest, new_producer_id, wall_ms)
