@@ -84,16 +84,18 @@ def _one_partition_less(known: Transaction, **how: Any) -> Transaction:
     return _prepared(known, **how)._replace(partitions=known.partitions[1:])
 
 
-def _answer_first(machine: TransactionCoordinator, changes: Any, answers: list[Answer] | None = None) -> list[Effect]:
-    return [*(answers or []), *_carry_out(machine, changes)]
+def _answer_first(
+    machine: TransactionCoordinator, changes: Any, answers: list[Answer] | None = None, **how: Any
+) -> list[Effect]:
+    return [*(answers or []), *_carry_out(machine, changes, **how)]
 
 
-def _markers_first(machine: TransactionCoordinator, *what: Any) -> list[Effect]:
-    return sorted(_carry_out(machine, *what), key=lambda effect: isinstance(effect, Append))
+def _markers_first(machine: TransactionCoordinator, *what: Any, **how: Any) -> list[Effect]:
+    return sorted(_carry_out(machine, *what, **how), key=lambda effect: isinstance(effect, Append))
 
 
-def _state_first(machine: TransactionCoordinator, changes: Any, *answers: Any) -> list[Effect]:
-    effects = _carry_out(machine, changes, *answers)
+def _state_first(machine: TransactionCoordinator, changes: Any, *answers: Any, **how: Any) -> list[Effect]:
+    effects = _carry_out(machine, changes, *answers, **how)
     machine._states._logged.update(read(change.records[-1]) for change in changes)
     return effects
 
