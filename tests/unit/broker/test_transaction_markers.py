@@ -17,6 +17,7 @@ from pylog.partition import Partition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
     CreateTopics,
+    DescribeTransactions,
     EndTxn,
     InitProducerId,
     NewTopic,
@@ -27,6 +28,7 @@ from pylog.protocol.messages import (
     TxnOffsetCommit,
 )
 from pylog.record import TopicPartition
+from pylog.replica import Leader
 from pylog.testing import SimClock
 from pylog.views import TopicView
 
@@ -38,7 +40,7 @@ LAZY_MS = 1_000
 
 
 class Node:
-    """A node with a topic of two partitions, and one transactional producer."""
+    """A node with a topic of two partitions, and one transactional producer; `tree` is what another has left."""
 
     def __init__(self, flush: str = "sync", tree: dict[str, bytes | None] | None = None) -> None:
         self.clock = SimClock(NOW, 0)
@@ -49,7 +51,7 @@ class Node:
         )  # fmt: skip
         if tree is None:
             self.ask(CreateTopics([NewTopic("t", 2, {})]))
-        self.init()
+            self.init()
 
     def init(self) -> None:
         given = self.ask(InitProducerId("tx"))
@@ -82,6 +84,18 @@ class Node:
     def partition(self, key: TopicPartition) -> Partition:
         return self.broker.partition(*key)
 
+    def refuse_appends(self, topic: str) -> None:
+        """Let the disk be full for one topic."""
+        produce: Any = self.broker._produce
+        append = produce.append
+
+        def full(leader: Leader, *more: Any, **how: Any) -> Any:
+            if leader.partition.topic == topic:
+                raise errors.DiskFull("no room")
+            return append(leader, *more, **how)
+
+        produce.append = full
+
     @property
     def host(self) -> CoordinatorHost:
         return self.broker._coordinating._coordinators.of("__transaction_state", "tx")
@@ -91,9 +105,8 @@ class Node:
         """Of the transactional id: what its log says, and what is so."""
         machine = self.host.machine
         assert isinstance(machine, TransactionCoordinator)
-        now = machine._states.get("tx")
-        assert now is not None
-        return machine.transactions["tx"].state.title, now.state.title
+        (now,) = self.ask(DescribeTransactions(["tx"])).transactions
+        return machine.transactions["tx"].state.title, now.state
 
     def later(self, ms: int = LAZY_MS) -> None:
         self.clock.advance(ms)
@@ -269,12 +282,7 @@ def test_a_close_writes_down_what_is_open(flush: str) -> None:
     node = Node(flush)
     node.send(KEYS[0])
     node.broker.close()
-    again = Node.__new__(Node)
-    again.clock = SimClock(NOW, 0)
-    again.broker = Broker(
-        MemoryFiles(again.clock, node.memory.tree()), ["log"], config=CONFIG, clock=again.clock,
-        transport=pylog.MemoryTransport(), node_id=None, flush=flush,
-    )  # fmt: skip
+    again = Node(flush, node.memory.tree())
     assert again.states == ("Ongoing", "Ongoing")
     assert again.broker.handle(EndTxn("tx", node.id, node.epoch, True), SESSION).result(10).error is None
     assert again.committed() == 1
@@ -284,14 +292,12 @@ def test_a_close_writes_down_what_is_open(flush: str) -> None:
 def test_an_open_transaction_that_a_close_cannot_write_down_ends_at_the_next_open() -> None:
     node = Node()
     node.send(KEYS[0])
-
-    def full(*_: object, **how: object) -> Any:
-        raise errors.DiskFull("no room")
-
-    node.host.leader.append = full  # type: ignore[method-assign]
+    node.refuse_appends("__transaction_state")
     node.broker.close()
     again = Node(tree=node.memory.tree())
     partition = again.partition(KEYS[0])
+    assert again.states[1] == "CompleteAbort"
+    again.later(0)
     assert partition.last_stable_offset == partition.next_offset
     assert again.committed() == 0
     again.broker.close()
