@@ -135,3 +135,12 @@ def test_a_producer_whose_transaction_may_be_lost_whole_gets_a_higher_epoch(stat
     settle(desk, -1, producer_id=77)
     assert (desk.state, desk.markers) == (TransactionState.COMPLETE_ABORT, [])
     assert isinstance(desk.end(50, 4, committed=True).error, InvalidTxnState | InvalidProducerEpoch)
+
+
+def test_a_decided_transaction_comes_to_its_end_before_its_id_is_settled() -> None:
+    desk = Desk(known(TransactionState.PREPARE_COMMIT))
+    settle(desk, 9)
+    assert desk.appends == []
+    assert desk.marked().committed
+    desk.tick(0)
+    assert (desk.state, desk.x.producer_epoch) == (TransactionState.COMPLETE_ABORT, 10)

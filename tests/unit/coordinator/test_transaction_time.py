@@ -214,3 +214,25 @@ def test_an_id_that_could_not_be_forgotten_is_still_known() -> None:
     desk.refuses = None
     desk.tick(FORGET_SCAN_MS)
     assert not desk.machine.transactions
+
+
+def test_a_completion_that_a_tick_passes_over_is_written_down_by_a_later_one() -> None:
+    """Its markers are shown between the sync for what is due and the tick: they are not durable then."""
+    desk = Desk(known(TransactionState.PREPARE_COMMIT))
+    markers = desk.markers.pop(0).markers
+    desk.carry_out(desk.machine.markers_written("x", markers.producer_epoch, {P0: None}, desk.now, {P0: 7}))
+    desk.tick(1000)
+    assert desk.state is TransactionState.PREPARE_COMMIT
+    desk.machine.note_durable({P0: 7})
+    assert desk.machine.due_ms is not None and desk.machine.due_ms <= desk.tick_ms + 1000
+    desk.tick(1000)
+    assert desk.state is TransactionState.COMPLETE_COMMIT
+
+
+def test_the_outcome_of_markers_that_comes_twice_changes_nothing() -> None:
+    desk = Desk(known(TransactionState.PREPARE_COMMIT))
+    epoch = desk.markers.pop(0).markers.producer_epoch
+    for _ in range(2):
+        assert desk.machine.markers_written("x", epoch, {P0: None}, desk.now, {}) == []
+    desk.tick(1000)
+    assert desk.state is TransactionState.COMPLETE_COMMIT and len(desk.appends) == 1

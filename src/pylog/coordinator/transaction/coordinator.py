@@ -345,7 +345,9 @@ class TransactionCoordinator:
             yield from self._settled(now)
         if self._write_down_tick is not None and self._write_down_tick <= now.tick:
             yield from self._ahead()
-            self._write_down_tick = None
+            # What was passed over is of an id whose markers are not durable yet.
+            is_left = any(map(self._is_busy, self._states.unlogged))
+            self._write_down_tick = now.tick + LAZY_MS if is_left else None
         if self._timeouts_tick is not None and self._timeouts_tick <= now.tick:
             yield from self._timed_out(now)
             self._timeouts_tick = now.tick + self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
