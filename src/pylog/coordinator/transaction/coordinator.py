@@ -65,7 +65,7 @@ APPEND_BYTES = 256 << 10
 class TransactionCoordinator:
     """An `effects.Coordinator` for one partition.
 
-    The host has checked that partitions which join exist, gives each Append back by `replay` or `append_failed`, and
+    The host has checked that partitions which join exist, gives each Append back by `appended` or `append_failed`, and
     each WriteMarkers by `markers_written`.
     """
 
@@ -93,30 +93,23 @@ class TransactionCoordinator:
 
     def replay(self, record: LogRecord, stamp: Stamp | None = None) -> None:
         """Take over a record of the log. Raises: UnsupportedFormat, CorruptBatch."""
-        name, transaction = read(record)
-        self._take(name, transaction)
-        change = self._changes.get(name)
-        if change is not None and change.records[-1] == record:
-            self._finish(change)
+        self._take(*read(record))
 
     def appended(self, append: Append) -> None:
-        """Take over an Append of its own, as `replay` does with each of its records."""
+        """Take over an Append of its own, as `replay` would with each of its records."""
         for change in append.context:
-            self._take(change.transactional_id, change.after)
-            self._finish(change)
+            name = change.transactional_id
+            self._take(name, change.after)
+            del self._changes[name]
+            if change.last_epoch is not None:
+                self._states.last_epochs[name] = change.last_epoch
+            if change.settles:
+                self._settlement.settled(name)
 
     def _take(self, name: str, transaction: Transaction | None) -> None:
         self._states.replay(name, transaction)
         if name in self._settlement:
             self._settle_tick = 0
-
-    def _finish(self, change: Change) -> None:
-        name = change.transactional_id
-        del self._changes[name]
-        if change.last_epoch is not None:
-            self._states.last_epochs[name] = change.last_epoch
-        if change.settles:
-            self._settlement.settled(name)
 
     def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
         """Do nothing: this log has no transactions of its own."""
@@ -214,9 +207,8 @@ class TransactionCoordinator:
         """
         ending = self._endings.get(transactional_id)
         known = self._states.logged.get(transactional_id)
-        if ending is None or known is None or known.producer_epoch != producer_epoch:
-            return []  # of a transaction that has ended since
-        if not self._is_ending(transactional_id):
+        is_late = known is None or known.producer_epoch != producer_epoch or not self._is_ending(transactional_id)
+        if ending is None or known is None or is_late:
             return []
         ending.note(errors, unsafe or {})
         if ending.left:
