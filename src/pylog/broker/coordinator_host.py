@@ -159,9 +159,10 @@ class CoordinatorHost:
 
     def _secure(self, message: object) -> None:
         """Make durable what has to be before the machine can do what this message wants, or (None) what is due."""
-        ends = self.machine.unsafe(message)
+        with self._lock:
+            ends = dict(self.machine.unsafe(message))
         if ends:
-            durable = self._markers.made_durable(dict(ends))
+            durable = self._markers.made_durable(ends)
             with self._lock:
                 self.machine.note_durable(durable)
 

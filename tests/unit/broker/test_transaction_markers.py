@@ -325,3 +325,25 @@ def test_a_partition_with_followers_joins_in_the_log_before_it_is_written_to() -
     assert node.states == ("Ongoing", "Ongoing")
     assert node.partition(KEYS[0]).durable_offset == 1
     node.broker.close()
+
+
+def test_what_has_to_be_durable_is_asked_of_a_machine_that_nobody_else_is_in(node: Node) -> None:
+    """A tick asks in the background, while requests come in."""
+    host, machine = node.host, node.host.machine
+    unsafe, lock = machine.unsafe, host._lock.inner
+    entered: list[bool] = []
+
+    def enter() -> None:
+        entered.append(lock.acquire(blocking=False))
+        if entered[-1]:
+            lock.release()
+
+    def looked_at(message: object = None) -> Any:
+        other = threading.Thread(target=enter)
+        other.start()
+        other.join()
+        return unsafe(message)
+
+    machine.unsafe = looked_at  # type: ignore[method-assign]
+    host.tick()
+    assert entered and not any(entered)
