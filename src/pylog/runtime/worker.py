@@ -45,6 +45,8 @@ class Worker:
         self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._sleeps_until: int | None = None
+        self._called_for: int | None = None
+        """The earliest time that the thread was woken for, and has not seen yet."""
         self._closed = False
 
     def wake(self) -> None:
@@ -64,6 +66,7 @@ class Worker:
         with WHOLE, self._lock:
             if self._thread is None and not self._closed:
                 self._thread = started(self._run, self._name)
+            self._called_for = due if self._called_for is None else min(self._called_for, due)
             self._changed.notify()
 
     def close(self, timeout: float | None = None) -> None:
@@ -84,6 +87,15 @@ class Worker:
             self._work()
         self.wake()
 
+    def _until(self, due: int | None, now: int) -> int | None:
+        """When to look next: what the thread was woken for may be done by now, and more of its kind may come by then,
+        which need not wake it again.
+        """
+        called_for = self._called_for
+        if called_for is None or called_for <= now or (due is not None and due < called_for):
+            return due
+        return called_for
+
     def _run(self) -> None:
         while True:
             with self._lock:
@@ -92,6 +104,7 @@ class Worker:
                 due = self._due()
                 now = self._clock.tick_ms()
                 if due is None or due > now:
+                    due, self._called_for = self._until(due, now), None
                     self._sleeps_until = due
                     self._changed.wait(None if due is None else min((due - now) / 1000, threading.TIMEOUT_MAX))
                     self._sleeps_until = None

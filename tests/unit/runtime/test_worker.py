@@ -51,6 +51,30 @@ def test_an_earlier_deadline_wakes_it_up() -> None:
     worker.close()
 
 
+def test_one_call_for_what_is_done_by_then_wakes_it_once_however_often_it_comes() -> None:
+    """A producer's batch is to go when its linger is over, and is often taken before: so is the next one."""
+    clock = SystemClock()
+    asked = threading.Event()
+
+    def next_due() -> int | None:
+        if threading.current_thread() is worker._thread:
+            asked.set()
+        return None
+
+    worker = Worker("test", clock, next_due, lambda: None)
+    until = clock.tick_ms() + 60_000
+    with worker._lock:  # the thread looks when the work is done already
+        worker.wake_by(until)
+    assert asked.wait(SECONDS)
+    with worker._lock:  # it sleeps now
+        assert worker._sleeps_until == until
+    asked.clear()
+    worker.wake_by(until + 5)
+    with worker._lock:
+        assert worker._sleeps_until == until and not asked.is_set()
+    worker.close()
+
+
 def test_closing_before_anything_was_due_is_fine() -> None:
     Worker("test", SystemClock(), lambda: None, lambda: None).close()
 
