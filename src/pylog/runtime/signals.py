@@ -287,9 +287,14 @@ class WholeLock:
         self.acquire = lock.acquire
         self.release = lock.release
 
+    # As FIRM does, in its own words: each step of a node enters several.
+
     def __enter__(self) -> None:
-        WHOLE.__enter__()
         if get_ident() == WHOLE.main:
+            if not WHOLE.depth:
+                WHOLE.__enter__()
+            else:
+                WHOLE.depth += 1
             # Before it is taken: what strikes as it is would leave it taken.
             WHOLE.firm += 1
         self.acquire()
@@ -298,7 +303,10 @@ class WholeLock:
         self.release()
         if get_ident() == WHOLE.main:
             WHOLE.firm -= 1
-        WHOLE.__exit__()
+            if WHOLE.depth > 1:
+                WHOLE.depth -= 1
+            else:
+                WHOLE.__exit__()
 
 
 os.register_at_fork(after_in_child=WHOLE.begin_anew)

@@ -431,7 +431,7 @@ def test_a_transaction_that_is_a_block_is_over_whenever_a_signal_comes() -> None
             with producer.transaction():
                 producer.send("t", b"%d" % step)
 
-        for step in range(1, 4400, 22):
+        for step in range(1, 2200, 11):
             if is_struck(step, one):
                 struck += 1
                 with suppress(errors.InvalidTxnState):
