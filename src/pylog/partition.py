@@ -346,9 +346,9 @@ class Partition:
 
     # --- what is durable, and what may be seen ---------------------------------------------------------------------
 
-    def sync(self) -> int:
+    def sync(self, upto: int | None = None) -> int:
         """See `Durability.sync`."""
-        return self._durability.sync()
+        return self._durability.sync(upto)
 
     def publish(self) -> None:
         """See `Durability.publish`."""

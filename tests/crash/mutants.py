@@ -62,7 +62,7 @@ def _promise_first(run: Run) -> None:
     _acknowledge(run)
 
 
-def _checkpoint_first(partition: Partition) -> int:
+def _checkpoint_first(partition: Partition, upto: int | None = None) -> int:
     partition.state.durable_offset = partition.next_offset
     partition._durability.publish_durably()
     return _sync(partition)

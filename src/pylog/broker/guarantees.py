@@ -112,7 +112,7 @@ class Guarantees:
         """Make what lies below `end` durable; gives the error that kept it from that."""
         try:
             if partition.durable_offset < end:
-                partition.sync()
+                partition.sync(end)
         except PylogError as error:
             if partition.durable_offset < end:
                 is_known = isinstance(error, DurabilityUnknown) or not isinstance(error, PartitionFailed)

@@ -87,13 +87,16 @@ class Durability:
 
     # --- syncing ---------------------------------------------------------------------------------------------------
 
-    def sync(self) -> int:
+    def sync(self, upto: int | None = None) -> int:
         """Make everything appended so far durable and give `durable_offset`. Others may append meanwhile.
 
+        `upto`: nothing is done where a sync that this one has waited for has made durable all that lies below it.
         Raises: DurabilityUnknown when the disk refused, now or earlier; the partition is latched then.
         """
         state = self._state
         with self.syncing:
+            if upto is not None and upto <= state.durable_offset:
+                return state.durable_offset
             while True:
                 generation = state.generation
                 with suppress(Closed, LogNotFound):

@@ -387,7 +387,7 @@ def test_a_request_that_is_not_durable_is_answered_with_an_error() -> None:
     shard = next(iter(node.broker._coordinating._coordinators._hosts.values()))
     partition = shard.leader.partition
 
-    def broken() -> None:
+    def broken(*_: object) -> int:
         raise errors.DurabilityUnknown("the disk said no")
 
     partition.sync = broken  # type: ignore[method-assign]

@@ -235,7 +235,7 @@ def test_a_partition_that_moves_takes_pending_appends_along(tmp_path: Path, mome
             log.move_partition("t", 0, target)
         else:
 
-            def synced() -> int:
+            def synced(upto: int | None = None) -> int:
                 if moment == "after the sync":
                     sync()
                 log.move_partition("t", 0, target)

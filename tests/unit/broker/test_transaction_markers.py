@@ -157,9 +157,9 @@ def test_a_transaction_of_one_partition_takes_two_syncs(node: Node) -> None:
     for partition in (node.partition(KEYS[0]), node.host.leader.partition):
         sync = partition.sync
 
-        def counted(sync: Any = sync, name: str = partition.topic) -> int:
+        def counted(upto: int | None = None, sync: Any = sync, name: str = partition.topic) -> int:
             synced.append(name)
-            return int(sync())
+            return int(sync(upto))
 
         partition.sync = counted  # type: ignore[method-assign]
     node.send(KEYS[0])
@@ -173,9 +173,9 @@ def test_an_abort_is_answered_without_a_sync_and_its_marker_shown_when_durable(n
     partition = node.partition(KEYS[0])
     sync, threads = partition.sync, []
 
-    def noted() -> int:
+    def noted(upto: int | None = None) -> int:
         threads.append(threading.get_ident())
-        return sync()
+        return sync(upto)
 
     partition.sync = noted  # type: ignore[method-assign]
     assert node.end(committed=False) is None
@@ -216,7 +216,7 @@ def test_records_that_cannot_be_made_durable_cannot_be_committed(node: Node) -> 
     node.send(KEYS[0])
     partition = node.partition(KEYS[0])
 
-    def broken() -> int:
+    def broken(*_: object) -> int:
         raise errors.DurabilityUnknown("the disk said no")
 
     partition.sync = broken  # type: ignore[method-assign]
@@ -265,7 +265,7 @@ def test_an_id_whose_markers_cannot_be_made_durable_waits_for_the_next_open(node
     node.end()
     partition = node.partition(KEYS[0])
 
-    def broken() -> int:
+    def broken(*_: object) -> int:
         raise errors.DurabilityUnknown("the disk said no")
 
     partition.sync = broken  # type: ignore[method-assign]

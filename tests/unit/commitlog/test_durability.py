@@ -227,6 +227,17 @@ def test_a_sync_interrupted_by_a_removal_is_made_again(disk: DiskFiles) -> None:
     assert not log.partition._local.pending.has_unsynced_names
 
 
+def test_a_sync_that_another_has_done_meanwhile_is_not_done_again() -> None:
+    """Commits of transactions in one partition share it, while more is appended."""
+    log = Log()
+    for value in ("a", "b"):
+        log.append(value)
+    assert log.partition.sync(1) == 2
+    log.append("c")
+    assert log.partition.sync(2) == log.partition.durable_offset == 2
+    assert log.partition.sync(3) == log.partition.sync() == 3
+
+
 def test_a_closed_log_is_not_opened_again_for_a_sync() -> None:
     log = Log()
     log.append("a")
