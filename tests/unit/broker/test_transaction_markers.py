@@ -10,6 +10,7 @@ import pylog
 from pylog import errors
 from pylog.broker.broker import Broker, Lead
 from pylog.broker.coordinator_host import CoordinatorHost
+from pylog.broker.coordinators import NAMES_MAX
 from pylog.config import NodeConfig
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.files import MemoryFiles
@@ -17,15 +18,20 @@ from pylog.partition import Partition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
     CreateTopics,
+    DeleteTopics,
     DescribeTransactions,
     EndTxn,
+    Fetch,
+    FetchPart,
     InitProducerId,
     NewTopic,
     OffsetCommitPart,
     Produce,
     ProducePart,
     Session,
+    TxnMarkers,
     TxnOffsetCommit,
+    WriteTxnMarkers,
 )
 from pylog.record import TopicPartition
 from pylog.replica import Leader
@@ -226,6 +232,32 @@ def test_records_that_cannot_be_made_durable_cannot_be_committed(node: Node) -> 
     assert node.committed() == 0
 
 
+def test_a_partition_that_is_gone_has_nothing_to_end(node: Node) -> None:
+    node.send(KEYS[0])
+    node.ask(DeleteTopics(["t"]))
+    assert node.end() is None
+    assert node.states == ("PrepareCommit", "CompleteCommit")
+
+
+def test_a_marker_that_the_disk_refuses_is_written_later(node: Node) -> None:
+    node.send(KEYS[0])
+    node.refuse_appends("t")
+    assert node.end() is None
+    assert node.states == ("PrepareCommit", "PrepareCommit") and node.committed() == 0
+    del node.broker._produce.append  # type: ignore[attr-defined]
+    node.later()
+    assert node.states[1] == "CompleteCommit" and node.committed() == 1
+
+
+def test_a_partition_that_knows_a_later_epoch_needs_no_marker(node: Node) -> None:
+    node.send(KEYS[0])
+    later = TxnMarkers(node.id, node.epoch + 5, False, 0, (KEYS[0],))
+    assert node.ask(WriteTxnMarkers([later])).errors == [{KEYS[0]: None}]
+    assert node.end() is None
+    assert node.states == ("PrepareCommit", "CompleteCommit")
+    assert node.partition(KEYS[0]).next_offset == 2
+
+
 # --- ahead of the log ------------------------------------------------------------------------------------------------
 
 
@@ -325,6 +357,50 @@ def test_a_partition_with_followers_joins_in_the_log_before_it_is_written_to() -
     assert node.states == ("Ongoing", "Ongoing")
     assert node.partition(KEYS[0]).durable_offset == 1
     node.broker.close()
+
+
+def fetched(node: Node, key: TopicPartition) -> None:
+    """The follower has all that its leader has."""
+    part = FetchPart(*key, node.broker.partition(*key).next_offset)
+    assert node.ask(Fetch([part], replica_id=77)).parts[0].error is None
+
+
+def test_a_transaction_in_a_partition_with_followers_is_over_when_they_have_its_marker(node: Node) -> None:
+    node.send(KEYS[0])
+    node.broker.apply(Lead(topic="t", partition=0, leader_epoch=9, replicas=(node.broker.node_id, 77)))
+    assert node.end() is None
+    assert node.states == ("PrepareCommit", "PrepareCommit")
+    fetched(node, KEYS[0])
+    assert node.states == ("PrepareCommit", "CompleteCommit")
+
+
+def test_an_end_is_answered_when_the_followers_of_the_coordinator_have_the_decision(node: Node) -> None:
+    log = TopicPartition("__transaction_state", 0)
+    node.send(KEYS[0])
+    node.broker.apply(Lead(topic=log.topic, partition=0, leader_epoch=9, replicas=(node.broker.node_id, 77)))
+    ended = node.broker.handle(EndTxn("tx", node.id, node.epoch, True), SESSION)
+    assert not ended.done()
+    assert node.partition(KEYS[0]).next_offset == 1, "a marker waits for the decision"
+    fetched(node, log)
+    assert ended.result(10).error is None
+    assert node.partition(KEYS[0]).next_offset == 2
+
+
+def test_a_coordinator_that_is_gone_ends_no_transaction_in_its_log(node: Node) -> None:
+    node.commit_offset(7)
+    group = node.broker._coordinating._coordinators.of("__consumer_offsets", "g")
+    group.abandon(errors.NotCoordinator("gone"))
+    with pytest.raises(errors.NotCoordinator):
+        group.append_marker(TxnMarkers(node.id, node.epoch, True, 0, (TopicPartition("__consumer_offsets", 0),)))
+    with pytest.raises(errors.NotCoordinator):
+        group.ask(lambda now: now)
+
+
+def test_more_ids_than_are_kept_with_their_coordinators_are_found(node: Node) -> None:
+    coordinators = node.broker._coordinating._coordinators
+    for number in range(NAMES_MAX + 5):
+        assert coordinators.of("__transaction_state", str(number)) is node.host
+    assert len(coordinators._named) <= NAMES_MAX
 
 
 def test_what_has_to_be_durable_is_asked_of_a_machine_that_nobody_else_is_in(node: Node) -> None:
