@@ -144,3 +144,13 @@ def test_a_decided_transaction_comes_to_its_end_before_its_id_is_settled() -> No
     assert desk.marked().committed
     desk.tick(0)
     assert (desk.state, desk.x.producer_epoch) == (TransactionState.COMPLETE_ABORT, 10)
+
+
+def test_an_id_that_is_settled_and_late_at_once_is_aborted_once() -> None:
+    desk = Desk(known(TransactionState.ONGOING))
+    desk.refuses = UNAVAILABLE
+    settle(desk, 4, lacking=("p0",), p0=4)
+    desk.refuses = None
+    desk.tick(70_000)
+    assert [len(append.records) for append in desk.appends] == [1]
+    assert desk.marked().producer_epoch == 5
