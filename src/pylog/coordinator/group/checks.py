@@ -1,10 +1,38 @@
-"""The limits of members' messages, checked before anything else: all of a message has to fit into a record."""
+"""The limits of members' messages, checked before anything else, and the answers that refuse a message.
+
+All of a message has to fit into a record.
+"""
 
 from collections.abc import Iterable
+from typing import Any
 
-from pylog.errors import InvalidRequest, InvalidSessionTimeout, UnsupportedAssignor
+from pylog.errors import (
+    InvalidGroupId,
+    InvalidRequest,
+    InvalidSessionTimeout,
+    ProtocolError,
+    UnknownMemberId,
+    UnsupportedAssignor,
+)
 from pylog.protocol.assignor import SERVER_ASSIGNORS
-from pylog.protocol.messages import JOIN_EPOCH, LEAVE_STATIC_EPOCH, ConsumerGroupHeartbeat, JoinGroup, Session
+from pylog.protocol.messages import (
+    JOIN_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeaten,
+    Heartbeat,
+    Heartbeaten,
+    JoinedGroup,
+    JoinGroup,
+    LeaveGroup,
+    LeftGroup,
+    OffsetDelete,
+    OffsetsCommitted,
+    Session,
+    SyncedGroup,
+    SyncGroup,
+    TxnOffsetCommit,
+)
 
 NOT_SAID = -1
 INT_MAX = 0x7FFF_FFFF
@@ -66,3 +94,28 @@ def _check_join(message: ConsumerGroupHeartbeat) -> None:
         raise InvalidRequest("a member that joins must have no partitions: give them up, and send an empty list")
     if not message.subscribed_topic_names and not message.subscribed_topic_regex:
         raise InvalidRequest("a member that joins needs topics: subscribed_topic_names or subscribed_topic_regex")
+
+
+def check_group_id(group_id: str) -> None:
+    """Raise InvalidGroupId for an id that is empty."""
+    if not group_id:
+        raise InvalidGroupId("a group needs an id that is not empty")
+
+
+def refusal(message: Any, error: ProtocolError) -> Any:
+    """The answer that refuses a message as a whole."""
+    match message:
+        case JoinGroup():
+            return JoinedGroup(error, member_id=message.member_id)
+        case SyncGroup():
+            return SyncedGroup(error)
+        case Heartbeat():
+            return Heartbeaten(error)
+        case LeaveGroup() if isinstance(error, UnknownMemberId):
+            return LeftGroup(None, [error for _ in message.members])
+        case LeaveGroup():
+            return LeftGroup(error)
+        case OffsetDelete() | TxnOffsetCommit():
+            return OffsetsCommitted(error=error)
+        case _:
+            return ConsumerGroupHeartbeaten(error)

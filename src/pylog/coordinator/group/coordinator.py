@@ -31,37 +31,24 @@ from pylog.coordinator.group.records import (
     record_type,
 )
 from pylog.coordinator.group.timers import GroupTimers
-from pylog.errors import (
-    GroupIdNotFound,
-    GroupNotEmpty,
-    InvalidGroupId,
-    ProtocolError,
-    PylogError,
-    UnknownMemberId,
-)
+from pylog.errors import GroupIdNotFound, GroupNotEmpty, ProtocolError, PylogError, UnknownMemberId
 from pylog.protocol.messages import (
     JOIN_EPOCH,
     ConsumerGroupHeartbeat,
-    ConsumerGroupHeartbeaten,
     DeleteGroups,
     DescribedGroup,
     DescribedGroups,
     DescribeGroups,
     GroupsDeleted,
     Heartbeat,
-    Heartbeaten,
-    JoinedGroup,
     JoinGroup,
     LeaveGroup,
-    LeftGroup,
     ListedGroups,
     ListGroups,
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
-    OffsetsCommitted,
     Session,
-    SyncedGroup,
     SyncGroup,
     TxnOffsetCommit,
 )
@@ -256,7 +243,7 @@ class GroupCoordinator:
         try:
             self._dispatch(message, session, ticket, out)
         except ProtocolError as error:
-            out.answer(ticket, _refusal(message, error))
+            out.answer(ticket, checks.refusal(message, error))
         return out.effects()
 
     def _dispatch(self, message: Any, session: Session, ticket: int, out: EffectsBuilder) -> None:
@@ -268,12 +255,12 @@ class GroupCoordinator:
             case OffsetCommit():
                 self._committing.commit(message, ticket, out)
             case TxnOffsetCommit():
-                _check_group_id(message.group_id)
+                checks.check_group_id(message.group_id)
                 self._committing.commit_in_transaction(message, ticket, out)
             case OffsetFetch():
                 self._committing.fetch(message, ticket, out)
             case OffsetDelete():
-                _check_group_id(message.group_id)
+                checks.check_group_id(message.group_id)
                 self._committing.delete(message, ticket, out)
             case ListGroups():
                 out.answer(ticket, self._listed(message))
@@ -287,7 +274,7 @@ class GroupCoordinator:
                 raise TypeError(f"a group coordinator has no answer to {type(message).__name__}")
 
     def _join(self, message: JoinGroup, session: Session, ticket: int, out: EffectsBuilder) -> None:
-        _check_group_id(message.group_id)
+        checks.check_group_id(message.group_id)
         config = self._config
         checks.check_join(message, session, config.group_min_session_timeout_ms, config.group_max_session_timeout_ms)
         found = self._groups.get(message.group_id)
@@ -335,7 +322,7 @@ class GroupCoordinator:
 
     def _hear_classic(self, message: SyncGroup | Heartbeat | LeaveGroup, ticket: int, out: EffectsBuilder) -> None:
         """Hear a member of the classic protocol, in a group of either."""
-        _check_group_id(message.group_id)
+        checks.check_group_id(message.group_id)
         match self._groups.get(message.group_id), message:
             case ClassicGroup() as group, SyncGroup():
                 classic_join.sync(group, message, ticket, out)
@@ -391,27 +378,3 @@ class GroupCoordinator:
 
         every = [record for of_group in records.values() for record in of_group]
         out.write(every, [Answer(ticket, GroupsDeleted(errors))], failed)
-
-
-def _check_group_id(group_id: str) -> None:
-    if not group_id:
-        raise InvalidGroupId("a group needs an id that is not empty")
-
-
-def _refusal(message: Any, error: ProtocolError) -> Any:
-    """The answer that refuses a message as a whole."""
-    match message:
-        case JoinGroup():
-            return JoinedGroup(error, member_id=message.member_id)
-        case SyncGroup():
-            return SyncedGroup(error)
-        case Heartbeat():
-            return Heartbeaten(error)
-        case LeaveGroup() if isinstance(error, UnknownMemberId):
-            return LeftGroup(None, [error for _ in message.members])
-        case LeaveGroup():
-            return LeftGroup(error)
-        case OffsetDelete() | TxnOffsetCommit():
-            return OffsetsCommitted(error=error)
-        case _:
-            return ConsumerGroupHeartbeaten(error)
