@@ -13,7 +13,7 @@ import pytest
 from pylog import errors
 from pylog.broker.transaction_markers import TransactionMarkers
 from pylog.coordinator.transaction import TransactionCoordinator
-from pylog.coordinator.transaction.states import TransactionStates
+from pylog.coordinator.transaction.endings import Endings
 from pylog.protocol.messages import CreateTopics, EndTxn, NewTopic
 from pylog.record import TopicPartition
 from pylog.testing import CrashFiles, SimClock
@@ -209,7 +209,7 @@ def test_no_power_cut_shows_a_part_of_a_transaction(seed: int) -> None:
     ("place", "name", "planted"),
     [
         (TransactionMarkers, "records_durable", lambda *_: None),
-        (TransactionStates, "unsafe", lambda *_: {}),
+        (Endings, "unsafe", lambda *_: {}),
         (TransactionCoordinator, "take_over", lambda *_: []),
     ],
     ids=["a decision does not wait for records", "a record does not wait for markers", "markers are not written again"],

@@ -68,9 +68,9 @@ class TransactionManager:
         self.producer_id = self.epoch = -1
         self._timeout_ms = timeout_ms
         self._has_begun = False
-        """Whether the coordinator may know of something in this transaction."""
+        """True if the coordinator may know of something in this transaction."""
         self._is_unknown = False
-        """Whether the coordinator has another producer id: it has to give a new one."""
+        """True if the coordinator has another producer id: it has to give a new one."""
 
     # --- calls -----------------------------------------------------------------------------------------------------
 
@@ -240,5 +240,5 @@ def unusable(error: BaseException | None) -> PylogError:
 
 
 def may_be_asked_again(error: BaseException) -> bool:
-    """Whether a coordinator may answer the same message well after a while."""
+    """True if a coordinator may answer the same message well after a while."""
     return isinstance(error, ProtocolError) and error.retriable

@@ -18,7 +18,14 @@ from pylog.client.producer.lifetime import Lifetime
 from pylog.client.producer.sender import Sender
 from pylog.client.transaction_manager import TransactionManager, TransactionManagerState, named
 from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
-from pylog.protocol.messages import OffsetCommitPart, OffsetsCommitted, ProducerIdGiven, TxnEnded, TxnOffsetCommit
+from pylog.protocol.messages import (
+    InitProducerId,
+    OffsetCommitPart,
+    OffsetsCommitted,
+    ProducerIdGiven,
+    TxnEnded,
+    TxnOffsetCommit,
+)
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, checked_positions
 from pylog.runtime.signals import WHOLE, whole
 
@@ -169,11 +176,7 @@ class Transactions:
                     return
             answer = self._ask("transaction", manager.transactional_id, message, deadline, what)
             if isinstance(answer, PylogError):
-                answer = (
-                    TxnEnded(answer)
-                    if manager.state is not TransactionManagerState.UNINITIALIZED
-                    else ProducerIdGiven(answer)
-                )
+                answer = ProducerIdGiven(answer) if isinstance(message, InitProducerId) else TxnEnded(answer)
             with self._lifetime.lock:
                 again = manager.answered(answer)
                 manager.check()
