@@ -35,7 +35,7 @@ logger = logging.getLogger("pylog")
 READ_BYTES = 1 << 20
 
 LAZY_MS = 1000
-"""How long an append that nothing waits for may not be durable."""
+"""After how long an append that no answer waits for is made durable."""
 
 
 class CoordinatorHost:
@@ -130,7 +130,7 @@ class CoordinatorHost:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it was abandoned."""
+        """True once `abandon` was called."""
         return self._gone is not None
 
     def take_up(self, predecessor: "CoordinatorHost") -> None:

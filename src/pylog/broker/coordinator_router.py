@@ -161,7 +161,7 @@ class CoordinatorRouter:
         self._coordinators.close(error)
 
     def _is_lost(self, host: str) -> bool:
-        """Whether a member lived in a process that owned this log before, and is gone with it."""
+        """True if a member lived in a process that owned this log before, and is gone with it."""
         return host.startswith(PROCESS) and host != self._host
 
     def _handled(

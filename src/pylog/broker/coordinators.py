@@ -57,7 +57,7 @@ class Coordinators:
         self._named: dict[tuple[str, str], tuple[CoordinatorHost, TopicPartition]] = {}
         """The latest coordinator of some groups and transactional ids: to hash a name takes a while."""
         self._forgotten: dict[TopicPartition, CoordinatorHost] = {}
-        """The last one of each partition that has another role now: a successor here takes up what is in no log."""
+        """Those that were ahead of their log when the node lost its partition: a successor here takes that up."""
         # One that takes over may have markers to write at once, in this thread.
         self._loading = WholeLock(threading.RLock())
         self._producer_ids: Iterator[int] = iter(())
@@ -162,7 +162,7 @@ class Coordinators:
         """Abandon the coordinator of a partition for which this node has another role now."""
         with self._loading:
             host = self._hosts.pop(key, None)
-            if host is not None:
+            if host is not None and host.machine.is_ahead:
                 self._forgotten[key] = host
         if host is not None:
             host.abandon(

@@ -23,6 +23,7 @@ from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.coordinators import TRANSACTIONS, Coordinators
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.transaction_markers import abort_of
+from pylog.coordinator.effects import MarkerErrors
 from pylog.errors import PylogError
 from pylog.protocol.messages import TxnMarkers
 from pylog.record import TopicPartition
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pylog")
 
-WriteMarkers = Callable[[TxnMarkers], Future[Mapping[TopicPartition, PylogError | None]]]
+WriteMarkers = Callable[[TxnMarkers], Future[MarkerErrors]]
 
 
 def settle(replica_manager: ReplicaManager, coordinators: Coordinators, write_markers: WriteMarkers) -> None:

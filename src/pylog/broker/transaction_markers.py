@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
-from pylog.coordinator.effects import Coordinator, Effect, Now, WriteMarkers
+from pylog.coordinator.effects import Coordinator, Effect, MarkerErrors, Now, WriteMarkers
 from pylog.errors import InvalidProducerEpoch, KafkaStorage, PylogError
 from pylog.partition import Appended
 from pylog.protocol.batch import Origin, encode_marker
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 ANY_VERSION = -1
 EPOCH_RAISED = 2
 """From this transaction version on, markers bear the epoch after that of the transaction."""
-
-MarkerErrors = Mapping[TopicPartition, PylogError | None]
 
 
 class MarkersHost(Protocol):
@@ -207,7 +205,7 @@ def abort_of(producer_id: int, entry: ProducerEntry, key: TopicPartition) -> Txn
 
 
 def is_older(entry: ProducerEntry, markers: TxnMarkers) -> bool:
-    """Whether a producer has another transaction open than the one that these markers end, whose epoch is the one
+    """True if a producer has another transaction open than the one that these markers end, whose epoch is the one
     before theirs: its own marker is gone, as after a power cut.
     """
     is_open = entry.current_txn_first_offset is not None

@@ -64,7 +64,7 @@ class Append:
     """What is answered when they are safe."""
     stamp: Stamp | None = None
     is_lazy: bool = False
-    """Whether the answers, and what stands behind it, need not wait until the records are safe."""
+    """True if the answers, and what stands behind it, need not wait until the records are safe."""
     says: list[Any] = field(default_factory=list)
     """The values of the records, in their order, where the machine has all of them at hand."""
     context: Any = None
@@ -136,7 +136,7 @@ class Coordinator(Protocol):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether something is not in the log that a successor has to know."""
+        """True if something is not in the log that a successor has to know."""
 
     def take_up(self, predecessor: Any, now: Now) -> None:
         """Go on with what a machine of the same log and process knew, and had not in the log."""

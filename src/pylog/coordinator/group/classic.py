@@ -56,7 +56,7 @@ class ClassicGroup(Rebalancing):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
+        """True if it has no members."""
         return self.state is ClassicGroupState.EMPTY
 
     def check_commit(self, message: OffsetCommit | TxnOffsetCommit) -> None:
@@ -101,7 +101,7 @@ class ClassicGroup(Rebalancing):
             raise GroupNotEmpty(f"group {self.group_id!r} has members whose topics are not known: let them leave first")
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether members read the topic. An unreadable subscription counts as one to everything."""
+        """True if members read the topic. An unreadable subscription counts as one to everything."""
         return self.uses_consumer_protocol if self.subscribed is None else topic in self.subscribed
 
     def expires_from(self, committed: Committed) -> int | None:

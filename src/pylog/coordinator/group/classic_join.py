@@ -163,7 +163,7 @@ def _join_static(
 
 
 def _was_to_join_again(group: ClassicGroup, member: ClassicGroupMember) -> bool:
-    """Whether a member had more than it was given, so that it had to give something back and then to join again.
+    """True if a member had more than it was given, so that it had to give something back and then to join again.
 
     A static member that takes its place does not know that. (Kafka does not ask; there the partition would have no
     owner until the next rebalance.)

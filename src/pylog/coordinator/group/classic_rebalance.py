@@ -347,7 +347,7 @@ class Rebalancing:
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether its members are consumers."""
+        """True if its members are consumers."""
         return self.protocol_type == CONSUMER_PROTOCOL
 
     # --- synchronisation ---------------------------------------------------------------------------------------------

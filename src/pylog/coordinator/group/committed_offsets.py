@@ -103,11 +103,11 @@ class CommittedOffsets:
         return list(found)
 
     def is_pending(self, group_id: str, partition: TopicPartition) -> bool:
-        """Whether an open transaction has an offset of the group for this partition."""
+        """True if an open transaction has an offset of the group for this partition."""
         return any(partition in self._pending[producer][group_id] for producer in self._open.get(group_id, ()))
 
     def has_pending(self, group_id: str) -> bool:
-        """Whether an open transaction has an offset of the group."""
+        """True if an open transaction has an offset of the group."""
         return group_id in self._open
 
     def partitions_of(self, group_id: str) -> list[TopicPartition]:

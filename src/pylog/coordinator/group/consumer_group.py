@@ -173,7 +173,7 @@ class ConsumerGroup:
         return CONSUMER, self.group_id, what
 
     def is_due(self, what: Hashable) -> bool:
-        """Whether there is a deadline of the kind."""
+        """True if there is a deadline of the kind."""
         return self._key(what) in self.deadlines
 
     def cancel(self, *what: Hashable) -> None:
@@ -192,7 +192,7 @@ class ConsumerGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
+        """True if it has no members."""
         return not self.subscriptions
 
     def topics_of(
@@ -231,7 +231,7 @@ class ConsumerGroup:
         return self.config.group_consumer_session_timeout_ms if said is None else said.session_timeout_ms
 
     def has_to_join(self, member_id: str) -> bool:
-        """Whether a member of the classic protocol has to join again to go on towards its target.
+        """True if a member of the classic protocol has to join again to go on towards its target.
 
         It has to where there is another target, where it has to give something up, or where a partition that it waits
         for is free (Kafka: classicGroupHeartbeatToConsumerGroup).
@@ -295,7 +295,7 @@ class ConsumerGroup:
         """Allow the deletion of offsets of topics that no member reads."""
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member reads the topic."""
+        """True if a member reads the topic."""
         return any(topic in self.topics_of(subscription) for subscription in self.subscriptions.values())
 
     def expires_from(self, committed: Committed) -> int | None:
@@ -336,7 +336,7 @@ class ConsumerGroup:
 
 
 def _is_from_outside(message: OffsetCommit | TxnOffsetCommit) -> bool:
-    """Whether it is of a transaction whose client says nothing of itself: clients older than KIP-447."""
+    """True if it is of a transaction whose client says nothing of itself: clients older than KIP-447."""
     return isinstance(message, TxnOffsetCommit) and not message.member_id and message.group_instance_id is None
 
 

@@ -88,7 +88,7 @@ def _slots(structs: list[tuple[UUID, list[int]]] | None) -> frozenset[Slot] | No
 
 
 def _is_full(message: ConsumerGroupHeartbeat) -> bool:
-    """Whether a member says all there is, because it joins or has missed an answer: it is told all, too."""
+    """True if a member says all there is, because it joins or has missed an answer: it is told all, too."""
     reads = message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None
     says_all = message.rebalance_timeout_ms != NOT_SAID and reads and message.topic_partitions is not None
     return message.member_epoch == JOIN_EPOCH or says_all

@@ -156,7 +156,7 @@ class GroupCoordinator:
         """See `unsafe`."""
 
     is_ahead = False
-    """Whether something is not in the log that a successor has to know: a group's state is in its log."""
+    """The state of a group is in its log."""
 
     def write_down(self, now: Now) -> list[Effect]:
         """See `is_ahead`."""

@@ -27,7 +27,7 @@ class EffectsBuilder:
 
     @property
     def has_records(self) -> bool:
-        """Whether something will be logged."""
+        """True if something will be logged."""
         return self._append is not None
 
     def answer(self, ticket: int, message: Any) -> None:

@@ -15,7 +15,7 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members: then it may be deleted."""
+        """True if it has no members: then it may be deleted."""
 
     def check_commit(self, message: OffsetCommit | TxnOffsetCommit) -> None:
         """Raises the ProtocolError with which this commit is refused."""
@@ -30,7 +30,7 @@ class Group(Protocol):
         """Raises the ProtocolError with which a deletion of offsets is refused."""
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether members read the topic, as far as it is known: its offsets stay."""
+        """True if members read the topic, as far as it is known: its offsets stay."""
 
     def expires_from(self, committed: Committed) -> int | None:
         """The time (wall ms) from which the retention of an offset counts; None: it does not expire as things stand."""

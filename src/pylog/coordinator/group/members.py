@@ -26,7 +26,7 @@ class ClassicGroupMember:
     protocols: list[tuple[str, bytes]]
     assignment: bytes = b""
     is_new: bool = False
-    """Whether it has not been in a generation yet."""
+    """True if it has not been in a generation yet."""
     join: int | None = None
     sync: int | None = None
     heartbeat: int | None = None
@@ -140,7 +140,7 @@ class Roster:
 
     @property
     def all_joined(self) -> bool:
-        """Whether all members wait for the next generation, and no other client is on the way."""
+        """True if all members wait for the next generation, and no other client is on the way."""
         return not self.pending and all(member.join is not None for member in self.members.values())
 
     def elect_joined_leader(self) -> bool:
@@ -151,7 +151,7 @@ class Roster:
         return bool(joined)
 
     def supports_any(self, names: Iterable[str]) -> bool:
-        """Whether all members speak one of these protocols."""
+        """True if all members speak one of these protocols."""
         return any(self._supporters[name] == len(self.members) for name in names)
 
     def choose_protocol(self) -> str:

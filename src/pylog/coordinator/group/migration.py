@@ -169,7 +169,7 @@ def tell_upgraded(group: ClassicGroup, out: EffectsBuilder) -> None:
 
 
 def turns_classic(group: ConsumerGroup, leaving: Collection[str], coming: int = 0) -> bool:
-    """Whether the group turns classic without the leaving members, and with so many new ones."""
+    """True if the group turns classic without the leaving members, and with so many new ones."""
     left = [found.classic for member_id, found in group.subscriptions.items() if member_id not in leaving]
     classic = [found for found in left if found is not None]
     common = set.intersection(*({name for name, _ in found.protocols} for found in classic)) if classic else {""}

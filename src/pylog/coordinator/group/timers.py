@@ -41,7 +41,7 @@ class GroupTimers:
         heapq.heappush(self._heap, (due, self._order, key))
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether there is a deadline for this key."""
+        """True if there is a deadline for this key."""
         return key in self._set
 
     def cancel(self, key: Hashable) -> None:

@@ -221,7 +221,7 @@ class TransactionCoordinator:
         return []
 
     def _is_ending(self, name: str) -> bool:
-        """Whether a transaction is decided, and not known to be complete."""
+        """True if a transaction is decided, and not known to be complete."""
         return name in self._endings and name not in self._states.unlogged
 
     def _completion(self, name: str, now: Now) -> Change:
@@ -261,11 +261,11 @@ class TransactionCoordinator:
         self._endings.note_durable(ends)
 
     def _is_closed(self, name: str) -> bool:
-        """Whether no request about a transactional id can be answered well now."""
+        """True if no request about a transactional id can be answered well now."""
         return self._is_busy(name) or name in self._settlement
 
     def _is_busy(self, name: str) -> bool:
-        """Whether no record of a transactional id may be appended now."""
+        """True if no record of a transactional id may be appended now."""
         return name in self._changes or bool(self._endings.unsafe(name))
 
     def open_partitions(self, message: EndTxn) -> tuple[TopicPartition, ...]:
@@ -276,7 +276,7 @@ class TransactionCoordinator:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether a transaction is open that is not in the log."""
+        """True if a transaction is open that is not in the log."""
         return any(one.state is TransactionState.ONGOING for one in self._states.unlogged.values())
 
     def take_up(self, predecessor: "TransactionCoordinator", now: Now) -> None:

@@ -77,7 +77,7 @@ def init(
 
 
 def _may_be(known: Transaction, message: InitProducerId) -> bool:
-    """Whether its producer id is the one that is known, or was it until its epochs were used up."""
+    """True if its producer id is the one that is known, or was it until its epochs were used up."""
     replaced = message.producer_id == known.previous_producer_id and message.producer_epoch >= EPOCH_LAST
     return message.producer_id == known.producer_id or replaced
 
@@ -157,7 +157,7 @@ def end(
 
 
 def _rotated(known: Transaction, message: EndTxn) -> bool:
-    """Whether this end was the one that used the last epoch up, and gave the producer another id."""
+    """True if this end was the one that used the last epoch up, and gave the producer another id."""
     used_up = message.producer_epoch == EPOCH_LAST and known.producer_epoch == 0
     return used_up and known.previous_producer_id == message.producer_id != known.producer_id
 

@@ -49,12 +49,12 @@ class TransactionState(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """Whether it is decided how the transaction ends, and its markers are being written."""
+        """True if it is decided how the transaction ends, and its markers are being written."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def is_open(self) -> bool:
-        """Whether partitions may lack a marker."""
+        """True if partitions may lack a marker."""
         return self is TransactionState.ONGOING or self.is_prepared
 
 
@@ -91,7 +91,7 @@ class Transaction(NamedTuple):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether no producer can be given a higher epoch."""
+        """True if no producer can be given a higher epoch."""
         return self.producer_epoch >= EPOCH_LAST
 
     def initialised(self, producer_id: int, producer_epoch: int, timeout_ms: int, wall_ms: int) -> Self:
