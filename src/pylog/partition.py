@@ -176,9 +176,9 @@ class Partition:
         state = self.state
         state.start_offset = state.next_offset = state.high_watermark = state.durable_offset = start_offset
         self.epochs.load()
-        self.producers.clear(start_offset)
+        self.producers.clear()
         self._local.add(start_offset, now_ms)
-        self._local.snapshot(self.producers)
+        self._local.snapshot(self.producers, start_offset)
         state.publish()
 
     def make_directory(self, topic_id: UUID) -> None:
@@ -269,8 +269,7 @@ class Partition:
             state.is_closed = True
             durability.check_in_place()
             local.active.finish()
-            self.producers.reach(state.next_offset)
-            local.snapshot(self.producers)
+            local.snapshot(self.producers, state.next_offset)
         local.sync(state.durable_offset)
         local.seal_active()
         state.durable_offset = durability.written_end

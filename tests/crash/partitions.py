@@ -17,7 +17,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from pylog.broker.log_cleaner import clean
-from pylog.commitlog.producer_replay import follow
+from pylog.commitlog.producer_replay import ProducerReplay
 from pylog.commitlog.segments import base_offsets
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
@@ -392,9 +392,10 @@ def _fault(place: Place, rows: tuple[Row, ...]) -> str:
 def _producers_fault(partition: Partition) -> str:
     """Whether the producers are what the log says of them, whatever a snapshot says."""
     wanted, aborted = Producers("t-0"), list[AbortedTxn]()
+    replay = ProducerReplay(wanted)
     for segment, _ in partition.segments:
         for window in segment.scan(check_crc=True):
-            aborted += follow(wanted, window)
+            aborted += replay.follow(window)
     entries = partition.producers.entries()
     for producer_id, entry in wanted.entries().items():
         known = entries.get(producer_id)

@@ -83,6 +83,7 @@ class Replayed:
         """Every offset from 0 on has its record: nothing was deleted, compacted or skipped."""
         self.latest_marker = 0
         """Markers carry the wall clock."""
+        self._end = 0
         self._taken = {path.name for path in directory.glob("*.snapshot")}
         for log in sorted(directory.glob("*.log")):
             self._segment(log)
@@ -91,12 +92,13 @@ class Replayed:
         data, found = log.read_bytes(), self.transactions.setdefault(log.stem, [])
         for span in walk(data)[0]:
             emptied = span.attributes & 0x40 or span.size == 61
-            self.is_whole &= span.base_offset == self.producers.end_offset and not emptied
+            self.is_whole &= span.base_offset == self._end and not emptied
             marker = marker_at(data, span)
             if marker is not None:
                 self.latest_marker = max(self.latest_marker, span.max_timestamp)
-            found += self.producers.replay([(span, marker)], span.last_offset + 1)
-            name = snapshot_name(self.producers.end_offset)
+            found += self.producers.replay([(span, marker)])
+            self._end = span.last_offset + 1
+            name = snapshot_name(self._end)
             if name in self._taken:
                 self.snapshots[name] = self.producers.encode(), dict(self.producers.entries())
 

@@ -240,7 +240,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def replaying_the_log_gives_the_state(self) -> None:
         replayed = Producers("t-0")
-        replayed.replay([(batch, batch.marker()) for batch in self.log.batches], self.end)
+        replayed.replay([(batch, batch.marker()) for batch in self.log.batches])
         whole = replayed.entries()
         for producer_id, entry in self.log.producers.entries().items():
             if self.known[producer_id].window:

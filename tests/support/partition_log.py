@@ -87,7 +87,7 @@ class Log:
     def replayed(self) -> Producers:
         """What the log alone says of producers."""
         producers = Producers("t-0")
-        producers.replay([(batch, batch.marker()) for batch in self.batches()], self.partition.next_offset)
+        producers.replay([(batch, batch.marker()) for batch in self.batches()])
         return producers
 
 

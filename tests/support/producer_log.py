@@ -41,6 +41,7 @@ class Log:
 
     def __init__(self, **kwargs: bool) -> None:
         self.producers = Producers("t-0", **kwargs)
+        self.end_offset = 0
         self.files = MemoryFiles()
         self.files.make_dir(DIRECTORY)
         self.batches: list[Batch] = []
@@ -55,14 +56,15 @@ class Log:
         plan = self.plan(*batches, **kwargs)
         if plan.duplicate is None:
             self.batches += batches
-            self.aborted += self.producers.apply(plan, batches[-1].next_offset)
+            self.aborted += self.producers.apply(plan)
+            self.end_offset = batches[-1].next_offset
         return plan
 
     def data(self, *, guard: Verification | None = None, origin: Origin = Origin.CLIENT, **kwargs: int) -> Plan:
-        return self.append(data(self.producers.end_offset, **kwargs), guard=guard, origin=origin)
+        return self.append(data(self.end_offset, **kwargs), guard=guard, origin=origin)
 
     def end(self, *, version: int = -1, origin: Origin = Origin.COORDINATOR, **kwargs: int) -> Plan:
-        return self.append(marker(self.producers.end_offset, **kwargs), origin=origin, version=version)
+        return self.append(marker(self.end_offset, **kwargs), origin=origin, version=version)
 
     def entry(self, producer_id: int = 7) -> ProducerEntry:
         return self.producers.entries()[producer_id]
@@ -73,19 +75,20 @@ class Log:
         return Snapshots(self.files, DIRECTORY, snapshot_offsets(self.files, DIRECTORY))
 
     def snapshot(self) -> None:
-        file = self.snapshots.take(self.producers)
+        file = self.snapshots.take(self.producers, self.end_offset)
         if file is not None:
             file.close()
 
     def reload(self, end: int, *, start: int = 0, now_ms: int = T0) -> None:
         """Truncate at `end`, and bring the producers there from the files."""
         self.batches = [batch for batch in self.batches if batch.last_offset < end]
-        self.snapshots.restore(self.producers, start, end, now_ms)
+        self.end_offset = self.snapshots.restore(self.producers, start, end, now_ms)
         self.replay(end)
 
     def replay(self, end: int) -> None:
-        left = [batch for batch in self.batches if batch.base_offset >= self.producers.end_offset]
-        self.aborted += self.producers.replay([(batch, batch.marker()) for batch in left], end)
+        left = [batch for batch in self.batches if batch.base_offset >= self.end_offset]
+        self.aborted += self.producers.replay([(batch, batch.marker()) for batch in left])
+        self.end_offset = end
 
     def names(self) -> list[str]:
         return self.files.list_dir(DIRECTORY)

@@ -206,7 +206,7 @@ class Appender:
 
     def _apply(self, plan: Plan) -> None:
         """What was just written changes what is known of producers."""
-        self._local.add_aborted(self._producers.apply(plan, self._state.next_offset))
+        self._local.add_aborted(self._producers.apply(plan))
 
     def begin_epoch(self, epoch: int) -> None:
         """Note that the leader of `epoch` begins at the end of the log, before it appends: who follows an older epoch

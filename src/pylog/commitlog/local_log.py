@@ -338,10 +338,12 @@ class LocalLog:
         for segment in self.segments.from_offset(offset):
             segment.log.write_again()
 
-    def snapshot(self, producers: Producers) -> None:
-        """Write the producers down as they are, unless that was done. A full disk only costs time at the next open."""
+    def snapshot(self, producers: Producers, offset: int) -> None:
+        """Write down the producers as they are at `offset`, unless that was done. A full disk only costs time at the
+        next open.
+        """
         try:
-            written = self.snapshots.take(producers)
+            written = self.snapshots.take(producers, offset)
         except DiskFull as error:
             logger.warning("%s: no producer snapshot was written: %s", self.directory, error)
             return

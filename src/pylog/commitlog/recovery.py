@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from pylog.commitlog.crash_cleanup import settle
 from pylog.commitlog.local_log import LocalLog
-from pylog.commitlog.producer_replay import follow, replay
+from pylog.commitlog.producer_replay import ProducerReplay
 from pylog.errors import StorageError, UnsupportedFormat
 from pylog.files import Files
 from pylog.record import TopicPartition
@@ -137,9 +137,9 @@ class Recovery:
         self.quarantined: list[Quarantined] = []
 
     @cached_property
-    def _scratch(self) -> Producers:
+    def _scratch(self) -> ProducerReplay:
         """Producers of the segments that are read anew; most openings read none."""
-        return Producers(self.producers.name, expiration_ms=self.producers.expiration_ms)
+        return ProducerReplay(Producers(self.producers.name, expiration_ms=self.producers.expiration_ms))
 
     def run(self, listing: Listing) -> int:
         """Open what is on disk, which `listing` says; gives where the log ends."""
@@ -290,7 +290,7 @@ class Recovery:
             if fault is None or fault.offset >= self.promised:
                 self._keep_aborted(segment, known)
                 segment.aborted.trim()
-                self.local.snapshot(self._scratch)
+                self.local.snapshot(self._scratch.producers, self._scratch.end_offset)
                 return fault
             self._quarantine(segment, fault, end)
 
@@ -306,7 +306,7 @@ class Recovery:
     def _follow(self, segment: Segment, window: Window) -> None:
         for epoch, start in window.spans.epochs(self.epochs.latest):
             self.epochs.assign(epoch, start)
-        for txn in follow(self._scratch, window):
+        for txn in self._scratch.follow(window):
             segment.aborted.append(txn)
 
     def _quarantine(self, segment: Segment, fault: Fault, end: int) -> None:
@@ -372,22 +372,21 @@ class Recovery:
 
     # --- producers -------------------------------------------------------------------------------------------------
 
-    def _bring(self, producers: Producers, offset: int, *, snapshots_at: Sequence[int] = ()) -> None:
-        """The producers as they were at `offset`: from the newest good snapshot below it, and the log after that.
+    def _bring(self, replay: ProducerReplay, offset: int, *, snapshots_at: Sequence[int] = ()) -> None:
+        """Bring producers to `offset`: from the newest good snapshot below it, and the log after that.
 
         (UnifiedLog.rebuildProducerState)
         """
-        self.local.snapshots.restore(producers, self.start_offset, offset, self.now_ms)
-        for index in range(self.segments.index_of(producers.end_offset), len(self.segments)):
-            segment = self.segments[index]
-            if max(segment.base_offset, producers.end_offset) >= offset:
+        replay.restore(self.local.snapshots, self.start_offset, offset, self.now_ms)
+        for segment in self.segments.from_offset(replay.end_offset):
+            replay.reach(segment.base_offset)
+            if replay.end_offset >= offset:
                 break
-            producers.reach(max(segment.base_offset, producers.end_offset))
             if segment.base_offset in snapshots_at:
-                self.local.snapshot(producers)
-            replay(producers, segment, offset)
-        producers.reach(offset)
-        self.local.snapshot(producers)
+                self.local.snapshot(replay.producers, replay.end_offset)
+            replay.go_through(segment, offset)
+        replay.end_offset = offset
+        self.local.snapshot(replay.producers, offset)
 
     def finish(self, end: int) -> None:
         """Bring the producers to the end of the log, with snapshots where the next open may want to begin.
@@ -397,7 +396,6 @@ class Recovery:
         bases = self.segments.bases[-2:]
         if self.checkpoint.clean and not self.local.snapshots.offsets:
             for offset in (*bases, end):
-                self.producers.reach(offset)
-                self.local.snapshot(self.producers)
+                self.local.snapshot(self.producers, offset)
             return
-        self._bring(self.producers, end, snapshots_at=bases)
+        self._bring(ProducerReplay(self.producers), end, snapshots_at=bases)

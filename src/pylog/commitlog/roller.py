@@ -29,7 +29,6 @@ class Roller:
         """The same where an error latches nothing: the partition is being opened."""
         self._durability.check_in_place()
         self._local.check_in_place()
-        self._producers.reach(base_offset)
         segment = self._local.roll(base_offset, now_ms)
-        self._local.snapshot(self._producers)
+        self._local.snapshot(self._producers, base_offset)
         return segment

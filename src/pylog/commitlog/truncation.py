@@ -42,8 +42,6 @@ class Truncation:
         if offset < segments.start:
             self.begin_anew(offset, offset, now_ms)
             return True
-        # A fast append does not say so, and they are at `offset` only where nothing was appended since.
-        self._producers.reach(state.next_offset)
         kept = segments[segments.index_of(offset)].boundary(offset)[1]
         self._watermarks.lower_start(offset, min(state.start_offset, offset))
         with self._watermarks.taking_away(offset, kept):
@@ -73,7 +71,7 @@ class Truncation:
         """The same for the files, epochs and producers alone, where nobody has seen the log yet."""
         self._local.restart(offset, now_ms)
         self._epochs.clear()
-        self._producers.clear(offset)
+        self._producers.clear()
         self._producers.snapshot_offset = self._state.next_offset = offset
 
     def drop_empty_tail(self) -> None:

@@ -30,7 +30,7 @@ def test_a_snapshot_is_kafkas_bytes() -> None:
         (data(975, producer_id=73, epoch=13, sequence=34, count=5, txn=True), None),
         (data(980, producer_id=73, epoch=13, sequence=39, count=3, txn=True, timestamp=T0 + 5), None),
     ]
-    producers.replay(batches, 983)
+    producers.replay(batches)
     assert producers.encode() == bytes.fromhex(
         "0001f219674800000001 0000000000000049 000d 00000029 00000000000003d6 00000002 0000018bcfe56805 0000015b"
         "00000000000003cf"
@@ -90,7 +90,6 @@ def test_kafka_12153_a_truncation_moves_the_unstable_offset(end: int) -> None:
     log.reload(end)
     log.producers.advance(end)
     assert log.producers.first_unstable_offset == (0 if end == 2 else 1)
-    assert log.producers.end_offset == end
 
 
 def test_kafka_14497_after_a_reopen_an_open_transaction_is_still_open() -> None:
@@ -164,7 +163,7 @@ def test_a_damaged_snapshot_is_refused_and_changes_nothing() -> None:
     for bad in damaged(good):
         with pytest.raises(CorruptBatch, match="a producer snapshot cannot be read"):
             log.producers.load(bad, 5, T0)
-        assert (log.producers.encode(), log.producers.end_offset) == (good, 1)
+        assert log.producers.encode() == good
 
 
 def test_a_damaged_snapshot_is_removed_and_the_next_older_one_taken() -> None:
@@ -175,13 +174,13 @@ def test_a_damaged_snapshot_is_removed_and_the_next_older_one_taken() -> None:
     good = log.files.read_file(f"{DIRECTORY}/{snapshot_name(3)}")
     log.files.replace_file(f"{DIRECTORY}/{snapshot_name(3)}", good[:-1])
     restored = Producers("t-0")
-    log.snapshots.restore(restored, 0, 3, T0)
-    assert (restored.end_offset, restored.entries()[7].last_sequence) == (2, 1)
+    assert log.snapshots.restore(restored, 0, 3, T0) == 2
+    assert restored.entries()[7].last_sequence == 1
     assert log.names() == [snapshot_name(1), snapshot_name(2)]
     for name in log.names():
         log.files.replace_file(f"{DIRECTORY}/{name}", b"")
-    log.snapshots.restore(restored, 0, 3, T0)
-    assert (restored.end_offset, restored.entries(), log.names()) == (0, {}, [])
+    assert log.snapshots.restore(restored, 0, 3, T0) == 0
+    assert (restored.entries(), log.names()) == ({}, [])
 
 
 def test_snapshots_outside_of_the_log_go() -> None:
@@ -189,12 +188,12 @@ def test_snapshots_outside_of_the_log_go() -> None:
     for sequence in range(6):
         log.data(sequence=sequence)
         log.snapshot()
-    log.snapshots.restore(log.producers, 2, 5, T0)
+    assert log.snapshots.restore(log.producers, 2, 5, T0) == 5
     assert snapshot_offsets(log.files, DIRECTORY) == [3, 4, 5]
-    assert log.producers.end_offset == 5
-    log.snapshots.restore(log.producers, 3, 5, T0)
+    before = log.entry()
+    assert log.snapshots.restore(log.producers, 3, 5, T0, reached=5) == 5
     assert snapshot_offsets(log.files, DIRECTORY) == [4, 5]
-    assert (log.producers.end_offset, log.producers.snapshot_offset) == (5, 5)
+    assert (log.entry(), log.producers.snapshot_offset) == (before, 5)
 
 
 def test_all_snapshots_go_of_a_log_that_starts_behind_its_end() -> None:
@@ -256,7 +255,7 @@ def test_a_full_disk_leaves_no_half_snapshot() -> None:
     full = FullFiles()
     full.make_dir(DIRECTORY)
     with pytest.raises(DiskFull):
-        Snapshots(full, DIRECTORY).take(log.producers)
+        Snapshots(full, DIRECTORY).take(log.producers, 1)
     assert full.list_dir(DIRECTORY) == []
     log.snapshot()
     assert log.names() == [snapshot_name(1)]
@@ -267,6 +266,6 @@ def test_clearing_forgets_everything() -> None:
     log.data(txn=True)
     log.data(producer_id=8, txn=True)
     log.end()
-    log.producers.clear(50)
+    log.producers.clear()
     assert (log.producers.entries(), log.producers.first_unstable_offset) == ({}, None)
-    assert (log.producers.end_offset, log.producers.snapshot_offset) == (50, 0)
+    assert log.producers.snapshot_offset == 0

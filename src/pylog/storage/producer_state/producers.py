@@ -43,6 +43,9 @@ _UNKNOWN = ProducerEntry()
 class Producers:
     """The state of all producers of one partition. `name` is for messages. No locks, no clocks.
 
+    They do not know how far they have seen the log. Those of an open log have seen all of it, up to
+    `AppendState.next_offset`; while a log is replayed, `commitlog/producer_replay` knows.
+
     `state` hears where the first transaction begins that is not over: from `apply` and `advance`. In between, as while
     the log is replayed, it keeps the bound that readers know. Producers without a `state` stand beside a partition.
     """
@@ -55,8 +58,6 @@ class Producers:
         self.expiration_ms = expiration_ms
         self.verify = verify
         """Whether a transaction's first batch has to show that its coordinator knows of this partition."""
-        self.end_offset = 0
-        """Everything below is accounted for."""
         self.snapshot_offset = 0
         """Up to here no snapshot is needed: the newest one is at this offset, or the log starts there."""
         self._has_snapshot = False
@@ -180,12 +181,9 @@ class Producers:
 
     # --- applying: what is in the log ------------------------------------------------------------------------------
 
-    def apply(self, plan: Plan, end_offset: int) -> list[AbortedTxn]:
-        """Take over a plan whose bytes are in the log now, which ends at `end_offset`.
-
-        Gives what belongs into the transaction index.
-        """
-        aborted = self._apply(plan, end_offset)
+    def apply(self, plan: Plan) -> list[AbortedTxn]:
+        """Take over a plan whose bytes are in the log now; gives what belongs into the transaction index."""
+        aborted = self._apply(plan)
         if plan.started or plan.completed:
             self._note_unstable()
         return aborted
@@ -195,7 +193,7 @@ class Producers:
             unstable = self.first_unstable_offset
             self._state.first_unstable_offset = NO_OFFSET if unstable is None else unstable
 
-    def _apply(self, plan: Plan, end_offset: int) -> list[AbortedTxn]:
+    def _apply(self, plan: Plan) -> list[AbortedTxn]:
         for producer_id, entry in plan.entries.items():
             self._put(producer_id, entry)
         for producer_id in plan.transactional:
@@ -209,11 +207,10 @@ class Producers:
                 aborted.append(AbortedTxn(txn.producer_id, txn.first_offset, txn.last_offset, stable))
             self._ongoing.pop(txn.first_offset, None)
             self._unreplicated[txn.first_offset] = txn.last_offset
-        self.end_offset = end_offset
         return aborted
 
-    def replay(self, batches: Iterable[tuple[Stamped, Marker | None]], end_offset: int) -> list[AbortedTxn]:
-        """Take over batches that lie in the log, up to `end_offset`, whatever they say: nothing is refused.
+    def replay(self, batches: Iterable[tuple[Stamped, Marker | None]]) -> list[AbortedTxn]:
+        """Take over batches that lie in the log, whatever they say: nothing is refused.
 
         A marker may be missing before them, where a part of the log is damaged. Gives what belongs into the
         transaction index. (LogSegment.updateProducerState)
@@ -227,13 +224,8 @@ class Producers:
                 _add_data(plan, entry, batch)
             elif marker is not None:
                 _add_marker(plan, entry, batch, marker)
-            aborted += self._apply(plan, batch.last_offset + 1)
-        self.end_offset = end_offset
+            aborted += self._apply(plan)
         return aborted
-
-    def reach(self, end_offset: int) -> None:
-        """Nothing between the end so far and `end_offset` speaks of a producer."""
-        self.end_offset = end_offset
 
     def _last_stable_offset(self, txn: CompletedTxn) -> int:
         others = (first for first, producer_id in self._ongoing.items() if producer_id != txn.producer_id)
@@ -275,7 +267,6 @@ class Producers:
     def start_at(self, offset: int) -> None:
         """The log starts at `offset` now. (ProducerStateManager.onLogStartOffsetIncremented)"""
         self.advance(offset)
-        self.end_offset = max(self.end_offset, offset)
         if not self._has_snapshot:
             self.snapshot_offset = offset
 
@@ -293,12 +284,11 @@ class Producers:
     def _is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
         return entry.current_txn_first_offset is None and now_ms - entry.last_timestamp >= self.expiration_ms
 
-    def clear(self, end_offset: int) -> None:
-        """Forget everything, snapshots too: the log begins anew at `end_offset`."""
+    def clear(self) -> None:
+        """Forget everything, snapshots too: the log begins anew."""
         self._entries.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
-        self.end_offset = end_offset
         self.snapshot_offset = 0
         self._has_snapshot = False
 
@@ -320,7 +310,7 @@ class Producers:
         Raises CorruptBatch, and nothing has changed.
         """
         entries = decode_snapshot(data)
-        self.clear(offset)
+        self.clear()
         self.note_snapshot(offset)
         ongoing = []
         for producer_id, entry in entries:

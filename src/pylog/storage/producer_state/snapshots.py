@@ -49,12 +49,12 @@ class Snapshots:
         """Where the snapshot at `offset` is, or would be."""
         return join(self._directory, snapshot_name(offset))
 
-    def take(self, producers: Producers) -> File | None:
-        """Write a snapshot of this moment, unless there is one already; gives the file, which the caller syncs.
+    def take(self, producers: Producers, offset: int) -> File | None:
+        """Write a snapshot of producers that know the log up to `offset`, unless there is one already; gives the file,
+        which the caller syncs.
 
         Raises DiskFull, with no file left behind. (ProducerStateManager.takeSnapshot)
         """
-        offset = producers.end_offset
         if offset <= producers.snapshot_offset:
             return None
         file = self._files.open(self.path(offset), create=True)
@@ -71,37 +71,38 @@ class Snapshots:
             self.offsets.insert(at, offset)
         return file
 
-    def restore(self, producers: Producers, start: int, end: int, now_ms: int) -> None:
-        """Bring `producers` to an offset at or below `end` from which the log can be replayed: where they are, or at
-        the newest good snapshot, or at `start`, with nothing known.
+    def restore(self, producers: Producers, start: int, end: int, now_ms: int, *, reached: int = -1) -> int:
+        """Bring `producers` to an offset at or below `end` from which the log can be replayed, and give it: `end`, if
+        that is what they have `reached`; or that of the newest good snapshot; or `start`, with nothing known.
 
         Snapshots outside (start, end] go, and so do bad ones. (ProducerStateManager.truncateAndReload)
         """
         first = bisect_right(self.offsets, start)
         behind = max(first, bisect_right(self.offsets, end))
         self._remove(self.offsets[:first] + self.offsets[behind:])
-        if producers.end_offset == end:
+        if reached == end:
             producers.note_snapshot(self.offsets[-1] if self.offsets else None)
             producers.start_at(start)
-            return
-        bad = self.load(producers, start, end, now_ms)
+            return end
+        offset, bad = self.load(producers, start, end, now_ms)
         if bad:
             logger.warning("producer snapshots are of no use and are removed: %s", ", ".join(map(self.path, bad)))
             self._remove(bad)
+        return offset
 
-    def load(self, producers: Producers, start: int, end: int, now_ms: int) -> list[int]:
-        """The same for producers that know nothing yet, and without a change to the files; gives the bad snapshots."""
+    def load(self, producers: Producers, start: int, end: int, now_ms: int) -> tuple[int, list[int]]:
+        """The same without a change to the files, whatever the producers know; gives the bad snapshots, too."""
         bad: list[int] = []
         for offset in reversed(self.offsets):
             if start < offset <= end:
                 try:
                     producers.load(self._files.read_file(self.path(offset), SNAPSHOT_BYTES_MAX), offset, now_ms)
-                    return bad
+                    return offset, bad
                 except (CorruptBatch, LogNotFound):
                     bad.append(offset)
-        producers.clear(start)
+        producers.clear()
         producers.snapshot_offset = start
-        return bad
+        return start, bad
 
     def drop_strays(self, bases: Sequence[int]) -> None:
         """Remove those that match no segment, but for the newest if it lies above the last one: that is the one of a
