@@ -110,7 +110,7 @@ class Partition:
         )  # fmt: skip
         self._truncation = Truncation(state, self._key, local, durability, watermarks, epochs, producers)
         self.sealed = SealedSegments(state, local, durability, watermarks)
-        self._reader = PartitionReader(directory, topic, number, state, local.segments)
+        self._reader = PartitionReader(directory, name, state, local.segments)
 
     def __repr__(self) -> str:
         return f"<Partition {self.topic}-{self.number} [{self.start_offset}, {self.next_offset})>"
@@ -142,11 +142,6 @@ class Partition:
     def segments(self) -> list[tuple[Segment, int]]:
         """See `PartitionReader.segments`."""
         return self._reader.segments
-
-    @property
-    def first_base_offset(self) -> int:
-        """See `PartitionReader.first_base_offset`."""
-        return self._reader.first_base_offset
 
     @property
     def size(self) -> int:
@@ -239,7 +234,7 @@ class Partition:
 
     def checkpoint(self) -> None:
         """See `Watermarks.checkpoint`."""
-        self._watermarks.checkpoint(self.first_base_offset)
+        self._watermarks.checkpoint(self._local.segments.start)
 
     def close(self) -> bool:
         """Sync everything and give the descriptors back; whether all of it is durable then (`closed_whole`).

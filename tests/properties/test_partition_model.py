@@ -342,7 +342,7 @@ class Machine(RuleBasedStateMachine):
         edges = [batch.base_offset for batch in self.model.batches]
         near = st.sampled_from([self.end, *edges[-3:]]) | st.integers(max(0, self.end - 8), self.end)
         target = data.draw(near | near | st.sampled_from([0, *edges]))
-        first_base = self.partition.first_base_offset
+        first_base = self.partition.segments[0][0].base_offset
         dropped = target < self.end
         assert self.partition.truncate(target, self.now_ms) is dropped
         if target < first_base:
@@ -395,7 +395,7 @@ class Machine(RuleBasedStateMachine):
         assert self.partition.apply_retention(self.now_ms) == count
         if count:
             self.model.start_at(start)
-            self.model.drop_files_below(self.partition.first_base_offset)
+            self.model.drop_files_below(self.partition.segments[0][0].base_offset)
 
     def expired(self) -> tuple[int, int]:
         segments = [
@@ -551,7 +551,7 @@ class Machine(RuleBasedStateMachine):
             model.restart(model.start, model.start)
         else:
             model.cut(model.end)
-        model.start = max(model.start, self.partition.first_base_offset)
+        model.start = max(model.start, self.partition.segments[0][0].base_offset)
         model.start_epochs_at(model.start)
         model.high_watermark = min(max(late, model.start), model.end)
         model.durable = self.partition.durable_offset
@@ -632,7 +632,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def the_aborted_transactions_are_the_models(self) -> None:
-        model, base = self.model, self.partition.first_base_offset
+        model, base = self.model, self.partition.segments[0][0].base_offset
         found = self.partition.aborted(model.start, model.end)
         wanted = [txn for txn in model.aborted() if txn.last_offset >= max(model.start, base)]
         told = {txn[:3:2]: txn.first_offset for txn in found}

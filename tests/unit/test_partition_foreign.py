@@ -87,7 +87,7 @@ def test_a_log_that_is_truncated_below_its_first_segment_begins_there_anew() -> 
     log = Log(retention_bytes=2000)
     log.fill(60)
     log.partition.apply_retention(NOW)
-    first = log.partition.first_base_offset
+    first = log.partition.segments[0][0].base_offset
     assert log.partition.truncate(first - 2, NOW) and first > 2
     partition = log.partition
     assert (partition.start_offset, partition.next_offset, partition.durable_offset) == (first - 2,) * 3

@@ -9,8 +9,7 @@ from typing import Any
 
 from pylog.broker.describe import unknown_partition
 from pylog.broker.read_only_topics import ReadOnlyTopics
-from pylog.commitlog.partition_reader import PartitionReader, ReadablePartition
-from pylog.commitlog.read_only_partition import ReadOnlyPartition
+from pylog.commitlog.read_only_partition import ReadOnlyPartition, without_files
 from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import InconsistentTopicId, LogNotFound, NotLeaderOrFollower
 from pylog.files import Files, join
@@ -47,7 +46,7 @@ class ReadOnlyPartitions:
         known = self._made.get((topic, number))
         return known if known is not None and known.follow() else None
 
-    def find(self, topic: str, number: int) -> ReadablePartition:
+    def find(self, topic: str, number: int) -> ReadOnlyPartition:
         """The partition as it is published now. Raises UnknownTopicOrPartition, NotLeaderOrFollower (it is on its way
         to another directory).
         """
@@ -69,17 +68,17 @@ class ReadOnlyPartitions:
     def _has_moved(self, known: ReadOnlyPartition) -> bool:
         return len(self._topics.paths) > 1 and self._files.stat(known.directory) is None
 
-    def _open(self, key: TopicPartition, image: TopicImage) -> ReadablePartition:
+    def _open(self, key: TopicPartition, image: TopicImage) -> ReadOnlyPartition:
         home = self._topics.home(key)
-        directory = join(home, folder_name(*key))
+        directory, config = join(home, folder_name(*key)), self.topic_config(image.config)
         if self._files.stat(directory) is None:
             self._check_unwritten(key, image)
             # Its owner has created it, and never written to it or read it: there is nothing to remember.
-            return PartitionReader(directory, *key)
+            return without_files(directory, *key, config)
         if not self._belongs(directory, image):
-            return PartitionReader(directory, *key)
+            return without_files(directory, *key, config)
         made = ReadOnlyPartition(
-            self._files, directory, *key, self.topic_config(image.config),
+            self._files, directory, *key, config,
             find_entry=lambda: self._topics.entry(home, key, image), find_start=lambda: self._start_offset(home, key),
             topic_id=image.id, is_sealed=not closed_by_kafka(self._files, home),
         )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Protocol
 from pylog.commitlog.integrity import check_segment
 from pylog.commitlog.segments import Segments
 from pylog.errors import CorruptBatch, OffsetOutOfRange
-from pylog.kernel import AppendState, read_following
+from pylog.kernel import read_following
 from pylog.segment import NO_TIMESTAMP, Segment
 from pylog.storage.file_ranges import Slice
 from pylog.storage.segment_reader import OFFSET_MAX, TimestampAndOffset
@@ -18,7 +18,7 @@ from pylog.storage.transaction_index import AbortedTxn
 
 
 class VisibleOffsets(Protocol):
-    """The offsets that bound what a partition shows."""
+    """The offsets that bound a partition for its readers."""
 
     @property
     def start_offset(self) -> int: ...
@@ -42,7 +42,7 @@ class LogOffsets(VisibleOffsets, Protocol):
 
 
 class ReadablePartition(VisibleOffsets, Protocol):
-    """What can be read of a partition: a `Partition`, a `ReadOnlyPartition`, or a `PartitionReader` of no files."""
+    """What can be read of a partition: a `Partition`, or a `ReadOnlyPartition`."""
 
     directory: str
     topic: str
@@ -50,8 +50,6 @@ class ReadablePartition(VisibleOffsets, Protocol):
 
     @property
     def segments(self) -> list[tuple[Segment, int]]: ...
-    @property
-    def first_base_offset(self) -> int: ...
     @property
     def size(self) -> int: ...
     def read(self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False) -> Slice | None: ...
@@ -64,56 +62,26 @@ class ReadablePartition(VisibleOffsets, Protocol):
 
 
 class PartitionReader:
-    """Reads the segments of one partition within its offsets; without any, a partition of no files. Takes no lock.
+    """Reads the segments of one partition within its offsets. Takes no lock. `name` is for messages.
 
-    Files that change meanwhile look damaged, or are gone: whether to look again is for its holder to say. An owner has
+    Files that change meanwhile look damaged, or are gone: the partition decides whether to look again. An owner has
     seen at its open whether the first segments are there; of the log of another process (`is_foreign`) each read looks.
     """
 
     def __init__(
-        self, directory: str, topic: str, number: int, offsets: LogOffsets | None = None,
-        segments: Segments | None = None, *, is_foreign: bool = False,
-    ) -> None:  # fmt: skip
+        self, directory: str, name: str, offsets: LogOffsets, segments: Segments, *, is_foreign: bool = False
+    ) -> None:
+        self._directory = directory
+        self._name = name
+        self._offsets = offsets
+        self._segments = segments
         self._is_foreign = is_foreign
-        self.directory = directory
-        self.topic = topic
-        self.number = number
-        self._offsets = AppendState() if offsets is None else offsets
-        self._segments = Segments(dict[int, Segment]().__getitem__) if segments is None else segments
         self._followed: Segment | None = None  # which one the last read was in
-
-    def __repr__(self) -> str:
-        return f"<PartitionReader {self.topic}-{self.number} [{self.start_offset}, {self.next_offset})>"
-
-    @property
-    def start_offset(self) -> int:
-        return self._offsets.start_offset
-
-    @property
-    def next_offset(self) -> int:
-        return self._offsets.next_offset
-
-    @property
-    def high_watermark(self) -> int:
-        return self._offsets.high_watermark
-
-    @property
-    def last_stable_offset(self) -> int:
-        return self._offsets.last_stable_offset
-
-    @property
-    def durable_offset(self) -> int:
-        return self._offsets.durable_offset
 
     @property
     def segments(self) -> list[tuple[Segment, int]]:
         """Each segment with the offset at which it ends."""
-        return list(self._segments.with_ends(0, self.next_offset))
-
-    @property
-    def first_base_offset(self) -> int:
-        """Where the first segment begins: at `start_offset` or below it."""
-        return self._segments.start
+        return list(self._segments.with_ends(0, self._offsets.next_offset))
 
     @property
     def size(self) -> int:
@@ -129,7 +97,7 @@ class PartitionReader:
         offsets = self._offsets
         start, written = offsets.start_offset, offsets.next_offset
         if not start <= offset <= written:
-            raise OffsetOutOfRange(f"offset {offset} of {self.topic}-{self.number} is outside [{start}, {written}]")
+            raise OffsetOutOfRange(f"offset {offset} of {self._name} is outside [{start}, {written}]")
         upto = min(upto, written)
         if offset >= upto:
             # Nothing is missing where nothing is to be seen: a log may be beginning anew.
@@ -150,7 +118,7 @@ class PartitionReader:
             raise CorruptBatch(
                 f"nothing is left of the records from here up to {data_end}, where the log should end: the file "
                 "was cut. Run `pylog verify` to see all damage, and restore it from a replica or a backup",
-                path=active.path if active is not None else self.directory,
+                path=active.path if active is not None else self._directory,
                 position=active.size if active is not None else None, offset=offset,
             )  # fmt: skip
         return None
@@ -267,18 +235,19 @@ class PartitionReader:
 
         Raises CorruptBatch at the first that does not hold.
         """
-        written = self.next_offset
-        data_end = seen = min(self._offsets.data_end, written)
+        offsets = self._offsets
+        written = offsets.next_offset
+        data_end = seen = min(offsets.data_end, written)
         for segment, end in list(self._segments.with_ends(0, written)):
             if self._segments.end_if_there(segment, written) is not None:
                 seen = check_segment(segment, end, written=written)
         if seen < data_end:
             raise CorruptBatch(
                 f"nothing is left of the records from offset {seen} up to {data_end}, where the log should end",
-                path=self.directory, offset=seen,
+                path=self._directory, offset=seen,
             )  # fmt: skip
-        if not self.start_offset <= self.high_watermark <= self.next_offset:
+        if not offsets.start_offset <= offsets.high_watermark <= offsets.next_offset:
             raise CorruptBatch(
-                f"the high watermark {self.high_watermark} is outside [{self.start_offset}, {self.next_offset}]",
-                path=self.directory,
-            )
+                f"the high watermark {offsets.high_watermark} is outside "
+                f"[{offsets.start_offset}, {offsets.next_offset}]", path=self._directory,
+            )  # fmt: skip

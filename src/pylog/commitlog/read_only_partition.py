@@ -11,7 +11,6 @@ batch, with the transactions that are open by then.
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
@@ -20,7 +19,7 @@ from pylog.commitlog.producer_replay import producers_at
 from pylog.commitlog.segments import Segments, logs_among
 from pylog.config import TopicConfig
 from pylog.errors import Closed, CorruptBatch, LogNotFound, OffsetOutOfRange, ReadOnly
-from pylog.files import Files
+from pylog.files import Files, MemoryFiles
 from pylog.runtime.signals import WholeLock
 from pylog.segment import Segment
 from pylog.storage.checkpoint import read_damages
@@ -56,26 +55,23 @@ class SwappedPaths(SegmentPaths):
         return self.files.stat(path) is not None
 
 
-@dataclass(slots=True)
-class PublishedOffsets:
-    """The offsets that bound what may be read, as they were published last, or measured."""
-
-    start_offset: int = 0
-    next_offset: int = 0
-    high_watermark: int = 0
-    last_stable_offset: int = 0
-    """What the owner has published; without an owner, what the log says of its transactions."""
-    durable_offset: int = 0
-    data_end: int = 0
-    data_end_max: int = OFFSET_MAX
-    """The active segment may be growing."""
-
-
 class ReadOnlyPartition:
     """A partition whose files another process may be writing. `refresh` looks at what is published now.
 
-    `is_sealed`: its seals mean something. Not where another program has had it since they were written.
+    Its offsets are those that were published last, or measured. `is_sealed`: its seals mean something. Not where
+    another program has had it since they were written.
     """
+
+    start_offset = 0
+    next_offset = 0
+    high_watermark = 0
+    last_stable_offset = 0
+    """What the owner has published; without an owner, what the log says of its transactions."""
+    durable_offset = 0
+    data_end = 0
+    """Behind the last record in the files."""
+    data_end_max = OFFSET_MAX
+    """The active segment may be growing."""
 
     def __init__(
         self, files: Files, directory: str, topic: str, number: int, config: TopicConfig, *,
@@ -90,9 +86,8 @@ class ReadOnlyPartition:
         self.topic_id = topic_id
         self._is_sealed = is_sealed
         self._damages: dict[int, list[tuple[int, int, int, int]]] = {}
-        self._offsets = PublishedOffsets()
         self._segments = Segments(self._segment)
-        self._reader = PartitionReader(directory, topic, number, self._offsets, self._segments, is_foreign=True)
+        self._reader = PartitionReader(directory, f"{topic}-{number}", self, self._segments, is_foreign=True)
         self._find_entry = find_entry
         self._find_start = find_start
         self._entry: PublishedEntry | None = None
@@ -136,14 +131,13 @@ class ReadOnlyPartition:
         elif self._state is None or state.last_base != self._state.last_base:
             # One readdir a roll, and none for what is appended: the last segment follows its file by itself.
             self._load_segments(anew=False)
-        offsets = self._offsets
         # In this order: a thread without the lock may look meanwhile, and is not to find an end below the start.
-        offsets.next_offset = state.next_offset
-        offsets.start_offset = state.start_offset
-        offsets.high_watermark = state.high_watermark
-        offsets.durable_offset = state.durable_offset
-        offsets.last_stable_offset = state.last_stable_offset
-        offsets.data_end = state.data_end
+        self.next_offset = state.next_offset
+        self.start_offset = state.start_offset
+        self.high_watermark = state.high_watermark
+        self.durable_offset = state.durable_offset
+        self.last_stable_offset = state.last_stable_offset
+        self.data_end = state.data_end
         self._moment = moment
         self._state = state
 
@@ -201,11 +195,9 @@ class ReadOnlyPartition:
             return
         active = self._segments.active
         active.load()
-        offsets = self._offsets
-        offsets.start_offset = max(self._find_start(), self._segments.start)
-        offsets.next_offset = offsets.high_watermark = offsets.durable_offset = active.next_offset
-        offsets.data_end = active.next_offset
-        offsets.last_stable_offset = self._measure_stable_offset()
+        self.start_offset = max(self._find_start(), self._segments.start)
+        self.next_offset = self.high_watermark = self.durable_offset = self.data_end = active.next_offset
+        self.last_stable_offset = self._measure_stable_offset()
 
     def _measure_stable_offset(self) -> int:
         """Where the first open transaction begins: by the newest good snapshot, and the log behind it."""
@@ -222,34 +214,9 @@ class ReadOnlyPartition:
         return f"<ReadOnlyPartition {self.topic}-{self.number} [{self.start_offset}, {self.next_offset})>"
 
     @property
-    def start_offset(self) -> int:
-        return self._offsets.start_offset
-
-    @property
-    def next_offset(self) -> int:
-        return self._offsets.next_offset
-
-    @property
-    def high_watermark(self) -> int:
-        return self._offsets.high_watermark
-
-    @property
-    def last_stable_offset(self) -> int:
-        return self._offsets.last_stable_offset
-
-    @property
-    def durable_offset(self) -> int:
-        return self._offsets.durable_offset
-
-    @property
     def segments(self) -> list[tuple[Segment, int]]:
         """See `PartitionReader.segments`."""
         return self._reader.segments
-
-    @property
-    def first_base_offset(self) -> int:
-        """See `PartitionReader.first_base_offset`."""
-        return self._reader.first_base_offset
 
     @property
     def size(self) -> int:
@@ -323,3 +290,10 @@ class ReadOnlyPartition:
         """Give the descriptors back."""
         for segment in self._segments.made:
             segment.close()
+
+
+def without_files(directory: str, topic: str, number: int, config: TopicConfig) -> ReadOnlyPartition:
+    """A partition that nothing was written to: what lies in its directory, if anything does, is not of it."""
+    files = MemoryFiles()
+    files.make_dir(directory)
+    return ReadOnlyPartition(files, directory, topic, number, config, find_entry=lambda: None)

@@ -43,11 +43,6 @@ class LeaderEpochs:
         return self._state.latest_epoch
 
     @property
-    def latest_start(self) -> int:
-        """Where it starts: beyond the end of the log where the append that began it was refused."""
-        return self._state.latest_epoch_start
-
-    @property
     def entries(self) -> list[tuple[int, int]]:
         """All (epoch, start offset) pairs, rising."""
         return list(self._entries)

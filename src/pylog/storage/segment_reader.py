@@ -1,12 +1,11 @@
 """Reading a segment: from an offset on, or from a time; the indexes lead near to it, the batches say where it is."""
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from pylog.errors import CorruptBatch
 from pylog.kernel import CONTROL_BIT, HEADER_BYTES, BatchSpan, ConsumerRecord, take_records
 from pylog.protocol.batch import Batch
-from pylog.storage.file_ranges import Slice, Wanted, Window
+from pylog.storage.file_ranges import Slice, Wanted
 from pylog.storage.log_file import HEAD_BYTES, WINDOW_BYTES
 from pylog.storage.segment_files import SegmentFiles
 
@@ -73,10 +72,6 @@ class SegmentReader:
     def _near(self) -> int:
         """How much to read at first from an index entry on, to come upon what it leads to."""
         return min(self._on_disk.config.index_interval_bytes + _BATCH_BYTES, WINDOW_BYTES)
-
-    def scan(self, position: int = 0, *, check_crc: bool) -> Iterator[Window]:
-        """Walk the log from `position` on: see `LogFile.scan`."""
-        return self._log.scan(position, check_crc=check_crc)
 
     def offset_for_time(
         self, timestamp: int, *, first: int, upto: int, end: int = OFFSET_MAX, written: int = 0

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import pylog
-from pylog.commitlog.partition_reader import PartitionReader
+from pylog.commitlog.read_only_partition import without_files
+from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.partition import Checkpoint, Partition
@@ -49,7 +50,8 @@ def test_partitions_and_segments_have_a_readable_repr() -> None:
 
 
 def test_a_partition_without_files_is_empty_for_a_reader() -> None:
-    partition = PartitionReader("log/t-0", "t", 0)
+    partition = without_files("log/t-0", "t", 0, TopicConfig())
+    assert repr(partition) == "<ReadOnlyPartition t-0 [0, 0)>"
     assert (partition.start_offset, partition.last_stable_offset, partition.high_watermark) == (0, 0, 0)
     assert (partition.segments, partition.size) == ([], 0)
     assert partition.read(0, 1, upto=0) is None and partition.read_stable(0, 1, upto=0) == (None, [])

@@ -66,7 +66,7 @@ def test_a_truncation_below_the_first_segment_begins_the_log_anew() -> None:
     log.fill(60)
     log.partition.delete_records(50)
     log.partition.apply_retention(NOW)
-    assert log.partition.first_base_offset > 10
+    assert log.partition.segments[0][0].base_offset > 10
     assert log.partition.truncate(10, NOW)
     partition = log.partition
     assert (partition.start_offset, partition.high_watermark, partition.next_offset) == (10, 10, 10)
