@@ -1,7 +1,4 @@
-"""A record stream to records.
-
-Here speed decides over shape: fields are read in place, and the short varints, as most are, without a call.
-"""
+"""A record stream to records."""
 
 from pylog.errors import CorruptBatch
 from pylog.kernel.format import (
@@ -10,18 +7,18 @@ from pylog.kernel.format import (
     HEADER_BYTES,
     LOG_OVERHEAD,
     MAX_OFFSET,
-    RECORD_BYTES_MIN,
     TIMESTAMP_TYPE_BIT,
 )
+from pylog.kernel.pure.fields import record_fields
 from pylog.kernel.pure.records import ConsumerRecord
 from pylog.kernel.pure.stream import walk
-from pylog.kernel.pure.varint import TWO_BYTES_MAX, read_long, read_varint
+from pylog.kernel.pure.varint import read_varint
 from pylog.kernel.values import CREATE_TIME, LOG_APPEND_TIME, BatchScope, Header
 
 Buffer = bytes | bytearray | memoryview
 
 
-def decode_records(  # noqa: C901 - the hot loop: every call that it does not make is a tenth of its time
+def decode_records(
     payload: Buffer,
     count: int,
     base_offset: int,
@@ -37,99 +34,40 @@ def decode_records(  # noqa: C901 - the hot loop: every call that it does not ma
     rising to `last_offset` at most.
     """
     payload = bytes(payload)  # bytes stay what they are
-    size = len(payload)
-    if not 0 <= count <= size // RECORD_BYTES_MIN:
-        raise CorruptBatch(f"{count} records cannot be in {size} bytes")
     records: list[ConsumerRecord] = []
     append, new, kind = records.append, ConsumerRecord.__new__, ConsumerRecord
-    at = is_wide = 0
-    previous = -1
-    try:
-        for _ in range(count):
-            # n is a varint as it lies there, zigzag: an odd one is negative, an even one stands for n >> 1.
-            n = payload[at]
-            at += 1
-            if n > 0x7F:
-                n = n & 0x7F | payload[at] << 7
-                at += 1
-                if n > TWO_BYTES_MAX:
-                    n, at = read_long(payload, at - 2, 5)
-            end = n + at + at  # twice the end of the record: what is compared at its end, where an odd n never fits
-            n = payload[at + 1]  # the attributes before it are unused
-            at += 2
-            if n > 0x7F:
-                n = n & 0x7F | payload[at] << 7
-                at += 1
-                if n > TWO_BYTES_MAX:
-                    n, at = read_long(payload, at - 2, 10)
-                    is_wide |= n >> 62
-            record = new(kind)
-            record.timestamp = base_timestamp + (n >> 1 ^ -(n & 1))
-            n = payload[at]
-            at += 1
-            if n > 0x7F:
-                n = n & 0x7F | payload[at] << 7
-                at += 1
-                if n > TWO_BYTES_MAX:
-                    n, at = read_long(payload, at - 2, 5)
-            if n <= previous or n & 1:
-                raise CorruptBatch(f"the offsets do not rise: delta {n >> 1 ^ -(n & 1)} follows {previous >> 1}")
-            previous = n
-            record.offset = base_offset + (n >> 1)
-            n = payload[at]
-            at += 1
-            if n > 0x7F:
-                n = n & 0x7F | payload[at] << 7
-                at += 1
-                if n > TWO_BYTES_MAX:
-                    n, at = read_long(payload, at - 2, 5)
-            if n & 1:
-                record.key = None
-            else:
-                start = at
-                at += n >> 1
-                record.key = payload[start:at]
-            n = payload[at]
-            at += 1
-            if n > 0x7F:
-                n = n & 0x7F | payload[at] << 7
-                at += 1
-                if n > TWO_BYTES_MAX:
-                    n, at = read_long(payload, at - 2, 5)
-            if n & 1:
-                record.value = None
-            else:
-                start = at
-                at += n >> 1
-                record.value = payload[start:at]
-            if payload[at]:
-                record.headers, at = _read_headers(payload, at, end >> 1)
-            else:
-                record.headers = ()
-                at += 1
-            if at + at != end:
+    fields = record_fields(payload, count, base_offset, last_offset, base_timestamp, append_timestamp)
+    for offset, timestamp, _, key, value_at, at, end in fields:
+        record = new(kind)
+        record.offset = offset
+        record.timestamp = timestamp
+        record.key = key
+        record.value = None if value_at < 0 else payload[value_at:at]
+        if payload[at]:
+            record.headers = _read_headers(payload, at, end)
+        else:
+            record.headers = ()
+            if at + 1 != end:
                 raise CorruptBatch(f"record {len(records)} of {count} does not have the length it says")
-            record.scope = scope
-            append(record)
-    except IndexError:
-        # A slice that ran past the end came out short, and the next byte was not there.
-        raise CorruptBatch(f"the bytes end before record {len(records)} of {count} does") from None
-    if at != size:
-        raise CorruptBatch(f"{size - at} bytes are left behind the last of {count} records")
-    if previous >= 0 and base_offset + (previous >> 1) > last_offset:
-        raise CorruptBatch(f"offset {base_offset + (previous >> 1)} lies behind the batch's last, {last_offset}")
-    if append_timestamp is not None:
-        for record in records:
-            record.timestamp = append_timestamp
-    elif is_wide or abs(base_timestamp) > 1 << 62:
-        for record in records:
-            record.timestamp = (record.timestamp + 2**63) % 2**64 - 2**63  # sums wrap, as they do in Java
+        record.scope = scope
+        append(record)
     if base_offset < first_offset:
         return [record for record in records if record.offset >= first_offset]
     return records
 
 
-def _read_headers(data: bytes, at: int, end: int) -> tuple[tuple[Header, ...], int]:
+def _read_headers(data: bytes, at: int, end: int) -> tuple[Header, ...]:
+    """The headers of a record, which fill it from `at` to its `end`. Raises CorruptBatch where they do not."""
+    try:
+        headers, at = _headers_at(data, at, end)
+    except IndexError:
+        raise CorruptBatch("the bytes end before a header does") from None
+    if at != end:
+        raise CorruptBatch(f"the headers of a record end {abs(end - at)} bytes {'before' if at < end else 'behind'} it")
+    return headers
+
+
+def _headers_at(data: bytes, at: int, end: int) -> tuple[tuple[Header, ...], int]:
     count, at = read_varint(data, at)
     if count & 1 or count > end - at:
         number = count >> 1 ^ -(count & 1)
