@@ -22,7 +22,7 @@ in place. A batch that was read is a view of bytes that belong to others, and is
 import enum
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from pylog.config import RECORD_BYTES_MAX, RECORD_RATIO
 from pylog.errors import CorruptBatch, UnsupportedFormat
@@ -79,6 +79,20 @@ class Marker(NamedTuple):
 
     is_abort: bool
     coordinator_epoch: int
+
+
+class HeaderFields(TypedDict, total=False):
+    """What a new batch may be besides its records: see `seal`."""
+
+    codec: Codec
+    level: int | None
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    transactional: bool
+    control: bool
+    base_offset: int
+    leader_epoch: int
 
 
 class Batch(BatchHeader):
@@ -275,33 +289,13 @@ def marker_at(data: Buffer, span: BatchSpan) -> Marker | None:
     return Batch.parse(data, span.position).marker() if span.attributes & CONTROL_BIT else None
 
 
-def encode(
-    rows: Iterable[Row | Record | ConsumerRecord],
-    *,
-    now_ms: int,
-    codec: Codec = Codec.NONE,
-    level: int | None = None,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    transactional: bool = False,
-    control: bool = False,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
-) -> Batch:
+def encode(rows: Iterable[Row | Record | ConsumerRecord], *, now_ms: int, **header: Unpack[HeaderFields]) -> Batch:
     """Encode records, or (value, key, timestamp, headers) tuples, as one batch, in a bytearray of its own.
 
-    A record without timestamp gets `now_ms`. A payload is kept compressed even where that makes it larger. The tuples
-    are not checked. Raises ValueError without records, RecordTooLarge.
+    A record without timestamp gets `now_ms`; `header` is what `seal` takes. A payload is kept compressed even where
+    that makes it larger. The tuples are not checked. Raises ValueError without records, RecordTooLarge.
     """
-    is_plain = producer_id == producer_epoch == base_sequence == leader_epoch == -1
-    if is_plain and not (codec or transactional or control or base_offset):
-        return Batch.of(rows, now_ms)
-    return seal(
-        encode_records(rows, now_ms), codec=codec, level=level, producer_id=producer_id, producer_epoch=producer_epoch,
-        base_sequence=base_sequence, transactional=transactional, control=control, base_offset=base_offset,
-        leader_epoch=leader_epoch,
-    )  # fmt: skip
+    return seal(encode_records(rows, now_ms), **header) if header else Batch.of(rows, now_ms)
 
 
 def encode_marker(
