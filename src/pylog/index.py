@@ -19,87 +19,29 @@ Invariants:
 from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from struct import Struct
-from typing import NamedTuple, overload
 
 from pylog.errors import DiskFull, LogNotFound, StorageError
 from pylog.files import File, Files
-from pylog.kernel.format import HEADER_BYTES, UNWRITTEN_MAX
+from pylog.files.index_file import Measure, Rows, Vouch, entries_max, mapped, not_known, rising, unmeasured, unpacked
+from pylog.kernel.format import UNWRITTEN_MAX
 
 MAX_INT32 = 2**31 - 1
 NO_TIMESTAMP = -1
-_FEW = 64
-"""The most entries that are copied out of the file of a sealed index: a search among copies calls no Python."""
-
-Vouch = Callable[[memoryview | bytes | None], bool | None]
-"""Whether the bytes of a file (None: there is no file) are those that were written; None where that is not known."""
-
-
-Measure = Callable[[], int]
-"""The size in bytes of the `.log` that an index is for."""
-
-
-def unmeasured() -> int:
-    """The most bytes that a `.log` can have."""
-    return MAX_INT32
-
-
-def entries_max(log_size: int) -> int:
-    """The most entries that an index of a `.log` of so many bytes can have: one for each batch, and one behind them."""
-    return log_size // HEADER_BYTES + 1
-
-
-def nobody(data: memoryview | bytes | None) -> bool | None:
-    """Answer that it is not known what an index should be."""
-    return None
-
-
-class Rows(NamedTuple):
-    """The two columns of an index as its file has them (offsets relative to the base)."""
-
-    firsts: Sequence[int]
-    seconds: Sequence[int]
-
-
-class _Column(Sequence[int]):
-    """One column of a mapped index file, unpacked where it is touched."""
-
-    __slots__ = ("_count", "_entry", "_view", "_which")
-
-    def __init__(self, view: memoryview, count: int, entry: Struct, which: int) -> None:
-        self._view = view
-        self._count = count
-        self._entry = entry
-        self._which = which
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[int]: ...
-    def __getitem__(self, index: int | slice) -> int | list[int]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self._count))]
-        if index < 0:
-            index += self._count
-        if not 0 <= index < self._count:
-            raise IndexError(index)
-        found: int = self._entry.unpack_from(self._view, index * self._entry.size)[self._which]
-        return found
 
 
 class SparseIndex(ABC):
     """The part that both indexes share: the rows, their file, and how the two are kept together."""
 
     _entry: Struct
+    _step: int
+    """By how much the second number of an entry rises at least."""
     _kept_free: int
 
     def __init__(
-        self, files: Files, path: str, base_offset: int, max_bytes: int, *, active: bool, vouch: Vouch = nobody,
+        self, files: Files, path: str, base_offset: int, max_bytes: int, *, active: bool, vouch: Vouch = not_known,
         log_size: Measure = unmeasured,
     ) -> None:  # fmt: skip
         self.files = files
@@ -181,7 +123,7 @@ class SparseIndex(ABC):
         if not self._active or self._file is None:
             return
         self._flush(self._file)
-        self.rows = self._mapped(self._file.view(), len(self.rows.firsts))
+        self.rows = mapped(self._entry, self._file.view(), len(self.rows.firsts))
         self._active = False
 
     def unseal(self) -> None:
@@ -191,7 +133,7 @@ class SparseIndex(ABC):
             self._replace(len(self.rows.firsts))
         else:
             # The arrays are new: another thread may be searching the old rows.
-            self.rows = self._unpacked(memoryview(file.read(0, file.size())), len(self.rows.firsts))
+            self.rows = unpacked(self._entry, memoryview(file.read(0, file.size())), len(self.rows.firsts))
             self.written = len(self.rows.firsts)
             self._active = True
 
@@ -212,7 +154,7 @@ class SparseIndex(ABC):
                 self._flush_if_room()
             self._file.close()
 
-    def _load(self, vouch: Vouch = nobody) -> Rows:
+    def _load(self, vouch: Vouch = not_known) -> Rows:
         """The entries of the file. A file that is not the one that was sealed has none, and look-ups scan."""
         file, data = self._file, None
         if file is not None and self._is_too_large(size := file.size()):
@@ -229,27 +171,17 @@ class SparseIndex(ABC):
         if count * self._entry.size != len(data):
             self._fault = f"only {count} entries ({count * self._entry.size} of {len(data)} bytes) can be believed"
         if not self._active:
-            return self._mapped(data, count)
+            return mapped(self._entry, data, count)
         self.written = count
-        return self._unpacked(data, count)
+        return unpacked(self._entry, data, count)
 
     def _is_too_large(self, size: int) -> bool:
         """Whether a file of so many bytes cannot be the index: then it is neither read nor mapped."""
         return size > max(self.capacity, entries_max(self._log_size())) * self._entry.size + self._entry.size
 
-    @abstractmethod
     def _trusted(self, data: memoryview, last: tuple[int, int] | None) -> int:
         """The number of entries at the start of `data` that can be believed, if `last` is the entry before them."""
-
-    def _unpacked(self, data: memoryview, count: int) -> Rows:
-        rows = list(self._entry.iter_unpack(data[: count * self._entry.size]))
-        return Rows(array("q", [row[0] for row in rows]), array("q", [row[1] for row in rows]))
-
-    def _mapped(self, view: memoryview, count: int) -> Rows:
-        if count <= _FEW:
-            rows = self._unpacked(view, count)
-            return Rows(tuple(rows.firsts), tuple(rows.seconds))
-        return Rows(_Column(view, count, self._entry, 0), _Column(view, count, self._entry, 1))
+        return rising(self._entry, data, (-1, 0) if last is None else last, self._step)
 
     def _current(self) -> Rows:
         """The rows. Those of an index to which another process appends include what it has added by now."""
@@ -265,12 +197,20 @@ class SparseIndex(ABC):
         elif size - known >= self._entry.size and not self._is_too_large(size):
             data = memoryview(file.read(known, size - known))
             last = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else None
-            more = self._unpacked(data, self._trusted(data, last))
+            more = unpacked(self._entry, data, self._trusted(data, last))
             # The arrays are new: another thread may be searching the old ones.
             self.rows = rows = Rows(
                 array("q", [*rows.firsts, *more.firsts]), array("q", [*rows.seconds, *more.seconds])
             )
         return rows
+
+    def _find(self, first: int, below: int | None) -> tuple[Rows, int]:
+        """The rows, and the place of the last entry up to `first` whose second number is `below` that; -1: none."""
+        rows = self._current()
+        found = bisect_right(rows.firsts, first)
+        if below is not None and found and rows.seconds[found - 1] >= below:
+            found = bisect_left(rows.seconds, below, 0, found)
+        return rows, found - 1
 
     def _append(self, firsts: Sequence[int], seconds: Sequence[int]) -> None:
         rows = self.rows
@@ -331,6 +271,7 @@ class OffsetIndex(SparseIndex):
     """Offset -> position of the batch whose last offset it is. A missing file is an empty index."""
 
     _entry = Struct(">ii")
+    _step = 1
     _kept_free = 0
 
     def add(self, offset: int, position: int) -> bool:
@@ -379,13 +320,8 @@ class OffsetIndex(SparseIndex):
 
         With `log_size`, only entries that point below it count.
         """
-        rows = self._current()
-        found = bisect_right(rows.firsts, offset - self.base_offset)
-        if log_size is not None and found and rows.seconds[found - 1] >= log_size:
-            found = bisect_left(rows.seconds, log_size, 0, found)
-        if not found:
-            return self.base_offset, 0
-        return self.base_offset + rows.firsts[found - 1], rows.seconds[found - 1]
+        rows, place = self._find(offset - self.base_offset, log_size)
+        return self._pair(rows, place) if place >= 0 else (self.base_offset, 0)
 
     def last_upto(self, position: int) -> int:
         """The last position of an entry that is at most `position`; 0 when there is no such entry."""
@@ -400,21 +336,12 @@ class OffsetIndex(SparseIndex):
         """Drop the entries at or above `offset`."""
         self._keep(bisect_left(self.rows.firsts, offset - self.base_offset))
 
-    def _trusted(self, data: memoryview, last: tuple[int, int] | None) -> int:
-        last_relative, last_position = last if last is not None else (-1, 0)
-        count = 0
-        for relative, position in self._entry.iter_unpack(data[: len(data) - len(data) % 8]):
-            if relative <= last_relative or position <= last_position:
-                break
-            last_relative, last_position = relative, position
-            count += 1
-        return count
-
 
 class TimeIndex(SparseIndex):
     """Timestamp -> offset up to which no record is newer. One slot is kept free for the entry that closes a segment."""
 
     _entry = Struct(">qi")
+    _step = 0
     _kept_free = 1
 
     def maybe_add(self, timestamp: int, offset: int, *, force: bool = False) -> bool:
@@ -454,13 +381,8 @@ class TimeIndex(SparseIndex):
 
         With `upto`, only entries whose offset is below it count.
         """
-        rows = self._current()
-        found = bisect_right(rows.firsts, timestamp)
-        if upto is not None and found and rows.seconds[found - 1] >= upto - self.base_offset:
-            found = bisect_left(rows.seconds, upto - self.base_offset, 0, found)
-        if not found:
-            return NO_TIMESTAMP, self.base_offset
-        return rows.firsts[found - 1], self.base_offset + rows.seconds[found - 1]
+        rows, place = self._find(timestamp, None if upto is None else upto - self.base_offset)
+        return self._pair(rows, place) if place >= 0 else (NO_TIMESTAMP, self.base_offset)
 
     def _pair(self, rows: Rows, index: int) -> tuple[int, int]:
         return rows.firsts[index], self.base_offset + rows.seconds[index]
@@ -473,11 +395,4 @@ class TimeIndex(SparseIndex):
         if last is None and len(data) > 12 and not any(data[:24]):
             # One entry of zeros is a record of 1970 at the base offset; more of them are preallocated space.
             return 0
-        last_timestamp, last_relative = last if last is not None else (NO_TIMESTAMP, 0)
-        count = 0
-        for timestamp, relative in self._entry.iter_unpack(data[: len(data) - len(data) % 12]):
-            if timestamp <= last_timestamp or relative < last_relative:
-                break
-            last_timestamp, last_relative = timestamp, relative
-            count += 1
-        return count
+        return super()._trusted(data, last)

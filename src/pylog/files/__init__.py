@@ -6,7 +6,8 @@ Two implementations of one protocol (`protocol`) pass one test suite:
     MemoryFiles   the same tree, offsets, errors and locks in memory: what `:memory:` and many tests run on
 
 Read `protocol` first, then `disk`, `disk_file` and `descriptors`; `regular`, `syncing`, `lock`, `mounts` and `watch`
-have one subject each. Paths are strings joined with "/". The type of a failure says what the caller can do about it:
+have one subject each, and so has `index_file`, the file of an index. Paths are strings joined with "/". The type of a
+failure says what the caller can do about it:
 
     DiskFull          no room (ENOSPC, EDQUOT, EFBIG); a failed `File.write` left the file as it was
     ReadOnly          no permission or a read-only file system (EACCES, EPERM, EROFS), or `read_only=True`

@@ -13,7 +13,8 @@ from typing import cast
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch, DiskFull
 from pylog.files import File, Files, join
-from pylog.index import OffsetIndex, TimeIndex, Vouch
+from pylog.files.index_file import Vouch
+from pylog.index import OffsetIndex, TimeIndex
 from pylog.kernel import Tail
 from pylog.storage.file_ranges import DamagedRange
 from pylog.storage.log_file import LogFile, first

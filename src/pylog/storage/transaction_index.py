@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from pylog.errors import DiskFull, StorageError
 from pylog.files import File, Files
-from pylog.index import Measure, Vouch, entries_max, nobody, unmeasured
+from pylog.files.index_file import Measure, Vouch, entries_max, not_known, unmeasured
 from pylog.kernel import crc32c
 
 _VERSION = 0
@@ -44,7 +44,7 @@ class TransactionIndex:
     """The aborted transactions whose markers lie in a segment, in the order of the markers."""
 
     def __init__(
-        self, files: Files, path: str, base_offset: int, *, vouch: Vouch = nobody, log_size: Measure = unmeasured
+        self, files: Files, path: str, base_offset: int, *, vouch: Vouch = not_known, log_size: Measure = unmeasured
     ) -> None:  # fmt: skip
         self.files = files
         self.path = path
@@ -190,7 +190,7 @@ class TransactionIndex:
         return self._file
 
     def trim(self) -> None:
-        """Write what a full disk kept in memory, and cut off what a `reset` has left and nobody has written over."""
+        """Write what a full disk kept in memory, and cut off what a `reset` has left and nothing has written over."""
         self._flush_if_room()
         if self._surplus:
             self._open().truncate(self._written * _ENTRY.size)
