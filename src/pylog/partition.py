@@ -12,36 +12,28 @@
     durability   the lock, the latch, syncs
     watermarks   start, high watermark, generation, and what is published of them
     epochs, producers (`storage/`)
-    append -> roller, retention; truncation; sealed_segments; partition_reader
+    opening; append -> roller, retention; truncation; sealed_segments; partition_reader
 
 (Kafka: UnifiedLog.)
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TypeVar
 from uuid import UUID
 
 from pylog.commitlog.append import Appender
 from pylog.commitlog.durability import Durability
 from pylog.commitlog.local_log import LocalLog
+from pylog.commitlog.opening import Opening
 from pylog.commitlog.partition_reader import PartitionReader
-from pylog.commitlog.recovery import (
-    Checkpoint,
-    Quarantined,
-    Recovered,
-    Recovery,
-    load_epochs,
-    note_epochs,
-    take_stock,
-)
+from pylog.commitlog.recovery import Checkpoint, Quarantined, Recovered
 from pylog.commitlog.retention import Retention
 from pylog.commitlog.roller import Roller
 from pylog.commitlog.sealed_segments import SealedSegments
 from pylog.commitlog.truncation import Truncation
 from pylog.commitlog.watermarks import Watermarks
 from pylog.config import TopicConfig
-from pylog.errors import Closed, CorruptBatch, DiskFull, LogNotFound, PolicyViolation, StorageError
+from pylog.errors import Closed, CorruptBatch, LogNotFound, PolicyViolation, StorageError
 from pylog.files import Files, join
 from pylog.kernel import Appended, AppendState
 from pylog.protocol.batch import Batch, Buffer, Origin
@@ -93,7 +85,7 @@ class Partition:
         self.topic = topic
         self.number = number
         self.config = config
-        name, self._key = f"{topic}-{number}", TopicPartition(topic, number)
+        name, key = f"{topic}-{number}", TopicPartition(topic, number)
         self.state = state = AppendState()
         pending = PendingSyncs(state, files, directory)
         self._local = local = LocalLog(files, directory, config, state, pending, Identity(topic_id, number))
@@ -102,13 +94,14 @@ class Partition:
         self.producers = producers = Producers(
             name, expiration_ms=producer_id_expiration_ms, verify=verify_transactions, state=state
         )
-        self._watermarks = watermarks = Watermarks(state, self._key, durability, epochs, producers, checkpoints)
+        self._watermarks = watermarks = Watermarks(state, key, durability, epochs, producers, checkpoints)
         self._roller = roller = Roller(state, local, durability, producers)
         self._retention = retention = Retention(state, local, durability, watermarks, roller, name)
         self._appender = Appender(
             state, local, durability, watermarks, roller, retention, epochs, producers, name
         )  # fmt: skip
-        self._truncation = Truncation(state, self._key, local, durability, watermarks, epochs, producers)
+        self._truncation = truncation = Truncation(state, key, local, durability, watermarks, epochs, producers)
+        self._opening = Opening(state, key, local, watermarks, epochs, producers, roller, truncation)
         self.sealed = SealedSegments(state, local, durability, watermarks)
         self._reader = PartitionReader(directory, name, state, local.segments)
 
@@ -187,50 +180,9 @@ class Partition:
         A bad batch at or beyond the durable offset is a torn tail: it is cut, and `recovered` says where. Below it,
         something that was promised is damaged: it is kept and stepped over, and `quarantined` says where.
         """
-        checkpoint = self._read_files(checkpoint, now_ms)
-        state, local = self.state, self._local
-        if local.active.log.ends_damaged:
-            self._roller.begin(state.next_offset, now_ms)
-        if state.next_offset < checkpoint.start_offset:
-            self._truncation.restart_at(checkpoint.start_offset, now_ms)
-        start_offset = max(checkpoint.start_offset, local.segments.start)
-        self._trim_epochs(checkpoint.start_offset, start_offset)
-        self.opened_clean = checkpoint.clean
-        if not checkpoint.clean:
-            # Nothing says that the names there are on the disk.
-            local.pending.note_names()
-        known = checkpoint.recovery_point if not checkpoint.clean else state.next_offset
-        state.durable_offset = min(known, state.next_offset)
-        self._watermarks.begin_at(start_offset, checkpoint.high_watermark)
-
-    def _read_files(self, checkpoint: Checkpoint, now_ms: int) -> Checkpoint:
-        """Bring the segments, epochs and producers to the end of the log; gives what the checkpoint is found to be."""
-        local = self._local
-        listing = take_stock(self.files, self.directory, checkpoint)
-        local.load(listing)
-        load_epochs(self.epochs, local)
-        if not len(local.segments):
-            local.add(checkpoint.start_offset, now_ms)
-        recovery = Recovery(local, self._key, self.epochs, self.producers, checkpoint, now_ms)
-        self.state.next_offset = recovery.run(listing)
-        # It may have found that the log does not end where it was closed.
-        checkpoint = recovery.checkpoint
-        if checkpoint.failed:
-            local.write_again(checkpoint.recovery_point)
-        local.open_active()
-        self.recovered, self.quarantined = recovery.torn, tuple(recovery.quarantined)
-        self.as_closed = checkpoint.clean and checkpoint.published and self.recovered is None
-        return checkpoint
-
-    def _trim_epochs(self, known_start: int, start_offset: int) -> None:
-        next_offset = self.state.next_offset
-        with suppress(DiskFull):
-            # As where an append was refused: until an epoch is noted anew, the latest may begin behind the end.
-            self.epochs.truncate_end(next_offset)
-        self.epochs.truncate_start(known_start)
-        if not self.epochs.entries and start_offset < next_offset:
-            # The checkpoint is gone, or they were given up with their records, which a crash has brought back.
-            note_epochs(self._local, self.epochs, start_offset)
+        opened = self._opening.run(checkpoint, now_ms)
+        self.recovered, self.quarantined = opened.recovered, opened.quarantined
+        self.opened_clean, self.as_closed = opened.is_clean, opened.as_closed
 
     def checkpoint(self) -> None:
         """See `Watermarks.checkpoint`."""
@@ -244,7 +196,7 @@ class Partition:
         durability = self._durability
         try:
             with durability.syncing:
-                is_whole = self._finish()
+                is_whole = durability.finish(self.producers) or self.closed_whole
             self.abandon()
             assert not is_whole or self.durable_offset == durability.written_end, "a clean log is durable to its end"
             self.closed_whole = is_whole
@@ -254,25 +206,6 @@ class Partition:
         finally:
             self.abandon()
         return is_whole
-
-    def _finish(self) -> bool:
-        state, local, durability = self.state, self._local, self._durability
-        with durability.lock:
-            if state.is_closed or durability.failed:
-                state.is_closed = True
-                return self.closed_whole
-            state.is_closed = True
-            durability.check_in_place()
-            local.active.finish()
-            local.snapshot(self.producers, state.next_offset)
-        local.sync(state.durable_offset)
-        local.seal_active()
-        state.durable_offset = durability.written_end
-        durability.publish()
-        # Both slots, so that neither of them, damaged, shows an older end.
-        durability.publish()
-        # Another thread's sync, as of a roll, may have been told what this one was not.
-        return local.pending.owes_nothing
 
     def abandon(self) -> None:
         """Give the descriptors back and write nothing: what an opening that failed is left with."""

@@ -26,6 +26,7 @@ from pylog.errors import (
 from pylog.kernel import AppendState
 from pylog.runtime.signals import WholeLock
 from pylog.storage.pending_syncs import PendingSyncs
+from pylog.storage.producer_state import Producers
 from pylog.storage.published import PublishedEntry
 
 logger = logging.getLogger("pylog")
@@ -149,6 +150,28 @@ class Durability:
         if failure is not None:
             raise DurabilityUnknown(self._failed_words(failure))
         return self._state.durable_offset
+
+    def finish(self, producers: Producers) -> bool:
+        """Take no more appends, make everything durable and seal it, with `syncing` held; whether nothing is owed then.
+
+        A log that is closed already, or has failed, is left as it is.
+        """
+        state, local = self._state, self._local
+        with self.lock:
+            was_closed, state.is_closed = state.is_closed, True
+            if was_closed or self.failed:
+                return False
+            self.check_in_place()
+            local.active.finish()
+            local.snapshot(producers, state.next_offset)
+        local.sync(state.durable_offset)
+        local.seal_active()
+        state.durable_offset = self.written_end
+        self.publish()
+        # Both slots, so that neither of them, damaged, shows an older end.
+        self.publish()
+        # Another thread's sync, as of a roll, may have been told what this one was not.
+        return self._pending.owes_nothing
 
     # --- the latch -------------------------------------------------------------------------------------------------
 

@@ -1,13 +1,13 @@
-"""What becomes of a partition's files when it is opened: interrupted work is finished, and after an unclean stop they
-are read on from where they are known to be good.
+"""How the files of a partition are brought to the end of its log when it is opened: after an unclean stop they are read
+on from where they are known to be good.
 
     [ below the durable offset                    )[ at or beyond it                        ]
       damage: kept as it is and stepped over;        whole batches stay, a torn tail is cut
-      CorruptBatch for whoever reads what was in it
+      CorruptBatch for a reader of what was in it
 
 Indexes are rebuilt from the segment that holds the recovery point on, and where one is missing; leader epochs that the
 checkpoint has missed are noted; the producers' state is read from its snapshots and brought up to the end of the log.
-Works on a partition that nobody else sees yet, so it takes no lock. (Kafka: LogLoader, ProducerStateManager.)
+No other thread sees the partition yet, so no lock is taken. (Kafka: LogLoader, ProducerStateManager.)
 """
 
 import logging
@@ -16,17 +16,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from pylog.commitlog.crash_cleanup import settle
 from pylog.commitlog.local_log import LocalLog
 from pylog.commitlog.producer_replay import ProducerReplay
-from pylog.errors import StorageError, UnsupportedFormat
-from pylog.files import Files
+from pylog.errors import StorageError
 from pylog.record import TopicPartition
 from pylog.segment import Segment
 from pylog.storage.file_ranges import DamagedRange, Fault, Window
 from pylog.storage.leader_epochs import LeaderEpochs
 from pylog.storage.producer_state import Producers
-from pylog.storage.segment_list import Listing, compared, listed, read_listing
+from pylog.storage.segment_list import Listing
 from pylog.storage.transaction_index import AbortedTxn
 
 logger = logging.getLogger("pylog")
@@ -76,45 +74,6 @@ class Quarantined:
     offset: int
     next_offset: int
     reason: str
-
-
-def take_stock(files: Files, directory: str, checkpoint: Checkpoint) -> Listing:
-    """What is in a partition's folder; after an unclean stop, or where names have changed since, it is settled."""
-    is_believed = checkpoint.clean and checkpoint.published
-    known, unchanged = read_listing(files, directory) if is_believed else (None, False)
-    if known is not None and unchanged:
-        return known
-    found = listed(settle(files, directory))
-    return found if known is None else compared(found, known)
-
-
-def load_epochs(epochs: LeaderEpochs, local: LocalLog) -> None:
-    """Read the leader epochs of a partition; where the checkpoint cannot be read, as the batches have them."""
-    try:
-        epochs.load()
-    except UnsupportedFormat:
-        raise
-    except StorageError as error:
-        logger.warning("the leader epochs are read from the log anew: %s", error)
-        local.files.remove(epochs.path)
-        note_epochs(local, epochs, 0)
-
-
-def note_epochs(local: LocalLog, epochs: LeaderEpochs, start_offset: int) -> None:
-    """Read the leader epochs of what lies at or beyond an offset from the batches, unless they have none. Damage is
-    not looked for.
-    """
-    for segment in local.segments:
-        for window in segment.scan(check_crc=False):
-            if window.spans and window.spans[0].leader_epoch < 0:
-                return
-            if window.spans and window.spans[-1].last_offset >= start_offset:
-                for epoch, start in window.spans.epochs(epochs.latest):
-                    epochs.assign(epoch, start)
-    epochs.truncate_start(start_offset)
-
-
-# --- reading what is there --------------------------------------------------------------------------------------------
 
 
 class Recovery:
