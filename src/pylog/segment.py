@@ -19,13 +19,12 @@ Invariants, held by `integrity.check_segment`:
 A sealed segment never changes; its indexes are read from their files. The active one is the last of its partition;
 after a clean stop it is sealed as well, until the next append (`activate`).
 
-`Segment` has three parts: `tail` (the kernel's: what an append is measured against), `on_disk` (its files), and a
-reader of these.
+`Segment` has four parts: `tail` (the kernel's: what an append is measured against), `on_disk` (its files), and a reader
+and an end finder of these.
 """
 
 import random
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from pylog.config import TopicConfig
 from pylog.files import Files
@@ -34,26 +33,17 @@ from pylog.kernel import MAX_RELATIVE_OFFSET, MAX_TIMESTAMP, Spans, Tail
 from pylog.storage.file_ranges import DamagedRange, Fault, Slice, Window
 from pylog.storage.log_file import LogFile
 from pylog.storage.segment_checksum import NOBODY, Identity
+from pylog.storage.segment_end import NO_TIMESTAMP, EndFinder, SegmentEnd
 from pylog.storage.segment_files import SegmentFiles, SegmentPaths
 from pylog.storage.segment_reader import OFFSET_MAX, SegmentReader, TimestampAndOffset
 from pylog.storage.transaction_index import TransactionIndex
 
-NO_TIMESTAMP = -1
 UNKNOWN = -2
 
 UNINDEXED_BYTES_MAX = 1 << 16
 """How much may lie behind the last index entry where a segment is written to again."""
 
 _MAX_TIMESTAMP_AT = 35
-
-
-class SegmentEnd(NamedTuple):
-    """Where a segment ends, and the largest timestamp in it, with the last offset of the first batch that has it."""
-
-    next_offset: int
-    timestamp: int
-    timestamp_offset: int
-    fault: Fault | None
 
 
 class Segment:
@@ -78,12 +68,11 @@ class Segment:
         )  # fmt: skip
         self.log: LogFile = on_disk.log
         self._reader = SegmentReader(on_disk)
+        self._end_finder = EndFinder(on_disk)
         self.created_ms = 0
         self._roll_after_ms = _roll_after_ms(config)
         self._loaded_timestamps = active and not files.read_only
         self._known: tuple[int, int] | None = None
-        # For want of a time index: how much of the log a reader has looked at, and the largest timestamp there.
-        self._seen = 0, NO_TIMESTAMP, base_offset
         if self._loaded_timestamps:
             on_disk.open_indexes()
         if create and config.preallocate:
@@ -179,30 +168,11 @@ class Segment:
             return self.tail.max_timestamp, self.tail.max_timestamp_offset
         if self._known is not None:
             return self._known
-        found = self._look()
+        found = self._end_finder.largest_timestamp()
         if not self.files.read_only:
             # A reader looks again each time: the owner may be about to write the closing entry.
             self._known = found
         return found
-
-    def _look(self) -> tuple[int, int]:
-        """What the time index says of the largest timestamp; the batches, where they have to."""
-        last = self.times.last
-        if last is not None:
-            return last
-        if self.on_disk.sealed is not None and self.times.believed:
-            return NO_TIMESTAMP, self.base_offset
-        # The index may have been lost: then time look-ups would pass over the segment.
-        seen, newest, offset = self._seen
-        for window in self.scan(seen, check_crc=False):
-            for span in window.spans:
-                if span.max_timestamp > newest:
-                    newest, offset = span.max_timestamp, span.last_offset
-                seen = window.position + span.position + span.size
-        if self.files.read_only:
-            # The owner looks once; from what another thread has seen before a cut nothing is to follow.
-            self._seen = seen, newest, offset
-        return newest, offset
 
     def modified_ms(self) -> int:
         """When the `.log` file was last written."""
@@ -350,26 +320,8 @@ class Segment:
         return fault
 
     def find_end(self) -> SegmentEnd:
-        """Where the segment ends: only what lies behind the last index entry is read. Changes nothing."""
-        last, known = self.offsets.last, self._look()
-        position = last[1] if last is not None and last[1] < self.size else 0
-        found = self._end_from(position, known)
-        if found.fault is not None and position > 0:
-            # The entry may name what a crash has torn: then the end lies before it.
-            found = self._end_from(0, known)
-        return found
-
-    def _end_from(self, position: int, known: tuple[int, int]) -> SegmentEnd:
-        end, fault = self.base_offset, None
-        newest, offset = known
-        for _, _, spans, fault in self.scan(position, check_crc=False):
-            for span in spans:
-                if span.max_timestamp > newest:
-                    newest, offset = span.max_timestamp, span.last_offset
-                end = span.last_offset + 1
-            if fault is not None:
-                break
-        return SegmentEnd(end, newest, offset, fault)
+        """See `EndFinder.find`."""
+        return self._end_finder.find()
 
     def recover(self, *, with_transactions: bool = True) -> Iterator[Window]:
         """Read the whole file, check every CRC and build the offset and time index anew (LogSegment.recover).
