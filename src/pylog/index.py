@@ -26,10 +26,9 @@ from struct import Struct
 from pylog.errors import DiskFull, LogNotFound, StorageError
 from pylog.files import File, Files
 from pylog.files.index_file import Measure, Rows, Vouch, entries_max, mapped, not_known, rising, unmeasured, unpacked
-from pylog.kernel.format import UNWRITTEN_MAX
+from pylog.kernel.format import NO_TIMESTAMP, UNWRITTEN_MAX
 
 MAX_INT32 = 2**31 - 1
-NO_TIMESTAMP = -1
 
 
 class SparseIndex(ABC):

@@ -11,9 +11,9 @@ from pylog.commitlog.integrity import check_segment
 from pylog.commitlog.segments import Segments
 from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.kernel import read_following
+from pylog.kernel.format import NO_TIMESTAMP
 from pylog.segment import Segment
 from pylog.storage.file_ranges import Slice
-from pylog.storage.segment_end import NO_TIMESTAMP
 from pylog.storage.segment_reader import OFFSET_MAX, TimestampAndOffset
 from pylog.storage.transaction_index import AbortedTxn
 

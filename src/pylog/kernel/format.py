@@ -48,6 +48,9 @@ BATCH_LENGTH_MIN = HEADER_BYTES - LOG_OVERHEAD
 BATCH_LENGTH_MAX = 2**31 - 1 - LOG_OVERHEAD  # Kafka holds a batch in one array
 
 
+NO_TIMESTAMP = -1
+"""The timestamp of a record that has none, and the largest one of no records."""
+
 UNWRITTEN_MAX = 8
 """The file of an active index lacks fewer entries than this: a write for each would cost an append a tenth of its time.
 

@@ -1,7 +1,8 @@
 """The files of a log directory, one kind in each file here. Nothing here knows what a partition is.
 
 log_file, file_ranges, file_region    a `.log` file, and parts of it
-segment_files                         the files of one segment together; segment_reader reads them, segment_end finds the end
+segment_files                         the files of one segment together
+segment_reader, segment_end           how they are read, and where the log in them ends
 segment_checksum                      what they were when they were sealed; segment_list, which there were
 transaction_index                     `.txnindex`: aborted transactions
 producer_state/                       `.snapshot`: sequence numbers and open transactions of producers

@@ -2,10 +2,9 @@
 
 from typing import NamedTuple
 
+from pylog.kernel.format import NO_TIMESTAMP
 from pylog.storage.file_ranges import Fault
 from pylog.storage.segment_files import SegmentFiles
-
-NO_TIMESTAMP = -1
 
 
 class SegmentEnd(NamedTuple):

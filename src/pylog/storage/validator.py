@@ -53,11 +53,11 @@ from pylog.kernel import (
     header_fault,
     walk,
 )
+from pylog.kernel.format import NO_TIMESTAMP
 from pylog.protocol.batch import Batch, Buffer, Origin
 from pylog.protocol.compression import Codec, Packer, compress, packer, pieces
 
 NO_LIMIT = 2**63 - 1
-NO_TIMESTAMP = -1
 ERRORS_SHOWN = 3
 
 GIVEN_OFFSETS = (Origin.CLIENT, Origin.COORDINATOR)

@@ -35,11 +35,11 @@ from pylog.kernel import (
     keep_records,
     scan_records,
 )
+from pylog.kernel.format import NO_TIMESTAMP
 from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec, compress
 
 _KEPT_WHEN_EMPTY = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
-_NO_TIMESTAMP = -1
 
 
 class Retention(enum.Enum):
@@ -117,7 +117,7 @@ def _rebuilt(batch: Batch, kept: RecordSpans, horizon: int | None) -> Batch:
 
 def _emptied(batch: Batch) -> Batch:
     attributes = batch.attributes & _KEPT_WHEN_EMPTY
-    return _with_header(bytearray(HEADER_BYTES), batch, attributes, _NO_TIMESTAMP, batch.max_timestamp, 0)
+    return _with_header(bytearray(HEADER_BYTES), batch, attributes, NO_TIMESTAMP, batch.max_timestamp, 0)
 
 
 def _with_header(

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pylog.kernel.format import CODEC_MASK, MAX_RELATIVE_OFFSET, TRANSACTIONAL_BIT
+from pylog.kernel.format import CODEC_MASK, MAX_RELATIVE_OFFSET, NO_TIMESTAMP, TRANSACTIONAL_BIT
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.open_file import Writable
 
-NO_TIMESTAMP = -1
 UNKNOWN = -2
 
 
