@@ -50,7 +50,7 @@ def test_a_truncation_at_the_end_or_behind_it_drops_nothing() -> None:
     assert log.values() == ["0", "1"] and not log.partition.is_cut
 
 
-def test_a_truncation_inside_a_batch_leaves_a_gap() -> None:
+def test_after_a_truncation_inside_a_batch_the_whole_batches_are_durable() -> None:
     log = Log()
     log.append("a")
     log.append("b", "c", "d")
