@@ -57,23 +57,22 @@ T = TypeVar("T")
 
 
 class Partition:
-    """One partition of a topic on one node, with its writer. Knows nothing of roles, followers or who asks.
+    """One partition of a topic on one node, with its writer. It knows nothing of roles, followers or callers.
 
     Thread-safe: one lock for writing; reading takes none (bytes below `next_offset` never change while they exist).
     `entry` is its place among the published ones.
     """
 
     recovered: Recovered | None = None
-    """What `open` has cut off."""
+    """The torn tail that `open` has cut off."""
     quarantined: tuple[Quarantined, ...] = ()
-    """What `open` has found damaged."""
+    """The damage that `open` has found."""
     opened_clean = True
-    """Whether `open` has believed what the last close has left: else it is synced before anything is promised."""
+    """True if `open` has believed what the last close has left. Else all is synced before anything is promised."""
     as_closed = False
-    """Whether `open` has found it as this program has closed it: nothing that was appended can be missing at the end.
-    """
+    """True if `open` has found it as this program has closed it: no append can be missing at the end."""
     closed_whole = False
-    """Whether it was closed, and everything in it was durable then: what makes a log clean."""
+    """True once it was closed with everything in it durable: that makes a log clean."""
 
     def __init__(
         self, files: Files, directory: str, topic: str, number: int, config: TopicConfig,
@@ -108,7 +107,7 @@ class Partition:
     def __repr__(self) -> str:
         return f"<Partition {self.topic}-{self.number} [{self.start_offset}, {self.next_offset})>"
 
-    # --- what it has come to ---------------------------------------------------------------------------------------
+    # --- its state ------------------------------------------------------------------------------------------------
 
     @property
     def start_offset(self) -> int:
@@ -143,12 +142,12 @@ class Partition:
 
     @property
     def is_open(self) -> bool:
-        """Whether `create` or `open` was called: before that there is nothing to read."""
+        """True once `create` or `open` was called: before that there is nothing to read."""
         return len(self._local.segments) > 0
 
     @property
     def is_cut(self) -> bool:
-        """Whether something was taken away from its end since it was opened: offsets may be given again."""
+        """True once something was cut off its end since it was opened: offsets may be given again."""
         return self.state.cuts > 0
 
     @property

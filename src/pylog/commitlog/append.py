@@ -57,11 +57,11 @@ class Appender:
         self, batch: Batch, *, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT, transaction_version: int = -1,
         guard: Verification | None = None, wall_ms: Callable[[], int] | None = None,
     ) -> Appended:  # fmt: skip
-        """Append one batch as the leader of `epoch`: it gets the next offsets. Nobody sees it yet.
+        """Append one batch as the leader of `epoch`: it gets the next offsets. No reader sees it yet.
 
         `guard` is what `start_verification` gave, where transactions are verified. `wall_ms` is the clock that says
-        what LogAppendTime is, `now_ms` without one: it is asked when nobody else can append any more, so a record is
-        never older than the one before it as long as the clock does not go back.
+        what LogAppendTime is, `now_ms` without one: it is asked when no other thread can append any more, so a record
+        is never older than the one before it as long as the clock does not go back.
         Raises: what `validator.leader_batch` and `Producers.plan` refuse; RecordBatchTooLarge (larger than a segment);
         DiskFull (nothing written, try again when there is room); DurabilityUnknown (the write failed and the partition
         is latched); PartitionFailed (it had failed before).
@@ -96,13 +96,7 @@ class Appender:
                     return Appended(known.first_offset, known.last_offset + 1, known.timestamp, duplicate=True)
             if state.is_bounded and origin is Origin.CLIENT:
                 # Only now: a repetition needs no room.
-                try:
-                    self._retention.make_room(batch.size, now_ms)
-                except PartitionFull:
-                    # It may be tried again, and a client's batch has no offset.
-                    batch.stamp(0, epoch)
-                    raise
-                segment = self._local.active
+                segment = self._with_room(batch, epoch, now_ms)
             try:
                 tail = segment.tail
                 tail.put(segment.log.file, batch)
@@ -112,6 +106,16 @@ class Appender:
             except BaseException as error:  # noqa: BLE001 - it is raised again
                 self._durability.interrupted(error)
             return Appended(base_offset, state.next_offset, batch.append_timestamp)
+
+    def _with_room(self, batch: Batch, epoch: int, now_ms: int) -> Segment:
+        """The active segment of a bounded queue that has room for a batch. Raises PartitionFull."""
+        try:
+            self._retention.make_room(batch.size, now_ms)
+        except PartitionFull:
+            # It may be tried again, and a client's batch has no offset.
+            batch.stamp(0, epoch)
+            raise
+        return self._local.active
 
     def append_follower(self, data: Buffer, *, epoch: int, now_ms: int, as_one: bool = True) -> Appended:
         """Append bytes of the leader of `epoch` unchanged, in one piece: same offsets, same epochs (gaps are fine).
@@ -209,7 +213,7 @@ class Appender:
         self._local.add_aborted(self._producers.apply(plan))
 
     def begin_epoch(self, epoch: int) -> None:
-        """Note that the leader of `epoch` begins at the end of the log, before it appends: who follows an older epoch
+        """Note that the leader of `epoch` begins at the end of the log, before it appends: a follower of an older epoch
         learns by it where that one ended (KAFKA-7415). Raises FencedLeaderEpoch when the log knows a newer one.
         """
         with self._lock:

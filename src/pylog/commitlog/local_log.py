@@ -5,7 +5,7 @@
     drop     -> segments at the start go                      (retention)
     replace  -> some in the middle become one                 (compaction)
 
-What goes is renamed `.deleted` and removed later (`deleted_segments`): somebody may be reading it. No locks, no
+What goes is renamed `.deleted` and removed later (`deleted_segments`): a reader may be in it. No locks, no
 watermarks, no promises: those are the partition's. (Kafka: LocalLog.)
 """
 
@@ -109,7 +109,7 @@ class LocalLog:
         segment = self.segments[place]
         sane = segment.on_disk.is_as_sealed() and segment.aborted.sanity() is None
         if place < len(self.segments) - 1:
-            # Nobody may ask for it.
+            # It may never be asked for.
             segment.on_disk.forget_indexes()
         return sane
 
@@ -351,8 +351,8 @@ class LocalLog:
             self.pending.owe(written)
 
     def seal_active(self) -> None:
-        """Write down what the active segment is, at a clean close, and what the directory holds. Where nobody has
-        written, that is there already.
+        """Write down what the active segment is, at a clean close, and what the directory holds. Where nothing
+        was written, that is there already.
         """
         if self.active.is_active:
             self.active.aborted.trim()

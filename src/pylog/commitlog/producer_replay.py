@@ -70,6 +70,6 @@ def _marker(data: bytes, span: BatchSpan) -> Marker | None:
     try:
         return marker_at(data, span)
     except CorruptBatch as error:
-        # Its CRC is right: somebody wrote it so. It ends nothing, and keeps nobody from opening the log.
+        # Its CRC is right, so it was written like that. It ends nothing, and the log opens all the same.
         logger.warning("a control record is passed over: %s", error)
         return None

@@ -106,7 +106,6 @@ class Recovery:
         for base, following in listing.gone:
             self._lose(self.local.fill(base, following), base, following)
         self._refuse_a_stranger(segments.active)
-        clean = self.checkpoint.clean
         lost = min(segments.start, self.promised)
         if self.checkpoint.published and self.start_offset < lost:
             self._lose(self.local.fill(self.start_offset, lost), self.start_offset, lost)
@@ -115,15 +114,7 @@ class Recovery:
             self.local.snapshots.drop_above(self.promised)
         segments.active.created_ms = segments.active.modified_ms()
         known_good = max(self.checkpoint.recovery_point, self.start_offset)
-        first = len(segments) if clean else segments.index_of(known_good)
-        for index in self.local.lacking_an_index(listing, first):
-            if index < min(first, len(segments) - 1):
-                self._one(index)
-            else:
-                first = min(first, index)
-        for index in self.local.lacking_times(listing):
-            if index < first:
-                self._rebuild_times(index)
+        first = self._first_to_read(listing, known_good)
         active = segments.active
         if first == len(segments):
             if active.on_disk.sealed is None:
@@ -148,6 +139,20 @@ class Recovery:
         self.local.write_damages()
         self._add_known()
         return end
+
+    def _first_to_read(self, listing: Listing, known_good: int) -> int:
+        """The place of the first segment from which on all is read anew. Before it, single indexes are built anew."""
+        segments = self.segments
+        first = len(segments) if self.checkpoint.clean else segments.index_of(known_good)
+        for index in self.local.lacking_an_index(listing, first):
+            if index < min(first, len(segments) - 1):
+                self._one(index)
+            else:
+                first = min(first, index)
+        for index in self.local.lacking_times(listing):
+            if index < first:
+                self._rebuild_times(index)
+        return first
 
     def _doubt(self) -> None:
         """The log was not closed as it seems: it is recovered, as after a crash."""

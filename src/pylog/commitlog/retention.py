@@ -101,10 +101,10 @@ class Retention:
         self._name = name
 
     def apply(self, now_ms: int) -> int:
-        """Drop the segments that nobody has to keep any more; gives how many. (UnifiedLog.deleteOldSegments)"""
+        """Drop the segments that need not be kept any more; gives how many. (UnifiedLog.deleteOldSegments)"""
         end, dropped = self._state.next_offset, 0
         while True:
-            # Some at a time: who appends does not wait for all of them.
+            # Some at a time: an append does not wait for all of them.
             with self._durability.lock:
                 self._durability.check_usable()
                 count = self._retain(now_ms, DROPPED_AT_ONCE)

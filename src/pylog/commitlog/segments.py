@@ -2,7 +2,7 @@
 
 A segment is made when it is first asked for, so opening a partition costs nothing per segment. Readers take no lock:
 adding appends to the lists (an offset is found only when its segment is there), and everything else puts new lists in
-place of the old ones, so whoever iterates goes on with the segments there were when it began.
+place of the old ones, so an iteration goes on with the segments there were when it began.
 """
 
 from bisect import bisect_left, bisect_right

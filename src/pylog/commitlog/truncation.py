@@ -68,7 +68,7 @@ class Truncation:
             self._producers.advance(offset)
 
     def restart_at(self, offset: int, now_ms: int) -> None:
-        """The same for the files, epochs and producers alone, where nobody has seen the log yet."""
+        """The same for the files, epochs and producers alone, where the log is being opened."""
         self._local.restart(offset, now_ms)
         self._epochs.clear()
         self._producers.clear()

@@ -1,7 +1,7 @@
 """What a log owes to the disk besides its batches, and the one road by which its bytes get there.
 
-    Durability.sync     for all who promise: group commits, followers, the metadata log, background syncs
-    Partition.close     all that is left, before a segment is sealed and a directory called clean
+    Durability          `sync`, for all that promise: group commits, followers, the metadata log, background syncs;
+                        `finish`: all that is left, before a segment is sealed and a directory called clean
     LocalLog            `roll` (what is sealed is durable before anything follows it), `truncate`, `restart`
     kernel              `AppendState.is_synced`: a group commit that owes no more than the active segment's batches;
                         what is refused it is told to `Durability`, which latches

@@ -12,8 +12,8 @@ is. So an index that does not match its seal is not used; a `.log` that is short
 partition's is not read; and where the next segment begins later, one is missing.
 
 A seal is written when a segment is sealed, and for the active one at a clean close; it goes before the segment is
-written to again. The CRC of the `.log` comes later, from who reads every byte in the background (`scrubber`): a roll
-does not wait for that.
+written to again. The CRC of the `.log` comes later, from the `scrubber`, which reads every byte in the background: a
+roll does not wait for that.
 
 A seal speaks of files that pylog wrote: where neither the log nor the offset index is what it says, and the topic is a
 compacted one, another program has put a new segment there (Kafka's cleaner does), and the seal says nothing; otherwise

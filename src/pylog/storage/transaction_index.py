@@ -145,7 +145,7 @@ class TransactionIndex:
             yield file
 
     def close(self) -> None:
-        """Give the descriptor back. What is in memory can still be looked up by who is in the middle of it."""
+        """Give the descriptor back. A look-up that is under way goes on in memory."""
         self.trim()
         if self._file is not None:
             self._file.close()

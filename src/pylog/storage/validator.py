@@ -9,7 +9,7 @@
 (Kafka: LogValidator, UnifiedLog.analyzeAndValidateRecords.) Trusted is a batch that `batch.encode` made in this
 process: its header tells the truth, so it is decoded only where the header does not know enough: the topic keeps
 another codec, is compacted (every record needs a key), or refuses old timestamps (the header has the largest only).
-Every other batch is somebody's bytes and is decoded whole: a record that cannot be read must not get into a log.
+Every other batch is bytes from elsewhere, and is decoded whole: a record that cannot be read must not get into a log.
 
 Invariants of what comes out for a client: the CRC is right; `count` records have offset deltas 0, 1, 2...; bit 3 is the
 topic's timestamp type and the max timestamp the largest of the records, or the append time. One bad record refuses its
@@ -82,12 +82,12 @@ def admission(config: TopicConfig) -> Admission:
 
 
 def gives_append_time(config: TopicConfig, origin: Origin) -> bool:
-    """Whether a leader stamps its time into a batch. It does so last, where nobody can append before it."""
+    """Whether a leader stamps its time into a batch. It does so last, where no other append can come before it."""
     return config.message_timestamp_type == "LogAppendTime" and origin in GIVEN_OFFSETS
 
 
 def sent_batches(data: Buffer, config: TopicConfig, origin: Origin) -> list[Batch]:
-    """The batches in bytes that somebody else encoded: one from a client or a coordinator, any number else.
+    """The batches in bytes that were encoded elsewhere: one from a client or a coordinator, any number else.
 
     A batch that is cut off at the end is dropped; [] where no batch is whole. Raises: CorruptRecord (a bound),
     UnsupportedFormat (message formats v0 and v1), InvalidRecord (several batches); before these, where there is more

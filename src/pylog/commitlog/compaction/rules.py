@@ -50,7 +50,7 @@ class Rules:
     without_key: int = field(default=0, init=False)
     """Records dropped because they have no key."""
     aborted: list[AbortedTxn] = field(default_factory=list, init=False)
-    """Entries for the transaction index of the segment being written; whoever writes it empties this."""
+    """Entries for the transaction index of the segment being written; its writer empties this."""
 
     def apply(self, batch: Batch) -> Filtered:
         """What becomes of the next batch. Raises CorruptBatch."""

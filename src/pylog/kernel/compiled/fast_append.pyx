@@ -205,7 +205,7 @@ cdef class AppendState:
 
     cdef bint is_synced(self, int64_t end, int32_t epoch, bint waits) except -1:
         """Make what lies below `end` durable, where that is one sync of the active segment's file; and show it, where
-        `epoch` is not over and that needs no decision. Unless one `waits`, where nobody has the locks.
+        `epoch` is not over and that needs no decision. Unless one `waits`, only where no other thread has the locks.
         """
         cdef int64_t cuts = self.cuts
         cdef bint is_plain

@@ -91,7 +91,7 @@ cdef class BatchHeader:
     cpdef stamp(self, int64_t base_offset, int32_t leader_epoch):
         """Write the offset and the epoch that the leader gives into the batch; the CRC does not cover them.
 
-        In place where the batch lies in a bytearray. Bytes that somebody read are theirs: they are copied first.
+        In place where the batch lies in a bytearray. Bytes that were read are not changed: they are copied first.
         Raises OffsetOutOfRange where offsets end.
         """
         cdef uint8_t *at = self.own()
@@ -104,7 +104,7 @@ cdef class BatchHeader:
         self.put_stamp(at)
 
     cpdef write(self):
-        """Write the attributes into the bytes, with a new CRC. Bytes that somebody read are theirs: they are copied."""
+        """Write the attributes into the bytes, with a new CRC. Bytes that were read are copied first."""
         cdef Py_buffer view
         cdef uint8_t *at = self.own()
         self.put_stamp(at)

@@ -23,7 +23,7 @@ cdef class Admission:
         self.after_max_ms = after_max_ms
 
     def admits(self, BatchHeader batch not None, int64_t now_ms):
-        """Whether that is so. Where not, somebody has to look at the batch, and may find it good."""
+        """Whether the header proves it. Else the batch has to be looked at, and may be good."""
         return self.lets_in(batch, now_ms)
 
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) noexcept:

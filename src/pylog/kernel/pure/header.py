@@ -111,7 +111,7 @@ class BatchHeader:
         return self.max_timestamp if self.attributes & TIMESTAMP_TYPE_BIT else None
 
     def write(self) -> None:
-        """Write the attributes into the bytes, with a new CRC. Bytes that somebody read are theirs: they are copied."""
+        """Write the attributes into the bytes, with a new CRC. Bytes that were read are copied first."""
         data = self._own()
         HEADER.pack_into(
             data, 0, self.base_offset, self.size - LOG_OVERHEAD, self.leader_epoch, MAGIC, 0, self.attributes,
@@ -124,7 +124,7 @@ class BatchHeader:
     def stamp(self, base_offset: int, leader_epoch: int) -> None:
         """Write the offset and the epoch that the leader gives into the batch; the CRC does not cover them.
 
-        In place where the batch lies in a bytearray. Bytes that somebody read are theirs: they are copied first.
+        In place where the batch lies in a bytearray. Bytes that were read are not changed: they are copied first.
         Raises OffsetOutOfRange where offsets end.
         """
         if base_offset > MAX_OFFSET - max(self.last_offset_delta, 0):

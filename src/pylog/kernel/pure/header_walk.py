@@ -8,14 +8,14 @@ from pylog.kernel.format import BATCH_LENGTH_MIN, LOG_OVERHEAD, PREFIX
 
 
 class Readable(Protocol):
-    """What somebody needs who reads a file, whatever it is."""
+    """A file that can be read, of whatever kind."""
 
     def size(self) -> int: ...
     def read(self, position: int, size: int) -> bytes: ...
 
 
 class Followed(Protocol):
-    """A file of batches that somebody reads: up to where, by offset and position, and after how many cuts."""
+    """A file of batches that is read: up to where, by offset and position, and after how many cuts."""
 
     path: str
     cuts: int
@@ -72,7 +72,7 @@ class HeaderWalk:
                 return 0 if position > begin else LOG_OVERHEAD + length
             self.offset, self.epoch, self.position = base + last_delta + 1, epoch, following
             if self.offset >= upto:
-                # What follows is nobody's business yet, and another process may be writing it right now.
+                # What follows is not to be looked at: another process may be writing it right now.
                 return 0
         return 0 if 0 <= self.begin < self.position and self.position + PREFIX.size > reach else PREFIX.size
 

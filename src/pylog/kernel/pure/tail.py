@@ -24,7 +24,7 @@ class Admission:
         self.after_max_ms = after_max_ms
 
     def admits(self, batch: BatchHeader, now_ms: int) -> bool:
-        """Whether that is so. Where not, somebody has to look at the batch, and may find it good."""
+        """Whether the header proves it. Else the batch has to be looked at, and may be good."""
         return (
             batch.trusted
             and batch.attributes & ~TRANSACTIONAL_BIT <= CODEC_MASK

@@ -5,7 +5,7 @@ An append is planned, then written, then applied. Invariants:
   write failed, has changed nothing (KAFKA-6683);
 - replaying the log from any snapshot gives the state that appending gave, but for the width of the duplicate window and
   for producers that have expired;
-- time is record time: whoever replays old records finds their producers expired, as Kafka does.
+- time is record time: producers of old records that are replayed have expired, as in Kafka.
 
 (Kafka: ProducerStateManager, ProducerAppendInfo.)
 """
@@ -96,7 +96,7 @@ class Producers:
 
         Batches without a producer id are passed over, and so are control batches without a marker. With REPLICATION,
         what the leader has let in is let in, except that a batch outside of its producer's open transaction is refused.
-        `guard` is what `start_verification` gave; `transaction_version` is known to who writes markers.
+        `guard` is what `start_verification` gave; the writer of markers knows `transaction_version`.
         Raises: OutOfOrderSequence, InvalidProducerEpoch, InvalidTxnState, TransactionCoordinatorFenced.
         """
         plan = Plan()
@@ -273,7 +273,7 @@ class Producers:
     def expire(self, now_ms: int) -> list[int]:
         """Drop producers without an open transaction whose last batch is too old; gives their ids.
 
-        Record time counts. Verifications that nobody came back to go, too. (removeExpiredProducers)
+        Record time counts. Verifications that were given up go, too. (removeExpiredProducers)
         """
         gone = [producer_id for producer_id, entry in self._entries.items() if self._is_expired(entry, now_ms)]
         for producer_id in gone:

@@ -73,7 +73,7 @@ class Verifications:
         self.open.pop(producer_id, None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Drop the questions that nobody has come back to."""
+        """Drop the questions that were given up."""
         for producer_id, found in list(self.open.items()):
             if found.seen_ms is None:
                 found.seen_ms = now_ms
