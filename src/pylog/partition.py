@@ -96,9 +96,11 @@ class Partition:
         self._watermarks = watermarks = Watermarks(state, key, durability, epochs, producers, checkpoints)
         self._roller = roller = Roller(state, local, durability, producers)
         self._retention = retention = Retention(state, local, durability, watermarks, roller, name)
-        self._appender = Appender(
+        self._appender = appender = Appender(
             state, local, durability, watermarks, roller, retention, epochs, producers, name
         )  # fmt: skip
+        self.append_general = appender.append
+        """Append one batch as `append` does, after the fast way was tried, or where it cannot be plain."""
         self._truncation = truncation = Truncation(state, key, local, durability, watermarks, epochs, producers)
         self._opening = Opening(state, key, local, watermarks, epochs, producers, roller, truncation)
         self.sealed = SealedSegments(state, local, durability, watermarks)
@@ -228,16 +230,6 @@ class Partition:
         if plain is not None:  # pragma: no cover - the pure kernel is measured
             return plain
         return self.append_general(
-            batch, epoch=epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version, guard=guard,
-            wall_ms=wall_ms,
-        )  # fmt: skip
-
-    def append_general(
-        self, batch: Batch, *, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT, transaction_version: int = -1,
-        guard: Verification | None = None, wall_ms: Callable[[], int] | None = None,
-    ) -> Appended:  # fmt: skip
-        """Append one batch as `append` does, after the fast way was tried, or where it cannot be plain."""
-        return self._appender.append(
             batch, epoch=epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version, guard=guard,
             wall_ms=wall_ms,
         )  # fmt: skip
