@@ -3,6 +3,7 @@
     server         Server: the thread, its address, and its end
     listeners      addresses to bind, and addresses to advertise
     loop           one thread that waits for all sockets, and for the answers that other threads bring
+    acceptor       the listening socket
     connection     one client: its frames in, its answers out, in order
     outgoing       the queue of a socket: buffers and regions of files
     dispatch       from a frame to a call of an API key, and from its answer to bytes

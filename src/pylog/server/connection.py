@@ -6,7 +6,9 @@ A request begins when all requests before it are answered, so they take effect i
 behind other Produces that still wait for a disk or for replicas.
 
 Backpressure: nothing is received from a client while one of its requests waits for its turn, or while more than
-`UNSENT_BYTES` are on their way to it.
+`UNSENT_BYTES` are on their way to it. No Produce begins behind `PIPELINED_BYTES` of others.
+
+A client that has ended its side of the connection still gets the answers that it is owed.
 """
 
 import socket
@@ -22,6 +24,8 @@ from pylog.server.outgoing import Outgoing
 UNSENT_BYTES = 1 << 20
 PIPELINED_MAX = 64
 """How many requests of a connection may be under way at once."""
+PIPELINED_BYTES = 32 << 20
+"""How many bytes the Produces under way may have before another one waits for its turn."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,6 +33,8 @@ class Pending:
     """A request that has begun. `pieces` are its response; None while there is none."""
 
     call: Call
+    held: int
+    """How many bytes of its request are held until it is answered: those of records."""
     pieces: list[Any] | None = None
     size: int = 0
 
@@ -37,7 +43,8 @@ class Connection:
     """The state of one connection. For the loop's thread."""
 
     __slots__ = (
-        "answers", "framer", "frames", "host", "is_closed", "is_exclusive", "mask", "outgoing", "socket", "used_ms",
+        "answers", "framer", "frames", "host", "is_closed", "is_ended", "is_exclusive", "mask", "outgoing", "socket",
+        "under_way", "used_ms",
     )  # fmt: skip
 
     def __init__(self, client: socket.socket, host: str, frame_bytes_max: int, now_ms: int) -> None:
@@ -49,14 +56,18 @@ class Connection:
         self.outgoing = Outgoing()
         self.is_exclusive = False
         """Whether the last request that was begun has to be answered before the next one begins."""
+        self.is_ended = False
+        """Whether the client has ended its side: no more requests come."""
         self.is_closed = False
+        self.under_way = 0
+        """How many bytes of records have begun to be appended and are not answered."""
         self.mask = 0
         self.used_ms = now_ms
 
     @property
     def is_reading(self) -> bool:
         """Whether more may be received."""
-        return not self.frames and self.outgoing.size < UNSENT_BYTES
+        return not (self.is_ended or self.frames) and self.outgoing.size < UNSENT_BYTES
 
     @property
     def is_idle(self) -> bool:
@@ -66,22 +77,26 @@ class Connection:
     @property
     def held(self) -> int:
         """How many bytes of requests are held."""
-        return self.framer.held + sum(map(len, self.frames))
+        return self.framer.held + sum(map(len, self.frames)) + self.under_way
 
     def next_frame(self) -> bytearray | None:
         """The next request that may begin."""
         if not self.frames:
             return None
         if self.answers and (
-            self.is_exclusive or len(self.answers) >= PIPELINED_MAX or not may_overlap(self.frames[0])
+            self.is_exclusive
+            or len(self.answers) >= PIPELINED_MAX
+            or self.under_way >= PIPELINED_BYTES
+            or not may_overlap(self.frames[0])
         ):
             return None
         return self.frames.popleft()
 
-    def begun(self, call: Call, outcome: object) -> Pending:
-        """Note that a request has begun, and give the place of its answer."""
-        pending = Pending(call)
+    def begun(self, call: Call, outcome: object, size: int) -> Pending:
+        """Note that a request of `size` bytes has begun, and give the place of its answer."""
+        pending = Pending(call, size if call.api.is_pipelined else 0)
         self.answers.append(pending)
+        self.under_way += pending.held
         self.is_exclusive = isinstance(outcome, Later) or not call.api.is_pipelined
         return pending
 
@@ -89,6 +104,7 @@ class Connection:
         """Move answers to the outgoing queue, in the order of the requests."""
         while self.answers and self.answers[0].pieces is not None:
             first = self.answers.popleft()
+            self.under_way -= first.held
             self.outgoing.push(first.pieces or (), first.size)
 
     def close(self) -> None:

@@ -25,7 +25,8 @@ from typing import Any
 
 from pylog.errors import Closed, PylogError
 from pylog.runtime.worker import started
-from pylog.server.api.call import Later, Outcome, Reply
+from pylog.server.acceptor import Acceptor
+from pylog.server.api.call import Later, NoResponse, Outcome, Reply
 from pylog.server.connection import Connection, Pending
 from pylog.server.dispatch import read_request, response
 from pylog.server.pool import Pool
@@ -34,12 +35,11 @@ from pylog.server.served_node import ServedNode
 logger = logging.getLogger("pylog")
 
 READ_BYTES = 256 << 10
-ACCEPTED_MAX = 64
-"""How many connections are accepted in a turn, before the others have theirs."""
 GRACE_MS = 900
 """How long a stop waits for answers that are owed."""
-ACCEPT_PAUSE_MS = 100
 WAKES_MAX = 4096
+CALLS_MAX, APPENDS_MAX = 4, 16
+"""How many calls may wait at once, and how many appends besides them."""
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
@@ -58,9 +58,9 @@ class Loop:
         self.counts = Counts()
         self._node = node
         self._clock = node.clock
-        self._listening = listening
-        self._pool = Pool()
+        self._calls, self._appends = Pool("calls", CALLS_MAX), Pool("appends", APPENDS_MAX)
         self._selector = selectors.DefaultSelector()
+        self._acceptor = Acceptor(listening, self._selector, self._connect, self._later)
         self._waking, self._wake = socket.socketpair()
         self._posts: deque[Callable[[], object]] = deque()
         self._is_woken = False
@@ -79,7 +79,7 @@ class Loop:
         for one in (self._waking, self._wake):
             one.setblocking(False)
         self._selector.register(self._waking, READ, self._drain_wakes)
-        self._selector.register(self._listening, READ, self._accept)
+        self._acceptor.resume()
         self._thread = started(self._run, "pylog-server")
 
     def post(self, call: Callable[[], object]) -> None:
@@ -103,7 +103,8 @@ class Loop:
         """Close the descriptors and nothing else: those of a forked child are copies."""
         for connection in self._connections:
             connection.socket.close()
-        for one in (self._listening, self._waking, self._wake, self._selector):
+        self._acceptor.abandon()
+        for one in (self._waking, self._wake, self._selector):
             one.close()
 
     # --- the thread --------------------------------------------------------------------------------------------------
@@ -118,8 +119,7 @@ class Loop:
         finally:
             for connection in list(self._connections):
                 self._close(connection)
-            self._pool.close()
-            for one in (self._listening, self._waking, self._wake, self._selector):
+            for one in (self._calls, self._appends, self._acceptor, self._waking, self._wake, self._selector):
                 one.close()
 
     def _turn(self) -> None:
@@ -139,6 +139,9 @@ class Loop:
             for connection in starved - {one for one in starved if one.is_closed}:
                 self._watch(connection)
 
+    def _later(self, ms: int, call: Callable[[], object]) -> None:
+        self._at(self._clock.tick_ms() + ms, call)
+
     def _at(self, tick_ms: int, call: Callable[[], object]) -> None:
         heapq.heappush(self._deadlines, (tick_ms, next(self._numbers), call))
 
@@ -154,8 +157,7 @@ class Loop:
             return
         self._stops_at = self._clock.tick_ms() + GRACE_MS
         self._at(self._stops_at, lambda: None)
-        self._pause_accepting()
-        self._listening.close()
+        self._acceptor.close()
         for connection in list(self._connections):
             if connection.is_reading:
                 # The bytes in the socket were sent before the stop.
@@ -174,41 +176,13 @@ class Loop:
             return not connection.is_idle
         return all(pending.call.api.name not in _POLLS for pending in connection.answers)
 
-    # --- accepting ---------------------------------------------------------------------------------------------------
-
-    def _pause_accepting(self) -> None:
-        if self._listening in self._selector.get_map():
-            self._selector.unregister(self._listening)
-
-    def _resume_accepting(self) -> None:
-        if self._stops_at is None:
-            self._selector.register(self._listening, READ, self._accept)
-
-    def _accept(self, events: int) -> None:
-        for _ in range(ACCEPTED_MAX):
-            try:
-                client, place = self._listening.accept()
-            except BlockingIOError:
-                return
-            except ConnectionError:
-                continue
-            except OSError as error:
-                # No descriptors are left, say. Others may be closed meanwhile.
-                logger.warning("a connection cannot be accepted now: %s", error)
-                self._pause_accepting()
-                self._at(self._clock.tick_ms() + ACCEPT_PAUSE_MS, self._resume_accepting)
-                return
-            if len(self._connections) >= self._node.config.max_connections:
-                logger.warning("a connection from %s is refused: there are max.connections of them", place[0])
-                client.close()
-                continue
-            try:
-                self._connect(client, place[0])
-            except OSError as error:
-                logger.info("a connection from %s ended as it began: %s", place[0], error)
-                client.close()
+    # --- one connection ----------------------------------------------------------------------------------------------
 
     def _connect(self, client: socket.socket, host: str) -> None:
+        if len(self._connections) >= self._node.config.max_connections:
+            logger.warning("a connection from %s is refused: there are max.connections of them", host)
+            client.close()
+            return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -225,14 +199,12 @@ class Loop:
         if connection.is_closed:
             return
         now, allowed = self._clock.tick_ms(), self._node.config.connections_max_idle_ms
-        if connection.answers:
+        if connection.answers and not connection.is_ended:
             connection.used_ms = now
         if now - connection.used_ms >= allowed:
             self._close(connection)
         else:
             self._at(connection.used_ms + allowed, partial(self._check_idle, connection))
-
-    # --- one connection ----------------------------------------------------------------------------------------------
 
     def _ready(self, connection: Connection, events: int) -> None:
         if events & WRITE and not connection.is_closed:
@@ -256,7 +228,7 @@ class Loop:
             if target is not None:
                 target.release()
         if received == 0:
-            self._close(connection)
+            connection.is_ended = True
             return
         connection.used_ms = self._clock.tick_ms()
         if target is not None:
@@ -279,7 +251,8 @@ class Loop:
         if not connection.is_closed and connection.outgoing.size:
             self._send(connection)
         if not connection.is_closed:
-            if self._stops_at is not None and not self._is_owed(connection):
+            is_over = self._stops_at is not None and not self._is_owed(connection)
+            if is_over or (connection.is_ended and connection.is_idle):
                 self._close(connection)
             else:
                 self._watch(connection)
@@ -317,9 +290,10 @@ class Loop:
             self._close(connection)
             return
         self.counts.requests += 1
-        pending = connection.begun(call, outcome)
+        pending = connection.begun(call, outcome, len(frame))
         if isinstance(outcome, Later):
-            self._pool.submit(partial(self._call_later, connection, pending, outcome))
+            pool = self._appends if outcome.is_append else self._calls
+            pool.submit(partial(self._call_later, connection, pending, outcome))
         else:
             self._take(connection, pending, outcome)
 
@@ -359,11 +333,15 @@ class Loop:
 
     def _answer(self, connection: Connection, pending: Pending, body: Callable[[], Any]) -> None:
         try:
-            pending.pieces, pending.size = response(pending.call, body())
+            made = body()
+            pending.pieces, pending.size = response(pending.call, made)
         except Exception as error:  # noqa: BLE001
             self._fail(connection, error)
             return
-        connection.answered()
+        if isinstance(made, NoResponse) and made.error is not None:
+            self._refuse(connection, made.error)
+        else:
+            connection.answered()
 
     def _fail(self, connection: Connection, error: BaseException) -> None:
         """Close a connection whose request has no answer."""

@@ -12,13 +12,12 @@ from pylog.runtime.worker import started
 
 logger = logging.getLogger("pylog")
 
-THREADS_MAX = 4
-
 
 class Pool:
-    """Calls functions in threads of its own. Thread-safe."""
+    """Calls functions in threads of its own, `threads_max` at most, which are called `name`. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, threads_max: int) -> None:
+        self._name, self._threads_max = name, threads_max
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._lock = Lock()
         self._threads = 0
@@ -28,9 +27,9 @@ class Pool:
         """Call `call` soon, in a thread of the pool. Its exceptions are logged."""
         with self._lock:
             self._unfinished += 1
-            if self._unfinished > self._threads and self._threads < THREADS_MAX:
+            if self._unfinished > self._threads and self._threads < self._threads_max:
                 self._threads += 1
-                started(self._run, f"pylog-server-{self._threads}")
+                started(self._run, f"pylog-server-{self._name}-{self._threads}")
         self._calls.put(call)
 
     def close(self) -> None:

@@ -16,7 +16,8 @@ from pylog.transport import Handle
 
 NAMES_MAX = 10_000
 CONFIG_MS = 1000
-"""How long it is remembered whether an append to a topic may wait for room."""
+"""How long it is remembered whether an append to a topic may wait."""
+LONG_MAX = (1 << 63) - 1
 NOWHERE = Address("", 0)
 
 
@@ -34,7 +35,7 @@ class ServedNode:
     sessions: FetchSessions = field(init=False)
     _names: dict[uuid.UUID, str] = field(default_factory=dict)
     _waiting: dict[str, tuple[int, bool]] = field(default_factory=dict)
-    """By topic: a tick, and whether an append may wait for room. It holds until that tick."""
+    """By topic: a tick, and whether an append may wait. It holds until that tick."""
 
     def __post_init__(self) -> None:
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
@@ -48,14 +49,16 @@ class ServedNode:
         answer: Future[Any] = self.handle(message, session)
         return answer.result()
 
-    def may_wait_for_room(self, topic: str, session: Session) -> bool:
-        """Whether an append to a topic may wait until records are deleted. The answer is at most a second old."""
+    def append_may_wait(self, topic: str, session: Session) -> bool:
+        """Whether an append to a topic may wait, or sync, in the thread that calls: where its queue is bounded, or
+        `flush.messages` is set. The answer is at most a second old.
+        """
         until, may_wait = self._waiting.get(topic, (0, False))
         now = self.clock.tick_ms()
         if now >= until:
             found: ClusterMetadata = self.ask(Metadata([topic]), session)
             config = TopicConfig.loaded(found.topics[0].config, defaults=self.config.topic_defaults)
-            may_wait = config.is_bounded and config.pylog_full_policy == "block"
+            may_wait = config.is_bounded or config.flush_messages < LONG_MAX
             if len(self._waiting) >= NAMES_MAX:
                 self._waiting.clear()
             self._waiting[topic] = now + CONFIG_MS, may_wait

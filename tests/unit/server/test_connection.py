@@ -5,7 +5,7 @@ import pytest
 
 from pylog.errors import UnsupportedVersion
 from pylog.server.api.call import NO_RESPONSE, Later
-from pylog.server.connection import PIPELINED_MAX, UNSENT_BYTES, Connection
+from pylog.server.connection import PIPELINED_BYTES, PIPELINED_MAX, UNSENT_BYTES, Connection
 from pylog.server.dispatch import Call, read_request, response
 from support.wire_client import request_frame
 
@@ -30,7 +30,7 @@ def begin(connection: Connection, outcome: object = NO_RESPONSE) -> Call | None:
     if taken is None:
         return None
     call = read_request(taken, connection.host)
-    connection.begun(call, outcome)
+    connection.begun(call, outcome, len(taken))
     return call
 
 
@@ -75,6 +75,20 @@ def test_only_so_many_produces_are_under_way(connection: Connection) -> None:
     for _ in range(PIPELINED_MAX):
         assert begin(connection) is not None
     assert begin(connection) is None
+
+
+def test_no_produce_begins_behind_too_many_bytes_of_others(connection: Connection) -> None:
+    call = read_request(frame("Produce", 3, PRODUCE), "/host")
+    first = connection.begun(call, NO_RESPONSE, PIPELINED_BYTES)
+    connection.frames.append(frame("Produce", 3, PRODUCE))
+
+    assert connection.held > PIPELINED_BYTES
+    assert begin(connection) is None
+
+    first.pieces = []
+    connection.answered()
+    assert begin(connection) is not None
+    assert connection.held < 100
 
 
 def test_a_client_that_does_not_read_is_not_read_from(connection: Connection) -> None:

@@ -99,6 +99,29 @@ def test_a_node_that_closes_ends_connections_quietly(
     assert caplog.text == ""
 
 
+def test_a_client_that_has_ended_its_side_gets_the_answers_it_is_owed(node: Node, client: WireClient) -> None:
+    future: Future[Any] = Future()
+    node.answer = lambda message: future
+    client.send(*JOIN)
+    client.send(*JOIN, correlation_id=2)
+    client.socket.shutdown(socket.SHUT_WR)
+
+    threading.Timer(0.05, future.set_result, (JoinedGroup(),)).start()
+
+    assert [client.receive(*JOIN[:2])[0] for _ in range(2)] == [1, 2]
+    assert client.is_closed()
+
+
+def test_a_client_that_has_ended_its_side_is_not_kept_for_ever(node: Node) -> None:
+    node.answer = lambda message: Future()
+    served_shortly = served(node, connections_max_idle_ms=50)
+    with Server(served_shortly, "127.0.0.1:0") as server, WireClient(server.bootstrap_servers) as client:
+        client.send(*JOIN)
+        client.socket.shutdown(socket.SHUT_WR)
+
+        assert client.is_closed()
+
+
 def test_an_answer_that_comes_from_another_thread_is_sent(node: Node, client: WireClient) -> None:
     future: Future[Any] = Future()
     node.answer = lambda message: future

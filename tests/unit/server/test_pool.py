@@ -2,11 +2,13 @@ import threading
 
 import pytest
 
-from pylog.server.pool import THREADS_MAX, Pool
+from pylog.server.pool import Pool
+
+THREADS_MAX = 4
 
 
 def test_calls_that_wait_do_not_hold_up_the_others() -> None:
-    pool, gate, done = Pool(), threading.Event(), threading.Event()
+    pool, gate, done = Pool("few", THREADS_MAX), threading.Event(), threading.Event()
     for _ in range(THREADS_MAX - 1):
         pool.submit(gate.wait)
 
@@ -18,10 +20,10 @@ def test_calls_that_wait_do_not_hold_up_the_others() -> None:
 
 
 def test_there_are_no_more_threads_than_are_allowed() -> None:
-    pool, gate, left = Pool(), threading.Event(), threading.Semaphore(0)
+    pool, gate, left = Pool("few", THREADS_MAX), threading.Event(), threading.Semaphore(0)
     for _ in range(3 * THREADS_MAX):
         pool.submit(lambda: (gate.wait(), left.release()))
-    names = [thread.name for thread in threading.enumerate() if thread.name.startswith("pylog-server-")]
+    names = [thread.name for thread in threading.enumerate() if thread.name.startswith("pylog-server-few-")]
 
     gate.set()
 
@@ -30,11 +32,8 @@ def test_there_are_no_more_threads_than_are_allowed() -> None:
     pool.close()
 
 
-def test_a_call_that_raises_is_logged_and_the_thread_goes_on(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
-    monkeypatch.setattr("pylog.server.pool.THREADS_MAX", 1)
-    pool, done = Pool(), threading.Event()
+def test_a_call_that_raises_is_logged_and_the_thread_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    pool, done = Pool("one", 1), threading.Event()
     pool.submit(lambda: 1 // 0)
     pool.submit(done.set)
 

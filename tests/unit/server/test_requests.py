@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pylog.errors import UnknownTopicOrPartition
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.compression import Codec
 from pylog.protocol.messages import NO_ID
@@ -196,8 +197,14 @@ def test_without_acks_there_is_no_response(node: WireNode) -> None:
 
     _, outcome = node.call(request_frame("Produce", 9, produce("t", batch(b"a"), acks=0))[4:])
 
-    assert outcome is NO_RESPONSE
+    assert outcome == NO_RESPONSE
     assert node.log.topic("t")[0].next_offset == 1
+
+
+def test_an_error_without_acks_is_told_by_the_end_of_the_connection(node: WireNode) -> None:
+    _, outcome = node.call(request_frame("Produce", 9, produce("missing", batch(b"a"), acks=0))[4:])
+
+    assert isinstance(outcome.error, UnknownTopicOrPartition)
 
 
 def test_acks_that_mean_nothing_are_refused(node: WireNode) -> None:

@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -103,6 +104,12 @@ def test_nothing_is_answered_where_no_acks_are_wanted(client: WireClient) -> Non
     assert len(records_of(found)) > 0
 
 
+def test_an_error_where_no_acks_are_wanted_ends_the_connection(client: WireClient) -> None:
+    client.send("Produce", 9, produce("missing", b"x", acks=0))
+
+    assert client.is_closed()
+
+
 def test_a_durable_produce_is_answered(tmp_path: Any) -> None:
     with pylog.serve(tmp_path / "log", flush="sync") as server, WireClient(server.bootstrap_servers) as client:
         client.ask("Metadata", 12, {"topics": [{"name": "t"}]})
@@ -126,6 +133,22 @@ def test_an_append_that_waits_for_room_holds_nobody_else_up(server: Server, clie
         (topic,) = waiting.receive("Produce", 9)[1]["responses"]
 
     assert topic["partitionResponses"][0]["errorCode"] == 0
+
+
+def test_many_appends_that_wait_for_room_leave_threads_for_other_calls() -> None:
+    with pylog.open(":memory:") as log, log.serve() as served, ExitStack() as closing:
+        log.create_topic("t", config={"retention.bytes": 1000, "pylog.full.policy": "block"})
+        clients = [closing.enter_context(WireClient(served.bootstrap_servers)) for _ in range(8)]
+        assert clients[0].ask("Produce", 9, produce("t", b"x" * 800))["responses"]
+        for one in clients[1:]:
+            one.send("Produce", 9, {**produce("t", b"y" * 100), "timeoutMs": 60_000})
+        deleted = {"topics": [{"name": "t", "partitions": [{"partitionIndex": 0, "offset": -1}]}], "timeoutMs": 1000}
+
+        clients[0].ask("DeleteRecords", 2, deleted)
+        clients[0].ask("DeleteRecords", 2, deleted)
+
+        answers = [one.receive("Produce", 9)[1] for one in clients[1:]]
+    assert {one["responses"][0]["partitionResponses"][0]["errorCode"] for one in answers} == {0}
 
 
 # --- bad bytes --------------------------------------------------------------------------------------------------------

@@ -28,18 +28,24 @@ class Reply(NamedTuple):
     """
 
     answer: Future[Any]
-    body: Callable[[Any], Body]
-    refused: Callable[[PylogError], Body]
+    body: "Callable[[Any], Body | NoResponse]"
+    refused: "Callable[[PylogError], Body | NoResponse]"
 
 
-class NoResponse:
-    """The answer to a request that wants none (acks=0)."""
+class NoResponse(NamedTuple):
+    """The answer to a request that wants none (acks=0). With an error the connection ends, as nothing else tells it."""
+
+    error: PylogError | None = None
 
 
 class Later(NamedTuple):
-    """An answer that takes a call that may wait, which the pool makes."""
+    """An answer that takes a call that may wait, which the pool makes.
+
+    `is_append`: it may wait until another client deletes records, so it takes no thread from other calls.
+    """
 
     call: "Callable[[], Outcome]"
+    is_append: bool = False
 
 
 NO_RESPONSE = NoResponse()

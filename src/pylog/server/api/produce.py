@@ -6,10 +6,11 @@
 
 A partition without a batch, or with several, is InvalidRecord. Bytes that are not a batch are CorruptRecord. The other
 partitions of the request are appended. zstd below version 7 is UnsupportedCompressionType. With acks=0 there is no
-response.
+response; an error ends the connection, so that the client looks for the partition again.
 
-A batch of a transaction may have to wait for its coordinator, and one for a bounded topic for room, so these requests
-go to the pool. Of others each partition goes by itself, so that none of them syncs in the loop.
+A batch of a transaction may have to wait for its coordinator, one for a bounded topic for room, and one for a topic
+with `flush.messages` for a sync, so these requests go to the pools. Of others each partition goes by itself, so that
+none of them syncs in the loop.
 """
 
 from typing import Any
@@ -36,14 +37,15 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     if body["acks"] not in (ACKS_ALL, 0, 1):
         wrong = InvalidRequiredAcks(f"acks={body['acks']}: it is -1, 0 or 1")
         parts = [ProducedPart(part.topic, part.partition, wrong) for part in parts]
-    if body["transactionalId"] is not None or any(
-        isinstance(part, ProducePart) and node.may_wait_for_room(part.topic, request.session) for part in parts
-    ):
-        return Later(lambda: _append(request, node, parts))
+    may_wait = any(
+        isinstance(part, ProducePart) and node.append_may_wait(part.topic, request.session) for part in parts
+    )
+    if may_wait or body["transactionalId"] is not None:
+        return Later(lambda: _append(request, node, parts), is_append=may_wait)
     return _append(request, node, parts)
 
 
-def _append(request: Request, node: ServedNode, parts: list[ProducePart | ProducedPart]) -> Reply | NoResponse:
+def _append(request: Request, node: ServedNode, parts: list[ProducePart | ProducedPart]) -> Reply:
     body = request.body
     answers: list[Future[Any]] = []
     for part in parts:
@@ -52,10 +54,11 @@ def _append(request: Request, node: ServedNode, parts: list[ProducePart | Produc
         else:
             message = Produce([part], body["acks"], body["timeoutMs"], body["transactionalId"])
             answers.append(_sent(message, part, request, node))
+    answer = answers[0] if len(answers) == 1 else gathered(answers, _joined)
     if body["acks"] == 0:
-        return NO_RESPONSE
+        return Reply(answer, _unanswered, NoResponse)
     return Reply(
-        answers[0] if len(answers) == 1 else gathered(answers, _joined),
+        answer,
         lambda given: produced(body, given.parts, request.version),
         lambda error: produced(body, [ProducedPart(one.topic, one.partition, error) for one in parts], request.version),
     )
@@ -66,6 +69,10 @@ def _sent(message: Produce, part: ProducePart, request: Request, node: ServedNod
         return node.handle(message, request.session)
     except PylogError as error:
         return completed(Produced([ProducedPart(part.topic, part.partition, error)]))
+
+
+def _unanswered(given: Produced) -> NoResponse:
+    return next((NoResponse(part.error) for part in given.parts if part.error is not None), NO_RESPONSE)
 
 
 def _joined(answers: list[Any]) -> Produced:

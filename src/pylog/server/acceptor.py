@@ -1,0 +1,69 @@
+"""The listening socket of a loop. It takes a few connections in a turn, and pauses where no descriptors are left."""
+
+import logging
+import selectors
+import socket
+from collections.abc import Callable
+
+logger = logging.getLogger("pylog")
+
+ACCEPTED_MAX = 64
+"""How many connections are accepted in a turn, before the others have theirs."""
+ACCEPT_PAUSE_MS = 100
+
+
+class Acceptor:
+    """Accepts connections and hands them to `connect`, with the address of the client. For the loop's thread.
+
+    `later(ms, call)` has the loop call something after that time.
+    """
+
+    def __init__(
+        self, listening: socket.socket, selector: selectors.BaseSelector,
+        connect: Callable[[socket.socket, str], None], later: Callable[[int, Callable[[], object]], None],
+    ) -> None:  # fmt: skip
+        self._listening = listening
+        self._selector = selector
+        self._connect = connect
+        self._later = later
+        self._is_closed = False
+
+    def resume(self) -> None:
+        """Accept from now on."""
+        if not self._is_closed:
+            self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
+
+    def _pause(self) -> None:
+        if self._listening in self._selector.get_map():
+            self._selector.unregister(self._listening)
+
+    def _accept(self, events: int) -> None:
+        for _ in range(ACCEPTED_MAX):
+            try:
+                client, place = self._listening.accept()
+            except BlockingIOError:
+                return
+            except ConnectionError:
+                continue
+            except OSError as error:
+                # No descriptors are left, say. Others may be closed meanwhile.
+                logger.warning("a connection cannot be accepted now: %s", error)
+                self._pause()
+                self._later(ACCEPT_PAUSE_MS, self.resume)
+                return
+            try:
+                self._connect(client, place[0])
+            except OSError as error:
+                logger.info("a connection from %s ended as it began: %s", place[0], error)
+                client.close()
+
+    def close(self) -> None:
+        """Accept no more."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._pause()
+            self._listening.close()
+
+    def abandon(self) -> None:
+        """Close the descriptor and nothing else, in a forked child."""
+        self._listening.close()
