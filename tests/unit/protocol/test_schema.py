@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.protocol.schema import message, names, read_uvarint, uvarint
+from pylog.protocol.schema.runtime import ELEMENTS_MAX
 from pylog.protocol.schema.table import Field, load, smallest
 from support.schema_values import message_values, same
 
@@ -179,6 +180,33 @@ def test_the_error_says_where() -> None:
     with pytest.raises(CorruptBatch) as caught:
         message("OffsetCommitKey").decode(0, b"....." + data[:2] + b"\xff" + data[3:], 5)
     assert caught.value.position is not None and 5 <= caught.value.position <= 5 + len(data)
+
+
+HALF = ELEMENTS_MAX // 2 + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "data"),
+    [
+        # MetadataRequest 1: the count, then empty names.
+        ("MetadataRequest", 1, struct.pack(">i", ELEMENTS_MAX + 1) + b"\0\0" * (ELEMENTS_MAX + 1)),
+        # Numbers: a topic without a name, and its partitions.
+        ("DescribeProducersRequest", 0, b"\2\1" + uvarint(ELEMENTS_MAX + 1) + bytes(4 * ELEMENTS_MAX + 4) + b"\0\0"),
+        # MetadataRequest 12: no topics, two flags, then unknown tags without data.
+        ("MetadataRequest", 12, b"\0\0\0" + uvarint(ELEMENTS_MAX + 1) + b"\x05\0" * (ELEMENTS_MAX + 1)),
+        # Two lists that are too many elements together.
+        ("OffsetFetchRequest", 8, b"\3" + (b"\1\2\1" + uvarint(HALF + 1) + bytes(4 * HALF) + b"\0\0") * 2 + b"\0\0"),
+    ],
+)  # fmt: skip
+def test_a_message_of_too_many_elements_is_refused(name: str, version: int, data: bytes) -> None:
+    with pytest.raises(CorruptBatch, match=f"more than {ELEMENTS_MAX} elements"):
+        message(name).decode(version, data)
+
+
+def test_a_message_of_as_many_elements_as_there_may_be_is_decoded() -> None:
+    data = struct.pack(">i", ELEMENTS_MAX) + b"\0\0" * ELEMENTS_MAX
+
+    assert len(decoded("MetadataRequest", 1, data)["topics"]) == ELEMENTS_MAX
 
 
 # --- misuse -----------------------------------------------------------------------------------------------------------

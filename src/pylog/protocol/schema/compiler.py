@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pylog.protocol.schema.runtime import SCOPE, TAGS
+from pylog.protocol.schema.runtime import ELEMENTS_MAX, SCOPE, TAGS
 from pylog.protocol.schema.table import BYTES, FIXED, SIZES, Field, smallest
 
 
@@ -72,7 +72,7 @@ class FunctionSource(ABC):
 
 
 class DecodeSource(FunctionSource):
-    """The source of `decode`. Its variables: `data`, `p` the position, `end`."""
+    """The source of `decode`. Its variables: `data`, `p` the position, `end`, `room` for how many more elements."""
 
     def flush(self) -> None:
         if not self.run:
@@ -137,6 +137,7 @@ class DecodeSource(FunctionSource):
         size = max(smallest(element, self.version, self.flexible), 1)
         refusal = repr(f"{field.name} has more elements than there are bytes for")
         self.emit(f"if {count} < 0 or {count} * {size} > end - p:", f"    fail({refusal}, p)")
+        self.take_room(count)
         if field.kind == "uuid":
             self.emit(f"{target} = [uuid(bytes(data[i : i + 16])) for i in range(p, p + {count} * 16, 16)]")
             self.emit(f"p += {count} * 16")
@@ -153,6 +154,10 @@ class DecodeSource(FunctionSource):
                 self.emit(f"{target}.append({item})")
 
             self.block(f"for _ in range({count}):", one)
+
+    def take_room(self, count: str) -> None:
+        """Count elements, and refuse more than a message may have."""
+        self.emit(f"room -= {count}", "if room < 0:", f"    fail('it has more than {ELEMENTS_MAX} elements', p)")
 
     def default(self, field: Field) -> str:
         """The default of a tagged field, as an expression that makes a new value each time."""
@@ -185,6 +190,7 @@ class DecodeSource(FunctionSource):
         """Read a tag section; return the variable that holds the unknown tags, or None."""
         count, unknown, tag, size, stop = (self.name(prefix) for prefix in ("n", "u", "t", "n", "q"))
         self.uvarint(count)
+        self.take_room(count)
         self.emit(f"{unknown} = None")
 
         def one() -> None:
@@ -350,6 +356,7 @@ def compile_decode(
 ) -> Callable[..., tuple[dict[str, Any], int]]:
     """`decode` for a struct of these fields."""
     source = DecodeSource(version, flexible)
+    source.emit(f"room = {ELEMENTS_MAX}")
     source.struct(fields, "value")
     return source.function("decode(data, p, end)", "value, p")
 
