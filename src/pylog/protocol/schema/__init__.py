@@ -12,8 +12,8 @@ In flexible versions (KIP-482) lengths and counts are unsigned varints of n + 1 
 default; unknown tags are kept under `"_tags"`, as {tag: bytes}. A nullable struct has a byte before it: 1, or for None
 -1, inside a tagged field 0. Read `table` first, then `compiler`, then `runtime`, which the compiled functions call.
 
-Invariants: a length or count is checked against the bytes that are left before anything is made of it, and against the
-number of elements that a message may have (`runtime.ELEMENTS_MAX`); a damaged or hostile message raises CorruptBatch and
+Invariants: before anything is made of it a length is checked against the bytes that are left, and a count against the
+elements that a message may have, too (`runtime.ELEMENTS_MAX`). A damaged or hostile message raises CorruptBatch and
 nothing else.
 """
 
