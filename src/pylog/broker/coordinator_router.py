@@ -54,6 +54,7 @@ from pylog.protocol.messages import (
     OffsetsAdded,
     OffsetsCommitted,
     PartitionsAdded,
+    Produce,
     ProducerIdGiven,
     Session,
     TxnEnded,
@@ -184,9 +185,7 @@ class CoordinatorRouter:
             return completed(OffsetsCommitted(dict(errors)))
         host, guard = self._coordinators.of(GROUPS, message.group_id), None
         if isinstance(message, TxnOffsetCommit):
-            guard = self._enroll(
-                host.leader, message.transactional_id, message.producer_id, message.producer_epoch, sequence=-1
-            )
+            guard = self._enroll(host.leader, message, message.producer_id, message.producer_epoch, sequence=-1)
         if not errors:
             return self._handled(host, message, session, guard)
         answer = self._handled(host, replace(message, parts=kept), session, guard)
@@ -195,8 +194,6 @@ class CoordinatorRouter:
     def _delete_offsets(self, message: OffsetDelete, session: Session) -> Future[OffsetsCommitted]:
         errors = self._missing(message.partitions)
         kept = [key for key in message.partitions if key not in errors]
-        if not kept:
-            return completed(OffsetsCommitted(dict(errors)))
         answer = self._to_group(replace(message, partitions=kept), session)
         return gathered([answer], lambda parts: OffsetsCommitted({**errors, **parts[0].errors}, parts[0].error))
 
@@ -264,20 +261,19 @@ class CoordinatorRouter:
         )
         return gathered([added], lambda parts: OffsetsAdded(parts[0].errors[key]))
 
-    def enroll(self, leader: Leader, batch: Batch, transactional_id: str | None) -> Verification | None:
+    def enroll(self, leader: Leader, batch: Batch, message: Produce) -> Verification | None:
         """Let a partition join a transaction before a batch of it is appended; gives the guard for that append.
 
-        Raises InvalidTxnState, InvalidProducerEpoch (another producer took over), and what else the coordinator
-        answers.
+        Raises InvalidTxnState, TransactionAbortable (it has not joined, and does not by this message),
+        InvalidProducerEpoch (another producer took over), and what else the coordinator answers.
         """
-        return self._enroll(
-            leader, transactional_id, batch.producer_id, batch.producer_epoch, sequence=batch.base_sequence
-        )
+        return self._enroll(leader, message, batch.producer_id, batch.producer_epoch, sequence=batch.base_sequence)
 
     def _enroll(
-        self, leader: Leader, transactional_id: str | None, producer_id: int, producer_epoch: int, *, sequence: int
-    ) -> Verification | None:
-        partition = leader.partition
+        self, leader: Leader, message: Produce | TxnOffsetCommit, producer_id: int, producer_epoch: int, *,
+        sequence: int,
+    ) -> Verification | None:  # fmt: skip
+        partition, transactional_id = leader.partition, message.transactional_id
         guard = partition.start_verification(producer_id, sequence, producer_epoch, supports_epoch_bump=sequence >= 0)
         if guard is None:
             return None
@@ -289,7 +285,11 @@ class CoordinatorRouter:
                 f"producer {producer_id} has no transaction open in {key.topic}-{key.partition}, and does not say "
                 "which transactional id it has"
             )
-        error = self._joined(leader, AddPartitionsToTxn(transactional_id, producer_id, producer_epoch, [key]), key)
+        error = self._joined(
+            leader,
+            AddPartitionsToTxn(transactional_id, producer_id, producer_epoch, [key], verify_only=not message.joins),
+            key,
+        )
         if isinstance(error, ProducerFenced):
             # Here it is an append that is answered (Kafka: AddPartitionsToTxnManager).
             raise InvalidProducerEpoch(str(error)) from error
@@ -307,8 +307,8 @@ class CoordinatorRouter:
         """Let a partition of this node join a transaction; gives the error against that."""
         host = self._coordinators.of(TRANSACTIONS, message.transactional_id)
         machine = cast("TransactionCoordinator", host.machine)
-        if leader.has_followers or host.leader.has_followers:
-            # Another node may have to end it.
+        if message.verify_only or leader.has_followers or host.leader.has_followers:
+            # It is not to change; or another node may have to end it.
             answer: PartitionsAdded = self._handled(host, message, Session("", self._host)).result(ANSWER_SECONDS_MAX)
             return answer.errors[key]
         error = host.ask(lambda now: machine.join(message, now))

@@ -47,7 +47,7 @@ TICK_MAX = OFFSET_MAX = 2**63 - 1
 ROOM_POLL_MS = 50
 """How often an append that waits for room looks for what retention may have dropped."""
 
-Enroll = Callable[[Leader, Batch, str | None], Verification | None]
+Enroll = Callable[[Leader, Batch, Produce], Verification | None]
 
 
 class ProduceHandler:
@@ -257,7 +257,7 @@ class ProduceHandler:
     def _append_for(self, leader: Leader, part: ProducePart, message: Produce, *, is_plain: bool) -> Appended:
         batch, guard = part.batch, None
         if batch.attributes & TRANSACTIONAL_BIT:
-            guard = self._enroll(leader, batch, message.transactional_id)
+            guard = self._enroll(leader, batch, message)
         is_shown = is_plain and not self._syncs and self._is_alone(leader)
         now_ms = self._clock.wall_ms()
         try:
@@ -320,7 +320,7 @@ class ProduceHandler:
         if pending is not None:
             pending.leader = leader
             if batch.attributes & TRANSACTIONAL_BIT:
-                guard = self._enroll(leader, batch, pending.message.transactional_id)
+                guard = self._enroll(leader, batch, pending.message)
         try:
             return self.append(leader, batch, self._clock.wall_ms(), guard=guard, is_plain=False)
         except (PartitionFull, NotLeaderOrFollower):

@@ -2,20 +2,19 @@
 
 import uuid
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from pylog.errors import UnknownTopicOrPartition
-from pylog.protocol.batch import Batch, encode
+from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec
 from pylog.protocol.messages import NO_ID
 from pylog.server.api.call import NO_RESPONSE, Reply
 from pylog.server.api.table import APIS
+from support.wire_bodies import NOW, batch, fetch, fetched_part, produce, produced_parts
 from support.wire_client import request_frame
 from support.wire_node import WireNode, decoded, wire_node
 
-NOW = 1_700_000_000_000
 UNKNOWN = uuid.UUID(int=77)
 
 
@@ -23,32 +22,6 @@ UNKNOWN = uuid.UUID(int=77)
 def node() -> Iterator[WireNode]:
     with wire_node() as made:
         yield made
-
-
-def batch(*values: bytes, codec: Codec = Codec.NONE, **more: Any) -> bytes:
-    return bytes(encode([(value, None, NOW, ()) for value in values], now_ms=NOW, codec=codec, **more).data)
-
-
-def produce(topic: str, *records: bytes | None, acks: int = -1) -> dict[str, Any]:
-    parts = [{"index": number, "records": one} for number, one in enumerate(records)]
-    return {
-        "transactionalId": None, "acks": acks, "timeoutMs": 1000,
-        "topicData": [{"name": topic, "partitionData": parts}],
-    }  # fmt: skip
-
-
-def produced_parts(response: dict[str, Any]) -> list[dict[str, Any]]:
-    return [part for topic in response["responses"] for part in topic["partitionResponses"]]
-
-
-def fetch(topic: str, offset: int = 0, *, topic_id: uuid.UUID | None = None, **more: Any) -> dict[str, Any]:
-    part = {"partition": 0, "fetchOffset": offset, "partitionMaxBytes": 1 << 20}
-    name: dict[str, Any] = {"topic": topic} if topic_id is None else {"topicId": topic_id}
-    return {"maxWaitMs": 0, "minBytes": 1, "topics": [{**name, "partitions": [part]}], **more}
-
-
-def fetched_part(response: dict[str, Any]) -> dict[str, Any]:
-    return dict(response["responses"][0]["partitions"][0])
 
 
 # --- served keys ------------------------------------------------------------------------------------------------------
@@ -121,7 +94,7 @@ def test_a_missing_topic_is_made_where_that_is_allowed(node: WireNode) -> None:
     assert len(made["partitions"]) == 1
 
 
-@pytest.mark.parametrize(("name", "code"), [("no such name", 17), ("__transaction_state", 3)])
+@pytest.mark.parametrize(("name", "code"), [("", 17), ("no such name", 17), ("__transaction_state", 3)])
 def test_a_topic_that_cannot_be_made_is_an_error(node: WireNode, name: str, code: int) -> None:
     assert node.ask("Metadata", 12, {"topics": [{"name": name}]})["topics"][0]["errorCode"] == code
 
@@ -172,15 +145,15 @@ def test_from_13_on_topics_of_produce_are_named_by_id(node: WireNode) -> None:
 
 
 def test_each_partition_has_its_own_error(node: WireNode) -> None:
-    node.log.create_topic("t", 7)
+    node.log.create_topic("t", 8)
     good = batch(b"a")
     broken = good[:-1] + bytes([good[-1] ^ 1])
     control = batch(b"a", control=True)
-    records = [good, None, b"", good + good, b"short", broken, control]
+    records = [good, None, b"", good + good, b"short", broken, control, good[:40]]
 
     parts = produced_parts(node.ask("Produce", 9, produce("t", *records)))
 
-    assert [part["errorCode"] for part in parts] == [0, 87, 87, 87, 2, 2, 87]
+    assert [part["errorCode"] for part in parts] == [0, 87, 87, 87, 2, 2, 87, 87]
     assert all(part["errorMessage"] for part in parts[1:])
 
 
@@ -213,6 +186,14 @@ def test_acks_that_mean_nothing_are_refused(node: WireNode) -> None:
     assert produced_parts(node.ask("Produce", 9, produce("t", batch(b"a"), acks=2)))[0]["errorCode"] == 21
 
 
+def test_acks_that_mean_nothing_are_less_than_a_partition_that_is_missing(node: WireNode) -> None:
+    node.log.create_topic("t")
+
+    parts = produced_parts(node.ask("Produce", 9, produce("t", batch(b"a"), batch(b"a"), acks=2)))
+
+    assert [part["errorCode"] for part in parts] == [21, 3]
+
+
 @pytest.mark.parametrize("version", range(4, 13))
 def test_records_come_back_as_they_were_sent(node: WireNode, version: int) -> None:
     node.log.create_topic("t")
@@ -241,7 +222,10 @@ def test_from_13_on_topics_of_fetch_are_named_by_id(node: WireNode, version: int
 def test_a_fetch_beyond_the_end_is_out_of_range(node: WireNode) -> None:
     node.log.create_topic("t")
 
-    assert fetched_part(node.ask("Fetch", 12, fetch("t", 5)))["errorCode"] == 1
+    part = fetched_part(node.ask("Fetch", 12, fetch("t", 5)))
+
+    assert part["errorCode"] == 1
+    assert {part["highWatermark"], part["lastStableOffset"], part["logStartOffset"]} == {-1}
 
 
 def test_a_fetch_waits_for_records_and_is_answered_by_an_append(node: WireNode) -> None:
@@ -366,215 +350,3 @@ def test_records_below_an_offset_are_deleted(node: WireNode, version: int) -> No
     ]
 
     assert [(part["lowWatermark"], part["errorCode"]) for part in topic["partitions"]] == [(1, 0), (-1, 3)]
-
-
-# --- coordinators -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("version", range(7))
-def test_this_node_coordinates_everything(node: WireNode, version: int) -> None:
-    asked: dict[str, Any] = {"coordinatorKeys": ["a", "b"]} if version >= 4 else {"key": "a"}
-
-    response = node.ask("FindCoordinator", version, asked)
-
-    places = response["coordinators"] if version >= 4 else [response]
-    assert {(one["host"], one["port"], one["errorCode"]) for one in places} == {("127.0.0.1", 9092, 0)}
-
-
-def test_a_coordinator_of_another_kind_is_not_there(node: WireNode) -> None:
-    response = node.ask("FindCoordinator", 6, {"keyType": 2, "coordinatorKeys": ["a"]})
-
-    assert response["coordinators"][0]["errorCode"] == 42
-
-
-def commit(node: WireNode, version: int, offset: int, *, topic: dict[str, Any] | None = None) -> int:
-    parts = [{"partitionIndex": 0, "committedOffset": offset, "committedMetadata": "m"}]
-    body = {"groupId": "g", "topics": [{**(topic or {"name": "t"}), "partitions": parts}]}
-    (answered,) = node.ask("OffsetCommit", version, body)["topics"]
-    return int(answered["partitions"][0]["errorCode"])
-
-
-@pytest.mark.parametrize("version", range(2, 11))
-def test_offsets_are_committed_and_found_again(node: WireNode, version: int) -> None:
-    node.log.create_topic("t")
-    name: dict[str, Any] = {"name": "t"} if version < 10 else {"topicId": node.log.broker.image.topics["t"].id}
-    assert commit(node, version, 5, topic=name) == 0
-
-    asked = [{**name, "partitionIndexes": [0, 1]}]
-    if version >= 8:
-        (group,) = node.ask("OffsetFetch", version, {"groups": [{"groupId": "g", "topics": asked}]})["groups"]
-    else:
-        group = node.ask("OffsetFetch", version, {"groupId": "g", "topics": asked})
-
-    (topic,) = group["topics"]
-    found = [(part["committedOffset"], part["metadata"], part["errorCode"]) for part in topic["partitions"]]
-    assert found == [(5, "m", 0), (-1, "", 0)]
-
-
-def test_all_offsets_of_many_groups_are_found_at_once(node: WireNode) -> None:
-    node.log.create_topic("t")
-    commit(node, 8, 5)
-    asked = [{"groupId": group, "topics": None} for group in ("g", "other")]
-
-    groups = node.ask("OffsetFetch", 8, {"groups": asked})["groups"]
-
-    assert [group["groupId"] for group in groups] == ["g", "other"]
-    assert [len(group["topics"]) for group in groups] == [1, 0]
-
-
-def test_a_commit_for_an_unknown_id_is_an_error(node: WireNode) -> None:
-    assert commit(node, 10, 5, topic={"topicId": UNKNOWN}) == 100
-
-
-def test_a_member_joins_syncs_and_leaves(node: WireNode) -> None:
-    protocol = {"name": "range", "metadata": b"m"}
-    joining = {
-        "groupId": "g", "sessionTimeoutMs": 10_000, "rebalanceTimeoutMs": 10_000, "memberId": "",
-        "protocolType": "consumer", "protocols": [protocol],
-    }  # fmt: skip
-    asked = node.ask("JoinGroup", 9, joining)
-    assert asked["errorCode"] == 79
-
-    joined = node.ask("JoinGroup", 9, {**joining, "memberId": asked["memberId"]})
-    member = {"groupId": "g", "generationId": joined["generationId"], "memberId": joined["memberId"]}
-    assignments = [{"memberId": joined["memberId"], "assignment": b"all"}]
-    synced = node.ask("SyncGroup", 5, {**member, "assignments": assignments})
-    beat = node.ask("Heartbeat", 4, member)
-    (described,) = node.ask("DescribeGroups", 6, {"groups": ["g"]})["groups"]
-    left = node.ask("LeaveGroup", 5, {"groupId": "g", "members": [{"memberId": joined["memberId"]}]})
-
-    assert joined["members"][0]["metadata"] == b"m"
-    assert bytes(synced["assignment"]) == b"all"
-    assert beat["errorCode"] == left["errorCode"] == left["members"][0]["errorCode"] == 0
-    assert described["members"][0]["clientHost"] == "/127.0.0.1"
-    assert described["members"][0]["clientId"] == "test"
-
-
-@pytest.mark.parametrize(("version", "code"), [(0, 0), (5, 0), (6, 69)])
-def test_a_group_that_is_absent_is_dead_or_not_found(node: WireNode, version: int, code: int) -> None:
-    (group,) = node.ask("DescribeGroups", version, {"groups": ["none"]})["groups"]
-
-    assert (group["errorCode"], group["groupState"]) == (code, "Dead")
-
-
-@pytest.mark.parametrize("version", range(2))
-def test_a_consumer_group_is_described_with_the_names_of_its_topics(node: WireNode, version: int) -> None:
-    node.log.create_topic("t")
-    beat = node.ask("ConsumerGroupHeartbeat", version, {
-        "groupId": "g", "memberId": str(uuid.uuid4()), "memberEpoch": 0, "rebalanceTimeoutMs": 1000,
-        "subscribedTopicNames": ["t"], "topicPartitions": [],
-    })  # fmt: skip
-    assert beat["errorCode"] == 0
-
-    (group,) = node.ask("ConsumerGroupDescribe", version, {"groupIds": ["g"]})["groups"]
-    (classic,) = node.ask("DescribeGroups", 6, {"groups": ["g"]})["groups"]
-
-    target = group["members"][0]["targetAssignment"]["topicPartitions"]
-    assert [(one["topicName"], one["partitions"]) for one in target] == [("t", [0])]
-    assert classic["errorCode"] == 69
-
-
-def test_a_classic_group_is_no_consumer_group(node: WireNode) -> None:
-    node.log.create_topic("t")
-    commit(node, 8, 5)
-
-    (group,) = node.ask("ConsumerGroupDescribe", 0, {"groupIds": ["g"]})["groups"]
-
-    assert group["errorCode"] == 69
-    assert group["errorMessage"]
-
-
-@pytest.mark.parametrize("version", range(6))
-def test_groups_are_listed_and_deleted(node: WireNode, version: int) -> None:
-    node.log.create_topic("t")
-    commit(node, 8, 5)
-
-    listed = node.ask("ListGroups", version, {})
-    deleted = node.ask("DeleteGroups", 2, {"groupsNames": ["g", "none"]})
-
-    assert [group["groupId"] for group in listed["groups"]] == ["g"]
-    assert [one["errorCode"] for one in deleted["results"]] == [0, 69]
-
-
-def test_single_offsets_of_a_group_are_deleted(node: WireNode) -> None:
-    node.log.create_topic("t")
-    commit(node, 8, 5)
-    parts = [{"partitionIndex": 0}, {"partitionIndex": 7}]
-
-    (topic,) = node.ask("OffsetDelete", 0, {"groupId": "g", "topics": [{"name": "t", "partitions": parts}]})["topics"]
-
-    assert [part["errorCode"] for part in topic["partitions"]] == [0, 3]
-    body = {"groupId": "none", "topics": [{"name": "t", "partitions": parts[:1]}]}
-    assert node.ask("OffsetDelete", 0, body)["errorCode"] == 69
-
-
-# --- transactions -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("version", "raised"), [(0, 0), (4, 0), (5, 1)])
-def test_a_transaction_ends_and_its_epoch_rises_from_version_5_on(
-    node: WireNode, version: int, raised: int
-) -> None:  # fmt: skip
-    node.log.create_topic("t")
-    given = node.ask("InitProducerId", 5, {"transactionalId": "tx", "transactionTimeoutMs": 10_000})
-    producer = {"producerId": given["producerId"], "producerEpoch": given["producerEpoch"]}
-    added = node.ask("AddPartitionsToTxn", 3, {
-        "v3AndBelowTransactionalId": "tx", "v3AndBelowProducerId": given["producerId"],
-        "v3AndBelowProducerEpoch": given["producerEpoch"],
-        "v3AndBelowTopics": [{"name": "t", "partitions": [0]}],
-    })  # fmt: skip
-    assert added["resultsByTopicV3AndBelow"][0]["resultsByPartition"][0]["partitionErrorCode"] == 0
-    records = batch(
-        b"a", producer_id=given["producerId"], producer_epoch=given["producerEpoch"], base_sequence=0,
-        transactional=True,
-    )  # fmt: skip
-    assert produced_parts(node.ask("Produce", 9, {**produce("t", records), "transactionalId": "tx"}))[0][
-        "errorCode"
-    ] == 0  # fmt: skip
-    assert fetched_part(node.ask("Fetch", 12, fetch("t", isolationLevel=1)))["lastStableOffset"] == 0
-    (open_one,) = node.ask("DescribeTransactions", 0, {"transactionalIds": ["tx"]})["transactionStates"]
-
-    ended = node.ask("EndTxn", version, {"transactionalId": "tx", **producer, "committed": True})
-    again = node.ask("EndTxn", version, {"transactionalId": "tx", **producer, "committed": True})
-
-    assert open_one["transactionState"] == "Ongoing"
-    assert open_one["topics"] == [{"topic": "t", "partitions": [0]}]
-    assert ended["errorCode"] == again["errorCode"] == 0
-    assert fetched_part(node.ask("Fetch", 12, fetch("t", isolationLevel=1)))["lastStableOffset"] == 2
-    (state,) = node.ask("DescribeTransactions", 0, {"transactionalIds": ["tx"]})["transactionStates"]
-    assert state["transactionState"] == "CompleteCommit"
-    assert state["producerEpoch"] == given["producerEpoch"] + raised
-
-
-def test_an_aborted_transaction_is_told_to_who_reads_committed_records(node: WireNode) -> None:
-    node.log.create_topic("t")
-    given = node.ask("InitProducerId", 5, {"transactionalId": "tx", "transactionTimeoutMs": 10_000})
-    producer = {"producerId": given["producerId"], "producerEpoch": given["producerEpoch"]}
-    records = batch(b"a", producer_id=given["producerId"], producer_epoch=0, base_sequence=0, transactional=True)
-    node.ask("Produce", 12, {**produce("t", records), "transactionalId": "tx"})
-    node.ask("EndTxn", 5, {"transactionalId": "tx", **producer, "committed": False})
-
-    part = fetched_part(node.ask("Fetch", 12, fetch("t", isolationLevel=1)))
-    (producers,) = node.ask("DescribeProducers", 0, {"topics": [{"name": "t", "partitionIndexes": [0, 9]}]})["topics"]
-    listed = node.ask("ListTransactions", 2, {"stateFilters": ["CompleteAbort", "Odd"]})
-
-    assert part["abortedTransactions"] == [{"producerId": given["producerId"], "firstOffset": 0}]
-    assert [one["errorCode"] for one in producers["partitions"]] == [0, 3]
-    assert producers["partitions"][0]["activeProducers"][0]["producerId"] == given["producerId"]
-    assert listed["unknownStateFilters"] == ["Odd"]
-    assert [one["transactionalId"] for one in listed["transactionStates"]] == ["tx"]
-
-
-def test_offsets_join_a_transaction(node: WireNode) -> None:
-    node.log.create_topic("t")
-    given = node.ask("InitProducerId", 5, {"transactionalId": "tx", "transactionTimeoutMs": 10_000})
-    producer = {"producerId": given["producerId"], "producerEpoch": given["producerEpoch"], "transactionalId": "tx"}
-    parts = [{"partitionIndex": 0, "committedOffset": 7, "committedMetadata": None}]
-
-    joined = node.ask("AddOffsetsToTxn", 3, {**producer, "groupId": "g"})
-    sent = node.ask("TxnOffsetCommit", 3, {**producer, "groupId": "g", "topics": [{"name": "t", "partitions": parts}]})
-    node.ask("EndTxn", 3, {**producer, "committed": True})
-
-    assert joined["errorCode"] == sent["topics"][0]["partitions"][0]["errorCode"] == 0
-    (topic,) = node.ask("OffsetFetch", 7, {"groupId": "g", "topics": None})["topics"]
-    assert topic["partitions"][0]["committedOffset"] == 7

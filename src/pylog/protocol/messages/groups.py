@@ -170,6 +170,8 @@ class OffsetCommit:
     """The generation, or the member epoch; -1 where the committer is no member."""
     member_id: str = ""
     group_instance_id: str | None = None
+    knows_epochs: bool = True
+    """Whether the client knows member epochs: else it is UnsupportedVersion for a member of the consumer protocol."""
 
 
 @message
@@ -184,6 +186,8 @@ class TxnOffsetCommit:
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+    joins: bool = True
+    """As in a Produce."""
 
 
 @message

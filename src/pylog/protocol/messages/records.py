@@ -46,6 +46,8 @@ class Produce:
     acks: int = ACKS_ALL
     timeout_ms: int = 30_000
     transactional_id: str | None = None
+    joins: bool = True
+    """Whether the partitions join the transaction by this; else it is TransactionAbortable where they have not."""
 
 
 @message

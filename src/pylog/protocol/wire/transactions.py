@@ -2,13 +2,13 @@
 
 InitProducerId      the producer's own id and epoch from 3 on (KIP-360)
 AddPartitionsToTxn  one transaction up to 3, several from 4 on (brokers)
-TxnOffsetCommit     the member from 3 on (KIP-447)
+TxnOffsetCommit     the member from 3 on (KIP-447); up to 4 the group joins by AddOffsetsToTxn alone (KIP-890)
 EndTxn              from 5 on it is of version 2: the answer has the next epoch (KIP-890)
 """
 
 from typing import Any
 
-from pylog.errors import PylogError
+from pylog.errors import InvalidProducerEpoch, InvalidTxnState, ProducerFenced, PylogError, TransactionAbortable
 from pylog.protocol.messages import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
@@ -34,6 +34,8 @@ from pylog.record import TopicPartition
 
 __all__ = ["MAPPINGS"]
 
+ABORTABLE_FROM, JOINS_FROM = 4, 5
+"""From which versions of TxnOffsetCommit on a client knows TransactionAbortable, and need not send AddOffsetsToTxn."""
 STATES = frozenset({
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead",
     "PrepareEpochFence",
@@ -49,8 +51,15 @@ def _init(body: Body, version: int) -> InitProducerId:
 
 def _given(body: Body, answer: ProducerIdGiven, version: int) -> Body:
     return {
-        "errorCode": error_code(answer.error), "producerId": answer.producer_id, "producerEpoch": answer.producer_epoch
+        "errorCode": _code(answer.error, version, fenced_from=4), "producerId": answer.producer_id,
+        "producerEpoch": answer.producer_epoch,
     }  # fmt: skip
+
+
+def _code(error: PylogError | None, version: int, *, fenced_from: int = 2) -> int:
+    """The code of an error. A client of a version below `fenced_from` knows no ProducerFenced."""
+    is_unknown = isinstance(error, ProducerFenced) and version < fenced_from
+    return InvalidProducerEpoch.code if is_unknown else error_code(error)
 
 
 # --- joining ----------------------------------------------------------------------------------------------------------
@@ -75,22 +84,22 @@ def _add_partitions(body: Body, version: int) -> list[AddPartitionsToTxn]:
 
 def _added(body: Body, answers: list[PartitionsAdded], version: int) -> Body:
     if version < 4:
-        return {"resultsByTopicV3AndBelow": _added_topics(body["v3AndBelowTopics"], answers[0])}
+        return {"resultsByTopicV3AndBelow": _added_topics(body["v3AndBelowTopics"], answers[0], version)}
     results = [
-        {"transactionalId": one["transactionalId"], "topicResults": _added_topics(one["topics"], answer)}
+        {"transactionalId": one["transactionalId"], "topicResults": _added_topics(one["topics"], answer, version)}
         for one, answer in zip(body["transactions"], answers, strict=True)
     ]
     return {"resultsByTransaction": results}
 
 
-def _added_topics(topics: list[Body], answer: PartitionsAdded) -> list[Body]:
+def _added_topics(topics: list[Body], answer: PartitionsAdded, version: int) -> list[Body]:
     return [
         {
             "name": topic["name"],
             "resultsByPartition": [
                 {
                     "partitionIndex": number,
-                    "partitionErrorCode": error_code(answer.errors.get(TopicPartition(topic["name"], number))),
+                    "partitionErrorCode": _code(answer.errors.get(TopicPartition(topic["name"], number)), version),
                 }
                 for number in topic["partitions"]
             ],
@@ -104,14 +113,24 @@ def _add_offsets(body: Body, version: int) -> AddOffsetsToTxn:
 
 
 def _error_alone(body: Body, answer: Any, version: int) -> Body:
-    return {"errorCode": error_code(answer.error)}
+    return {"errorCode": _code(answer.error, version)}
 
 
 def _commit_offsets(body: Body, version: int) -> TxnOffsetCommit:
     return TxnOffsetCommit(
         body["transactionalId"], body["groupId"], body["producerId"], body["producerEpoch"], commit_parts(body),
         body.get("generationId", -1), body.get("memberId", ""), body.get("groupInstanceId"),
+        joins=version >= JOINS_FROM,
     )  # fmt: skip
+
+
+def _offsets_committed(body: Body, answer: OffsetsCommitted, version: int) -> Body:
+    def known(error: PylogError | None) -> PylogError | None:
+        is_unknown = isinstance(error, TransactionAbortable) and version < ABORTABLE_FROM
+        return InvalidTxnState(str(error)) if is_unknown else error
+
+    errors = {key: known(error) for key, error in answer.errors.items()}
+    return committed(body, OffsetsCommitted(errors, known(answer.error)), version)
 
 
 # --- ending -----------------------------------------------------------------------------------------------------------
@@ -125,7 +144,7 @@ def _end(body: Body, version: int) -> EndTxn:
 
 
 def _ended(body: Body, answer: TxnEnded, version: int) -> Body:
-    response: Body = {"errorCode": error_code(answer.error)}
+    response: Body = {"errorCode": _code(answer.error, version)}
     if version >= 5:
         response["producerId"], response["producerEpoch"] = answer.producer_id, answer.producer_epoch
     return response
@@ -161,11 +180,13 @@ def _described(body: Body, answer: DescribedTransactions, version: int) -> Body:
 
 
 def _transaction(one: DescribedTransaction) -> Body:
+    if one.error is not None:
+        return {"errorCode": error_code(one.error), "transactionalId": one.transactional_id}
     topics: dict[str, list[int]] = {}
     for key in one.partitions:
         topics.setdefault(key.topic, []).append(key.partition)
     return {
-        "errorCode": error_code(one.error),
+        "errorCode": 0,
         "transactionalId": one.transactional_id,
         "transactionState": one.state,
         "transactionTimeoutMs": one.timeout_ms,
@@ -215,7 +236,7 @@ MAPPINGS = (
     ),
     Mapping(name="AddOffsetsToTxn", message=_add_offsets, response=_error_alone, refusal=_refused(OffsetsAdded)),
     Mapping(
-        name="TxnOffsetCommit", message=_commit_offsets, response=committed,
+        name="TxnOffsetCommit", message=_commit_offsets, response=_offsets_committed,
         refusal=lambda message, error: OffsetsCommitted(error=error),
     ),
     Mapping(name="EndTxn", message=_end, response=_ended, refusal=_refused(TxnEnded)),

@@ -1,31 +1,54 @@
 """Produce: each partition's records are one batch, which is checked and appended as it came.
 
     3-8     rigid; from 5 on the log's start, from 8 on the errors of single records
-    9-12    flexible
+    9-12    flexible; up to 11 a partition joins its transaction by AddPartitionsToTxn alone (KIP-890)
     13      topics are named by id (KIP-516)
 
-A partition without a batch, or with several, is InvalidRecord. Bytes that are not a batch are CorruptRecord. The other
-partitions of the request are appended. zstd below version 7 is UnsupportedCompressionType. With acks=0 there is no
-response; an error ends the connection, so that the client looks for the partition again.
+A partition without a whole batch, or with several, is InvalidRecord. Bytes that are not a batch are CorruptRecord. The
+other partitions of the request are appended. zstd below version 7 is UnsupportedCompressionType. With acks=0 there is
+no response; an error ends the connection, so that the client looks for the partition again.
 
 A batch of a transaction may have to wait for its coordinator, one for a bounded topic for room, and one for a topic
 with `flush.messages` for a sync, so these requests go to the pools. Of others each partition goes by itself, so that
 none of them syncs in the loop.
 """
 
+import struct
+from dataclasses import replace
 from typing import Any
 
-from pylog.errors import CorruptBatch, InvalidRecord, InvalidRequiredAcks, PylogError, UnsupportedCompressionType
+from pylog.errors import (
+    CorruptBatch,
+    InvalidRecord,
+    InvalidRequiredAcks,
+    InvalidTxnState,
+    PylogError,
+    TransactionAbortable,
+    TransactionalIdAuthorization,
+    UnknownTopicOrPartition,
+    UnsupportedCompressionType,
+)
+from pylog.kernel import TRANSACTIONAL_BIT
 from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec
-from pylog.protocol.messages import ACKS_ALL, NO_ID, Produce, Produced, ProducedPart, ProducePart
+from pylog.protocol.messages import (
+    ACKS_ALL,
+    NO_ID,
+    ClusterMetadata,
+    Metadata,
+    Produce,
+    Produced,
+    ProducedPart,
+    ProducePart,
+)
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.records import produced
 from pylog.runtime.future import Future, completed, gathered
 from pylog.server.api.call import NO_RESPONSE, Later, NoResponse, Outcome, Reply, Request, api
 from pylog.server.served_node import ServedNode
 
-ZSTD_FROM, BY_ID_FROM = 7, 13
+ZSTD_FROM, ABORTABLE_FROM, JOINS_FROM, BY_ID_FROM = 7, 11, 12, 13
+SIZE = struct.Struct(">8xi")
 
 
 def answer(request: Request, node: ServedNode) -> Outcome:
@@ -34,15 +57,39 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     if request.version >= BY_ID_FROM:
         node.known_names(body["topicData"], request.session)
     parts = [_part(topic, part, request.version) for topic in body["topicData"] for part in topic["partitionData"]]
-    if body["acks"] not in (ACKS_ALL, 0, 1):
-        wrong = InvalidRequiredAcks(f"acks={body['acks']}: it is -1, 0 or 1")
-        parts = [ProducedPart(part.topic, part.partition, wrong) for part in parts]
+    error = _refusal(body, parts)
+    if error is not None:
+        there = _partitions(parts, request, node)
+        missing = UnknownTopicOrPartition("there is no such partition")
+        parts = [
+            ProducedPart(part.topic, part.partition, error if (part.topic, part.partition) in there else missing)
+            for part in parts
+        ]
     may_wait = any(
         isinstance(part, ProducePart) and node.append_may_wait(part.topic, request.session) for part in parts
     )
     if may_wait or body["transactionalId"] is not None:
         return Later(lambda: _append(request, node, parts), is_append=may_wait)
     return _append(request, node, parts)
+
+
+def _refusal(body: Body, parts: list[ProducePart | ProducedPart]) -> PylogError | None:
+    """What is wrong with a request as a whole. It is the error of every partition that there is."""
+    if body["transactionalId"] is None and any(
+        isinstance(part, ProducePart) and part.batch.attributes & TRANSACTIONAL_BIT for part in parts
+    ):
+        return TransactionalIdAuthorization("records of a transaction need a transactional id")
+    if body["acks"] not in (ACKS_ALL, 0, 1):
+        return InvalidRequiredAcks(f"acks={body['acks']}: it is -1, 0 or 1")
+    return None
+
+
+def _partitions(
+    parts: list[ProducePart | ProducedPart], request: Request, node: ServedNode
+) -> set[tuple[str, int]]:  # fmt: skip
+    """Those partitions of all topics of a request that there are."""
+    found: ClusterMetadata = node.ask(Metadata(sorted({part.topic for part in parts})), request.session)
+    return {(topic.name, part.partition) for topic in found.topics for part in topic.partitions}
 
 
 def _append(request: Request, node: ServedNode, parts: list[ProducePart | ProducedPart]) -> Reply:
@@ -52,14 +99,16 @@ def _append(request: Request, node: ServedNode, parts: list[ProducePart | Produc
         if isinstance(part, ProducedPart):
             answers.append(completed(Produced([part])))
         else:
-            message = Produce([part], body["acks"], body["timeoutMs"], body["transactionalId"])
+            message = Produce(
+                [part], body["acks"], body["timeoutMs"], body["transactionalId"], joins=request.version >= JOINS_FROM
+            )
             answers.append(_sent(message, part, request, node))
     answer = answers[0] if len(answers) == 1 else gathered(answers, _joined)
     if body["acks"] == 0:
         return Reply(answer, _unanswered, NoResponse)
     return Reply(
         answer,
-        lambda given: produced(body, given.parts, request.version),
+        lambda given: produced(body, _as_known(given.parts, request.version), request.version),
         lambda error: produced(body, [ProducedPart(one.topic, one.partition, error) for one in parts], request.version),
     )
 
@@ -73,6 +122,16 @@ def _sent(message: Produce, part: ProducePart, request: Request, node: ServedNod
 
 def _unanswered(given: Produced) -> NoResponse:
     return next((NoResponse(part.error) for part in given.parts if part.error is not None), NO_RESPONSE)
+
+
+def _as_known(parts: list[ProducedPart], version: int) -> list[ProducedPart]:
+    """These answers, with the error that a client of this version knows for a partition that is in no transaction."""
+    if version >= ABORTABLE_FROM:
+        return parts
+    return [
+        replace(part, error=InvalidTxnState(str(part.error))) if isinstance(part.error, TransactionAbortable) else part
+        for part in parts
+    ]
 
 
 def _joined(answers: list[Any]) -> Produced:
@@ -98,6 +157,8 @@ def _batch(records: memoryview | None, version: int) -> Batch:
     """The one batch in the records of a partition, in memory of its own. Raises PylogError."""
     if not records:
         raise InvalidRecord("a partition of the request has no records")
+    if len(records) >= SIZE.size and SIZE.size + SIZE.unpack_from(records)[0] > len(records):
+        raise InvalidRecord("a partition of the request has a batch that is cut off")
     # A leader stamps offsets into the batch in place, where it lies in a bytearray alone.
     batch = Batch.parse(bytearray(records))
     if batch.size != len(records):

@@ -1,0 +1,222 @@
+"""Requests about groups and their offsets to a node in memory, in the versions in which they differ."""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.wire_node import WireNode, wire_node
+
+UNKNOWN = uuid.UUID(int=77)
+
+
+@pytest.fixture
+def node() -> Iterator[WireNode]:
+    with wire_node() as made:
+        yield made
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_this_node_coordinates_everything(node: WireNode, version: int) -> None:
+    asked: dict[str, Any] = {"coordinatorKeys": ["a", "b"]} if version >= 4 else {"key": "a"}
+
+    response = node.ask("FindCoordinator", version, asked)
+
+    places = response["coordinators"] if version >= 4 else [response]
+    assert {(one["host"], one["port"], one["errorCode"]) for one in places} == {("127.0.0.1", 9092, 0)}
+
+
+def test_a_coordinator_of_another_kind_is_not_there(node: WireNode) -> None:
+    response = node.ask("FindCoordinator", 6, {"keyType": 2, "coordinatorKeys": ["a"]})
+
+    assert response["coordinators"][0]["errorCode"] == 42
+
+
+def commit(node: WireNode, version: int, offset: int, *, topic: dict[str, Any] | None = None) -> int:
+    parts = [{"partitionIndex": 0, "committedOffset": offset, "committedMetadata": "m"}]
+    body = {"groupId": "g", "topics": [{**(topic or {"name": "t"}), "partitions": parts}]}
+    (answered,) = node.ask("OffsetCommit", version, body)["topics"]
+    return int(answered["partitions"][0]["errorCode"])
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_offsets_are_committed_and_found_again(node: WireNode, version: int) -> None:
+    node.log.create_topic("t")
+    name: dict[str, Any] = {"name": "t"} if version < 10 else {"topicId": node.log.broker.image.topics["t"].id}
+    assert commit(node, version, 5, topic=name) == 0
+
+    asked = [{**name, "partitionIndexes": [0, 1]}]
+    if version >= 8:
+        (group,) = node.ask("OffsetFetch", version, {"groups": [{"groupId": "g", "topics": asked}]})["groups"]
+    else:
+        group = node.ask("OffsetFetch", version, {"groupId": "g", "topics": asked})
+
+    (topic,) = group["topics"]
+    found = [(part["committedOffset"], part["metadata"], part["errorCode"]) for part in topic["partitions"]]
+    assert found == [(5, "m", 0), (-1, "", 0)]
+
+
+def test_all_offsets_of_many_groups_are_found_at_once(node: WireNode) -> None:
+    node.log.create_topic("t")
+    commit(node, 8, 5)
+    asked = [{"groupId": group, "topics": None} for group in ("g", "other")]
+
+    groups = node.ask("OffsetFetch", 8, {"groups": asked})["groups"]
+
+    assert [group["groupId"] for group in groups] == ["g", "other"]
+    assert [len(group["topics"]) for group in groups] == [1, 0]
+
+
+def test_a_commit_for_an_unknown_id_is_an_error(node: WireNode) -> None:
+    assert commit(node, 10, 5, topic={"topicId": UNKNOWN}) == 100
+
+
+def test_a_member_joins_syncs_and_leaves(node: WireNode) -> None:
+    protocol = {"name": "range", "metadata": b"m"}
+    joining = {
+        "groupId": "g", "sessionTimeoutMs": 10_000, "rebalanceTimeoutMs": 10_000, "memberId": "",
+        "protocolType": "consumer", "protocols": [protocol],
+    }  # fmt: skip
+    asked = node.ask("JoinGroup", 9, joining)
+    assert asked["errorCode"] == 79
+
+    joined = node.ask("JoinGroup", 9, {**joining, "memberId": asked["memberId"]})
+    member = {"groupId": "g", "generationId": joined["generationId"], "memberId": joined["memberId"]}
+    assignments = [{"memberId": joined["memberId"], "assignment": b"all"}]
+    synced = node.ask("SyncGroup", 5, {**member, "assignments": assignments})
+    beat = node.ask("Heartbeat", 4, member)
+    (described,) = node.ask("DescribeGroups", 6, {"groups": ["g"]})["groups"]
+    left = node.ask("LeaveGroup", 5, {"groupId": "g", "members": [{"memberId": joined["memberId"]}]})
+
+    assert joined["members"][0]["metadata"] == b"m"
+    assert bytes(synced["assignment"]) == b"all"
+    assert beat["errorCode"] == left["errorCode"] == left["members"][0]["errorCode"] == 0
+    assert described["members"][0]["clientHost"] == "/127.0.0.1"
+    assert described["members"][0]["clientId"] == "test"
+
+
+@pytest.mark.parametrize(("version", "code"), [(0, 0), (5, 0), (6, 69)])
+def test_a_group_that_is_absent_is_dead_or_not_found(node: WireNode, version: int, code: int) -> None:
+    (group,) = node.ask("DescribeGroups", version, {"groups": ["none"]})["groups"]
+
+    assert (group["errorCode"], group["groupState"]) == (code, "Dead")
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_a_consumer_group_is_described_with_the_names_of_its_topics(node: WireNode, version: int) -> None:
+    node.log.create_topic("t")
+    beat = node.ask("ConsumerGroupHeartbeat", version, {
+        "groupId": "g", "memberId": str(uuid.uuid4()), "memberEpoch": 0, "rebalanceTimeoutMs": 1000,
+        "subscribedTopicNames": ["t"], "topicPartitions": [],
+    })  # fmt: skip
+    assert beat["errorCode"] == 0
+
+    (group,) = node.ask("ConsumerGroupDescribe", version, {"groupIds": ["g"]})["groups"]
+    (classic,) = node.ask("DescribeGroups", 6, {"groups": ["g"]})["groups"]
+
+    target = group["members"][0]["targetAssignment"]["topicPartitions"]
+    assert [(one["topicName"], one["partitions"]) for one in target] == [("t", [0])]
+    assert classic["errorCode"] == 69
+
+
+def test_a_classic_group_is_no_consumer_group(node: WireNode) -> None:
+    node.log.create_topic("t")
+    commit(node, 8, 5)
+
+    (group,) = node.ask("ConsumerGroupDescribe", 0, {"groupIds": ["g"]})["groups"]
+
+    assert group["errorCode"] == 69
+    assert group["errorMessage"]
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_groups_are_listed_and_deleted(node: WireNode, version: int) -> None:
+    node.log.create_topic("t")
+    commit(node, 8, 5)
+
+    listed = node.ask("ListGroups", version, {})
+    deleted = node.ask("DeleteGroups", 2, {"groupsNames": ["g", "none"]})
+
+    assert [group["groupId"] for group in listed["groups"]] == ["g"]
+    assert [one["errorCode"] for one in deleted["results"]] == [0, 69]
+
+
+def test_single_offsets_of_a_group_are_deleted(node: WireNode) -> None:
+    node.log.create_topic("t")
+    commit(node, 8, 5)
+    parts = [{"partitionIndex": 0}, {"partitionIndex": 7}]
+
+    (topic,) = node.ask("OffsetDelete", 0, {"groupId": "g", "topics": [{"name": "t", "partitions": parts}]})["topics"]
+
+    assert [part["errorCode"] for part in topic["partitions"]] == [0, 3]
+    body = {"groupId": "none", "topics": [{"name": "t", "partitions": parts[:1]}]}
+    assert node.ask("OffsetDelete", 0, body)["errorCode"] == 69
+
+
+def test_the_type_of_a_group_is_in_small_letters(node: WireNode) -> None:
+    node.log.create_topic("t")
+    parts = [{"partitionIndex": 0, "committedOffset": 7, "committedMetadata": None}]
+    node.ask("OffsetCommit", 9, {"groupId": "g", "topics": [{"name": "t", "partitions": parts}]})
+
+    (group,) = node.ask("ListGroups", 5, {})["groups"]
+
+    assert group["groupType"] == "classic"
+
+
+@pytest.mark.parametrize(("version", "code"), [(8, 22), (9, 69)])
+def test_a_member_of_no_group_commits_nothing(node: WireNode, version: int, code: int) -> None:
+    node.log.create_topic("t")
+    parts = [{"partitionIndex": 0, "committedOffset": 7, "committedMetadata": None}]
+    body = {"groupId": "g", "generationIdOrMemberEpoch": 3, "memberId": "m"}
+
+    (topic,) = node.ask("OffsetCommit", version, {**body, "topics": [{"name": "t", "partitions": parts}]})["topics"]
+
+    assert topic["partitions"][0]["errorCode"] == code
+
+
+def joined(node: WireNode, **more: Any) -> dict[str, Any]:
+    """A member of the consumer protocol."""
+    body = {
+        "groupId": "g", "memberId": str(uuid.uuid4()), "memberEpoch": 0, "rebalanceTimeoutMs": 10_000,
+        "subscribedTopicNames": ["t"], "topicPartitions": [],
+    }  # fmt: skip
+    return node.ask("ConsumerGroupHeartbeat", 1, body | more)
+
+
+@pytest.mark.parametrize(("version", "code"), [(8, 35), (9, 0)])
+def test_a_member_of_the_consumer_protocol_commits_from_version_9_on(
+    node: WireNode, version: int, code: int
+) -> None:  # fmt: skip
+    node.log.create_topic("t")
+    member = joined(node)
+    parts = [{"partitionIndex": 0, "committedOffset": 7, "committedMetadata": None}]
+    body = {"groupId": "g", "generationIdOrMemberEpoch": member["memberEpoch"], "memberId": member["memberId"]}
+
+    (topic,) = node.ask("OffsetCommit", version, {**body, "topics": [{"name": "t", "partitions": parts}]})["topics"]
+
+    assert topic["partitions"][0]["errorCode"] == code
+
+
+def test_a_static_member_of_either_protocol_is_removed_by_its_instance_id(node: WireNode) -> None:
+    node.log.create_topic("t")
+    member = joined(node, instanceId="me")
+    leaving = [{"memberId": member["memberId"], "groupInstanceId": "me"}, {"memberId": "", "groupInstanceId": "other"}]
+    refused = node.ask("LeaveGroup", 5, {"groupId": "g", "members": leaving})["members"]
+
+    (removed,) = node.ask("LeaveGroup", 5, {"groupId": "g", "members": [{"memberId": "", "groupInstanceId": "me"}]})[
+        "members"
+    ]
+
+    assert [one["errorCode"] for one in refused] == [25, 25]
+    assert removed["errorCode"] == 0
+    (group,) = node.ask("ConsumerGroupDescribe", 1, {"groupIds": ["g"]})["groups"]
+    assert group["groupState"] == "Empty"
+
+
+def test_offsets_of_no_group_are_not_deleted_whatever_their_partitions(node: WireNode) -> None:
+    parts = [{"partitionIndex": 0}]
+
+    answer = node.ask("OffsetDelete", 0, {"groupId": "none", "topics": [{"name": "none", "partitions": parts}]})
+
+    assert (answer["errorCode"], answer["topics"]) == (69, [])
