@@ -229,11 +229,14 @@ def leave(group: ConsumerGroup, message: LeaveGroup, ticket: int, out: EffectsBu
 
 
 def _leaving(group: ConsumerGroup, leaving: LeavingMember) -> str:
-    """The id of a member that leaves; a static one may be named by its instance id alone."""
+    """The id of a member that leaves. A static one of either protocol is removed by its instance id alone."""
     instance_id = leaving.group_instance_id
-    member_id = leaving.member_id or (group.static.get(instance_id, "") if instance_id is not None else "")
-    group.classic(member_id, instance_id)
-    return member_id
+    if instance_id is not None and not leaving.member_id:
+        member_id = group.static.get(instance_id, "")
+        group.current(member_id, instance_id)
+        return member_id
+    group.classic(leaving.member_id, instance_id)
+    return leaving.member_id
 
 
 def take_over(group: ConsumerGroup, out: EffectsBuilder) -> None:

@@ -49,7 +49,7 @@ from pylog.coordinator.group.group_protocol import Group
 from pylog.coordinator.group.records import Committed
 from pylog.coordinator.group.target_assignment import TopicInfos, preferred_assignor
 from pylog.coordinator.group.timers import GroupTimers
-from pylog.errors import FencedInstanceId, IllegalGeneration, StaleMemberEpoch, UnknownMemberId
+from pylog.errors import FencedInstanceId, IllegalGeneration, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from pylog.protocol.messages import (
     ConsumerGroupHeartbeaten,
     DescribedGroup,
@@ -260,12 +260,15 @@ class ConsumerGroup:
 
         Members commit in their epoch, or in an earlier one the partitions that they have had since (KIP-1251); without
         an epoch, offsets of an empty group may be committed by any client. Raises UnknownMemberId, FencedInstanceId,
-        StaleMemberEpoch, and IllegalGeneration instead of it for a member of the classic protocol.
+        UnsupportedVersion, StaleMemberEpoch, and IllegalGeneration instead of it for a member of the classic protocol.
         """
         epoch = message.generation_id
         if epoch < 0 and (self.is_empty or _is_from_outside(message)):
             return
         current = self.current(message.member_id, message.group_instance_id)
+        is_classic = self.subscriptions[message.member_id].classic is not None
+        if isinstance(message, OffsetCommit) and not (message.knows_epochs or is_classic):
+            raise UnsupportedVersion(f"{message.member_id!r} is a member by the consumer protocol: commit by version 9")
         if epoch == current.epoch:
             return
         named = self.topics.named()
@@ -275,7 +278,7 @@ class ConsumerGroup:
             since = None if slot is None else current.assigned.get(slot, current.revoking.get(slot))
             if epoch > current.epoch or since is None or not 0 <= since <= epoch:
                 text = f"{message.member_id!r} is in epoch {current.epoch}, not {epoch}: "
-                if self.subscriptions[message.member_id].classic is not None:
+                if is_classic:
                     raise IllegalGeneration(f"{text}join the group again")
                 raise StaleMemberEpoch(f"{text}commit again after a heartbeat")
 

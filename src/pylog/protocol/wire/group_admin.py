@@ -41,7 +41,7 @@ def _listed(body: Body, answer: ListedGroups, version: int) -> Body:
         if version >= 4:
             entry["groupState"] = group.state
         if version >= 5:
-            entry["groupType"] = group.type
+            entry["groupType"] = group.type.lower()
         groups.append(entry)
     return {"errorCode": error_code(answer.error), "groups": groups}
 

@@ -3,7 +3,7 @@
     JoinGroup         from 4 on the first answer is MemberIdRequired (KIP-394); static members from 5 on
     SyncGroup         the protocol's type and name from 5 on
     LeaveGroup        one member up to 2, several from 3 on
-    OffsetCommit      from 10 on topics are named by id
+    OffsetCommit      from 9 on in member epochs, too; from 10 on topics are named by id
     OffsetFetch       all partitions by None from 2 on; many groups from 8 on; topics by id from 10 on
     ConsumerGroupHeartbeat
 
@@ -12,7 +12,7 @@ A session timeout stands for the rebalance timeout in JoinGroup of version 0.
 
 from typing import Any
 
-from pylog.errors import PylogError
+from pylog.errors import GroupIdNotFound, IllegalGeneration, PylogError
 from pylog.protocol.messages import (
     NO_EPOCH,
     ConsumerGroupHeartbeat,
@@ -46,6 +46,9 @@ from pylog.protocol.wire.mapping import (
 from pylog.record import TopicPartition
 
 __all__ = ["MAPPINGS", "commit_parts", "committed"]
+
+EPOCHS_FROM = 9
+"""The version of OffsetCommit from which on members of the consumer protocol commit by it (KIP-848)."""
 
 
 # --- the classic protocol ---------------------------------------------------------------------------------------------
@@ -184,8 +187,19 @@ def committed(body: Body, answer: OffsetsCommitted, version: int) -> Body:
 def _commit(body: Body, version: int) -> OffsetCommit:
     return OffsetCommit(
         body["groupId"], commit_parts(body), body["generationIdOrMemberEpoch"], body["memberId"],
-        body.get("groupInstanceId"),
+        body.get("groupInstanceId"), knows_epochs=version >= EPOCHS_FROM,
     )  # fmt: skip
+
+
+def _committed(body: Body, answer: OffsetsCommitted, version: int) -> Body:
+    """The response to an OffsetCommit: a client that knows generations alone joins again after IllegalGeneration."""
+    if version < EPOCHS_FROM:
+        errors = {
+            key: IllegalGeneration(str(error)) if isinstance(error, GroupIdNotFound) else error
+            for key, error in answer.errors.items()
+        }
+        answer = OffsetsCommitted(errors, answer.error)
+    return committed(body, answer, version)
 
 
 def _refused_commit(message: Any, error: PylogError) -> OffsetsCommitted:
@@ -285,7 +299,7 @@ MAPPINGS = (
         name="ConsumerGroupHeartbeat", message=_consumer_heartbeat, response=_consumer_heartbeaten,
         refusal=_refused(ConsumerGroupHeartbeaten),
     ),
-    Mapping(name="OffsetCommit", message=_commit, response=committed, refusal=_refused_commit),
+    Mapping(name="OffsetCommit", message=_commit, response=_committed, refusal=_refused_commit),
     Mapping(
         name="OffsetDelete", message=_delete, response=_deleted,
         refusal=lambda message, error: OffsetsCommitted(error=error),
