@@ -122,10 +122,15 @@ def fetched(
 
 
 def fetched_part(part: FetchedPart, version: int) -> Body:
-    """One partition of the response to a Fetch."""
+    """One partition of the response to a Fetch. One with an error has no offsets."""
+    if part.error is not None:
+        return {
+            "partitionIndex": part.partition, "errorCode": named_code(part.topic, part.error), "highWatermark": -1,
+            "records": b"",
+        }  # fmt: skip
     entry: Body = {
         "partitionIndex": part.partition,
-        "errorCode": named_code(part.topic, part.error),
+        "errorCode": 0,
         "highWatermark": part.high_watermark,
         "lastStableOffset": part.last_stable_offset,
         "abortedTransactions": [{"producerId": producer, "firstOffset": first} for producer, first in part.aborted],

@@ -11,7 +11,7 @@ The server adds the nodes.
 from collections.abc import Sequence
 from typing import Any
 
-from pylog.errors import InvalidRequest, LeaderNotAvailable, PylogError, UnknownServer
+from pylog.errors import InvalidRequest, LeaderNotAvailable, PylogError, UnknownServer, UnknownTopicId
 from pylog.protocol.messages import (
     INTERNAL_TOPICS,
     NO_ID,
@@ -45,8 +45,9 @@ _OPERATIONS = ("set", "delete", "append", "subtract")
 
 def topic_body(topic: TopicMetadata, version: int) -> Body:
     """One topic of the response to Metadata."""
+    is_nameless = not topic.name and topic.id != NO_ID
     body: Body = {
-        "errorCode": named_code(topic.name, topic.error),
+        "errorCode": UnknownTopicId.code if is_nameless else error_code(topic.error),
         "name": topic.name,
         "partitions": [partition_body(part, version) for part in topic.partitions],
     }
@@ -54,7 +55,7 @@ def topic_body(topic: TopicMetadata, version: int) -> Body:
         body["isInternal"] = topic.name in INTERNAL_TOPICS
     if version >= 10:
         body["topicId"] = topic.id
-    if version >= 12 and not topic.name:
+    if version >= 12 and is_nameless:
         body["name"] = None
     return body
 
