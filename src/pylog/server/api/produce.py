@@ -28,7 +28,6 @@ from pylog.errors import (
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
 )
-from pylog.kernel import TRANSACTIONAL_BIT
 from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec
 from pylog.protocol.messages import (
@@ -76,7 +75,7 @@ def answer(request: Request, node: ServedNode) -> Outcome:
 def _refusal(body: Body, parts: list[ProducePart | ProducedPart]) -> PylogError | None:
     """What is wrong with a request as a whole. It is the error of every partition that there is."""
     if body["transactionalId"] is None and any(
-        isinstance(part, ProducePart) and part.batch.attributes & TRANSACTIONAL_BIT for part in parts
+        isinstance(part, ProducePart) and part.batch.is_transactional for part in parts
     ):
         return TransactionalIdAuthorization("records of a transaction need a transactional id")
     if body["acks"] not in (ACKS_ALL, 0, 1):
