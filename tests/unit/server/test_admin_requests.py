@@ -1,6 +1,7 @@
 """Requests that make, change and describe topics and configs, to a node in memory."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -315,3 +316,72 @@ def test_a_resource_that_is_named_twice_is_refused(node: WireNode) -> None:
 
     assert [one["errorCode"] for one in once] == [40]
     assert [one["errorCode"] for one in twice] == [42, 42]
+
+
+# --- one node ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_no_leader_is_elected_where_the_only_replica_leads(node: WireNode, version: int) -> None:
+    node.log.create_topic("t")
+
+    answer = node.ask("ElectLeaders", version, {"topicPartitions": [{"topic": "t", "partitions": [0, 9]}]})
+
+    (topic,) = answer["replicaElectionResults"]
+    assert [one["errorCode"] for one in topic["partitionResult"]] == [84, 3]
+    assert node.ask("ElectLeaders", version, {"topicPartitions": None})["replicaElectionResults"] == []
+
+
+def test_nothing_moves_and_nothing_is_limited(node: WireNode) -> None:
+    assert node.ask("ListPartitionReassignments", 0, {"topics": None})["topics"] == []
+    assert node.ask("DescribeClientQuotas", 1, {"components": []})["entries"] == []
+
+
+def test_there_are_no_users(node: WireNode) -> None:
+    assert node.ask("DescribeUserScramCredentials", 0, {"users": None})["results"] == []
+    (one,) = node.ask("DescribeUserScramCredentials", 0, {"users": [{"name": "ann"}]})["results"]
+
+    assert (one["user"], one["errorCode"]) == ("ann", 91)
+    assert node.ask("SaslHandshake", 1, {"mechanism": "PLAIN"}) == {"errorCode": 34, "mechanisms": []}
+
+
+def test_resources_with_configs_are_listed(node: WireNode) -> None:
+    node.log.create_topic("t")
+    broker = str(node.served.node_id)
+
+    def listed(*kinds: int) -> list[tuple[str, int]]:
+        answer = node.ask("ListConfigResources", 1, {"resourceTypes": list(kinds)})
+        return [(one["resourceName"], one["resourceType"]) for one in answer["configResources"]]
+
+    assert listed() == [("t", 2), (broker, 4)]
+    assert listed(2) == [("t", 2)]
+    assert listed(4) == [(broker, 4)]
+    assert listed(8, 16, 32) == []
+    assert node.ask("ListConfigResources", 1, {"resourceTypes": [3]})["errorCode"] == 35
+    assert node.ask("ListConfigResources", 0, {})["configResources"] == []
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_partition_does_not_move_where_there_is_no_directory(node: WireNode, version: int) -> None:
+    node.log.create_topic("t")
+    dirs = [{"path": "/elsewhere", "topics": [{"name": "t", "partitions": [0, 9]}]}]
+
+    (topic,) = node.ask("AlterReplicaLogDirs", version, {"dirs": dirs})["results"]
+
+    assert [(one["partitionIndex"], one["errorCode"]) for one in topic["partitions"]] == [(0, 57), (9, 3)]
+
+
+def test_a_partition_moves_to_another_directory(tmp_path: Path) -> None:
+    places = [str(tmp_path / name) for name in ("a", "b")]
+    with pylog.open(places, flush="none") as log:
+        log.create_topic("t")
+        node = WireNode(log)
+        where = dict.fromkeys(places, 0)
+        for path in places:
+            dirs = [{"path": path, "topics": [{"name": "t", "partitions": [0]}]}]
+            (topic,) = node.ask("AlterReplicaLogDirs", 2, {"dirs": dirs})["results"]
+            assert topic["partitions"][0]["errorCode"] == 0
+            for one in node.ask("DescribeLogDirs", 4, {"topics": None})["results"]:
+                where[one["logDir"]] = len(one["topics"])
+            assert where[path] == 1
+            assert sum(where.values()) == 1

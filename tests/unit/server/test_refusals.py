@@ -37,6 +37,8 @@ BODIES: dict[tuple[str, int], dict[str, Any]] = {
     ("DeleteRecords", 2): {"topics": NAMED},
     ("DeleteTopics", 5): {"topicNames": ["t"]},
     ("DescribeLogDirs", 5): {"topics": None},
+    ("AlterReplicaLogDirs", 2): {"dirs": [{"path": "/elsewhere", "topics": NUMBERED}]},
+    ("WriteTxnMarkers", 2): {"markers": [{"topics": [{"name": "t", "partitionIndexes": [0]}]}]},
     ("JoinGroup", 0): {"groupId": "g"},
     ("JoinGroup", 9): {"groupId": "g"},
     ("SyncGroup", 0): {"groupId": "g"},
@@ -188,6 +190,8 @@ def test_every_key_has_a_refusal_or_needs_none() -> None:
     without = {
         "ApiVersions", "Metadata", "FindCoordinator", "DescribeCluster", "DescribeTopicPartitions", "CreateTopics",
         "CreatePartitions", "DescribeConfigs", "AlterConfigs", "IncrementalAlterConfigs", "Produce",
+        "ElectLeaders", "ListPartitionReassignments", "DescribeClientQuotas", "DescribeUserScramCredentials",
+        "SaslHandshake", "ListConfigResources",
     }  # fmt: skip
     assert {api.name for api in APIS.values()} == {name for name, _ in BODIES} | without
     assert all(message(f"{name}Request") for name, _ in BODIES)

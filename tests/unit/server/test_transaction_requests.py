@@ -184,3 +184,19 @@ def test_an_unknown_transaction_has_nothing_but_its_error(node: WireNode) -> Non
 
     assert state["errorCode"] == 105
     assert (state["transactionTimeoutMs"], state["producerEpoch"]) == (0, 0)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_marker_ends_a_transaction_in_its_partition(node: WireNode, version: int) -> None:
+    producer = begun(node)
+    node.ask("Produce", 12, {**produce("t", records_of(producer)), "transactionalId": "tx"})
+    marker = {**producer, "transactionResult": False, "coordinatorEpoch": 0, "topics": [
+        {"name": "t", "partitionIndexes": [0, 9]}, {"name": "none", "partitionIndexes": [0]}]}  # fmt: skip
+    assert fetched_part(node.ask("Fetch", 12, fetch("t", isolationLevel=1)))["lastStableOffset"] == 0
+
+    (written,) = node.ask("WriteTxnMarkers", version, {"markers": [marker]})["markers"]
+
+    codes = {topic["name"]: [one["errorCode"] for one in topic["partitions"]] for topic in written["topics"]}
+    assert codes == {"t": [0, 3], "none": [3]}
+    assert written["producerId"] == producer["producerId"]
+    assert fetched_part(node.ask("Fetch", 12, fetch("t", isolationLevel=1)))["lastStableOffset"] == 2

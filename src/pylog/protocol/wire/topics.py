@@ -3,6 +3,7 @@
     Metadata                  topic ids from 10 on; offline replicas from 5, leader epochs from 7 on
     DeleteTopics              from 6 on topics may be named by id
     CreateTopics              configs of the new topic from 5, its id from 7 on
+    AlterReplicaLogDirs
     DescribeLogDirs           sizes of the volume from 4 on: -1 here
 
 The server adds the nodes.
@@ -15,6 +16,7 @@ from pylog.errors import InvalidRequest, LeaderNotAvailable, PylogError, Unknown
 from pylog.protocol.messages import (
     INTERNAL_TOPICS,
     NO_ID,
+    AlterReplicaLogDirs,
     ConfigChange,
     DeleteTopics,
     DescribedLogDir,
@@ -23,11 +25,13 @@ from pylog.protocol.messages import (
     NewPartitions,
     NewTopic,
     PartitionMetadata,
+    Replacement,
     TopicChange,
     TopicMetadata,
     TopicsChanged,
 )
 from pylog.protocol.wire.mapping import Body, Mapping, by_topic, error_code, error_message, named_code
+from pylog.record import TopicPartition
 
 __all__ = [
     "MAPPINGS", "TOPIC", "changed_topic", "config_change", "new_partitions", "new_topic", "partition_body",
@@ -157,10 +161,33 @@ def _refused_directories(message: Any, error: PylogError) -> DescribedLogDirs:
     return DescribedLogDirs([DescribedLogDir("", UnknownServer(str(error)))])
 
 
+def _alter_directories(body: Body, version: int) -> AlterReplicaLogDirs:
+    return AlterReplicaLogDirs([
+        Replacement(topic["name"], number, one["path"])
+        for one in body["dirs"]
+        for topic in one["topics"]
+        for number in topic["partitions"]
+    ])  # fmt: skip
+
+
+def _directories_altered(body: Body, answer: TopicsChanged, version: int) -> Body:
+    pairs = zip(_alter_directories(body, version).parts, answer.errors, strict=True)
+    errors = {TopicPartition(part.topic, part.partition): error for part, error in pairs}
+
+    def one(key: TopicPartition) -> Body:
+        return {"partitionIndex": key.partition, "errorCode": error_code(errors[key])}
+
+    return {"results": by_topic(errors, one, topics="topicName")}
+
+
 MAPPINGS = (
     Mapping(name="DeleteTopics", message=_delete_topics, response=_topics_deleted, refusal=_refused),
     Mapping(
         name="DescribeLogDirs", message=_describe_log_dirs, response=_described_log_dirs,
         refusal=_refused_directories,
+    ),
+    Mapping(
+        name="AlterReplicaLogDirs", message=_alter_directories, response=_directories_altered,
+        refusal=lambda message, error: TopicsChanged([error for _ in message.parts]),
     ),
 )  # fmt: skip

@@ -3,6 +3,7 @@
 InitProducerId      the producer's own id and epoch from 3 on (KIP-360)
 AddPartitionsToTxn  one transaction up to 3, several from 4 on (brokers)
 TxnOffsetCommit     the member from 3 on (KIP-447); up to 4 the group joins by AddOffsetsToTxn alone (KIP-890)
+WriteTxnMarkers     the transaction's version from 2 on; an administrator ends with it what no coordinator knows
 EndTxn              from 5 on it is of version 2: the answer has the next epoch (KIP-890)
 """
 
@@ -26,7 +27,10 @@ from pylog.protocol.messages import (
     PartitionsAdded,
     ProducerIdGiven,
     TxnEnded,
+    TxnMarkers,
+    TxnMarkersWritten,
     TxnOffsetCommit,
+    WriteTxnMarkers,
 )
 from pylog.protocol.wire.groups import commit_parts, committed
 from pylog.protocol.wire.mapping import Body, Mapping, error_code, error_message, topic_partitions
@@ -36,6 +40,7 @@ __all__ = ["MAPPINGS"]
 
 ABORTABLE_FROM, JOINS_FROM = 4, 5
 """From which versions of TxnOffsetCommit on a client knows TransactionAbortable, and need not send AddOffsetsToTxn."""
+MarkerErrors = dict[TopicPartition, PylogError | None]
 STATES = frozenset({
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead",
     "PrepareEpochFence",
@@ -150,6 +155,32 @@ def _ended(body: Body, answer: TxnEnded, version: int) -> Body:
     return response
 
 
+def _write_markers(body: Body, version: int) -> WriteTxnMarkers:
+    return WriteTxnMarkers([
+        TxnMarkers(
+            one["producerId"], one["producerEpoch"], one["transactionResult"], one["coordinatorEpoch"],
+            tuple(topic_partitions(one["topics"], partitions="partitionIndexes")), one.get("transactionVersion", 0),
+        )
+        for one in body["markers"]
+    ])  # fmt: skip
+
+
+def _markers_written(body: Body, answer: TxnMarkersWritten, version: int) -> Body:
+    def topic_of(topic: Body, errors: MarkerErrors) -> Body:
+        entries = [
+            {"partitionIndex": number, "errorCode": error_code(errors.get(TopicPartition(topic["name"], number)))}
+            for number in topic["partitionIndexes"]
+        ]
+        return {"name": topic["name"], "partitions": entries}
+
+    return {
+        "markers": [
+            {"producerId": one["producerId"], "topics": [topic_of(topic, errors) for topic in one["topics"]]}
+            for one, errors in zip(body["markers"], answer.errors, strict=True)
+        ]
+    }
+
+
 # --- descriptions -----------------------------------------------------------------------------------------------------
 
 
@@ -240,6 +271,12 @@ MAPPINGS = (
         refusal=lambda message, error: OffsetsCommitted(error=error),
     ),
     Mapping(name="EndTxn", message=_end, response=_ended, refusal=_refused(TxnEnded)),
+    Mapping(
+        name="WriteTxnMarkers", message=_write_markers, response=_markers_written,
+        refusal=lambda message, error: TxnMarkersWritten([
+            dict.fromkeys(one.partitions, error) for one in message.markers
+        ]),
+    ),
     Mapping(
         name="ListTransactions", message=_list, response=_listed,
         refusal=lambda message, error: ListedTransactions(error=error),

@@ -14,8 +14,10 @@ from pylog.server.api import (
     describe_topic_partitions,
     fetch,
     find_coordinator,
+    list_config_resources,
     list_offsets,
     metadata,
+    one_node,
     plain,
     produce,
 )
@@ -33,7 +35,8 @@ _BY_NAME |= {
     for one in (
         produce.API, fetch.API, list_offsets.API, metadata.API, create_topics.API, create_partitions.API,
         find_coordinator.API, describe_cluster.API, describe_topic_partitions.API, describe_configs.API,
-        consumer_group_describe.API, *alter_configs.APIS, api(api_versions.NAME, _versions),
+        consumer_group_describe.API, list_config_resources.API, *alter_configs.APIS, *one_node.APIS,
+        api(api_versions.NAME, _versions),
     )
 }  # fmt: skip
 
