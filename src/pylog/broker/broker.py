@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from pylog.broker.coordinator_router import CoordinatorRouter
-from pylog.broker.describe import describe_log_dirs
+from pylog.broker.describe import describe_log_dirs, describe_quorum
 from pylog.broker.fetch import is_enough, read_parts
 from pylog.broker.flush_scheduler import NEVER_MS, FlushScheduler
 from pylog.broker.follower_fetcher import FollowerFetcher
@@ -50,6 +50,7 @@ from pylog.protocol.messages import (
     DescribedNodeConfig,
     DescribeLogDirs,
     DescribeNodeConfig,
+    DescribeQuorum,
     EpochEndPart,
     EpochEnds,
     Fetch,
@@ -134,6 +135,7 @@ class Broker:
             AlterReplicaLogDirs: lambda message: self._change(self._move, message.parts),
             DeleteRecords: self._delete_records,
             DescribeLogDirs: lambda _: completed(describe_log_dirs(files, paths, self.node.directories.failures)),
+            DescribeQuorum: lambda _: completed(describe_quorum(self.node.topics.metadata_log)),
             DescribeNodeConfig: lambda _: completed(DescribedNodeConfig(config.to_kafka())),
         }
         try:

@@ -5,10 +5,12 @@ from contextlib import suppress
 
 from pylog.errors import InvalidTopic, LogNotFound, PylogError, UnknownTopicId, UnknownTopicOrPartition
 from pylog.files import Files, join
+from pylog.logdirs.metadata_log import MetadataLog
 from pylog.protocol.messages import (
     ClusterMetadata,
     DescribedLogDir,
     DescribedLogDirs,
+    DescribedQuorum,
     Metadata,
     PartitionMetadata,
     TopicMetadata,
@@ -56,6 +58,14 @@ def describe_log_dirs(files: Files, paths: Iterable[str], failures: Mapping[str,
                     directory.partitions[TopicPartition(*key)] = size
         described.append(directory)
     return DescribedLogDirs(described)
+
+
+def describe_quorum(log: MetadataLog) -> DescribedQuorum:
+    """Answer a DescribeQuorum request. A log that was never written to has epoch -1 and offset 0."""
+    partition, directory_id = log.partition, log.directory.directory_id
+    if partition is None:
+        return DescribedQuorum(log.epoch, 0, 0, directory_id)
+    return DescribedQuorum(partition.epochs.latest, partition.high_watermark, partition.next_offset, directory_id)
 
 
 def _size(files: Files, folder: str) -> int | None:

@@ -385,3 +385,30 @@ def test_a_partition_moves_to_another_directory(tmp_path: Path) -> None:
                 where[one["logDir"]] = len(one["topics"])
             assert where[path] == 1
             assert sum(where.values()) == 1
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_node_is_the_only_voter_of_its_quorum(node: WireNode, version: int) -> None:
+    node.log.create_topic("t")
+    asked = [
+        {"topicName": "__cluster_metadata", "partitions": [{"partitionIndex": 0}, {"partitionIndex": 1}]},
+        {"topicName": "t", "partitions": [{"partitionIndex": 0}]},
+    ]
+
+    answer = node.ask("DescribeQuorum", version, {"topics": asked})
+
+    (there, absent), (other,) = (topic["partitions"] for topic in answer["topics"])
+    (voter,) = there["currentVoters"]
+    assert there["leaderId"] == voter["replicaId"] == node.served.node_id
+    assert 0 < there["highWatermark"] == voter["logEndOffset"]
+    assert (absent["errorCode"], other["errorCode"]) == (3, 3)
+    if version >= 2:
+        assert answer["nodes"][0]["listeners"] == [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 9092}]
+
+
+def test_the_quorum_of_a_log_without_topics_is_at_its_beginning(node: WireNode) -> None:
+    asked = [{"topicName": "__cluster_metadata", "partitions": [{"partitionIndex": 0}]}]
+
+    (topic,) = node.ask("DescribeQuorum", 2, {"topics": asked})["topics"]
+
+    assert (topic["partitions"][0]["errorCode"], topic["partitions"][0]["highWatermark"]) == (0, 0)

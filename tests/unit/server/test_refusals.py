@@ -191,7 +191,7 @@ def test_every_key_has_a_refusal_or_needs_none() -> None:
         "ApiVersions", "Metadata", "FindCoordinator", "DescribeCluster", "DescribeTopicPartitions", "CreateTopics",
         "CreatePartitions", "DescribeConfigs", "AlterConfigs", "IncrementalAlterConfigs", "Produce",
         "ElectLeaders", "ListPartitionReassignments", "DescribeClientQuotas", "DescribeUserScramCredentials",
-        "SaslHandshake", "ListConfigResources",
+        "SaslHandshake", "ListConfigResources", "DescribeQuorum",
     }  # fmt: skip
     assert {api.name for api in APIS.values()} == {name for name, _ in BODIES} | without
     assert all(message(f"{name}Request") for name, _ in BODIES)

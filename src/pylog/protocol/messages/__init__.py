@@ -92,8 +92,10 @@ from pylog.protocol.messages.topics import (
     DescribedLogDir,
     DescribedLogDirs,
     DescribedNodeConfig,
+    DescribedQuorum,
     DescribeLogDirs,
     DescribeNodeConfig,
+    DescribeQuorum,
     Metadata,
     NewPartitions,
     NewTopic,
@@ -161,6 +163,7 @@ __all__ = [
     "DescribeLogDirs",
     "DescribeNodeConfig",
     "DescribeProducers",
+    "DescribeQuorum",
     "DescribeTransactions",
     "DescribedGroup",
     "DescribedGroups",
@@ -169,6 +172,7 @@ __all__ = [
     "DescribedMember",
     "DescribedNodeConfig",
     "DescribedProducers",
+    "DescribedQuorum",
     "DescribedTransaction",
     "DescribedTransactions",
     "EndTxn",
@@ -261,4 +265,5 @@ Message = (
     | DescribeProducers
     | DescribeLogDirs
     | DescribeNodeConfig
+    | DescribeQuorum
 )

@@ -146,6 +146,21 @@ class DescribedLogDirs:
 
 
 @message
+class DescribeQuorum:
+    """A request for the state of the metadata log. The node that is asked is the only voter."""
+
+
+@message
+class DescribedQuorum:
+    """The offsets of the metadata log, and the directory that it is in."""
+
+    leader_epoch: int
+    high_watermark: int
+    next_offset: int
+    directory_id: uuid.UUID
+
+
+@message
 class DescribeNodeConfig:
     """Kafka's DescribeConfigs of the broker that is asked."""
 

@@ -11,6 +11,7 @@ from pylog.server.api import (
     create_topics,
     describe_cluster,
     describe_configs,
+    describe_quorum,
     describe_topic_partitions,
     fetch,
     find_coordinator,
@@ -35,8 +36,8 @@ _BY_NAME |= {
     for one in (
         produce.API, fetch.API, list_offsets.API, metadata.API, create_topics.API, create_partitions.API,
         find_coordinator.API, describe_cluster.API, describe_topic_partitions.API, describe_configs.API,
-        consumer_group_describe.API, list_config_resources.API, *alter_configs.APIS, *one_node.APIS,
-        api(api_versions.NAME, _versions),
+        consumer_group_describe.API, list_config_resources.API, describe_quorum.API,
+        *alter_configs.APIS, *one_node.APIS, api(api_versions.NAME, _versions),
     )
 }  # fmt: skip
 
