@@ -12,7 +12,17 @@ import pytest
 
 from pylog.config import NodeConfig
 from pylog.errors import Closed
-from pylog.protocol.messages import Heartbeat, Heartbeaten, JoinedGroup, JoinGroup, Session
+from pylog.protocol.messages import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeaten,
+    DescribedProducers,
+    Heartbeat,
+    Heartbeaten,
+    JoinedGroup,
+    JoinGroup,
+    Session,
+)
+from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 from pylog.server import loop
@@ -24,6 +34,7 @@ from support.wire_client import WireClient
 HEARTBEAT = "Heartbeat", 4, {"groupId": "g"}
 JOIN = "JoinGroup", 9, {"groupId": "g"}
 LEAVE = "LeaveGroup", 5, {"groupId": "g"}
+AT_ONCE = "DescribeProducers", 0, {"topics": [{"name": "t", "partitionIndexes": [0]}]}
 
 
 class Node:
@@ -66,7 +77,7 @@ def raising(error: Exception) -> Callable[[Any], Future[Any]]:
     return answer
 
 
-@pytest.mark.parametrize("request_", [HEARTBEAT, JOIN])
+@pytest.mark.parametrize("request_", [AT_ONCE, JOIN])
 @pytest.mark.parametrize(
     "answer",
     [
@@ -87,6 +98,30 @@ def test_a_call_without_an_answer_ends_its_connection_and_is_logged(
     with WireClient(server.bootstrap_servers) as other:
         assert other.ask(*HEARTBEAT)["errorCode"] == 0
     assert "could not be answered" in caplog.text
+
+
+@pytest.mark.parametrize("slow", [HEARTBEAT, ("ConsumerGroupHeartbeat", 1, {"groupId": "g"})])
+def test_a_heartbeat_that_waits_for_a_disk_holds_nobody_up(
+    server: Server, node: Node, client: WireClient, slow: tuple[str, int, dict[str, Any]]
+) -> None:  # fmt: skip
+    entered, gate = threading.Event(), threading.Event()
+
+    def answer(message: Any) -> Future[Any]:
+        if isinstance(message, Heartbeat | ConsumerGroupHeartbeat):
+            entered.set()
+            gate.wait(10)
+            return completed(Heartbeaten() if isinstance(message, Heartbeat) else ConsumerGroupHeartbeaten())
+        return completed(DescribedProducers({TopicPartition("t", 0): []}))
+
+    node.answer = answer
+    client.send(*slow)
+    entered.wait(10)
+    with WireClient(server.bootstrap_servers) as other:
+        other.socket.settimeout(5)
+        assert other.ask(*AT_ONCE)["topics"][0]["partitions"][0]["errorCode"] == 0
+    gate.set()
+
+    assert client.receive(*slow[:2])[1]["errorCode"] == 0
 
 
 def test_a_node_that_closes_ends_connections_quietly(

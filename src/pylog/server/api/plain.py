@@ -1,7 +1,7 @@
 """Keys whose request is a message of the node and whose response is its answer.
 
-    Heartbeat, ConsumerGroupHeartbeat, OffsetForLeaderEpoch, DescribeProducers     nothing of these waits
-    the others                                                                     in the pool
+    OffsetForLeaderEpoch, DescribeProducers    nothing of these waits
+    the others                                 in the pool: a heartbeat, too, may write and sync, or load a coordinator
 
 Where topics may be named by their ids (OffsetCommit and OffsetFetch from 10, DeleteTopics from 6 on), they get their
 names first.
@@ -16,7 +16,7 @@ from pylog.runtime.future import Future, gathered
 from pylog.server.api.call import Answer, Api, Outcome, Reply, Request, api
 from pylog.server.served_node import ServedNode
 
-AT_ONCE = frozenset({"Heartbeat", "ConsumerGroupHeartbeat", "OffsetForLeaderEpoch", "DescribeProducers"})
+AT_ONCE = frozenset({"OffsetForLeaderEpoch", "DescribeProducers"})
 HIGHEST = {"InitProducerId": 5}
 """Where the schema has a version that Kafka does not serve yet."""
 BY_ID_FROM = {"OffsetCommit": 10, "OffsetFetch": 10, "DeleteTopics": 6}
