@@ -25,6 +25,9 @@ ID_MAX = EPOCH_MAX = (1 << 31) - 1
 EVICTION_MS = 120_000
 """A session that was used within this time is not given up for a new one (Kafka: min.incremental.fetch.session...)."""
 
+PARTS_MAX = 1 << 18
+"""How many partitions all sessions may have in all."""
+
 Key = tuple[str, uuid.UUID, int]
 Pair = tuple[FetchPart, FetchedPart]
 
@@ -89,6 +92,8 @@ class FetchSessions:
         """A session of these parts, in place of the one of that id; None where there is no room."""
         self.end(session_id)
         now = self._clock.tick_ms()
+        if not self._has_room(len(parts)):
+            return None
         if len(self._sessions) >= self._slots:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now - oldest.used_ms < EVICTION_MS:
@@ -101,6 +106,19 @@ class FetchSessions:
         session.update(parts, ())
         self._sessions[new_id] = session
         return session
+
+    def update(
+        self, session: FetchSession, asked: Sequence[FetchPart], forgotten: Iterable[Key]
+    ) -> FetchSession | ProtocolError:
+        """Apply a request to a session; it ends where there is no room for its new parts."""
+        session.update(asked, forgotten)
+        if not asked or self._has_room(0):
+            return session
+        self.end(session.id)
+        return FetchSessionIdNotFound(f"the fetch sessions have more than {PARTS_MAX} partitions: fetch without one")
+
+    def _has_room(self, more: int) -> bool:
+        return sum(len(session.parts) for session in self._sessions.values()) + more <= PARTS_MAX
 
     def go_on(self, session_id: int, epoch: int, *, uses_ids: bool) -> FetchSession | ProtocolError:
         """The session of a request, or the error of the request."""

@@ -1,3 +1,5 @@
+import pytest
+
 from pylog.errors import FetchSessionIdNotFound, FetchSessionTopicId, InvalidFetchSessionEpoch, NotLeaderOrFollower
 from pylog.protocol.messages import NO_ID, FetchedPart, FetchPart
 from pylog.server.fetch_sessions import EVICTION_MS, FetchSession, FetchSessions, completed_parts
@@ -117,3 +119,14 @@ def test_a_part_that_was_not_looked_at_has_no_records() -> None:
     pairs = completed_parts(asked, [FetchedPart("t", 0, data=memoryview(b"x"))])
 
     assert [(part.partition, part.size, part.high_watermark) for _, part in pairs] == [(0, 1, -1), (1, 0, -1)]
+
+
+def test_sessions_have_only_so_many_partitions_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pylog.server.fetch_sessions.PARTS_MAX", 4)
+    sessions, session, _ = begun(3)
+
+    assert sessions.begin(0, parts(2, 3, 4), uses_ids=False) is None
+    assert sessions.begin(0, parts(2, 3), uses_ids=False) is not None
+    assert sessions.update(session, (), ()) is session
+    assert isinstance(sessions.update(session, parts(9), ()), FetchSessionIdNotFound)
+    assert len(sessions) == 1

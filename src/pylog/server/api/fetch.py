@@ -56,9 +56,7 @@ def _session(body: Body, version: int, asked: list[FetchPart], node: ServedNode)
     if epoch == INITIAL_EPOCH:
         return node.sessions.begin(session_id, asked, uses_ids=uses_ids)
     found = node.sessions.go_on(session_id, epoch, uses_ids=uses_ids)
-    if isinstance(found, FetchSession):
-        found.update(asked, _forgotten(body))
-    return found
+    return node.sessions.update(found, asked, _forgotten(body)) if isinstance(found, FetchSession) else found
 
 
 def _forgotten(body: Body) -> list[Key]:
