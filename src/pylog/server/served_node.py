@@ -34,6 +34,8 @@ class ServedNode:
     """The address that clients are told to connect to."""
     sessions: FetchSessions = field(init=False)
     _names: dict[uuid.UUID, str] = field(default_factory=dict)
+    _appended: set[tuple[str, int]] = field(default_factory=set)
+    """The partitions that were appended to, as far as it is remembered."""
     _waiting: dict[str, tuple[int, bool]] = field(default_factory=dict)
     """By topic: a tick, and whether an append may wait. It holds until that tick."""
 
@@ -49,10 +51,16 @@ class ServedNode:
         answer: Future[Any] = self.handle(message, session)
         return answer.result()
 
-    def append_may_wait(self, topic: str, session: Session) -> bool:
-        """Whether an append to a topic may wait, or sync, in the thread that calls: where its queue is bounded, or
-        `flush.messages` is set. The answer is at most a second old.
+    def append_may_wait(self, topic: str, partition: int, session: Session) -> bool:
+        """Whether an append may wait, or sync, in the thread that calls: where its queue is bounded, `flush.messages`
+        is set, or it is the first one, for which the partition takes a leader epoch. What is known of a topic is
+        at most a second old.
         """
+        if (topic, partition) not in self._appended:
+            if len(self._appended) >= NAMES_MAX:
+                self._appended.clear()
+            self._appended.add((topic, partition))
+            return True
         until, may_wait = self._waiting.get(topic, (0, False))
         now = self.clock.tick_ms()
         if now >= until:

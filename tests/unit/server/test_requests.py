@@ -9,8 +9,9 @@ from pylog.errors import UnknownTopicOrPartition
 from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec
 from pylog.protocol.messages import NO_ID
-from pylog.server.api.call import NO_RESPONSE, Reply
+from pylog.server.api.call import NO_RESPONSE, Later, Reply
 from pylog.server.api.table import APIS
+from pylog.server.dispatch import read_request
 from support.wire_bodies import NOW, batch, fetch, fetched_part, produce, produced_parts
 from support.wire_client import request_frame
 from support.wire_node import WireNode, decoded, wire_node
@@ -178,6 +179,16 @@ def test_an_error_without_acks_is_told_by_the_end_of_the_connection(node: WireNo
     _, outcome = node.call(request_frame("Produce", 9, produce("missing", batch(b"a"), acks=0))[4:])
 
     assert isinstance(outcome.error, UnknownTopicOrPartition)
+
+
+def test_the_first_append_to_a_partition_is_left_to_the_pool(node: WireNode) -> None:
+    node.log.create_topic("t", 2)
+    calls = [read_request(bytearray(request_frame("Produce", 9, produce("t", *records))[4:]), "/h") for records in (
+        [batch(b"a")], [batch(b"b")], [batch(b"c"), batch(b"d")], [batch(b"e"), batch(b"f")])]  # fmt: skip
+
+    outcomes = [call.outcome(node.served) for call in calls]
+
+    assert [isinstance(outcome, Later) for outcome in outcomes] == [True, False, True, False]
 
 
 def test_acks_that_mean_nothing_are_refused(node: WireNode) -> None:

@@ -8,9 +8,9 @@ A partition without a whole batch, or with several, is InvalidRecord. Bytes that
 other partitions of the request are appended. zstd below version 7 is UnsupportedCompressionType. With acks=0 there is
 no response; an error ends the connection, so that the client looks for the partition again.
 
-A batch of a transaction may have to wait for its coordinator, one for a bounded topic for room, and one for a topic
-with `flush.messages` for a sync, so these requests go to the pools. Of others each partition goes by itself, so that
-none of them syncs in the loop.
+A batch of a transaction may have to wait for its coordinator, one for a bounded topic for room, one for a topic with
+`flush.messages` for a sync, and the first one of a partition for its epoch, so these requests go to the pools. Of the
+others each partition goes by itself, so that none of them syncs in the loop.
 """
 
 import struct
@@ -65,7 +65,8 @@ def answer(request: Request, node: ServedNode) -> Outcome:
             for part in parts
         ]
     may_wait = any(
-        isinstance(part, ProducePart) and node.append_may_wait(part.topic, request.session) for part in parts
+        isinstance(part, ProducePart) and node.append_may_wait(part.topic, part.partition, request.session)
+        for part in parts
     )
     if may_wait or body["transactionalId"] is not None:
         return Later(lambda: _append(request, node, parts), is_append=may_wait)
