@@ -292,6 +292,8 @@ def test_changes_that_make_no_sense_change_nothing(node: WireNode) -> None:
     assert alter(node, ("retention.ms", 0, "5"), validate=True) == 0
     assert alter(node, ("a", 0, "5"), resourceType=4, resourceName="") == 42
     assert alter(node, ("retention.ms", 0, "5"), resourceName="none") == 3
+    assert alter(node, ("retention.ms", 0, "x"), resourceName="none") == 40
+    assert alter(node, ("retention.ms", 0, None)) == 40
     assert overrides(node) == {}
 
 

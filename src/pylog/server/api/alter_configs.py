@@ -9,6 +9,7 @@ The configs of the node cannot be changed while it runs: that is InvalidRequest.
 from collections import Counter
 from collections.abc import Callable
 
+from pylog.config import TopicConfig
 from pylog.errors import InvalidConfig, InvalidRequest, PylogError
 from pylog.protocol.messages import AlterConfigs, ConfigChange, TopicChange, TopicsChanged
 from pylog.protocol.wire.mapping import Body, error_code, error_message
@@ -33,7 +34,12 @@ def _all_of(resource: Body, request: Request, node: ServedNode) -> TopicChange:
 
 
 def _some_of(resource: Body, request: Request, node: ServedNode) -> TopicChange:
-    return changed_topic(resource["resourceName"], [config_change(config) for config in resource["configs"]])
+    changes = [config_change(config) for config in resource["configs"]]
+    # A value that no topic may have is told before a topic that is missing.
+    TopicConfig.from_kafka({
+        change.name: change.value for change in changes if change.operation == "set" and change.value is not None
+    })  # fmt: skip
+    return changed_topic(resource["resourceName"], changes)
 
 
 def _answer(read: Read) -> Answer:
