@@ -190,7 +190,6 @@ class DecodeSource(FunctionSource):
         """Read a tag section; return the variable that holds the unknown tags, or None."""
         count, unknown, tag, size, stop = (self.name(prefix) for prefix in ("n", "u", "t", "n", "q"))
         self.uvarint(count)
-        self.take_room(count)
         self.emit(f"{unknown} = None")
 
         def one() -> None:
@@ -202,11 +201,15 @@ class DecodeSource(FunctionSource):
             for field in tagged:
                 self.block(f"{word} {tag} == {field.tag}:", partial(self.field, field, names[field.name]))
                 word = "elif"
-            keep = [f"{unknown} = {unknown} or {{}}", f"{unknown}[{tag}] = bytes(data[p:{stop}])", f"p = {stop}"]
+
+            def keep() -> None:
+                self.take_room("1")
+                self.emit(f"{unknown} = {unknown} or {{}}", f"{unknown}[{tag}] = bytes(data[p:{stop}])", f"p = {stop}")
+
             if tagged:
-                self.block("else:", lambda: self.emit(*keep))
+                self.block("else:", keep)
             else:
-                self.emit(*keep)
+                keep()
             self.emit(f"if p != {stop}:", '    fail("a tagged field does not have the size it says", p)')
 
         self.block(f"for _ in range({count}):", one)

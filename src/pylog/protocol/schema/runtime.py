@@ -15,8 +15,8 @@ from pylog.protocol.schema.table import ZERO_UUID, Field
 TAGS = "_tags"
 MAX_STRING_BYTES = 0x7FFF
 ELEMENTS_MAX = 1 << 18
-"""How many elements the arrays and tag sections of one message may have in all. An element of a byte or two takes some
-hundred bytes as a value: without this limit a frame of 100 MiB could take 20 GiB.
+"""How many elements of arrays, and tagged fields that are not known, one message may have in all. An element of a byte
+or two takes two hundred as a value: without this limit a frame of 100 MiB takes 10 GiB.
 """
 MAX_UVARINT = 0xFFFFFFFF
 VARINT_SHIFT_MAX = 28
