@@ -4,6 +4,9 @@
     3      features (KIP-584); a feature that begins at 0 is said to begin at 1, as clients of that time refuse 0
     4      the same as it is
 
+Produce is said to be served from version 0 on, as by Kafka: old librdkafkas look there for what a server can compress
+(KIP-896). Its versions below 3 are not served.
+
 A version that is not served is answered in version 0, with UnsupportedVersion and the keys, so that the client finds a
 common one (KIP-511).
 """
@@ -12,21 +15,25 @@ import re
 from collections.abc import Iterable
 
 from pylog.errors import InvalidRequest, UnsupportedVersion
+from pylog.protocol.metadata_image import FEATURES
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api.call import Api, Request
 from pylog.server.served_node import ServedNode
 
 NAME = "ApiVersions"
-FEATURES = {"group.version": 1, "transaction.version": 2}
-"""The features that are there, each from 0 on, and their levels: KIP-848 and KIP-890."""
+LOWEST = {"metadata.version": FEATURES["metadata.version"], "group.version": 0, "transaction.version": 0}
+"""The features that are there, at the levels of the metadata log, and the lowest levels: the log is written at one."""
 FEATURES_FROM, ZERO_FROM = 3, 4
+PRODUCE = 0
 FEATURES_EPOCH = 1
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def keys(apis: Iterable[Api]) -> list[Body]:
     """The served keys, as the response has them."""
-    return [{"apiKey": one.key, "minVersion": one.low, "maxVersion": one.high} for one in apis]
+    return [
+        {"apiKey": one.key, "minVersion": 0 if one.key == PRODUCE else one.low, "maxVersion": one.high} for one in apis
+    ]
 
 
 def answer(request: Request, node: ServedNode, served: list[Body]) -> Body:
@@ -38,13 +45,13 @@ def answer(request: Request, node: ServedNode, served: list[Body]) -> Body:
             return {"errorCode": InvalidRequest.code}
     response: Body = {"errorCode": 0, "apiKeys": served}
     if version >= FEATURES_FROM:
-        lowest = 0 if version >= ZERO_FROM else 1
+        least = 0 if version >= ZERO_FROM else 1
         response["supportedFeatures"] = [
-            {"name": name, "minVersion": lowest, "maxVersion": level} for name, level in FEATURES.items()
+            {"name": name, "minVersion": max(low, least), "maxVersion": FEATURES[name]} for name, low in LOWEST.items()
         ]
         response["finalizedFeaturesEpoch"] = FEATURES_EPOCH
         response["finalizedFeatures"] = [
-            {"name": name, "minVersionLevel": level, "maxVersionLevel": level} for name, level in FEATURES.items()
+            {"name": name, "minVersionLevel": FEATURES[name], "maxVersionLevel": FEATURES[name]} for name in LOWEST
         ]
     return response
 
