@@ -82,7 +82,7 @@ class Histories(RuleBasedStateMachine):
 
     @property
     def end(self) -> int:
-        return self.log.producers.end_offset
+        return self.log.end_offset
 
     def seen(self, producer_id: int) -> Seen:
         return self.known.get(producer_id, Seen())
