@@ -38,8 +38,12 @@ transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.retention.ms=-1
 """
-# What a broker warns of in every run, on its own files too.
-ITS_OWN = re.compile(r"Performing controller activation|Attempting to close NetworkClient|NodeToControllerChannel")
+# What a broker warns of in every run, on its own files too; and, stopped while it still loads the partitions of
+# `__consumer_offsets`, that it stopped loading them.
+ITS_OWN = re.compile(
+    r"Performing controller activation|Attempting to close NetworkClient|NodeToControllerChannel"
+    r"|Stopped loading records"
+)
 
 
 def free_port() -> int:
