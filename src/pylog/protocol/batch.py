@@ -107,6 +107,15 @@ class Batch(BatchHeader):
         Raises CorruptBatch where there is no whole batch, or its header has impossible numbers; UnsupportedFormat for
         message formats v0 and v1, which Kafka 4.0 stopped writing.
         """
+        batch = cls.framed(data, position)
+        fault = header_fault(batch.base_offset, batch.last_offset_delta, batch.count)
+        if fault is not None:
+            raise CorruptBatch(fault, position=position)
+        return batch
+
+    @classmethod
+    def framed(cls, data: Buffer, position: int = 0) -> "Batch":
+        """As `parse`, for bytes that a client sends: the numbers of the header are for the leader to refuse."""
         view = memoryview(data)
         left = len(view) - position
         if left < HEADER_BYTES:
@@ -119,11 +128,7 @@ class Batch(BatchHeader):
         size = LOG_OVERHEAD + int.from_bytes(view[position + 8 : position + LOG_OVERHEAD], "big")
         if size > left:
             raise CorruptBatch(f"a batch of {size} bytes does not fit into the {left} that are left", position=position)
-        batch = cls(view[position : position + size])
-        fault = header_fault(batch.base_offset, batch.last_offset_delta, batch.count)
-        if fault is not None:
-            raise CorruptBatch(fault, position=position)
-        return batch
+        return cls(view[position : position + size])
 
     def __repr__(self) -> str:
         return (

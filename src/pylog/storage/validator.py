@@ -49,7 +49,6 @@ from pylog.kernel import (
     Spans,
     StreamCheck,
     decode_records,
-    frame_fault,
     header_fault,
     walk,
 )
@@ -86,33 +85,6 @@ def gives_append_time(config: TopicConfig, origin: Origin) -> bool:
     return config.message_timestamp_type == "LogAppendTime" and origin in GIVEN_OFFSETS
 
 
-def sent_batches(data: Buffer, config: TopicConfig, origin: Origin) -> list[Batch]:
-    """The batches in bytes that were encoded elsewhere: one from a client or a coordinator, any number else.
-
-    A batch that is cut off at the end is dropped; [] where no batch is whole. Raises: CorruptRecord (a bound),
-    UnsupportedFormat (message formats v0 and v1), InvalidRecord (several batches); before these, where there is more
-    than one batch, what is wrong with the bytes of one of them, as `leader_batch` does.
-    """
-    view = memoryview(data)
-    batches: list[Batch] = []
-    position, fault = 0, None
-    while len(view) - position >= LOG_OVERHEAD:
-        fault = frame_fault(view, position)
-        size = LOG_OVERHEAD + int.from_bytes(view[position + 8 : position + LOG_OVERHEAD], "big")
-        if fault is not None or size > len(view) - position:
-            break
-        batches.append(Batch(view[position : position + size]))
-        position += size
-    if fault is not None or (len(batches) > 1 and origin in GIVEN_OFFSETS):
-        for batch in batches:
-            _check_bytes(batch, config, origin)
-        if fault is None:
-            raise InvalidRecord(f"{len(batches)} batches for one partition: a {origin.value} sends one at a time")
-        _refuse_legacy(view, position, fault)
-        raise CorruptRecord(f"position {position} of what was sent: {fault}; send it again")
-    return batches
-
-
 def leader_batch(batch: Batch, config: TopicConfig, now_ms: int, *, origin: Origin = Origin.CLIENT) -> Batch:
     """The batch to append for `batch`: the same object, stamped or not, or a new one in the topic's codec. Where the
     topic has LogAppendTime the append stamps it.
@@ -124,7 +96,7 @@ def leader_batch(batch: Batch, config: TopicConfig, now_ms: int, *, origin: Orig
     InvalidRecord where no time is wrong, but a key is missing on a compacted topic; RecordTooLarge again, after
     recompression. `record_errors` lists the first thousand records that are refused. Nothing was written.
     """
-    _check_bytes(batch, config, origin)
+    check_bytes(batch, config, origin)
     if origin not in GIVEN_OFFSETS:
         return batch
     _check_header(batch, origin)
@@ -141,7 +113,8 @@ def leader_batch(batch: Batch, config: TopicConfig, now_ms: int, *, origin: Orig
     return batch
 
 
-def _check_bytes(batch: Batch, config: TopicConfig, origin: Origin) -> None:
+def check_bytes(batch: Batch, config: TopicConfig, origin: Origin) -> None:
+    """Refuse a batch for its size, its CRC, its codec or its base offset, before its header is believed."""
     if batch.base_offset != 0 and not batch.trusted and origin is Origin.CLIENT:
         raise InvalidRecord(f"a client's batch has base offset {batch.base_offset}: it is 0, the leader gives offsets")
     if origin in GIVEN_OFFSETS and batch.size > config.max_message_bytes:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from pylog.errors import UnknownTopicOrPartition
+from pylog.kernel import crc32c
 from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec
 from pylog.protocol.messages import NO_ID
@@ -146,16 +147,22 @@ def test_from_13_on_topics_of_produce_are_named_by_id(node: WireNode) -> None:
     assert [part["errorCode"] for part in produced_parts(response)] == [0, 100]
 
 
+def _with_count(data: bytes, count: int) -> bytes:
+    """The batch with another number of records in its header, and a CRC that is right."""
+    body = data[21:57] + count.to_bytes(4, "big") + data[61:]
+    return data[:17] + crc32c(body).to_bytes(4, "big") + body
+
+
 def test_each_partition_has_its_own_error(node: WireNode) -> None:
-    node.log.create_topic("t", 8)
+    node.log.create_topic("t", 9)
     good = batch(b"a")
     broken = good[:-1] + bytes([good[-1] ^ 1])
     control = batch(b"a", control=True)
-    records = [good, None, b"", good + good, b"short", broken, control, good[:40]]
+    records = [good, None, b"", good + good, b"short", broken, control, good[:40], _with_count(good, 7)]
 
     parts = produced_parts(node.ask("Produce", 9, produce("t", *records)))
 
-    assert [part["errorCode"] for part in parts] == [0, 87, 87, 87, 2, 2, 87, 87]
+    assert [part["errorCode"] for part in parts] == [0, 87, 87, 87, 2, 2, 87, 87, 87]
     assert all(part["errorMessage"] for part in parts[1:])
 
 

@@ -160,7 +160,7 @@ def _batch(records: memoryview | None, version: int) -> Batch:
     if len(records) >= SIZE.size and SIZE.size + SIZE.unpack_from(records)[0] > len(records):
         raise InvalidRecord("a partition of the request has a batch that is cut off")
     # A leader stamps offsets into the batch in place, where it lies in a bytearray alone.
-    batch = Batch.parse(bytearray(records))
+    batch = Batch.framed(bytearray(records))
     if batch.size != len(records):
         raise InvalidRecord("a partition of the request has more than one batch")
     if version < ZSTD_FROM and batch.codec is Codec.ZSTD:
