@@ -12,6 +12,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from itertools import count
 from typing import Any, TypeVar
 
@@ -141,12 +142,14 @@ class CoordinatorHost:
 
     def close(self, error: PylogError) -> None:
         """Bring the log up to date, and abandon. Where that is refused, the next open has to know: it is latched."""
-        self._secure(None)
-        self._step(self.machine.write_down)
-        if self.machine.is_ahead:
-            name = f"{self.leader.partition.topic}-{self.leader.partition.number}"
-            self.leader.partition.latch(StorageError(f"{name}: open transactions could not be written down"))
-        self.abandon(error)
+        try:
+            self._secure(None)
+            self._step(self.machine.write_down)
+            if self.machine.is_ahead:
+                name = f"{self.leader.partition.topic}-{self.leader.partition.number}"
+                self.leader.partition.latch(StorageError(f"{name}: open transactions could not be written down"))
+        finally:
+            self.abandon(error)
 
     def abandon(self, error: PylogError) -> None:
         """Stop coordinating here: each message that waits fails with `error`."""
@@ -154,8 +157,10 @@ class CoordinatorHost:
             self._gone = error
             waiting, self._waiting = self._waiting, {}
             self.due_ms = None
-        for future in waiting.values():
-            future.set_exception(error)
+        with ExitStack() as answering:
+            for future in waiting.values():
+                # A callback may raise; the others wait all the same.
+                answering.callback(future.set_exception, error)
 
     def _secure(self, message: object) -> None:
         """Make durable what has to be before the machine can do what this message wants, or (None) what is due."""

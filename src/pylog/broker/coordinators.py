@@ -10,7 +10,7 @@ the background after the open. `coordinator_router` chooses the coordinator of a
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.produce import ProduceHandler
@@ -171,8 +171,10 @@ class Coordinators:
 
     def close(self, error: PylogError) -> None:
         """Bring the logs up to date, and fail each message that waits with `error`."""
-        for host in list(self._hosts.values()):
-            host.close(error)
+        with ExitStack() as closing:
+            for host in list(self._hosts.values()):
+                # Each ends, whatever another one raises: its callers wait.
+                closing.callback(host.close, error)
 
     # --- time --------------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ from pylog.protocol.messages import (
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
+from pylog.protocol.partitioner import partition_for
 from pylog.runtime.future import completed
 from pylog.testing import FaultFiles, SimClock
 
@@ -496,6 +497,25 @@ def test_a_group_and_its_offsets_are_forgotten(log: pylog.Log) -> None:
         log.admin.delete_groups(["g"])
     with pytest.raises(errors.GroupIdNotFound):
         log.admin.describe_group("g")
+
+
+def test_a_close_answers_every_waiting_member_though_an_answer_raises() -> None:
+    with pylog.open(":memory:", config={"offsets.topic.num.partitions": 2}) as log:
+        names = ["a", "b"]
+        keys = {partition_for(name, 2) for name in names}
+        assert len(keys) == 2, "two coordinators"
+        joined = [log.broker.handle(JoinGroup(name, protocols=[("range", b"")]), SESSION) for name in names * 3]
+        waiting = [future for future in joined if not future.done()]
+        assert len(waiting) == 4
+
+        def interrupted(_: object) -> None:
+            raise KeyboardInterrupt
+
+        for future in waiting:
+            future.add_done_callback(interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            log.broker.close()
+        assert [type(future.exception(0)) for future in waiting] == [errors.Closed] * 4
 
 
 def test_a_joining_member_hears_when_the_node_stops_coordinating(log: pylog.Log) -> None:
