@@ -225,7 +225,7 @@ simulate: .venv/dev.stamp ## play coordinators, producers and the whole log unde
 	@echo "nothing was found in $(SEEDS) seeds of each machine alone and $(STACK) of the whole log; every planted fault was"
 
 .PHONY: coverage
-coverage: .venv/dev.stamp ## the core suite on the pure kernel; 99 % of the branches that pyproject.toml does not omit
+coverage: .venv/dev.stamp ## the core suite on the pure kernel; all of the branches that pyproject.toml does not omit
 	@PYLOG_PURE=1 $(PYTEST) -q -n $(JOBS) --dist loadgroup --cov --cov-report=term-missing:skip-covered tests/unit tests/bugs \
 		tests/golden tests/oracle tests/fuzz --ignore=tests/unit/cli --ignore=tests/unit/spark
 

@@ -311,7 +311,9 @@ class Partition:
     def read_stable(
         self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False
     ) -> tuple[Slice | None, list[AbortedTxn]]:
-        """See `PartitionReader.read_stable`: read again when segments were replaced or dropped meanwhile."""
+        """The same up to `upto`, at most the last stable offset, and the aborted transactions with records in just
+        what is given. Both from one moment: compaction takes records and the word of their abort away together.
+        """
         while True:
             with self._durability.lock:
                 generation = self.state.generation

@@ -284,7 +284,8 @@ class _Sleep:
             if descriptor == self.waker.fileno():
                 self.waker.take()
                 self.begin()
-            elif self._watch is not None:
+            else:
+                assert self._watch is not None, "nothing else is registered"
                 self._watch.take()
 
     def until_woken(self) -> None:

@@ -164,15 +164,6 @@ class PartitionReader:
                 path=segment.path, position=segment.size, offset=missing, next_offset=end,
             )  # fmt: skip
 
-    def read_stable(
-        self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False
-    ) -> tuple[Slice | None, list[AbortedTxn]]:
-        """The same up to `upto`, at most the last stable offset, and the aborted transactions with records in just
-        what is given. Both from one moment: compaction takes records and the word of their abort away together.
-        """
-        found = self.read(offset, max_bytes, upto=upto, as_extent=as_extent)
-        return found, self.aborted(offset, found.next_offset) if found is not None else []
-
     def aborted(self, start: int, upto: int) -> list[AbortedTxn]:
         """The aborted transactions that have records in [start, upto), for readers of committed ones.
 

@@ -249,7 +249,7 @@ class ReadOnlyPartition:
     def read_stable(
         self, offset: int, max_bytes: int, *, upto: int, as_extent: bool = False
     ) -> tuple[Slice | None, list[AbortedTxn]]:
-        """See `PartitionReader.read_stable`; in memory, as what `read` gives."""
+        """See `Partition.read_stable`; in memory, as what `read` gives."""
 
         def look() -> tuple[Slice | None, list[AbortedTxn]]:
             found = self.read(offset, max_bytes, upto=min(upto, self.last_stable_offset))

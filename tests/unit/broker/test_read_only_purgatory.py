@@ -230,6 +230,7 @@ def test_an_error_of_a_look_is_the_answer_of_its_fetch_alone(is_led: bool) -> No
         future.lead(SECONDS)
     with pytest.raises(ValueError, match="it cannot be read"):
         future.result(SECONDS)
+    waiting.stop_leading()
     assert not waiting.done()
     purgatory.close()
     assert isinstance(waiting.exception(0), errors.Closed)

@@ -130,6 +130,16 @@ def node() -> Iterator[Node]:
     node.broker.close()
 
 
+def send_of_another(node: Node) -> None:
+    """Leave a transaction of another producer open."""
+    given = node.ask(InitProducerId("other"))
+    batch = encode(
+        [(b"v", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id, producer_epoch=0, base_sequence=0,
+        transactional=True,
+    )  # fmt: skip
+    assert node.ask(Produce([ProducePart(*KEYS[0], batch)], transactional_id="other")).parts[0].error is None
+
+
 def ends(partition: Partition) -> tuple[int, int, int]:
     return partition.durable_offset, partition.high_watermark, partition.next_offset
 
@@ -193,14 +203,8 @@ def test_an_abort_is_answered_without_a_sync_and_its_marker_shown_when_durable(n
 
 
 def test_a_marker_behind_another_open_transaction_is_synced_before_it_is_shown(node: Node) -> None:
-    given = node.ask(InitProducerId("other"))
     node.send(KEYS[0])
-    batch = encode(
-        [(b"v", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id, producer_epoch=0, base_sequence=0,
-        transactional=True,
-    )  # fmt: skip
-    node.broker.node.roles.writer(*KEYS[0])
-    assert node.ask(Produce([ProducePart(*KEYS[0], batch)], transactional_id="other")).parts[0].error is None
+    send_of_another(node)
     assert node.end() is None
     # It was synced together with the other's record, which is not read before its own end.
     partition = node.partition(KEYS[0])
@@ -247,6 +251,64 @@ def test_a_marker_that_the_disk_refuses_is_written_later(node: Node) -> None:
     del node.broker._produce.append  # type: ignore[attr-defined]
     node.later()
     assert node.states[1] == "CompleteCommit" and node.committed() == 1
+
+
+def test_a_marker_that_cannot_be_shown_is_shown_later(node: Node) -> None:
+    node.send(KEYS[0])
+    partition = node.partition(KEYS[0])
+    advance = partition.advance_high_watermark
+
+    def refused(offset: int) -> bool:
+        if offset == 2:
+            raise errors.DiskFull("no room")
+        return advance(offset)
+
+    partition.advance_high_watermark = refused  # type: ignore[method-assign]
+    assert node.end() is None
+    assert node.states == ("PrepareCommit", "PrepareCommit") and node.committed() == 0
+    del partition.advance_high_watermark
+    node.later()
+    assert node.states[1] == "CompleteCommit" and node.committed() == 1
+
+
+def test_records_that_are_durable_when_their_sync_fails_are_committed(node: Node) -> None:
+    node.send(KEYS[0])
+    partition = node.partition(KEYS[0])
+    sync = partition.sync
+
+    def late(upto: int | None = None) -> int:
+        sync(upto)
+        raise errors.DurabilityUnknown("another thread's sync failed after this one")
+
+    partition.sync = late  # type: ignore[method-assign]
+    assert node.end() is None
+    del partition.sync
+    assert node.committed() == 1
+
+
+def test_a_partition_that_is_deleted_as_it_refuses_a_marker_has_nothing_to_end(node: Node) -> None:
+    node.send(KEYS[0])
+    produce: Any = node.broker._produce
+    append = produce.append
+
+    def deleted(leader: Leader, *more: Any, **how: Any) -> Any:
+        if leader.partition.topic == "t":
+            node.broker.node.changes.delete_topic("t")
+            raise errors.InvalidProducerEpoch("a later one is there")
+        return append(leader, *more, **how)
+
+    produce.append = deleted
+    assert node.end() is None
+    assert node.states == ("PrepareCommit", "CompleteCommit")
+    del produce.append
+
+
+def test_what_a_transaction_left_to_a_partition_that_is_led_anew_is_left_alone(node: Node) -> None:
+    node.send(KEYS[0])
+    node.broker.apply(Lead(topic="t", partition=0, leader_epoch=9, replicas=(node.broker.node_id,)))
+    node.later()
+    assert node.end() is None
+    assert node.committed() == 1
 
 
 def test_a_partition_that_knows_a_later_epoch_needs_no_marker(node: Node) -> None:
@@ -343,6 +405,17 @@ def test_a_coordinator_that_is_made_anew_goes_on_with_what_is_open(node: Node) -
     assert node.states == ("Empty", "Ongoing")
     assert node.end() is None
     assert node.committed() == 1
+
+
+def test_a_coordinator_that_is_made_anew_ends_again_what_had_ended_ahead_of_its_log(node: Node) -> None:
+    send_of_another(node)
+    node.send(KEYS[0])
+    assert node.end() is None
+    node.broker.apply(Lead(topic="__transaction_state", partition=0, leader_epoch=9, replicas=(node.broker.node_id,)))
+    node.later()
+    assert node.states[1] == "CompleteCommit"
+    (other,) = node.ask(DescribeTransactions(["other"])).transactions
+    assert other.state == "Ongoing"
 
 
 def test_a_partition_with_followers_joins_in_the_log_before_it_is_written_to() -> None:

@@ -194,7 +194,9 @@ def test_no_memory_leaks() -> None:
         for _ in range(50):
             send(sending)
         gc.collect()
-        assert [sys.getrefcount(thing) for thing in held] == before
+        # Fewer are none that leak: the producer's thread may have held one before.
+        after = [sys.getrefcount(thing) for thing in held]
+        assert all(now <= then for now, then in zip(after, before, strict=True)), (after, before)
 
 
 @pytest.mark.parametrize("keyed", [True, False])

@@ -178,7 +178,7 @@ def test_what_is_known_of_many_topics_does_not_pile_up(monkeypatch: pytest.Monke
     bound = {"retention.bytes": "5", "pylog.full.policy": "block"}
     served = node(lambda asked, session: completed(ClusterMetadata([TopicMetadata("t", config=bound)])))
 
-    assert all(served.append_may_wait(topic, 0, Session()) for topic in ("a", "b", "c", "c") * 2)
+    assert all(served.append_may_wait(topic, 0, Session()) for topic in ("a", "a", "b", "b", "c", "c", "c") * 2)
 
 
 def test_a_closed_node_has_no_answer() -> None:

@@ -1,0 +1,68 @@
+"""The acceptor of a loop, with a selector that is asked by hand."""
+
+import selectors
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from pylog.server import acceptor
+from pylog.server.acceptor import Acceptor
+from pylog.server.listeners import Address, bind
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    with bind(Address("127.0.0.1", 0)) as made:
+        yield made
+
+
+@pytest.fixture
+def selector() -> Iterator[selectors.BaseSelector]:
+    with selectors.DefaultSelector() as made:
+        yield made
+
+
+@pytest.fixture
+def accepted(listening: socket.socket, selector: selectors.BaseSelector) -> Iterator[list[socket.socket]]:
+    taken: list[socket.socket] = []
+    yield taken
+    for one in taken:
+        one.close()
+
+
+def turn(selector: selectors.BaseSelector) -> None:
+    for key, events in selector.select(10):
+        key.data(events)
+
+
+def test_a_turn_takes_so_many_connections_and_the_next_one_the_rest(
+    listening: socket.socket, selector: selectors.BaseSelector, accepted: list[socket.socket],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(acceptor, "ACCEPTED_MAX", 2)
+    made = Acceptor(listening, selector, lambda client, host: accepted.append(client), lambda ms, call: None)
+    made.resume()
+    clients = [socket.create_connection(listening.getsockname()) for _ in range(3)]
+
+    turn(selector)
+    assert len(accepted) == 2
+    turn(selector)
+    assert len(accepted) == 3
+
+    made.close()
+    for client in clients:
+        client.close()
+
+
+def test_a_closed_acceptor_stays_closed(
+    listening: socket.socket, selector: selectors.BaseSelector, accepted: list[socket.socket]
+) -> None:
+    made = Acceptor(listening, selector, lambda client, host: accepted.append(client), lambda ms, call: None)
+
+    made.close()
+    made.close()
+    made.resume()
+
+    assert not selector.get_map()
+    assert listening.fileno() == -1
