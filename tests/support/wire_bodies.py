@@ -1,4 +1,4 @@
-"""Bodies of Produce and Fetch, and the parts of their responses."""
+"""Bodies of requests, and the parts of the responses to Produce and Fetch."""
 
 import uuid
 from typing import Any
@@ -7,6 +7,8 @@ from pylog.protocol.batch import encode
 from pylog.protocol.compression import Codec
 
 NOW = 1_700_000_000_000
+NAMED = [{"name": "t", "partitions": [{"partitionIndex": 0}]}]
+NUMBERED = [{"name": "t", "partitions": [0]}]
 
 
 def batch(*values: bytes, codec: Codec = Codec.NONE, **more: Any) -> bytes:
@@ -33,3 +35,43 @@ def fetch(topic: str, offset: int = 0, *, topic_id: uuid.UUID | None = None, **m
 
 def fetched_part(response: dict[str, Any]) -> dict[str, Any]:
     return dict(response["responses"][0]["partitions"][0])
+
+
+BODIES: dict[tuple[str, int], dict[str, Any]] = {
+    ("Fetch", 12): {"topics": [{"topic": "t", "partitions": [{"partition": 0}]}]},
+    ("ListOffsets", 5): {"topics": NAMED},
+    ("OffsetForLeaderEpoch", 4): {"topics": [{"topic": "t", "partitions": [{"partition": 0}]}]},
+    ("DeleteRecords", 2): {"topics": NAMED},
+    ("DeleteTopics", 5): {"topicNames": ["t"]},
+    ("DescribeLogDirs", 5): {"topics": None},
+    ("AlterReplicaLogDirs", 2): {"dirs": [{"path": "/elsewhere", "topics": NUMBERED}]},
+    ("WriteTxnMarkers", 2): {"markers": [{"topics": [{"name": "t", "partitionIndexes": [0]}]}]},
+    ("JoinGroup", 0): {"groupId": "g"},
+    ("JoinGroup", 9): {"groupId": "g"},
+    ("SyncGroup", 0): {"groupId": "g"},
+    ("SyncGroup", 5): {"groupId": "g"},
+    ("Heartbeat", 4): {"groupId": "g"},
+    ("LeaveGroup", 0): {"groupId": "g"},
+    ("LeaveGroup", 5): {"groupId": "g"},
+    ("ConsumerGroupHeartbeat", 1): {"groupId": "g"},
+    ("ConsumerGroupDescribe", 1): {"groupIds": ["g"]},
+    ("OffsetCommit", 8): {"groupId": "g", "topics": NAMED},
+    ("OffsetFetch", 1): {"groupId": "g", "topics": [{"name": "t", "partitionIndexes": [0]}]},
+    ("OffsetFetch", 5): {"groupId": "g", "topics": None},
+    ("OffsetFetch", 9): {"groups": [{"groupId": "g", "topics": None}]},
+    ("OffsetDelete", 0): {"groupId": "g", "topics": NAMED},
+    ("DescribeGroups", 5): {"groups": ["g"]},
+    ("DescribeGroups", 6): {"groups": ["g"]},
+    ("DeleteGroups", 2): {"groupsNames": ["g"]},
+    ("InitProducerId", 5): {"transactionalId": "tx"},
+    ("AddPartitionsToTxn", 3): {"v3AndBelowTransactionalId": "tx", "v3AndBelowTopics": NUMBERED},
+    ("AddPartitionsToTxn", 5): {"transactions": [{"transactionalId": "tx", "topics": NUMBERED}]},
+    ("AddOffsetsToTxn", 4): {"transactionalId": "tx"},
+    ("TxnOffsetCommit", 3): {"transactionalId": "tx", "topics": NAMED},
+    ("EndTxn", 5): {"transactionalId": "tx"},
+    ("ListTransactions", 2): {},
+    ("ListGroups", 5): {},
+    ("DescribeTransactions", 0): {"transactionalIds": ["tx"]},
+    ("DescribeProducers", 0): {"topics": [{"name": "t", "partitionIndexes": [0]}]},
+}  # fmt: skip
+"""Requests of every key that can be refused, by name and version."""

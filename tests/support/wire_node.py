@@ -27,7 +27,7 @@ class WireNode:
     def call(self, frame: bytes) -> tuple[Call, Any]:
         """The call of a frame, and its body, a `Reply` that waits, or NO_RESPONSE. Raises PylogError."""
         call = read_request(bytearray(frame), HOST)
-        outcome = call.outcome(self.served)
+        outcome = call.answer(self.served)
         while isinstance(outcome, Later):
             outcome = outcome.call()
         if isinstance(outcome, Reply) and outcome.answer.done():

@@ -8,6 +8,7 @@ lets everything else go on meanwhile, in its own thread. So a simulation runs cl
 
 import threading
 import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -31,6 +32,37 @@ class SystemClock:
 
     def tick_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+
+class MovableClock(SystemClock):
+    """The machine's clocks, ahead by as much as `advance` was told: for tests of time that real clients take part in.
+
+    Threads sleep by the machine's clock. So who sleeps until a moment of this one asks by `on_move` to be told.
+    """
+
+    def __init__(self) -> None:
+        self._ahead_ms = 0
+        self._told: list[weakref.WeakMethod[Callable[[], object]]] = []
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self._ahead_ms
+
+    def tick_ms(self) -> int:
+        return super().tick_ms() + self._ahead_ms
+
+    def on_move(self, call: Callable[[], object]) -> None:
+        """Call a bound method after each move, as long as its object lives."""
+        self._told.append(weakref.WeakMethod(call))
+
+    def advance(self, ms: int) -> None:
+        """Move both clocks ahead. Raises ValueError when that is negative: time never goes back."""
+        if ms < 0:
+            raise ValueError(f"{ms} ms: time does not go back")
+        self._ahead_ms += ms
+        for told in list(self._told):
+            call = told()
+            if call is not None:
+                call()
 
 
 class SteppedClock(ABC):

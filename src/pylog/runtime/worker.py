@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from pylog.runtime.clock import Clock, SteppedClock
+from pylog.runtime.clock import Clock, MovableClock, SteppedClock
 from pylog.runtime.signals import WHOLE
 
 logger = logging.getLogger("pylog")
@@ -48,6 +48,8 @@ class Worker:
         self._called_for: int | None = None
         """The earliest time that the thread was woken for, and has not seen yet."""
         self._closed = False
+        if isinstance(clock, MovableClock):
+            clock.on_move(self._look_again)
 
     def wake(self) -> None:
         """Something may be due earlier than the thread knows. Cheap when it is not."""
@@ -76,6 +78,10 @@ class Worker:
             self._changed.notify()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout)
+
+    def _look_again(self) -> None:
+        with WHOLE, self._lock:
+            self._changed.notify()
 
     def _called(self, due: int) -> None:
         """Do as the thread does that wakes up at `due`, unless it was woken earlier, and sleeps again."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pylog.protocol.wire.framing import Framer
-from pylog.server.api.call import Later
+from pylog.server.api.call import Fate, Later
 from pylog.server.dispatch import Call, may_overlap
 from pylog.server.outgoing import Outgoing
 
@@ -37,6 +37,7 @@ class Pending:
     """How many bytes of its request are held until it is answered: those of records."""
     pieces: list[Any] | None = None
     size: int = 0
+    fate: Fate | None = None
 
 
 class Connection:

@@ -26,7 +26,7 @@ class Call(NamedTuple):
     request: Request | None
     """None: the version is one from the future, and the response says which there are."""
 
-    def outcome(self, node: ServedNode) -> Outcome:
+    def answer(self, node: ServedNode) -> Outcome:
         """Answer the request, and wait if that is needed."""
         return unsupported(served_keys()) if self.request is None else self.api.answer(self.request, node)
 

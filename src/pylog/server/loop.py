@@ -24,11 +24,12 @@ from itertools import count
 from typing import Any
 
 from pylog.errors import Closed, PylogError
+from pylog.runtime.clock import MovableClock
 from pylog.runtime.worker import started
 from pylog.server.acceptor import Acceptor
-from pylog.server.api.call import Later, NoResponse, Outcome, Reply
+from pylog.server.api.call import Fate, Later, NoResponse, Outcome, Reply
 from pylog.server.connection import Connection, Pending
-from pylog.server.dispatch import read_request, response
+from pylog.server.dispatch import Call, read_request, response
 from pylog.server.pool import Pool
 from pylog.server.served_node import ServedNode
 
@@ -54,13 +55,18 @@ class Counts:
 class Loop:
     """Serves the connections of one listening socket until `stop`."""
 
-    def __init__(self, node: ServedNode, listening: socket.socket) -> None:
+    def __init__(
+        self, node: ServedNode, listening: socket.socket, intercept: Callable[[Call], Fate | None] | None = None
+    ) -> None:
         self.counts = Counts()
         self._node = node
+        self._intercept = intercept
         self._clock = node.clock
         self._calls, self._appends = Pool("calls", CALLS_MAX), Pool("appends", APPENDS_MAX)
         self._selector = selectors.DefaultSelector()
         self._acceptor = Acceptor(listening, self._selector, self._connect, self._later)
+        if isinstance(self._clock, MovableClock):
+            self._clock.on_move(self._look_again)
         self._waking, self._wake = socket.socketpair()
         self._posts: deque[Callable[[], object]] = deque()
         self._is_woken = False
@@ -96,6 +102,12 @@ class Loop:
     def stop(self) -> None:
         """Accept no more, answer the requests that were received, close every connection, and end the thread."""
         self.post(self._begin_stop)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def kill(self) -> None:
+        """Close every connection, whatever is owed, and end the thread."""
+        self.post(self._begin_kill)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -145,6 +157,9 @@ class Loop:
     def _at(self, tick_ms: int, call: Callable[[], object]) -> None:
         heapq.heappush(self._deadlines, (tick_ms, next(self._numbers), call))
 
+    def _look_again(self) -> None:
+        self.post(lambda: None)
+
     def _drain_wakes(self, events: int) -> None:
         self._waking.recv(WAKES_MAX)
         # In this order: a post that comes in between sends no byte, and is taken in this turn.
@@ -164,6 +179,9 @@ class Loop:
                 self._receive(connection)
             if not connection.is_closed:
                 self._go_on(connection)
+
+    def _begin_kill(self) -> None:
+        self._stops_at = self._clock.tick_ms()
 
     def _is_over(self) -> bool:
         if self._stops_at is None:
@@ -281,7 +299,9 @@ class Loop:
     def _begin(self, connection: Connection, frame: bytearray) -> None:
         try:
             call = read_request(frame, connection.host)
-            outcome = Later(lambda: call.outcome(self._node)) if call.api.may_wait else call.outcome(self._node)
+            fate = self._intercept(call) if self._intercept is not None else None
+            answer = call.answer if fate is None or fate.answer is None else fate.answer
+            outcome = Later(lambda: answer(self._node)) if call.api.may_wait else answer(self._node)
         except PylogError as error:
             self._refuse(connection, error)
             return
@@ -291,6 +311,7 @@ class Loop:
             return
         self.counts.requests += 1
         pending = connection.begun(call, outcome, len(frame))
+        pending.fate = fate
         if isinstance(outcome, Later):
             pool = self._appends if outcome.is_append else self._calls
             pool.submit(partial(self._call_later, connection, pending, outcome))
@@ -340,8 +361,29 @@ class Loop:
             return
         if isinstance(made, NoResponse) and made.error is not None:
             self._refuse(connection, made.error)
+        elif pending.fate is not None:
+            self._meet(connection, pending, pending.fate)
         else:
             connection.answered()
+
+    def _meet(self, connection: Connection, pending: Pending, fate: Fate) -> None:
+        """Let an answer come late, or never."""
+        pending.fate = None
+        if fate.ends_connection:
+            self._close(connection)
+        elif fate.is_lost:
+            pending.pieces = None
+        elif fate.delay_ms is not None:
+            pieces, pending.pieces = pending.pieces, None
+            self._later(fate.delay_ms, partial(self._answer_late, connection, pending, pieces))
+        else:
+            connection.answered()
+
+    def _answer_late(self, connection: Connection, pending: Pending, pieces: list[Any] | None) -> None:
+        pending.pieces = pieces
+        if not connection.is_closed:
+            connection.answered()
+            self._go_on(connection)
 
     def _fail(self, connection: Connection, error: BaseException) -> None:
         """Close a connection whose request has no answer."""

@@ -6,9 +6,12 @@ accepts no more, answers the requests that it has received, and closes its conne
 
 import os
 import weakref
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
+from pylog.server.api.call import Fate
+from pylog.server.dispatch import Call
 from pylog.server.listeners import Address, bind, check_addresses, parse_address
 from pylog.server.loop import Counts, Loop
 from pylog.server.served_node import ServedNode
@@ -29,13 +32,15 @@ class Server:
     """A node that is served. Thread-safe; close it, or use it as a context manager.
 
     `listen` is "host:port"; port 0 takes one that is free. `advertise` is the address that clients are told to connect
-    to, if it is another one. `owned` is closed with the server.
+    to, if it is another one. `owned` is closed with the server. `intercept` sees each request, and gives the fate of
+    those that do not fare as the others: `pylog.testing` lets answers fail by it.
 
     Raises: ValueError (not an address, or an address on every interface without one to advertise), OSError.
     """
 
     def __init__(
-        self, node: ServedNode, listen: str, *, advertise: str | None = None, owned: Closeable | None = None
+        self, node: ServedNode, listen: str, *, advertise: str | None = None, owned: Closeable | None = None,
+        intercept: Callable[[Call], Fate | None] | None = None,
     ) -> None:  # fmt: skip
         address, told = parse_address(listen), None if advertise is None else parse_address(advertise)
         check_addresses(address, told)
@@ -49,7 +54,7 @@ class Server:
         self._node = node
         self._owned = owned
         self._is_closed = False
-        self._loop = Loop(node, listening)
+        self._loop = Loop(node, listening, intercept)
         self._loop.start()
         _running.add(self)
 
@@ -74,6 +79,13 @@ class Server:
             self._loop.stop()
         if self._owned is not None:
             self._owned.close()
+
+    def kill(self) -> None:
+        """End as a killed process does: every connection ends at once, and nothing more is answered."""
+        if not self._is_closed:
+            self._is_closed = True
+            _running.discard(self)
+            self._loop.kill()
 
     def abandon(self) -> None:
         """Close the sockets in a forked child: they belong to the parent."""

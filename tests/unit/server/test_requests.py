@@ -194,7 +194,7 @@ def test_the_first_append_to_a_partition_is_left_to_the_pool(node: WireNode) -> 
     calls = [read_request(bytearray(request_frame("Produce", 9, produce("t", *records))[4:]), "/h") for records in (
         [batch(b"a")], [batch(b"b")], [batch(b"c"), batch(b"d")], [batch(b"e"), batch(b"f")])]  # fmt: skip
 
-    outcomes = [call.outcome(node.served) for call in calls]
+    outcomes = [call.answer(node.served) for call in calls]
 
     assert [isinstance(outcome, Later) for outcome in outcomes] == [True, False, True, False]
 

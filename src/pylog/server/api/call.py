@@ -48,6 +48,19 @@ class Later(NamedTuple):
     is_append: bool = False
 
 
+class Fate(NamedTuple):
+    """What becomes of a request, or of its answer, where it is not what becomes of others: tests of clients say so.
+
+    `delay_ms`: the answer comes so much later. `ends_connection`: the connection ends in its place. `is_lost`: it never
+    comes. `answer` answers in place of the key.
+    """
+
+    answer: "Callable[[ServedNode], Outcome] | None" = None
+    delay_ms: int | None = None
+    ends_connection: bool = False
+    is_lost: bool = False
+
+
 NO_RESPONSE = NoResponse()
 Outcome = Body | Reply | Later | NoResponse
 Answer = Callable[[Request, ServedNode], Outcome]

@@ -1,0 +1,81 @@
+"""The answer to a request that is refused with an error of the test's choice, and does nothing."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from pylog.errors import ProtocolError, PylogError
+from pylog.protocol.wire.mapping import Body
+from pylog.runtime.future import failed
+from pylog.server.api.call import Later, NoResponse, Outcome, Reply
+from pylog.server.dispatch import Call
+from pylog.server.served_node import ServedNode
+
+HARMLESS = {"validateOnly": True, "allowAutoTopicCreation": False}
+"""Fields of requests that keep them from changing anything."""
+CODES = frozenset({"errorCode", "partitionErrorCode"})
+"""The fields of answers that have an error code."""
+
+
+def refusal(call: Call, error: type[ProtocolError]) -> Callable[[ServedNode], Outcome]:
+    """What answers a call with `error`, where the key has a place for it.
+
+    A key says itself where an error of the node stands in its answer. Where it has no such place (Metadata,
+    CreateTopics), the request is answered without being carried out, and every code in the answer is replaced.
+    """
+
+    def answer(node: ServedNode) -> Outcome:
+        refused = _refused(call, node, error("refused by the test"))
+        return _replaced(call, node, error) if refused is None else refused
+
+    return answer
+
+
+def _refused(call: Call, node: ServedNode, error: ProtocolError) -> Outcome | None:
+    """The key's own answer to an error of the node; None where it has none."""
+    refusing = replace(node, handle=lambda message, session: failed(error))
+    refusing.sessions = node.sessions
+    try:
+        made = _made(call.answer(refusing))
+    except PylogError:
+        return None
+    return made if isinstance(made, NoResponse) or _has_code(made, error.code) else None
+
+
+def _replaced(call: Call, node: ServedNode, error: type[ProtocolError]) -> Outcome:
+    request = call.request
+    assert request is not None, "it was read"
+    body = {name: HARMLESS.get(name, value) for name, value in request.body.items()}
+    made = _made(call._replace(request=replace(request, body=body)).answer(node))
+    _set_codes(made, error.code)
+    return made
+
+
+def _made(outcome: Outcome) -> Body | NoResponse:
+    """The body of an outcome, or NoResponse. Raises PylogError."""
+    while isinstance(outcome, Later):
+        outcome = outcome.call()
+    if not isinstance(outcome, Reply):
+        return outcome
+    try:
+        made: Body | NoResponse = outcome.body(outcome.answer.result())
+    except PylogError as error:
+        made = outcome.refused(error)
+    return made
+
+
+def _bodies(value: Any) -> list[Body]:
+    """All structures of a body."""
+    if isinstance(value, dict):
+        return [value, *(found for one in value.values() for found in _bodies(one))]
+    return [found for one in value for found in _bodies(one)] if isinstance(value, list) else []
+
+
+def _has_code(made: Any, code: int) -> bool:
+    return any(one[name] == code for one in _bodies(made) for name in one if name in CODES)
+
+
+def _set_codes(made: Any, code: int) -> None:
+    for one in _bodies(made):
+        for name in CODES & one.keys():
+            one[name] = code

@@ -1,0 +1,195 @@
+"""`StandIn`: a Kafka for the tests of a program, whose answers fail when they are told to.
+
+    with StandIn() as kafka:
+        producer = confluent_kafka.Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        kafka.fail("Produce", errors.NotLeaderOrFollower)
+        ...
+        kafka.assert_records("orders", [b"one", b"two"])
+
+It is a log in memory and a server of it; every client of Kafka's protocol can use it. Topics are made on first use.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple, Self
+
+from pylog.broker.broker import Broker
+from pylog.config import NodeConfig
+from pylog.errors import ProtocolError
+from pylog.files import MemoryFiles
+from pylog.log import Log
+from pylog.runtime.clock import MovableClock
+from pylog.server.api.call import Fate
+from pylog.server.api.table import APIS
+from pylog.server.dispatch import Call
+from pylog.server.served_node import ServedNode
+from pylog.server.server import Server
+from pylog.testing.assertions import Expected, assert_records
+from pylog.testing.refusal import refusal
+from pylog.transport import MemoryTransport
+
+NAMES = sorted(api.name for api in APIS.values())
+
+
+class SeenRequest(NamedTuple):
+    """A request that a client sent."""
+
+    api: str
+    """The name of its key: "Produce", "Fetch", "JoinGroup"."""
+    version: int
+    client_id: str
+    body: dict[str, Any]
+    """Its fields under Kafka's names, in camel case."""
+
+
+class _Fault:
+    def __init__(self, api: str, times: int | None, fate: Callable[[Call], Fate]) -> None:
+        self.api, self.times, self.fate = api, times, fate
+
+
+class StandIn:
+    """A log in memory behind a server, on a free port of the loopback. Thread-safe; close it, or use it in `with`.
+
+    `config` takes Kafka's broker configs. `log` is the log itself, to fill it or to look at it; after a `restart` it is
+    another one. `requests` are those that clients have sent so far, in their order.
+
+    A fault holds for the next `times` requests of a key, or for all until `heal` (None). Several for one key follow
+    each other.
+    """
+
+    def __init__(self, *, config: Mapping[str, Any] | None = None) -> None:
+        self.clock = MovableClock()
+        """The clock of node and server. `advance` moves it."""
+        self.requests: list[SeenRequest] = []
+        self._config = NodeConfig.from_kafka(config or {})
+        self._faults: list[_Fault] = []
+        self._lock = threading.Lock()
+        self._is_killed = False
+        self._start({}, "127.0.0.1:0")
+
+    def __repr__(self) -> str:
+        return f"<StandIn {self.bootstrap_servers}{', killed' if self._is_killed else ''}>"
+
+    def _start(self, tree: Mapping[str, bytes | None], listen: str) -> None:
+        self._files = MemoryFiles(self.clock, tree)
+        transport = MemoryTransport()
+        broker = Broker(
+            self._files, ["log"], config=self._config, clock=self.clock, transport=transport, node_id=None, flush="none"
+        )
+        self.log = Log(":memory:", broker, transport, self.clock)
+        node = ServedNode(broker.handle, broker.node_id, broker.cluster_id, broker.config, self.clock)
+        try:
+            self._server = Server(node, listen, intercept=self._intercept)
+        except BaseException:
+            self.log.close()
+            raise
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The value of `bootstrap.servers` for a client. It stays the same over a `restart`."""
+        return self._server.bootstrap_servers
+
+    # --- looking at it -----------------------------------------------------------------------------------------------
+
+    def requests_of(self, api: str) -> list[SeenRequest]:
+        """The requests of one key so far."""
+        _check_name(api)
+        return [seen for seen in self.requests if seen.api == api]
+
+    def assert_records(self, topic: str, expected: Iterable[Expected], *, partition: int | None = None) -> None:
+        """See `assert_records`."""
+        assert_records(self.log, topic, expected, partition=partition)
+
+    # --- faults ------------------------------------------------------------------------------------------------------
+
+    def fail(self, api: str, error: type[ProtocolError], *, times: int | None = 1) -> None:
+        """Answer with an error, and do nothing else: `fail("Produce", errors.NotLeaderOrFollower)`."""
+        self._add(api, times, lambda call: Fate(answer=refusal(call, error)))
+
+    def delay(self, api: str, ms: int, *, times: int | None = 1) -> None:
+        """Carry the request out, and answer so much later. Later requests of its connection are answered behind it."""
+        self._add(api, times, lambda call: Fate(delay_ms=ms))
+
+    def drop(self, api: str, *, times: int | None = 1) -> None:
+        """Carry the request out, and never answer: the client has to give up waiting."""
+        self._add(api, times, lambda call: Fate(is_lost=True))
+
+    def disconnect(self, api: str, *, times: int | None = 1, carried_out: bool = True) -> None:
+        """End the connection in place of an answer; `carried_out=False`: and do nothing else."""
+        self._add(api, times, lambda call: Fate(None if carried_out else _nothing, ends_connection=True))
+
+    def heal(self) -> None:
+        """Forget all faults."""
+        with self._lock:
+            self._faults.clear()
+
+    def advance(self, ms: int) -> None:
+        """Move the clock ahead: sessions, transactions, retention and idle connections end as if the time had passed.
+
+        What a client waits for by a clock of its own takes as long as ever.
+        """
+        self.clock.advance(ms)
+
+    def kill(self) -> None:
+        """End as by `kill -9`: connections break, nothing more is answered. What was written stays for `restart`."""
+        if self._is_killed:
+            return
+        self._is_killed = True
+        self._server.kill()
+        self._left = self._files.tree()
+        self.log.close()
+
+    def restart(self) -> None:
+        """Kill it where that was not done, and serve what it has left at the same address, as a new process would."""
+        address = self.bootstrap_servers
+        self.kill()
+        self._start(self._left, address)
+        self._is_killed = False
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End at once, whatever clients still wait for."""
+        self.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    # --- in the server's thread --------------------------------------------------------------------------------------
+
+    def _add(self, api: str, times: int | None, fate: Callable[[Call], Fate]) -> None:
+        _check_name(api)
+        if times is not None and times < 1:
+            raise ValueError(f"times is {times}: give a number from 1 on, or None for all requests until heal()")
+        with self._lock:
+            self._faults.append(_Fault(api, times, fate))
+
+    def _intercept(self, call: Call) -> Fate | None:
+        request, name = call.request, call.api.name
+        if request is None:
+            return None
+        self.requests.append(SeenRequest(name, call.version, request.session.client_id, request.body))
+        with self._lock:
+            fault = next((one for one in self._faults if one.api == name), None)
+            if fault is None:
+                return None
+            if fault.times is not None:
+                fault.times -= 1
+                if not fault.times:
+                    self._faults.remove(fault)
+        return fault.fate(call)
+
+
+def _nothing(node: ServedNode) -> dict[str, Any]:
+    return {}
+
+
+def _check_name(api: str) -> None:
+    if api not in NAMES:
+        near = get_close_matches(api, NAMES, 1)
+        hint = f": did you mean {near[0]!r}?" if near else f"; there are {', '.join(NAMES)}"
+        raise ValueError(f"{api!r} is no API key{hint}")
