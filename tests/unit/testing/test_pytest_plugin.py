@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CLIENT = '''
+CLIENT = """
 import socket
 import pytest
 
@@ -28,7 +28,7 @@ def test_logs_are_there_without_a_server(pylog_log, pylog_log_module, pylog_log_
         pylog_log.create_topic("t")
         assert producer.send("t", b"a").result().offset == 0
     assert pylog_log is not pylog_log_module is not pylog_log_session
-'''
+"""
 
 
 def run(*words: str, at: Path) -> str:
