@@ -60,7 +60,11 @@ unit: .venv/dev.stamp ## run the quick tests, in about a minute: no command, no 
 
 .PHONY: test
 test: .venv/dev.stamp ## run the tests
-	@$(PYTEST) -q -n $(JOBS) --dist loadgroup
+	@$(PYTEST) -q -n $(JOBS) --dist loadgroup -m "not planted"
+
+.PHONY: planted
+planted: .venv/dev.stamp ## break pylog in each known way, and see that the tests find it (`make simulate` does for its part)
+	@$(PYTEST) -q -n $(JOBS) -m planted
 
 .PHONY: wheel
 wheel: | $(BIN)/python ## build a wheel with the compiled kernel into dist, for manylinux where this is Linux

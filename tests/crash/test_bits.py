@@ -10,7 +10,7 @@ import pytest
 
 from .bits import Damage, Subject, damages, kind_of, make, tree_of
 
-EACH = 6
+EACH = 3
 """How many damages of each kind are tried in each kind of file."""
 
 

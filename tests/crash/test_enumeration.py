@@ -38,6 +38,7 @@ def test_a_crash_at_any_moment_loses_nothing(name: str) -> None:
     assert result.states > 20
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_planted_fault_is_found(mutant: Mutant) -> None:
     with mutant.plant() as workload:

@@ -205,6 +205,7 @@ def test_no_power_cut_shows_a_part_of_a_transaction(seed: int) -> None:
     assert faults(seed, 200 if EVERY else 25) == 0
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("place", "name", "planted"),
     [

@@ -61,6 +61,7 @@ MUTANTS: dict[str, tuple[type, str, Any]] = {
 }
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_simulation_finds_a_planted_fault(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of the first seeds fails; without the fault, none of them does."""

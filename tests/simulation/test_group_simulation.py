@@ -21,6 +21,7 @@ def test_a_coordinator_under_faults_holds_its_invariants_and_heals(chunk: int) -
         run(seed)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.title)
 def test_a_planted_fault_is_found(mutant: Mutant) -> None:
     with mutant.plant(), pytest.raises(AssertionError):

@@ -23,6 +23,7 @@ def test_a_seed_alone_replays_a_run() -> None:
     assert (first.counts, first.history) == (second.counts, second.history)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.number}: {mutant.name}")
 def test_the_simulation_finds_a_planted_fault(mutant: Mutant) -> None:
     """One of a few seeds fails; without the fault, none of them does."""

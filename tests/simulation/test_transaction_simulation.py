@@ -18,6 +18,7 @@ def test_transactions_under_faults_are_whole(portion: int) -> None:
             Clients(seed).run()
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.number}: {mutant.name}")
 def test_the_simulation_finds_a_planted_fault(mutant: Mutant) -> None:
     """One of the first seeds fails; without the fault, none of them does."""
