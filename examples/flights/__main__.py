@@ -14,6 +14,7 @@ from .follow import follow_leader
 from .kill import kill_writers
 from .replay import replay_flights
 from .report import MismatchError, Report
+from .serve import serve_flights
 from .spark import SparkStart, aggregate_in_spark
 
 FOLDER = Path(__file__).resolve().parents[2] / "demo-data"
@@ -23,7 +24,7 @@ PICTURE = str(FOLDER / "delays.png")
 
 
 def run(report: Report) -> None:
-    """All six steps. Raises MismatchError, and what pylog and Spark raise."""
+    """All seven steps. Raises MismatchError, and what pylog and Spark raise."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     report.title("pylog: a year of flights through a log")
@@ -38,6 +39,7 @@ def run(report: Report) -> None:
         with pylog.open(LOG, transport=transport) as log:
             replay_flights(report, log, source)
             follow_leader(report, log, transport, FOLLOWER)
+            serve_flights(report, log, source)
             aggregate_in_spark(report, start, LOG, source, PICTURE)
     finally:
         start.stop()
@@ -45,7 +47,7 @@ def run(report: Report) -> None:
 
 
 def say_what_next(report: Report) -> None:
-    """Step 6: where things are, and what to type."""
+    """Step 7: where things are, and what to type."""
     report.step("Look around")
     installed = shutil.which("pylog", path=os.path.dirname(sys.executable))
     pylog_command = _relative(installed) if installed else "pylog"

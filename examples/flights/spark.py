@@ -1,4 +1,4 @@
-"""Step 5: Spark reads the log's files and computes delays per airport and day in event-time windows; pandas checks it.
+"""Step 6: Spark reads the log's files and computes delays per airport and day in event-time windows; pandas checks it.
 
 A flight counts by its scheduled departure, which is the record's timestamp. A window is a day long and begins at 05:00
 UTC, which is midnight in New York (1 am in summer, when nothing is scheduled before). A cancelled flight has no

@@ -1,15 +1,24 @@
 """The examples do what they say."""
 
+import json
 import random
 import sqlite3
+import subprocess
+import sys
+import threading
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
 import pylog
-from examples import bank, fan_out, outbox, work_queue
+from examples import bank, fan_out, http_queue, outbox, work_queue
+
+ROOT = Path(__file__).parents[2]
 
 
 def values(log: pylog.Log, topic: str) -> list[bytes | None]:
@@ -130,3 +139,38 @@ def test_an_example_runs_twice_on_a_directory(
 def run(example: ModuleType, path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     example.main(str(path))
     return capsys.readouterr().out.splitlines()
+
+
+def test_a_queue_by_http_gives_each_message_to_each_group_once(tmp_path: Path) -> None:
+    def ask(path: str, message: bytes | None = None) -> tuple[int, Any]:
+        request = Request(f"http://127.0.0.1:{serving.server_port}{path}", message)
+        try:
+            with urlopen(request, timeout=30) as answer:
+                return answer.status, json.load(answer)
+        except HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    for expected in (["0", "1"], ["2"]):
+        with pylog.open(tmp_path / "log") as log, http_queue.server(log) as serving:
+            thread = threading.Thread(target=serving.serve_forever)
+            thread.start()
+            if expected[0] == "0":
+                for number in range(3):
+                    answer = ask("/queues/jobs", b"%d" % number)
+                    assert answer == (201, {"partition": 0, "offset": number})
+                assert ask("/queues/jobs?group=other") == (200, ["0", "1", "2"])
+                assert ask("/queues/no%20name")[0] == 400
+                assert ask("/elsewhere")[0] == 404
+            # The second process goes on where the first one was.
+            assert ask("/queues/jobs?max=2") == (200, expected)
+            serving.shutdown()
+            thread.join()
+
+
+def test_the_tests_of_the_shop_pass() -> None:
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "examples/shop"]
+
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
