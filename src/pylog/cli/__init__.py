@@ -24,8 +24,9 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-from pylog.cli import config, consume, group, produce, repair, segment, serve, topic, txn, verify, version
+import pylog
 from pylog.cli.arguments import Parser, add_log, examples
 from pylog.cli.output import say
 from pylog.errors import DirectoryLocked, PylogError
@@ -33,6 +34,9 @@ from pylog.errors import DirectoryLocked, PylogError
 __all__ = ["main"]
 
 INTERRUPTED = 130
+COMMANDS = (
+    "topic", "produce", "consume", "group", "txn", "config", "serve", "segment", "verify", "repair", "version",
+)  # fmt: skip
 
 
 class _Said(logging.Handler):
@@ -76,12 +80,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    args = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    # To load one command is quicker than to load all: that is for help, and for what is not understood.
+    named = words[:1] if words and words[0] in COMMANDS else COMMANDS
+    args = _parser(named).parse_args(words)
     code: int = args.run(args)
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(named: Sequence[str]) -> argparse.ArgumentParser:
     parser = Parser(
         prog="pylog",
         description="Kafka's log as a library: topics, partitions and offsets in a directory, no server.",
@@ -94,11 +101,13 @@ def _parser() -> argparse.ArgumentParser:
             "pylog verify",
         )),
     )  # fmt: skip
-    parser.add_argument("--version", action="version", version=version.title(), help="print the version and leave")
+    parser.add_argument(
+        "--version", action="version", version=f"pylog {pylog.__version__}", help="print the version and leave"
+    )
     add_log(parser)
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for part in (topic, produce, consume, group, txn, config, serve, segment, verify, repair, version):
-        part.add(commands)
+    for name in named:
+        import_module(f"pylog.cli.{name}").add(commands)
     return parser
 
 

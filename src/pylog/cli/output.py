@@ -9,32 +9,13 @@ plain text.
 
 import base64
 import json
-import math
 import select
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 
 __all__ = [
     "Column",
-    "Meter",
     "agreed",
     "check_reader",
     "count_text",
@@ -51,7 +32,6 @@ __all__ = [
     "write",
 ]
 
-MEASURE_SECONDS = 0.1
 # One encoder for all lines: json.dumps would make one for each.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
 SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -180,76 +160,25 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, ind
     names = [column.name for column in columns]
     rows = [[_printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [names, *rows]) for i in range(len(columns))]
-    console = Console(soft_wrap=True) if is_terminal(sys.stdout) else None
+    bold = _bold_printer() if is_terminal(sys.stdout) else print_line
     for row in [names, *rows]:
         cells = (
             cell.rjust(width) if column.is_number else cell.ljust(width)
             for cell, width, column in zip(row, widths, columns, strict=True)
         )
         line = (" " * indent + "  ".join(cells)).rstrip()
-        if console is not None and row is names:
-            console.print(Text(line, style="bold"))
-        else:
-            print_line(line)
+        (bold if row is names else print_line)(line)
+
+
+def _bold_printer() -> Callable[[str], None]:
+    # Most commands never need it, and it takes longer to load than they run.
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(soft_wrap=True)
+    return lambda line: console.print(Text(line, style="bold"))
 
 
 def _printable(text: str) -> str:
     """Text of others as it may stand on a terminal: what would move the cursor or begin a line is escaped."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
-
-
-class _RateColumn(ProgressColumn):
-    """Records so far and per second."""
-
-    def render(self, task: Task) -> Text:
-        records = int(task.fields["records"])
-        elapsed_ms = round((task.finished_time or task.elapsed or 0) * 1000)
-        return Text(f"{plural(records, 'record')}  {rate_text(records, elapsed_ms)}", style="cyan")
-
-
-class Meter:
-    """Progress on stderr:
-
-    a bar where the total is known, a running count where not; nothing unless stderr is a terminal.
-
-    `total` is in bytes. A context manager: the bar goes when it ends, so that the summary stands alone.
-    """
-
-    def __init__(self, what: str, total: int | None, *, get_time: Callable[[], float] = time.monotonic) -> None:
-        self._progress: Progress | None = None
-        self._task: Task | None = None
-        self._get_time = get_time
-        self._measure_at = -math.inf
-        if is_terminal(sys.stderr):
-            ends = (TimeElapsedColumn(),) if total is None else (TaskProgressColumn(), TimeRemainingColumn())
-            bar: ProgressColumn = SpinnerColumn() if total is None else BarColumn(bar_width=30)
-            console = Console(stderr=True)
-            self._progress = Progress(
-                TextColumn("{task.description}"), bar, *ends, _RateColumn(), console=console, transient=True,
-                get_time=get_time,
-            )  # fmt: skip
-            self._progress.add_task(what, total=total, records=0)
-            self._task = self._progress.tasks[0]
-
-    def __enter__(self) -> Self:
-        if self._progress is not None:
-            self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-
-    def update(self, size: int, records: int) -> None:
-        """So many bytes and records by now. Cheap enough to be called for each record."""
-        if self._task is None or self._progress is None:
-            return
-        self._task.fields["records"] = records
-        now = self._get_time()
-        if now >= self._measure_at:
-            # The one way to move the bar: rich takes the speed, and from it the time that remains, from what has been
-            # added here since the last time. It takes a lock, so it is not called for each record.
-            self._progress.update(self._task.id, completed=size)
-            self._measure_at = now + MEASURE_SECONDS

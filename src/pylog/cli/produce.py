@@ -18,8 +18,9 @@ from types import FrameType, TracebackType
 from typing import BinaryIO, Self
 
 from pylog.cli.arguments import Parser, add_log, codec, examples, headers, log_path, natural, separator
+from pylog.cli.meter import Meter
 from pylog.cli.opening import owned
-from pylog.cli.output import Meter, plural, rate_text, say, size_text
+from pylog.cli.output import plural, rate_text, say, size_text
 from pylog.client.producer import Producer
 from pylog.errors import RecordTooLarge, UnknownTopicOrPartition
 from pylog.files import DiskFiles

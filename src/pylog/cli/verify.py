@@ -9,7 +9,8 @@ import argparse
 
 import pylog
 from pylog.cli.arguments import Parser, add_log, examples, log_path
-from pylog.cli.output import Meter, json_line, plural, print_line, say, size_text
+from pylog.cli.meter import Meter
+from pylog.cli.output import json_line, plural, print_line, say, size_text
 from pylog.errors import UnknownTopicOrPartition
 from pylog.files import DiskFiles
 from pylog.inspect import Problem, Totals, log_bytes, verify

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pylog.cli.output import Meter
+from pylog.cli.meter import Meter
 
 
 class Screen(io.StringIO):
