@@ -173,6 +173,20 @@ def make_mixed(log: pylog.Log, group_id: str) -> Callable[[], None]:
     return leave
 
 
+def described(client: Any, names: list[str]) -> dict[str, Any]:
+    """The groups, when the broker has loaded their logs."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            found = client.describe_consumer_groups(names)
+            return {name: future.result(PATIENCE_SECONDS) for name, future in found.items()}
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS or time.monotonic() > deadline:
+                raise
+
+
 def test_kafka_loads_a_group_that_went_up_or_down_here(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with pylog.open(data, flush="none") as log:
@@ -184,9 +198,7 @@ def test_kafka_loads_a_group_that_went_up_or_down_here(tmp_path: Path) -> None:
         assert ask(log, LeaveGroup("gone", [LeavingMember(one)])).errors == [None]
         gone()
     with broker(data, tmp_path) as servers:
-        client = admin(servers)
-        found = client.describe_consumer_groups(["up", "down", "gone"])
-        groups = {group_id: future.result(PATIENCE_SECONDS) for group_id, future in found.items()}
+        groups = described(admin(servers), ["up", "down", "gone"])
     assert {name: group.type.name for name, group in groups.items()} == {
         "up": "CONSUMER",
         "down": "CLASSIC",
