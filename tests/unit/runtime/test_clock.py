@@ -6,7 +6,7 @@ import time
 import pytest
 
 import pylog
-from pylog.runtime.clock import Clock, SystemClock, condition
+from pylog.runtime.clock import Clock, MovableClock, SystemClock, condition
 from pylog.testing import SimClock
 from support.stepping import Steps
 
@@ -93,3 +93,28 @@ def test_a_log_and_its_clients_need_no_thread() -> None:
             assert clock.tick_ms() == before + 300
             consumer.commit()
     assert threading.active_count() == threads
+
+
+class Sleeper:
+    """Counts how often it was told that time has moved."""
+
+    def __init__(self) -> None:
+        self.told = 0
+
+    def tell(self) -> None:
+        self.told += 1
+
+
+def test_a_clock_that_is_moved_tells_those_that_live() -> None:
+    clock, sleeper, gone = MovableClock(), Sleeper(), Sleeper()
+    clock.on_move(sleeper.tell)
+    clock.on_move(gone.tell)
+    del gone
+    wall, tick = clock.wall_ms(), clock.tick_ms()
+
+    clock.advance(60_000)
+
+    assert sleeper.told == 1
+    assert clock.wall_ms() >= wall + 60_000 and clock.tick_ms() >= tick + 60_000
+    with pytest.raises(ValueError, match="time does not go back"):
+        clock.advance(-1)

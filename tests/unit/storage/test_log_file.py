@@ -1,5 +1,6 @@
 """One `.log` file as bytes: where a walk ends, and where it can go on behind damage."""
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -149,9 +150,11 @@ def test_a_log_that_is_larger_than_positions_reach_is_refused(tmp_path: Path) ->
     path = tmp_path / PATH
     path.write_bytes(batch(100))
     os.truncate(path, 6 << 30)
+    # What tests before this one have dropped open is closed now, and not in between.
+    gc.collect()
     before = len(os.listdir("/dev/fd"))
     with pytest.raises(StorageError, match="has 6442450944 bytes, and such a file has 2147483647 at most"):
         LogFile(DiskFiles(), str(path), 100).read(
             Wanted(100, 200, 200, 1, 200), 0, expected=100, window=1 << 20, cuts=0
         )
-    assert len(os.listdir("/dev/fd")) == before
+    assert len(os.listdir("/dev/fd")) <= before
