@@ -100,9 +100,9 @@ def open(  # noqa: A001
 
 def serve(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = MEMORY,
-    listen: str = "127.0.0.1:0",
+    listen: str | Sequence[str] = "127.0.0.1:0",
     *,
-    advertise: str | None = None,
+    advertise: str | Sequence[str] | None = None,
     flush: Flush | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> "Server":
@@ -347,17 +347,22 @@ class Log:
 
     # --- the wire --------------------------------------------------------------------------------------------------
 
-    def serve(self, listen: str = "127.0.0.1:0", *, advertise: str | None = None) -> "Server":
+    def serve(
+        self, listen: str | Sequence[str] = "127.0.0.1:0", *, advertise: str | Sequence[str] | None = None
+    ) -> "Server":
         """A server by which every Kafka client reaches this log; `server.bootstrap_servers` says where.
 
         `listen`: host and port; port 0 takes one that is free. `advertise`: the address that clients are told to
-        connect to, if it is another one, as in a container. Closing the log closes the server. There is no
-        authentication: every client that reaches the address may do everything.
+        connect to, if it is another one, as in a container. Several listeners have names, and their advertised
+        addresses the same ones: `["127.0.0.1:9092", "INSIDE://0.0.0.0:9093"]`, `"INSIDE://kafka:9093"`. Closing the
+        log closes the server. There is no authentication: every client that reaches an address may do everything.
         Raises: ValueError (an address that no client could use), OSError (it is taken), ReadOnly.
         """
         return self._served(listen, advertise, owned=None)
 
-    def _served(self, listen: str, advertise: str | None, *, owned: "Log | None") -> "Server":
+    def _served(
+        self, listen: str | Sequence[str], advertise: str | Sequence[str] | None, *, owned: "Log | None"
+    ) -> "Server":
         from pylog.server.served_node import ServedNode
         from pylog.server.server import Server
 

@@ -32,16 +32,17 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
             "pylog serve --log data",
             "pylog serve --log :memory: --listen 127.0.0.1:0",
             "pylog serve --log data --listen 0.0.0.0:9092 --advertise kafka.example.org:9092",
+            "pylog serve --log data --listen 127.0.0.1:9092 --listen IN://0.0.0.0:9093 --advertise IN://kafka:9093",
         )),
     )  # fmt: skip
     add_log(parser)
     parser.add_argument(
-        "--listen", metavar="HOST:PORT", default=LISTEN,
-        help=f"where to listen; port 0 takes one that is free (default: {LISTEN})",
+        "--listen", metavar="[NAME://]HOST:PORT", action="append",
+        help=f"where to listen; port 0 takes one that is free; may be repeated with a name each (default: {LISTEN})",
     )  # fmt: skip
     parser.add_argument(
-        "--advertise", metavar="HOST:PORT",
-        help="what clients are told to connect to; needed where --listen is 0.0.0.0, as in a container",
+        "--advertise", metavar="[NAME://]HOST:PORT", action="append",
+        help="what clients of that listener are told to connect to; needed where it is 0.0.0.0, as in a container",
     )  # fmt: skip
     parser.add_argument(
         "--flush", choices=("sync", "interval", "none"),
@@ -60,10 +61,11 @@ def serve(args: argparse.Namespace) -> int:
     paths, options = log_paths(args), {"flush": args.flush, "config": dict(args.config)}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     log = pylog.open(MEMORY, **options) if paths == [MEMORY] else owned(paths, **options)
-    with log, log.serve(args.listen, advertise=args.advertise) as server:
+    with log, log.serve(args.listen or LISTEN, advertise=args.advertise) as server:
         try:
             # From this line on, a signal is how it ends.
-            say(f"serving {', '.join(paths)} at {server.bootstrap_servers}; Ctrl-C stops it")
+            places = ", ".join(map(str, server.addresses.values()))
+            say(f"serving {', '.join(paths)} at {places}; Ctrl-C stops it")
             while True:
                 time.sleep(NAP_SECONDS)
         except KeyboardInterrupt:

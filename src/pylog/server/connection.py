@@ -20,6 +20,7 @@ from pylog.protocol.wire.framing import Framer
 from pylog.server.api.call import Fate, Later
 from pylog.server.dispatch import Call, may_overlap
 from pylog.server.outgoing import Outgoing
+from pylog.server.served_node import ServedNode
 
 UNSENT_BYTES = 1 << 20
 PIPELINED_MAX = 64
@@ -44,14 +45,16 @@ class Connection:
     """The state of one connection. For the loop's thread."""
 
     __slots__ = (
-        "answers", "framer", "frames", "host", "is_closed", "is_ended", "is_exclusive", "mask", "outgoing", "socket",
-        "under_way", "used_ms",
+        "answers", "framer", "frames", "host", "is_closed", "is_ended", "is_exclusive", "mask", "node", "outgoing",
+        "socket", "under_way", "used_ms",
     )  # fmt: skip
 
-    def __init__(self, client: socket.socket, host: str, frame_bytes_max: int, now_ms: int) -> None:
+    def __init__(self, client: socket.socket, host: str, node: ServedNode, now_ms: int) -> None:
         self.socket = client
         self.host = host
-        self.framer = Framer(frame_bytes_max)
+        self.node = node
+        """The node as clients of its listener see it."""
+        self.framer = Framer(node.config.socket_request_max_bytes)
         self.frames: deque[bytearray] = deque()
         self.answers: deque[Pending] = deque()
         self.outgoing = Outgoing()

@@ -1,14 +1,17 @@
 """Addresses: those that a server binds, and those that it advertises to its clients.
 
-    "127.0.0.1:9092"   "localhost:0"   "[::1]:9092"   ":9092" (loopback)
+    "127.0.0.1:9092"   "localhost:0"   "[::1]:9092"   ":9092" (loopback)   "INSIDE://0.0.0.0:9093" (with a name)
 
 A client connects to the address in the server's answers, not to the address of its first connection. So a server that
 listens on every interface needs an address to advertise: `0.0.0.0` means nothing to a client.
 """
 
+import re
 import socket
+from collections.abc import Sequence
 from typing import NamedTuple
 
+DEFAULT_NAME = "PLAINTEXT"
 BACKLOG = 1024
 LOOPBACK = "127.0.0.1"
 ANY = frozenset({"0.0.0.0", "::", "*"})
@@ -35,6 +38,44 @@ def parse_address(text: str) -> Address:
     if not colon or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
         raise ValueError(f"{text!r} is not HOST:PORT, as in 127.0.0.1:9092 (port 0: any that is free)")
     return Address(host or LOOPBACK, int(port))
+
+
+class Listener(NamedTuple):
+    """An address to bind, under a name, and the one that its clients are told to connect to (None: the same)."""
+
+    name: str
+    listen: Address
+    advertise: Address | None
+
+
+def parse_listeners(listen: str | Sequence[str], advertise: str | Sequence[str] | None) -> list[Listener]:
+    """The listeners in `[NAME://]HOST:PORT`, each with the advertised address of its name. Raises ValueError."""
+    told = _named(advertise or ())
+    found = [Listener(name, address, told.pop(name, None)) for name, address in _named(listen).items()]
+    if not found:
+        raise ValueError("there is no address to listen on: give HOST:PORT, as in 127.0.0.1:9092")
+    if told:
+        names = ", ".join(listener.name for listener in found)
+        raise ValueError(f"{', '.join(told)}: no listener has this name to advertise an address for; there is {names}")
+    for listener in found:
+        check_addresses(listener.listen, listener.advertise)
+    return found
+
+
+def _named(texts: str | Sequence[str]) -> dict[str, Address]:
+    named: dict[str, Address] = {}
+    for text in [texts] if isinstance(texts, str) else texts:
+        name, separator, place = text.rpartition("://")
+        if separator and not _NAME.fullmatch(name):
+            raise ValueError(f"{text!r} is not NAME://HOST:PORT: a name has letters, digits, '_' and '-'")
+        name = name or DEFAULT_NAME
+        if name in named:
+            raise ValueError(f"two addresses are called {name}: give each a name, as in INSIDE://127.0.0.1:9093")
+        named[name] = parse_address(place)
+    return named
+
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def check_addresses(listen: Address, advertise: Address | None) -> None:

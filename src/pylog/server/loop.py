@@ -17,7 +17,7 @@ import selectors
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -53,18 +53,25 @@ class Counts:
 
 
 class Loop:
-    """Serves the connections of one listening socket until `stop`."""
+    """Serves the connections of listening sockets until `stop`. Each socket has the node as its clients see it: with
+    the address that they are told to connect to.
+    """
 
     def __init__(
-        self, node: ServedNode, listening: socket.socket, intercept: Callable[[Call], Fate | None] | None = None
+        self,
+        listening: Sequence[tuple[socket.socket, ServedNode]],
+        intercept: Callable[[Call], Fate | None] | None = None,
     ) -> None:
+        node = listening[0][1]
         self.counts = Counts()
-        self._node = node
+        self._config = node.config
         self._intercept = intercept
         self._clock = node.clock
         self._calls, self._appends = Pool("calls", CALLS_MAX), Pool("appends", APPENDS_MAX)
         self._selector = selectors.DefaultSelector()
-        self._acceptor = Acceptor(listening, self._selector, self._connect, self._later)
+        self._acceptors = [
+            Acceptor(one, self._selector, partial(self._connect, served), self._later) for one, served in listening
+        ]
         if isinstance(self._clock, MovableClock):
             self._clock.on_move(self._look_again)
         self._waking, self._wake = socket.socketpair()
@@ -85,7 +92,8 @@ class Loop:
         for one in (self._waking, self._wake):
             one.setblocking(False)
         self._selector.register(self._waking, READ, self._drain_wakes)
-        self._acceptor.resume()
+        for acceptor in self._acceptors:
+            acceptor.resume()
         self._thread = started(self._run, "pylog-server")
 
     def post(self, call: Callable[[], object]) -> None:
@@ -115,7 +123,8 @@ class Loop:
         """Close the descriptors and nothing else: those of a forked child are copies."""
         for connection in self._connections:
             connection.socket.close()
-        self._acceptor.abandon()
+        for acceptor in self._acceptors:
+            acceptor.abandon()
         for one in (self._waking, self._wake, self._selector):
             one.close()
 
@@ -131,7 +140,9 @@ class Loop:
         finally:
             for connection in list(self._connections):
                 self._close(connection)
-            for one in (self._calls, self._appends, self._acceptor, self._waking, self._wake, self._selector):
+            for acceptor in self._acceptors:
+                acceptor.close()
+            for one in (self._calls, self._appends, self._waking, self._wake, self._selector):
                 one.close()
 
     def _turn(self) -> None:
@@ -172,7 +183,8 @@ class Loop:
             return
         self._stops_at = self._clock.tick_ms() + GRACE_MS
         self._at(self._stops_at, lambda: None)
-        self._acceptor.close()
+        for acceptor in self._acceptors:
+            acceptor.close()
         for connection in list(self._connections):
             if connection.is_reading:
                 # The bytes in the socket were sent before the stop.
@@ -196,16 +208,16 @@ class Loop:
 
     # --- one connection ----------------------------------------------------------------------------------------------
 
-    def _connect(self, client: socket.socket, host: str) -> None:
-        if len(self._connections) >= self._node.config.max_connections:
+    def _connect(self, node: ServedNode, client: socket.socket, host: str) -> None:
+        if len(self._connections) >= self._config.max_connections:
             logger.warning("a connection from %s is refused: there are max.connections of them", host)
             client.close()
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        config, now = self._node.config, self._clock.tick_ms()
-        connection = Connection(client, f"/{host}", config.socket_request_max_bytes, now)
+        config, now = self._config, self._clock.tick_ms()
+        connection = Connection(client, f"/{host}", node, now)
         self._connections.add(connection)
         self.counts.connections += 1
         connection.mask = READ
@@ -216,7 +228,7 @@ class Loop:
     def _check_idle(self, connection: Connection) -> None:
         if connection.is_closed:
             return
-        now, allowed = self._clock.tick_ms(), self._node.config.connections_max_idle_ms
+        now, allowed = self._clock.tick_ms(), self._config.connections_max_idle_ms
         if connection.answers and not connection.is_ended:
             connection.used_ms = now
         if now - connection.used_ms >= allowed:
@@ -293,7 +305,7 @@ class Loop:
 
     def _has_room(self, connection: Connection) -> bool:
         """Whether the memory for requests has room: a frame that has begun is received to its end."""
-        limit = self._node.config.queued_max_request_bytes
+        limit = self._config.queued_max_request_bytes
         return limit < 0 or connection.framer.is_inside or sum(one.held for one in self._connections) < limit
 
     def _begin(self, connection: Connection, frame: bytearray) -> None:
@@ -301,7 +313,8 @@ class Loop:
             call = read_request(frame, connection.host)
             fate = self._intercept(call) if self._intercept is not None else None
             answer = call.answer if fate is None or fate.answer is None else fate.answer
-            outcome = Later(lambda: answer(self._node)) if call.api.may_wait else answer(self._node)
+            node = connection.node
+            outcome = Later(lambda: answer(node)) if call.api.may_wait else answer(node)
         except PylogError as error:
             self._refuse(connection, error)
             return

@@ -6,13 +6,15 @@ accepts no more, answers the requests that it has received, and closes its conne
 
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Protocol, Self
 
 from pylog.server.api.call import Fate
 from pylog.server.dispatch import Call
-from pylog.server.listeners import Address, bind, check_addresses, parse_address
+from pylog.server.listeners import Address, bind, parse_listeners
 from pylog.server.loop import Counts, Loop
 from pylog.server.served_node import ServedNode
 
@@ -31,30 +33,32 @@ class Closeable(Protocol):
 class Server:
     """A node that is served. Thread-safe; close it, or use it as a context manager.
 
-    `listen` is "host:port"; port 0 takes one that is free. `advertise` is the address that clients are told to connect
-    to, if it is another one. `owned` is closed with the server. `intercept` sees each request, and gives the fate of
-    those that do not fare as the others: `pylog.testing` lets answers fail by it.
+    `listen` is "host:port", or several, each with a name: "INSIDE://host:port"; port 0 takes one that is free. What
+    `advertise` has is the address that clients of the listener of that name are told to connect to, if it is another
+    one. `owned` is closed with the server. `intercept` sees each request, and gives the fate of those that do not fare
+    as the others: `pylog.testing` lets answers fail by it.
 
     Raises: ValueError (not an address, or an address on every interface without one to advertise), OSError.
     """
 
     def __init__(
-        self, node: ServedNode, listen: str, *, advertise: str | None = None, owned: Closeable | None = None,
-        intercept: Callable[[Call], Fate | None] | None = None,
+        self, node: ServedNode, listen: str | Sequence[str], *, advertise: str | Sequence[str] | None = None,
+        owned: Closeable | None = None, intercept: Callable[[Call], Fate | None] | None = None,
     ) -> None:  # fmt: skip
-        address, told = parse_address(listen), None if advertise is None else parse_address(advertise)
-        check_addresses(address, told)
-        listening = bind(address)
-        bound = Address(address.host, listening.getsockname()[1])
-        if told is not None and told.port == 0:
-            told = Address(told.host, bound.port)
-        self.address = bound
-        """The address that it listens on."""
-        node.address = told or bound
-        self._node = node
+        listeners = parse_listeners(listen, advertise)
+        served = [replace(node) for _ in listeners]
+        self.addresses: dict[str, Address] = {}
+        """The address that clients of each listener are told to connect to, by the listener's name."""
+        with ExitStack() as opened:
+            sockets = [opened.enter_context(bind(listener.listen)) for listener in listeners]
+            for (name, address, told), listening, one in zip(listeners, sockets, served, strict=True):
+                port = listening.getsockname()[1]
+                one.address = Address(address.host, port) if told is None else Address(told.host, told.port or port)
+                self.addresses[name] = one.address
+            self._loop = Loop(list(zip(sockets, served, strict=True)), intercept)
+            opened.pop_all()
         self._owned = owned
         self._is_closed = False
-        self._loop = Loop(node, listening, intercept)
         self._loop.start()
         _running.add(self)
 
@@ -63,8 +67,8 @@ class Server:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The value of `bootstrap.servers` for a client."""
-        return str(self._node.address)
+        """The value of `bootstrap.servers` for a client of the first listener."""
+        return str(next(iter(self.addresses.values())))
 
     @property
     def counts(self) -> Counts:

@@ -3,10 +3,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from pylog.errors import UnsupportedVersion
+from pylog.config import NodeConfig
+from pylog.errors import Closed, UnsupportedVersion
+from pylog.runtime.clock import SystemClock
+from pylog.runtime.future import failed
 from pylog.server.api.call import NO_RESPONSE, Later
 from pylog.server.connection import PIPELINED_BYTES, PIPELINED_MAX, UNSENT_BYTES, Connection
 from pylog.server.dispatch import Call, read_request, response
+from pylog.server.served_node import ServedNode
 from support.wire_client import request_frame
 
 PRODUCE = {"acks": 1, "timeoutMs": 1, "transactionalId": None, "topicData": []}
@@ -20,7 +24,8 @@ def frame(name: str, version: int, body: dict[str, object], correlation_id: int 
 def connection() -> Iterator[Connection]:
     ours, theirs = socket.socketpair()
     with theirs:
-        made = Connection(ours, "/host", 1 << 20, 0)
+        node = ServedNode(lambda message, session: failed(Closed("")), 1, "cluster", NodeConfig(), SystemClock())
+        made = Connection(ours, "/host", node, 0)
         yield made
         made.close()
 

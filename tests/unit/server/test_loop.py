@@ -278,7 +278,7 @@ class Flaky(socket.socket):
 def test_accepting_goes_on_after_errors(caplog: pytest.LogCaptureFixture) -> None:
     errors = [ConnectionAbortedError("gone"), OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
     listening = Flaky(errors)
-    made = loop.Loop(served(Node()), listening)
+    made = loop.Loop([(listening, served(Node()))])
     made.start()
     try:
         host, port = listening.getsockname()
@@ -307,7 +307,7 @@ class Broken(socket.socket):
 def test_a_connection_that_ends_as_it_begins_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     listening = Broken(fileno=bind(Address("127.0.0.1", 0)).detach())
-    made = loop.Loop(served(Node()), listening)
+    made = loop.Loop([(listening, served(Node()))])
     made.start()
     try:
         host, port = listening.getsockname()
@@ -346,7 +346,9 @@ def test_connections_may_be_silent_for_ever(node: Node) -> None:
 
 def test_an_advertised_port_of_zero_is_the_one_that_is_bound(node: Node) -> None:
     with Server(served(node), "127.0.0.1:0", advertise="localhost:0") as server:
-        assert server.bootstrap_servers == f"localhost:{server.address.port}"
+        assert server.bootstrap_servers == f"localhost:{server.addresses['PLAINTEXT'].port}"
+        with WireClient(server.bootstrap_servers) as client:
+            assert client.ask(*HEARTBEAT)["errorCode"] == 0
 
 
 def test_a_forked_child_does_not_hold_the_port(server: Server) -> None:

@@ -12,6 +12,7 @@ import pytest
 import pylog
 from pylog.errors import Closed
 from pylog.protocol.batch import encode
+from pylog.server.listeners import Address, bind
 from pylog.server.server import Server
 from support.wire_client import WireClient, request_frame
 
@@ -302,10 +303,30 @@ def test_counts_say_what_was_answered(server: Server, client: WireClient) -> Non
     assert (server.counts.connections, server.counts.requests) == (1, 2)
 
 
+def test_clients_are_told_the_address_of_the_listener_by_which_they_came() -> None:
+    with pylog.open(":memory:") as log:
+        listen = ["127.0.0.1:0", "IN://127.0.0.1:0", "OUT://127.0.0.1:0"]
+        with log.serve(listen, advertise=["OUT://kafka.example.org:19092"]) as server:
+            plain, inside, outside = server.addresses.values()
+            assert len({plain.port, inside.port}) == 2 and str(outside) == "kafka.example.org:19092"
+            for address in (plain, inside):
+                with WireClient(str(address)) as client:
+                    (broker,) = client.ask("Metadata", 12, METADATA)["brokers"]
+                    assert (broker["host"], broker["port"]) == address
+                    coordinator = client.ask("FindCoordinator", 3, {"key": "g", "keyType": 0})
+                    assert (coordinator["host"], coordinator["port"]) == address
+
+        with pytest.raises(OSError, match="cannot listen"):
+            log.serve([f"127.0.0.1:{plain.port}", f"IN://127.0.0.1:{plain.port}"])
+        log.serve(f"127.0.0.1:{plain.port}").close()
+
+
 def test_clients_are_told_the_advertised_address() -> None:
-    with pylog.open(":memory:") as log, log.serve("127.0.0.1:0", advertise="kafka.example.org:19092") as server:
+    with bind(Address("127.0.0.1", 0)) as free:
+        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    with pylog.open(":memory:") as log, log.serve(listen, advertise="kafka.example.org:19092") as server:
         assert server.bootstrap_servers == "kafka.example.org:19092"
-        with WireClient(str(server.address)) as client:
+        with WireClient(listen) as client:
             (broker,) = client.ask("Metadata", 12, METADATA)["brokers"]
 
         assert (broker["host"], broker["port"]) == ("kafka.example.org", 19092)
