@@ -3,6 +3,7 @@
     server         Server: the thread, its address, and its end
     listeners      addresses to bind, and addresses to advertise
     loop           one thread that waits for all sockets, and for the answers that other threads bring
+    agenda         the calls that other threads post to the loop, and those of a time
     acceptor       the listening socket
     connection     one client: its frames in, its answers out, in order
     outgoing       the queue of a socket: buffers and regions of files

@@ -4,29 +4,26 @@
            accept; receive once from each socket that has something; begin the requests that are whole
            take the answers that were posted; send what the sockets take
 
-Other threads only append to a list and wake the loop by a byte to a socket pair. Each connection has one deadline, in a
-heap. At its deadline a silent connection is closed, and the deadline of another one moves.
+Other threads only post to the agenda. Each connection has one deadline there. At its deadline a silent connection is
+closed, and the deadline of another one moves.
 
 Invariant: all work of a connection is done in this thread. A call that may wait is made in the pool, and its answer
 comes back by `post`.
 """
 
-import heapq
 import logging
 import selectors
 import socket
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import Any
 
 from pylog.errors import Closed, PylogError
-from pylog.runtime.clock import MovableClock
 from pylog.runtime.worker import started
 from pylog.server.acceptor import Acceptor
+from pylog.server.agenda import Agenda
 from pylog.server.api.call import Fate, Later, NoResponse, Outcome, Reply
 from pylog.server.connection import Connection, Pending
 from pylog.server.dispatch import Call, read_request, response
@@ -38,7 +35,6 @@ logger = logging.getLogger("pylog")
 READ_BYTES = 256 << 10
 GRACE_MS = 900
 """How long a stop waits for answers that are owed."""
-WAKES_MAX = 4096
 CALLS_MAX, APPENDS_MAX = 4, 16
 """How many calls may wait at once, and how many appends besides them."""
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
@@ -69,53 +65,34 @@ class Loop:
         self._clock = node.clock
         self._calls, self._appends = Pool("calls", CALLS_MAX), Pool("appends", APPENDS_MAX)
         self._selector = selectors.DefaultSelector()
+        self._agenda = Agenda(node.clock, self._selector)
         self._acceptors = [
-            Acceptor(one, self._selector, partial(self._connect, served), self._later) for one, served in listening
+            Acceptor(one, self._selector, partial(self._connect, served), self._agenda.later)
+            for one, served in listening
         ]
-        if isinstance(self._clock, MovableClock):
-            self._clock.on_move(self._look_again)
-        self._waking, self._wake = socket.socketpair()
-        self._posts: deque[Callable[[], object]] = deque()
-        self._is_woken = False
         self._buffer = memoryview(bytearray(READ_BYTES))
-        self._deadlines: list[tuple[int, int, Callable[[], object]]] = []
-        self._numbers = count()
         self._connections: set[Connection] = set()
         self._starved: set[Connection] = set()
         """Connections that are not read from, as the memory for requests is used up."""
         self._stops_at: int | None = None
         self._thread: threading.Thread | None = None
-        self._ident: int | None = None
 
     def start(self) -> None:
         """Begin to serve."""
-        for one in (self._waking, self._wake):
-            one.setblocking(False)
-        self._selector.register(self._waking, READ, self._drain_wakes)
         for acceptor in self._acceptors:
             acceptor.resume()
         self._thread = started(self._run, "pylog-server")
 
-    def post(self, call: Callable[[], object]) -> None:
-        """Call `call` in the loop's thread. For any thread."""
-        self._posts.append(call)
-        if not self._is_woken and threading.get_ident() != self._ident:
-            self._is_woken = True
-            try:
-                self._wake.send(b"\0")
-            except OSError:
-                # Full, so the loop wakes anyway; or closed, so it has ended.
-                return
-
     def stop(self) -> None:
         """Accept no more, answer the requests that were received, close every connection, and end the thread."""
-        self.post(self._begin_stop)
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        self._end(self._begin_stop)
 
     def kill(self) -> None:
         """Close every connection, whatever is owed, and end the thread."""
-        self.post(self._begin_kill)
+        self._end(self._begin_kill)
+
+    def _end(self, begin: Callable[[], None]) -> None:
+        self._agenda.post(begin)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -125,13 +102,13 @@ class Loop:
             connection.socket.close()
         for acceptor in self._acceptors:
             acceptor.abandon()
-        for one in (self._waking, self._wake, self._selector):
-            one.close()
+        self._agenda.close()
+        self._selector.close()
 
     # --- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        self._ident = threading.get_ident()
+        self._agenda.belongs_here()
         try:
             while not self._is_over():
                 self._turn()
@@ -142,39 +119,17 @@ class Loop:
                 self._close(connection)
             for acceptor in self._acceptors:
                 acceptor.close()
-            for one in (self._calls, self._appends, self._waking, self._wake, self._selector):
+            for one in (self._calls, self._appends, self._agenda, self._selector):
                 one.close()
 
     def _turn(self) -> None:
-        timeout = None
-        if self._posts:
-            timeout = 0.0
-        elif self._deadlines:
-            timeout = max(self._deadlines[0][0] - self._clock.tick_ms(), 0) / 1000
-        for key, events in self._selector.select(timeout):
+        for key, events in self._selector.select(self._agenda.timeout):
             key.data(events)
-        for _ in range(len(self._posts)):
-            self._posts.popleft()()
-        while self._deadlines and self._deadlines[0][0] <= self._clock.tick_ms():
-            heapq.heappop(self._deadlines)[2]()
+        self._agenda.call_due()
         if self._starved:
             starved, self._starved = self._starved, set()
             for connection in starved - {one for one in starved if one.is_closed}:
                 self._watch(connection)
-
-    def _later(self, ms: int, call: Callable[[], object]) -> None:
-        self._at(self._clock.tick_ms() + ms, call)
-
-    def _at(self, tick_ms: int, call: Callable[[], object]) -> None:
-        heapq.heappush(self._deadlines, (tick_ms, next(self._numbers), call))
-
-    def _look_again(self) -> None:
-        self.post(lambda: None)
-
-    def _drain_wakes(self, events: int) -> None:
-        self._waking.recv(WAKES_MAX)
-        # In this order: a post that comes in between sends no byte, and is taken in this turn.
-        self._is_woken = False
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -182,7 +137,7 @@ class Loop:
         if self._stops_at is not None:
             return
         self._stops_at = self._clock.tick_ms() + GRACE_MS
-        self._at(self._stops_at, lambda: None)
+        self._agenda.at(self._stops_at, lambda: None)
         for acceptor in self._acceptors:
             acceptor.close()
         for connection in list(self._connections):
@@ -223,7 +178,7 @@ class Loop:
         connection.mask = READ
         self._selector.register(client, READ, partial(self._ready, connection))
         if config.connections_max_idle_ms >= 0:
-            self._at(now + config.connections_max_idle_ms, partial(self._check_idle, connection))
+            self._agenda.at(now + config.connections_max_idle_ms, partial(self._check_idle, connection))
 
     def _check_idle(self, connection: Connection) -> None:
         if connection.is_closed:
@@ -234,7 +189,7 @@ class Loop:
         if now - connection.used_ms >= allowed:
             self._close(connection)
         else:
-            self._at(connection.used_ms + allowed, partial(self._check_idle, connection))
+            self._agenda.at(connection.used_ms + allowed, partial(self._check_idle, connection))
 
     def _ready(self, connection: Connection, events: int) -> None:
         if events & WRITE and not connection.is_closed:
@@ -337,7 +292,7 @@ class Loop:
             outcome: Outcome | BaseException = later.call()
         except Exception as error:  # noqa: BLE001
             outcome = error
-        self.post(partial(self._take_late, connection, pending, outcome))
+        self._agenda.post(partial(self._take_late, connection, pending, outcome))
 
     def _take_late(self, connection: Connection, pending: Pending, outcome: "Outcome | BaseException") -> None:
         if isinstance(outcome, BaseException):
@@ -356,7 +311,9 @@ class Loop:
         elif outcome.answer.done():
             self._answer(connection, pending, partial(body_of, outcome))
         else:
-            outcome.answer.add_done_callback(lambda _: self.post(partial(self._answered, connection, pending, outcome)))
+            outcome.answer.add_done_callback(
+                lambda _: self._agenda.post(partial(self._answered, connection, pending, outcome))
+            )
 
     def _answered(self, connection: Connection, pending: Pending, reply: Reply) -> None:
         if connection.is_closed:
@@ -388,7 +345,7 @@ class Loop:
             pending.pieces = None
         elif fate.delay_ms is not None:
             pieces, pending.pieces = pending.pieces, None
-            self._later(fate.delay_ms, partial(self._answer_late, connection, pending, pieces))
+            self._agenda.later(fate.delay_ms, partial(self._answer_late, connection, pending, pieces))
         else:
             connection.answered()
 

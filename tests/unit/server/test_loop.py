@@ -255,7 +255,7 @@ def test_a_stop_does_not_wait_for_requests_behind_a_poll(
 
 
 def test_a_stop_that_was_begun_is_not_begun_again(server: Server) -> None:
-    server._loop.post(server._loop._begin_stop)
+    server._loop._agenda.post(server._loop._begin_stop)
     server.close()
 
     assert server._loop._thread is not None
@@ -323,7 +323,7 @@ def test_a_connection_that_ends_as_it_begins_harms_no_other(caplog: pytest.LogCa
 def test_a_loop_that_fails_says_so_and_closes_everything(
     server: Server, client: WireClient, caplog: pytest.LogCaptureFixture
 ) -> None:  # fmt: skip
-    server._loop.post(lambda: 1 // 0)
+    server._loop._agenda.post(lambda: 1 // 0)
 
     assert client.is_closed()
     server.close()

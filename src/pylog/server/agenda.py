@@ -1,0 +1,86 @@
+"""What a loop has to do besides its sockets: the calls that other threads post, and those of a time.
+
+A post costs a list's append, and a byte to a socket pair where the loop may be asleep.
+"""
+
+import heapq
+import selectors
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+
+from pylog.runtime.clock import Clock, MovableClock
+
+Call = Callable[[], object]
+
+WAKES_MAX = 4096
+
+
+class Agenda:
+    """The calls of one loop. `post` is for any thread, all else for the loop's."""
+
+    def __init__(self, clock: Clock, selector: selectors.BaseSelector) -> None:
+        self._clock = clock
+        self._posts: deque[Call] = deque()
+        self._deadlines: list[tuple[int, int, Call]] = []
+        self._numbers = count()
+        self._is_woken = False
+        self._ident: int | None = None
+        self._waking, self._wake = socket.socketpair()
+        for one in (self._waking, self._wake):
+            one.setblocking(False)
+        selector.register(self._waking, selectors.EVENT_READ, self._drain)
+        if isinstance(clock, MovableClock):
+            clock.on_move(self._look_again)
+
+    def belongs_here(self) -> None:
+        """Note that the loop runs in this thread: what it posts itself wakes nobody."""
+        self._ident = threading.get_ident()
+
+    def post(self, call: Call) -> None:
+        """Have `call` called in the loop's thread."""
+        self._posts.append(call)
+        if not self._is_woken and threading.get_ident() != self._ident:
+            self._is_woken = True
+            try:
+                self._wake.send(b"\0")
+            except OSError:
+                # Full, so the loop wakes anyway; or closed, so it has ended.
+                return
+
+    def later(self, ms: int, call: Call) -> None:
+        """Have `call` called after that time."""
+        self.at(self._clock.tick_ms() + ms, call)
+
+    def at(self, tick_ms: int, call: Call) -> None:
+        """Have `call` called at that time."""
+        heapq.heappush(self._deadlines, (tick_ms, next(self._numbers), call))
+
+    @property
+    def timeout(self) -> float | None:
+        """How many seconds the loop may wait for its sockets; None: as long as it likes."""
+        if self._posts:
+            return 0.0
+        return max(self._deadlines[0][0] - self._clock.tick_ms(), 0) / 1000 if self._deadlines else None
+
+    def call_due(self) -> None:
+        """Make the calls that were posted before this one, and those whose time has come."""
+        for _ in range(len(self._posts)):
+            self._posts.popleft()()
+        while self._deadlines and self._deadlines[0][0] <= self._clock.tick_ms():
+            heapq.heappop(self._deadlines)[2]()
+
+    def close(self) -> None:
+        """Close the socket pair."""
+        self._waking.close()
+        self._wake.close()
+
+    def _look_again(self) -> None:
+        self.post(lambda: None)
+
+    def _drain(self, events: int) -> None:
+        self._waking.recv(WAKES_MAX)
+        # In this order: a post that comes in between sends no byte, and is taken in this turn.
+        self._is_woken = False
