@@ -24,6 +24,10 @@ class Address(NamedTuple):
     host: str
     port: int
 
+    def with_port(self, port: int) -> "Address":
+        """This address, with `port` in place of port 0."""
+        return self if self.port else Address(self.host, port)
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pylog.config import NodeConfig, TopicConfig
@@ -41,6 +41,12 @@ class ServedNode:
 
     def __post_init__(self) -> None:
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
+
+    def but(self, **changes: Any) -> "ServedNode":
+        """The same node with another `address` or `handle`: all else, fetch sessions too, is shared with it."""
+        made = replace(self, **changes)
+        made.sessions = self.sessions
+        return made
 
     def brokers(self) -> list[Body]:
         """The nodes of the cluster."""

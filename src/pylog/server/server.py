@@ -8,7 +8,6 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -46,15 +45,14 @@ class Server:
         owned: Closeable | None = None, intercept: Callable[[Call], Fate | None] | None = None,
     ) -> None:  # fmt: skip
         listeners = parse_listeners(listen, advertise)
-        served = [replace(node) for _ in listeners]
         self.addresses: dict[str, Address] = {}
         """The address that clients of each listener are told to connect to, by the listener's name."""
         with ExitStack() as opened:
             sockets = [opened.enter_context(bind(listener.listen)) for listener in listeners]
-            for (name, address, told), listening, one in zip(listeners, sockets, served, strict=True):
+            for (name, address, told), listening in zip(listeners, sockets, strict=True):
                 port = listening.getsockname()[1]
-                one.address = Address(address.host, port) if told is None else Address(told.host, told.port or port)
-                self.addresses[name] = one.address
+                self.addresses[name] = (told or address).with_port(port)
+            served = [node.but(address=address) for address in self.addresses.values()]
             self._loop = Loop(list(zip(sockets, served, strict=True)), intercept)
             opened.pop_all()
         self._owned = owned

@@ -33,8 +33,7 @@ def refusal(call: Call, error: type[ProtocolError]) -> Callable[[ServedNode], Ou
 
 def _refused(call: Call, node: ServedNode, error: ProtocolError) -> Outcome | None:
     """The key's own answer to an error of the node; None where it has none."""
-    refusing = replace(node, handle=lambda message, session: failed(error))
-    refusing.sessions = node.sessions
+    refusing = node.but(handle=lambda message, session: failed(error))
     try:
         made = _made(call.answer(refusing))
     except PylogError:

@@ -321,6 +321,19 @@ def test_clients_are_told_the_address_of_the_listener_by_which_they_came() -> No
         log.serve(f"127.0.0.1:{plain.port}").close()
 
 
+def test_a_fetch_session_goes_on_at_another_listener() -> None:
+    with pylog.open(":memory:") as log, log.serve(["127.0.0.1:0", "IN://127.0.0.1:0"]) as server:
+        log.create_topic("t")
+        plain, inside = map(str, server.addresses.values())
+        with WireClient(plain) as client:
+            begun = client.ask("Fetch", 12, {**fetch("t"), "sessionEpoch": 0})
+        with WireClient(inside) as client:
+            gone_on = client.ask("Fetch", 12, {"sessionId": begun["sessionId"], "sessionEpoch": 1, "topics": []})
+
+        assert begun["sessionId"] == gone_on["sessionId"] > 0
+        assert (begun["errorCode"], gone_on["errorCode"]) == (0, 0)
+
+
 def test_clients_are_told_the_advertised_address() -> None:
     with bind(Address("127.0.0.1", 0)) as free:
         listen = f"127.0.0.1:{free.getsockname()[1]}"
