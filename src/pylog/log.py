@@ -112,10 +112,12 @@ def serve(
     """
     log = open(path, mode="own", flush=flush, config=config)
     try:
-        return log._served(listen, advertise, owned=log)
+        server = log.serve(listen, advertise=advertise)
     except BaseException:
         log.close()
         raise
+    server.owned = log
+    return server
 
 
 def _owned(path: str, make: Callable[[], Broker], transport: Transport, clock: Clock) -> "Log":
@@ -358,18 +360,13 @@ class Log:
         log closes the server. There is no authentication: every client that reaches an address may do everything.
         Raises: ValueError (an address that no client could use), OSError (it is taken), ReadOnly.
         """
-        return self._served(listen, advertise, owned=None)
-
-    def _served(
-        self, listen: str | Sequence[str], advertise: str | Sequence[str] | None, *, owned: "Log | None"
-    ) -> "Server":
         from pylog.server.served_node import ServedNode
         from pylog.server.server import Server
 
         self._check_open()
         broker = self.broker
         node = ServedNode(broker.handle, broker.node_id, broker.cluster_id, broker.config, self._clock)
-        server = Server(node, listen, advertise=advertise, owned=owned)
+        server = Server(node, listen, advertise=advertise)
         self._opened.add_server(server)
         return server
 

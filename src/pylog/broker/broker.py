@@ -41,7 +41,6 @@ from pylog.protocol.messages import (
     CONSUMER,
     AlterConfigs,
     AlterReplicaLogDirs,
-    ClusterMetadata,
     CreatePartitions,
     CreateTopics,
     DeletedPart,
@@ -121,7 +120,7 @@ class Broker:
             Fetch: self._fetch,
             ListOffsets: self._list_offsets,
             OffsetForLeaderEpoch: self._epoch_ends,
-            Metadata: self._metadata,
+            Metadata: lambda message: completed(self.node.roles.describe(message)),
             CreateTopics: lambda message: self._change(
                 partial(self.node.changes.create_topic, validate_only=message.validate_only), message.topics
             ),
@@ -282,9 +281,6 @@ class Broker:
             except PylogError as error:
                 parts.append(EpochEndPart(part.topic, part.partition, error))
         return completed(EpochEnds(parts))
-
-    def _metadata(self, message: Metadata) -> Future[ClusterMetadata]:
-        return completed(self.node.roles.describe(message))
 
     def _change(self, change: Callable[[Any], None], wanted: list[Any]) -> Future[TopicsChanged]:
         answer = completed(TopicsChanged([_attempt(change, one) for one in wanted]))

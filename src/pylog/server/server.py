@@ -34,15 +34,15 @@ class Server:
 
     `listen` is "host:port", or several, each with a name: "INSIDE://host:port"; port 0 takes one that is free. What
     `advertise` has is the address that clients of the listener of that name are told to connect to, if it is another
-    one. `owned` is closed with the server. `intercept` sees each request, and gives the fate of those that do not fare
-    as the others: `pylog.testing` lets answers fail by it.
+    one. `intercept` sees each request, and gives the fate of those that do not fare as the others: `pylog.testing` lets
+    answers fail by it.
 
     Raises: ValueError (not an address, or an address on every interface without one to advertise), OSError.
     """
 
     def __init__(
         self, node: ServedNode, listen: str | Sequence[str], *, advertise: str | Sequence[str] | None = None,
-        owned: Closeable | None = None, intercept: Callable[[Call], Fate | None] | None = None,
+        intercept: Callable[[Call], Fate | None] | None = None,
     ) -> None:  # fmt: skip
         listeners = parse_listeners(listen, advertise)
         self.addresses: dict[str, Address] = {}
@@ -55,7 +55,8 @@ class Server:
             served = [node.but(address=address) for address in self.addresses.values()]
             self._loop = Loop(list(zip(sockets, served, strict=True)), intercept)
             opened.pop_all()
-        self._owned = owned
+        self.owned: Closeable | None = None
+        """It is closed with the server."""
         self._is_closed = False
         self._loop.start()
         _running.add(self)
@@ -79,8 +80,8 @@ class Server:
             self._is_closed = True
             _running.discard(self)
             self._loop.stop()
-        if self._owned is not None:
-            self._owned.close()
+        if self.owned is not None:
+            self.owned.close()
 
     def kill(self) -> None:
         """End as a killed process does: every connection ends at once, and nothing more is answered."""
