@@ -75,3 +75,27 @@ BODIES: dict[tuple[str, int], dict[str, Any]] = {
     ("DescribeProducers", 0): {"topics": [{"name": "t", "partitionIndexes": [0]}]},
 }  # fmt: skip
 """Requests of every key that can be refused, by name and version."""
+
+UNREFUSED: dict[tuple[str, int], dict[str, Any]] = {
+    ("Produce", 9): produce("t", batch(b"a")),
+    ("Metadata", 12): {"topics": [{"name": "t"}]},
+    ("FindCoordinator", 4): {"coordinatorKeys": ["g"]},
+    ("SaslHandshake", 1): {"mechanism": "PLAIN"},
+    ("ApiVersions", 4): {"clientSoftwareName": "test", "clientSoftwareVersion": "1"},
+    ("CreateTopics", 7): {
+        "topics": [{"name": "new", "numPartitions": 1, "replicationFactor": 1}], "timeoutMs": 1000,
+    },
+    ("DescribeConfigs", 4): {"resources": [{"resourceType": 2, "resourceName": "t", "configurationKeys": None}]},
+    ("AlterConfigs", 2): {"resources": [{"resourceType": 2, "resourceName": "t", "configs": []}]},
+    ("CreatePartitions", 3): {"topics": [{"name": "t", "count": 2}], "timeoutMs": 1000},
+    ("ElectLeaders", 2): {"topicPartitions": [{"topic": "t", "partitions": [0]}]},
+    ("IncrementalAlterConfigs", 1): {"resources": [{"resourceType": 2, "resourceName": "t", "configs": []}]},
+    ("ListPartitionReassignments", 0): {"topics": None},
+    ("DescribeClientQuotas", 1): {},
+    ("DescribeUserScramCredentials", 0): {"users": None},
+    ("DescribeQuorum", 2): {},
+    ("DescribeCluster", 2): {},
+    ("ListConfigResources", 1): {},
+    ("DescribeTopicPartitions", 0): {"topics": [{"name": "t"}]},
+}  # fmt: skip
+"""Requests of the other keys: those whose answers hold no error of the node."""

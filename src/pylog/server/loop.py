@@ -337,10 +337,12 @@ class Loop:
             connection.answered()
 
     def _meet(self, connection: Connection, pending: Pending, fate: Fate) -> None:
-        """Let an answer come late, or never."""
+        """Let an answer come late, or never. A request without one (acks=0) has nothing to lose but its connection."""
         pending.fate = None
         if fate.ends_connection:
             self._close(connection)
+        elif not pending.pieces:
+            connection.answered()
         elif fate.is_lost:
             pending.pieces = None
         elif fate.delay_ms is not None:

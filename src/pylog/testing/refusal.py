@@ -1,6 +1,5 @@
 """The answer to a request that is refused with an error of the test's choice, and does nothing."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,18 +16,14 @@ CODES = frozenset({"errorCode", "partitionErrorCode"})
 """The fields of answers that have an error code."""
 
 
-def refusal(call: Call, error: type[ProtocolError]) -> Callable[[ServedNode], Outcome]:
-    """What answers a call with `error`, where the key has a place for it.
+def refusal(call: Call, error: type[ProtocolError], node: ServedNode) -> Outcome | None:
+    """The answer to a call that is refused with `error`; None where the answer has no place for one.
 
-    A key says itself where an error of the node stands in its answer. Where it has no such place (Metadata,
-    CreateTopics), the request is answered without being carried out, and every code in the answer is replaced.
+    A key says itself where an error of the node stands in its answer. Where it does not (Metadata, CreateTopics), the
+    request is answered without being carried out, and every code in the answer is replaced.
     """
-
-    def answer(node: ServedNode) -> Outcome:
-        refused = _refused(call, node, error("refused by the test"))
-        return _replaced(call, node, error) if refused is None else refused
-
-    return answer
+    refused = _refused(call, node, error("refused by the test"))
+    return _replaced(call, node, error) if refused is None else refused
 
 
 def _refused(call: Call, node: ServedNode, error: ProtocolError) -> Outcome | None:
@@ -41,13 +36,19 @@ def _refused(call: Call, node: ServedNode, error: ProtocolError) -> Outcome | No
     return made if isinstance(made, NoResponse) or _has_code(made, error.code) else None
 
 
-def _replaced(call: Call, node: ServedNode, error: type[ProtocolError]) -> Outcome:
+def _replaced(call: Call, node: ServedNode, error: type[ProtocolError]) -> Outcome | None:
     request = call.request
     assert request is not None, "it was read"
     body = {name: HARMLESS.get(name, value) for name, value in request.body.items()}
     made = _made(call._replace(request=replace(request, body=body)).answer(node))
-    _set_codes(made, error.code)
-    return made
+    assert not isinstance(made, NoResponse), "only a Produce wants no answer, and it refuses itself"
+    schema = call.api.response
+    # What a body leaves out has its default; behind the wire every field is there.
+    whole, _ = schema.decode(call.version, schema.encode(call.version, made))
+    bodies = [one for one in _bodies(whole) if CODES & one.keys()]
+    for one in bodies:
+        one.update(dict.fromkeys(CODES & one.keys(), error.code))
+    return whole if bodies else None
 
 
 def _made(outcome: Outcome) -> Body | NoResponse:
@@ -72,9 +73,3 @@ def _bodies(value: Any) -> list[Body]:
 
 def _has_code(made: Any, code: int) -> bool:
     return any(one[name] == code for one in _bodies(made) for name in one if name in CODES)
-
-
-def _set_codes(made: Any, code: int) -> None:
-    for one in _bodies(made):
-        for name in CODES & one.keys():
-            one[name] = code

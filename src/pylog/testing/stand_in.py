@@ -11,7 +11,9 @@ It is a log in memory and a server of it; every client of Kafka's protocol can u
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 from pylog.broker.broker import Broker
@@ -20,7 +22,7 @@ from pylog.errors import ProtocolError
 from pylog.files import MemoryFiles
 from pylog.log import Log
 from pylog.runtime.clock import MovableClock
-from pylog.server.api.call import Fate
+from pylog.server.api.call import Fate, Outcome
 from pylog.server.api.table import APIS
 from pylog.server.dispatch import Call
 from pylog.server.served_node import ServedNode
@@ -43,16 +45,23 @@ class SeenRequest(NamedTuple):
     """Its fields under Kafka's names, in camel case."""
 
 
+@dataclass(slots=True, eq=False)
 class _Fault:
-    def __init__(self, api: str, times: int | None, fate: Callable[[Call], Fate]) -> None:
-        self.api, self.times, self.fate = api, times, fate
+    api: str
+    times: int | None
+    """How many requests it still holds for; None: for all."""
+    fate: Fate = field(default_factory=Fate)
+    error: type[ProtocolError] | None = None
 
 
 class StandIn:
     """A log in memory behind a server, on a free port of the loopback. Thread-safe; close it, or use it in `with`.
 
     `config` takes Kafka's broker configs. `log` is the log itself, to fill it or to look at it; after a `restart` it is
-    another one. `requests` are those that clients have sent so far, in their order.
+    another one.
+
+    `requests` are those that clients have sent so far, in the order in which they began. Each has taken effect, or
+    waits for something else: a poll for records, an append for a disk. The list grows until `requests.clear()`.
 
     A fault holds for the next `times` requests of a key, or for all until `heal` (None). Several for one key follow
     each other.
@@ -104,20 +113,24 @@ class StandIn:
     # --- faults ------------------------------------------------------------------------------------------------------
 
     def fail(self, api: str, error: type[ProtocolError], *, times: int | None = 1) -> None:
-        """Answer with an error, and do nothing else: `fail("Produce", errors.NotLeaderOrFollower)`."""
-        self._add(api, times, lambda call: Fate(answer=refusal(call, error)))
+        """Answer with an error, and do nothing else: `fail("Produce", errors.NotLeaderOrFollower)`.
+
+        A request whose answer has no place for an error (Metadata without topics) is answered as ever, and the fault
+        holds for the next one.
+        """
+        self._add(_Fault(api, times, error=error))
 
     def delay(self, api: str, ms: int, *, times: int | None = 1) -> None:
         """Carry the request out, and answer so much later. Later requests of its connection are answered behind it."""
-        self._add(api, times, lambda call: Fate(delay_ms=ms))
+        self._add(_Fault(api, times, Fate(delay_ms=ms)))
 
     def drop(self, api: str, *, times: int | None = 1) -> None:
         """Carry the request out, and never answer: the client has to give up waiting."""
-        self._add(api, times, lambda call: Fate(is_lost=True))
+        self._add(_Fault(api, times, Fate(is_lost=True)))
 
     def disconnect(self, api: str, *, times: int | None = 1, carried_out: bool = True) -> None:
         """End the connection in place of an answer; `carried_out=False`: and do nothing else."""
-        self._add(api, times, lambda call: Fate(None if carried_out else _nothing, ends_connection=True))
+        self._add(_Fault(api, times, Fate(None if carried_out else _nothing, ends_connection=True)))
 
     def heal(self) -> None:
         """Forget all faults."""
@@ -161,27 +174,49 @@ class StandIn:
 
     # --- in the server's thread --------------------------------------------------------------------------------------
 
-    def _add(self, api: str, times: int | None, fate: Callable[[Call], Fate]) -> None:
-        _check_name(api)
-        if times is not None and times < 1:
-            raise ValueError(f"times is {times}: give a number from 1 on, or None for all requests until heal()")
+    def _add(self, fault: _Fault) -> None:
+        _check_name(fault.api)
+        if fault.times is not None and fault.times < 1:
+            raise ValueError(f"times is {fault.times}: give a number from 1 on, or None for all requests until heal()")
         with self._lock:
-            self._faults.append(_Fault(api, times, fate))
+            self._faults.append(fault)
 
     def _intercept(self, call: Call) -> Fate | None:
-        request, name = call.request, call.api.name
+        request = call.request
         if request is None:
             return None
-        self.requests.append(SeenRequest(name, call.version, request.session.client_id, request.body))
+        seen = SeenRequest(call.api.name, call.version, request.session.client_id, request.body)
+        fault = next((one for one in list(self._faults) if one.api == seen.api), None)
+        if fault is None:
+            fate = Fate(call.answer)
+        elif fault.error is not None:
+            fate = Fate(partial(self._refuse, call, fault, fault.error))
+        else:
+            self._use(fault)
+            fate = fault.fate
+        return fate._replace(answer=partial(self._begin, seen, fate.answer or call.answer))
+
+    def _begin(self, seen: SeenRequest, answer: Callable[[ServedNode], Outcome], node: ServedNode) -> Outcome:
+        try:
+            return answer(node)
+        finally:
+            # Behind the call: who has seen a request may count on what it did, and move the clock that it goes by.
+            self.requests.append(seen)
+
+    def _refuse(self, call: Call, fault: _Fault, error: type[ProtocolError], node: ServedNode) -> Outcome:
+        refused = refusal(call, error, node)
+        return call.answer(node) if refused is None or not self._use(fault) else refused
+
+    def _use(self, fault: _Fault) -> bool:
+        """Count a request that a fault is for; False: it holds for no more."""
         with self._lock:
-            fault = next((one for one in self._faults if one.api == name), None)
-            if fault is None:
-                return None
+            if fault not in self._faults:
+                return False
             if fault.times is not None:
                 fault.times -= 1
                 if not fault.times:
                     self._faults.remove(fault)
-        return fault.fate(call)
+            return True
 
 
 def _nothing(node: ServedNode) -> dict[str, Any]:

@@ -49,10 +49,10 @@ class Later(NamedTuple):
 
 
 class Fate(NamedTuple):
-    """What becomes of a request, or of its answer, where it is not what becomes of others: tests of clients say so.
+    """A request, or its answer, fares otherwise than others do: an interceptor says how.
 
-    `delay_ms`: the answer comes so much later. `ends_connection`: the connection ends in its place. `is_lost`: it never
-    comes. `answer` answers in place of the key.
+    `answer` answers in place of the key. `delay_ms`: the answer comes so much later. `ends_connection`: the connection
+    ends in its place. `is_lost`: the answer never comes.
     """
 
     answer: "Callable[[ServedNode], Outcome] | None" = None
