@@ -11,6 +11,7 @@ of readers has its place in it as committed offsets. Every request has a thread,
 
 import json
 import sys
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
@@ -21,6 +22,8 @@ from pylog import Consumer
 
 MESSAGE_BYTES_MAX = 1 << 20
 MESSAGES_MAX = 100
+Asked = dict[str, list[str]]
+"""What stands behind the question mark of a path."""
 
 
 class Queue:
@@ -40,7 +43,7 @@ class Queue:
 
     def take(self, name: str, group: str, most: int) -> list[str]:
         """The next messages of a group, which are committed before they are given out: at most once."""
-        self.log.create_topic(name, exist_ok=True)
+        self.log.topic(name)
         consumer, lock = self._consumer(name, group)
         with lock:
             records = consumer.poll(timeout_ms=200, max_records=most)
@@ -62,25 +65,25 @@ class Handler(BaseHTTPRequestHandler):
     queue: Queue
 
     def do_POST(self) -> None:
-        size = int(self.headers.get("Content-Length", "0"))
-        if size > MESSAGE_BYTES_MAX:
+        size = self.headers.get("Content-Length", "")
+        if not size.isdecimal() or int(size) > MESSAGE_BYTES_MAX:
             self.close_connection = True
             self._answer(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": f"a message has at most {MESSAGE_BYTES_MAX} bytes"}
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                {"error": f"a message has up to {MESSAGE_BYTES_MAX} bytes, and a length"},
             )
             return
-        message = self.rfile.read(size)
+        message = self.rfile.read(int(size))
         self._do(HTTPStatus.CREATED, lambda name, asked: self.queue.put(name, message))
 
     def do_GET(self) -> None:
-        self._do(
-            HTTPStatus.OK,
-            lambda name, asked: self.queue.take(
-                name, asked.get("group", ["default"])[0], min(int(asked.get("max", ["10"])[0]), MESSAGES_MAX)
-            ),
-        )
+        self._do(HTTPStatus.OK, self._take)
 
-    def _do(self, status: HTTPStatus, call) -> None:  # type: ignore[no-untyped-def]
+    def _take(self, name: str, asked: Asked) -> list[str]:
+        most = int(asked.get("max", ["10"])[0])
+        return self.queue.take(name, asked.get("group", ["default"])[0], min(most, MESSAGES_MAX))
+
+    def _do(self, status: HTTPStatus, call: Callable[[str, Asked], object]) -> None:
         where = urlsplit(self.path)
         folder, _, name = where.path.removeprefix("/").partition("/")
         if folder != "queues" or not name:

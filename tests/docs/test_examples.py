@@ -155,17 +155,21 @@ def test_a_queue_by_http_gives_each_message_to_each_group_once(tmp_path: Path) -
         with pylog.open(tmp_path / "log") as log, http_queue.server(log) as serving:
             thread = threading.Thread(target=serving.serve_forever)
             thread.start()
-            if expected[0] == "0":
-                for number in range(3):
-                    answer = ask("/queues/jobs", b"%d" % number)
-                    assert answer == (201, {"partition": 0, "offset": number})
-                assert ask("/queues/jobs?group=other") == (200, ["0", "1", "2"])
-                assert ask("/queues/no%20name")[0] == 400
-                assert ask("/elsewhere")[0] == 404
-            # The second process goes on where the first one was.
-            assert ask("/queues/jobs?max=2") == (200, expected)
-            serving.shutdown()
-            thread.join()
+            try:
+                if expected[0] == "0":
+                    for number in range(3):
+                        answer = ask("/queues/jobs", b"%d" % number)
+                        assert answer == (201, {"partition": 0, "offset": number})
+                    assert ask("/queues/jobs?group=other") == (200, ["0", "1", "2"])
+                    assert ask("/queues/none")[0] == 400, "a reader makes no queue"
+                    assert list(log.topics()) == ["jobs"]
+                    assert ask("/queues/no%20name", b"?")[0] == 400
+                    assert ask("/elsewhere")[0] == 404
+                # The second process goes on where the first one was.
+                assert ask("/queues/jobs?max=2") == (200, expected)
+            finally:
+                serving.shutdown()
+                thread.join()
 
 
 def test_the_tests_of_the_shop_pass() -> None:
