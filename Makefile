@@ -146,7 +146,7 @@ SEED ?= 1
 .PHONY: conformance
 conformance: .venv/conformance.stamp build/java/.stamp ## the same scenarios through four clients against pylog's server and a real Kafka (SERVERS="pylog kafka" OPERATIONS=2000 SEED=1)
 	@PYLOG_SERVERS="$(SERVERS)" PYLOG_OPERATIONS=$(OPERATIONS) PYLOG_SEED=$(SEED) \
-	    $(PYTEST) -q -n $(JOBS) --dist loadgroup tests/conformance/wire
+	    $(PYTEST) -q -n $(JOBS) --dist loadgroup tests/conformance/wire tests/docs/test_testing.py
 
 # How many states `make crash` recovers.
 BUDGET ?= 100000
@@ -229,7 +229,7 @@ simulate: .venv/dev.stamp ## play coordinators, producers and the whole log unde
 	@echo "nothing was found in $(SEEDS) seeds of each machine alone and $(STACK) of the whole log; every planted fault was"
 
 .PHONY: coverage
-coverage: .venv/dev.stamp ## the core suite on the pure kernel; all of the branches that pyproject.toml does not omit
+coverage: .venv/dev.stamp ## the core suite on the pure kernel, and 99.9 % of the branches that pyproject.toml does not omit
 	@PYLOG_PURE=1 $(PYTEST) -q -n $(JOBS) --dist loadgroup --cov --cov-report=term-missing:skip-covered tests/unit tests/bugs \
 		tests/golden tests/oracle tests/fuzz --ignore=tests/unit/cli --ignore=tests/unit/spark
 
