@@ -158,7 +158,7 @@ class CoordinatorHost:
             waiting, self._waiting = self._waiting, {}
             self.due_ms = None
         with ExitStack() as answering:
-            for future in waiting.values():
+            for future in reversed(waiting.values()):
                 # A callback may raise; the others wait all the same.
                 answering.callback(future.set_exception, error)
 

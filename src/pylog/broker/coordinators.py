@@ -172,7 +172,7 @@ class Coordinators:
     def close(self, error: PylogError) -> None:
         """Bring the logs up to date, and fail each message that waits with `error`."""
         with ExitStack() as closing:
-            for host in list(self._hosts.values()):
+            for host in reversed(list(self._hosts.values())):
                 # Each ends, whatever another one raises: its callers wait.
                 closing.callback(host.close, error)
 

@@ -14,7 +14,7 @@ from pylog.cli.arguments import Parser, add_log
 from pylog.cli.output import json_line, print_line
 from pylog.protocol.compression import Codec
 
-__all__ = ["add", "title"]
+__all__ = ["add"]
 
 CODECS = {Codec.SNAPPY: "cramjam", Codec.LZ4: "lz4", Codec.ZSTD: "zstandard"}
 """The codecs that need a package, and which one."""
@@ -35,11 +35,6 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     add_log(parser)
     parser.set_defaults(run=run, parser=parser)
-
-
-def title() -> str:
-    """`pylog 0.1.0`."""
-    return f"pylog {pylog.__version__}"
 
 
 def installed(distribution: str) -> str:
@@ -68,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         }
         print_line(json_line(line))
         return 0
-    print_line(title())
+    print_line(f"pylog {pylog.__version__}")
     print_line(f"  python  {python}")
     print_line(f"  kernel  {kernel.NAME}{f' (Python: {kernel.WHY_PURE})' if kernel.WHY_PURE else ''}")
     missing = [name for name, there in codecs.items() if not there]

@@ -23,7 +23,7 @@ def test_a_transaction_open_in_its_epoch_goes_on() -> None:
     assert desk.end(50, 4, committed=True).error is None
 
 
-def test_a_transaction_that_no_partition_has_seen_goes_on_where_no_records_can_be_lost() -> None:
+def test_a_transaction_unseen_by_partitions_goes_on_where_nothing_can_be_lost() -> None:
     desk = Desk(known(TransactionState.ONGOING))
     settle(desk, 4, producer_id=77)
     assert (desk.state, desk.appends, desk.markers) == (TransactionState.ONGOING, [], [])
