@@ -9,6 +9,8 @@
     schema/             Kafka's schemas, and the codec that is generated from them
     metadata_image      the records of the metadata log, and the image they give
     metadata_changes    the records of each change
+    wire/               requests and responses as bytes
+    sasl/               how a client proves its name to a server
 
 Read `messages/` and `batch` first; each of the others stands by itself.
 """
