@@ -8,9 +8,9 @@
     AuthMessage = client first without "n,,"  ","  server first  ","  client final without the proof
     proof       = ClientKey XOR HMAC(StoredKey, AuthMessage)        signature = HMAC(ServerKey, AuthMessage)
 
-There is no channel binding, as in Kafka (ScramSaslServer): the header is "n,,", and "biws" is that in base64. A user that does not exist
-is asked for a proof like any other, with a salt that stays the same, and is refused at the end: the exchange does not
-tell which users there are.
+There is no channel binding, as in Kafka (ScramSaslServer): the header is "n,,", and "biws" is that in base64. A user
+that does not exist is asked for a proof like any other, with a salt that stays the same, and is refused at the end: the
+exchange does not tell which users there are.
 """
 
 import base64
