@@ -45,7 +45,9 @@ ON_EXTRAS = {"pylog.kernel.columns", "pylog.kernel.pure.columns", "pylog.kernel.
 LAZILY = {
     "pylog.broker.coordinators": {"pylog.coordinator"},
     "pylog.broker.hanging_transactions": {"pylog.coordinator"},
+    "pylog.broker.replica_manager.users": {"pylog.protocol.sasl.hashing"},
     "pylog.cli.output": {"rich"},
+    "pylog.client.admin.users": {"pylog.protocol.sasl.hashing"},
     "pylog.config.options": {"difflib"},
     "pylog.files.watch": {"ctypes"},
     "pylog.kernel.pure.crc": {"crc32c"},

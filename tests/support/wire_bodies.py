@@ -73,6 +73,8 @@ BODIES: dict[tuple[str, int], dict[str, Any]] = {
     ("ListGroups", 5): {},
     ("DescribeTransactions", 0): {"transactionalIds": ["tx"]},
     ("DescribeProducers", 0): {"topics": [{"name": "t", "partitionIndexes": [0]}]},
+    ("DescribeUserScramCredentials", 0): {"users": None},
+    ("AlterUserScramCredentials", 0): {"deletions": [{"name": "alice", "mechanism": 1}], "upsertions": []},
 }  # fmt: skip
 """Requests of every key that can be refused, by name and version."""
 
@@ -92,7 +94,6 @@ UNREFUSED: dict[tuple[str, int], dict[str, Any]] = {
     ("IncrementalAlterConfigs", 1): {"resources": [{"resourceType": 2, "resourceName": "t", "configs": []}]},
     ("ListPartitionReassignments", 0): {"topics": None},
     ("DescribeClientQuotas", 1): {},
-    ("DescribeUserScramCredentials", 0): {"users": None},
     ("DescribeQuorum", 2): {},
     ("DescribeCluster", 2): {},
     ("ListConfigResources", 1): {},

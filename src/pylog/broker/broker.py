@@ -41,6 +41,7 @@ from pylog.protocol.messages import (
     CONSUMER,
     AlterConfigs,
     AlterReplicaLogDirs,
+    AlterUserScramCredentials,
     CreatePartitions,
     CreateTopics,
     DeletedPart,
@@ -50,6 +51,7 @@ from pylog.protocol.messages import (
     DescribeLogDirs,
     DescribeNodeConfig,
     DescribeQuorum,
+    DescribeUserScramCredentials,
     EpochEndPart,
     EpochEnds,
     Fetch,
@@ -135,6 +137,8 @@ class Broker:
             DeleteRecords: self._delete_records,
             DescribeLogDirs: lambda _: completed(describe_log_dirs(files, paths, self.node.directories.failures)),
             DescribeQuorum: lambda _: completed(describe_quorum(self.node.topics.metadata_log)),
+            DescribeUserScramCredentials: lambda message: completed(self.node.users.describe(message)),
+            AlterUserScramCredentials: lambda message: completed(self.node.users.alter(message)),
             DescribeNodeConfig: lambda _: completed(DescribedNodeConfig(config.to_kafka())),
         }
         try:

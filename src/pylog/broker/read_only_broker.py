@@ -19,6 +19,7 @@ from pylog.broker.read_only_coordinators import ReadOnlyCoordinators
 from pylog.broker.read_only_partitions import ReadOnlyPartitions
 from pylog.broker.read_only_purgatory import ReadOnlyPurgatory
 from pylog.broker.read_only_topics import ReadOnlyTopics
+from pylog.broker.replica_manager.users import describe_users
 from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import Closed, PylogError, ReadOnly
@@ -27,7 +28,9 @@ from pylog.logdirs.foreign import require_log
 from pylog.logdirs.log_directory import META_PROPERTIES, read_identity
 from pylog.protocol.messages import (
     ClusterMetadata,
+    DescribedUsers,
     DescribeLogDirs,
+    DescribeUserScramCredentials,
     Fetch,
     Fetched,
     FetchedPart,
@@ -75,6 +78,7 @@ class ReadOnlyBroker:
             ListOffsets: lambda message: completed(self._list_offsets(message)),
             Metadata: lambda message: completed(self._metadata(message)),
             DescribeLogDirs: lambda _: completed(describe_log_dirs(files, self._paths, {})),
+            DescribeUserScramCredentials: lambda message: completed(self._users(message)),
             **{kind: partial(self._ask_coordinators, answer) for kind, answer in coordinators.routes.items()},
         }
         self._topics.refresh()
@@ -171,6 +175,11 @@ class ReadOnlyBroker:
         self._topics.check_in_place()
         self._topics.refresh()
         return describe_topics(self.image, message, lambda _: self.node_id)
+
+    def _users(self, message: DescribeUserScramCredentials) -> DescribedUsers:
+        self._topics.check_in_place()
+        self._topics.refresh()
+        return describe_users(self.image, message)
 
     def close(self) -> None:
         """Answer the fetches that wait with Closed, and give the descriptors back."""

@@ -4,8 +4,8 @@
     pylog produce TOPIC [FILE...]               pylog verify
     pylog consume TOPIC...                      pylog repair [TOPIC[:PARTITION]]
     pylog group list|describe|seek|delete       pylog txn list|describe|producers|hanging|abort
-    pylog config describe                       pylog serve
-    pylog version
+    pylog user list|set|delete                  pylog serve
+    pylog config describe                       pylog version
 
 One file per group of commands; each adds its parsers (`add`) and names the function that runs it. What leaves the
 program:
@@ -35,7 +35,7 @@ __all__ = ["main"]
 
 INTERRUPTED = 130
 COMMANDS = (
-    "topic", "produce", "consume", "group", "txn", "config", "serve", "segment", "verify", "repair", "version",
+    "topic", "produce", "consume", "group", "txn", "user", "config", "serve", "segment", "verify", "repair", "version",
 )  # fmt: skip
 
 

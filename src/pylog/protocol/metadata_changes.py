@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 from pylog.protocol.metadata_image import TOPIC_RESOURCE, MetadataImage, PartitionImage, encode_record
+from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 
 NO_NODE = -1
 
@@ -69,6 +70,20 @@ def allocate_producer_ids(node_id: int, epoch: int, next_producer_id: int) -> li
     return [encode_record("ProducerIdsRecord", value)]
 
 
+def set_user(name: str, credential: ScramCredential) -> list[bytes]:
+    """The credential of a user, in place of the one that it has for that mechanism (Kafka: ScramControlManager)."""
+    value = {
+        "name": name, "mechanism": credential.mechanism.value, "salt": credential.salt,
+        "storedKey": credential.stored_key, "serverKey": credential.server_key, "iterations": credential.iterations,
+    }  # fmt: skip
+    return [encode_record("UserScramCredentialRecord", value)]
+
+
+def remove_user(name: str, mechanism: ScramMechanism) -> list[bytes]:
+    """The end of a user's credential for one mechanism."""
+    return [encode_record("RemoveUserScramCredentialRecord", {"name": name, "mechanism": mechanism.value})]
+
+
 def set_features(levels: Mapping[str, int]) -> list[bytes]:
     """The levels of features; the metadata log of a new cluster begins with them (Kafka: BootstrapMetadata)."""
     return [encode_record("FeatureLevelRecord", {"name": name, "featureLevel": at}) for name, at in levels.items()]
@@ -101,6 +116,8 @@ def image_records(image: MetadataImage) -> Iterator[bytes]:
         yield from change_config(topic.name, topic.config)
         for number, state in topic.partitions.items():
             yield _partition_record(topic.id, number, state)
+    for (name, _), credential in image.users.items():
+        yield from set_user(name, credential)
     if image.next_producer_id:
         yield from allocate_producer_ids(NO_NODE, NO_NODE, image.next_producer_id)
     yield from image.others

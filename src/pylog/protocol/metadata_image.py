@@ -22,6 +22,7 @@ from typing import Any
 from uuid import UUID
 
 from pylog.errors import CorruptBatch, InvalidTopic, UnsupportedFormat
+from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 from pylog.protocol.schema import message, names, read_uvarint, uvarint
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -145,6 +146,8 @@ class MetadataImage:
         self.nodes: dict[int, NodeImage] = {}
         self.features: dict[str, int] = {}
         """The level of each feature: Kafka reads no log in which it does not find its metadata.version."""
+        self.users: dict[tuple[str, ScramMechanism], ScramCredential] = {}
+        """The credentials of users, each for one mechanism."""
         self._by_id: dict[UUID, TopicImage] = {}
         self.next_producer_id = 0
         """The first producer id that was never given."""
@@ -164,7 +167,7 @@ class MetadataImage:
         """An image for further records. This one stays the same."""
         image = MetadataImage()
         image.topics, image._by_id = dict(self.topics), dict(self._by_id)
-        image.nodes, image.features = dict(self.nodes), dict(self.features)
+        image.nodes, image.features, image.users = dict(self.nodes), dict(self.features), dict(self.users)
         image.next_producer_id, image.removed = self.next_producer_id, dict(self.removed)
         image.others = list(self.others)
         image._open_transaction = None if self._open_transaction is None else list(self._open_transaction)
@@ -292,6 +295,16 @@ class MetadataImage:
     def _allocate_producer_ids(self, value: Mapping[str, Any]) -> None:
         self.next_producer_id = value["nextProducerId"]
 
+    def _add_user(self, value: Mapping[str, Any]) -> None:
+        mechanism = _mechanism(value)
+        self.users[value["name"], mechanism] = ScramCredential(
+            mechanism, bytes(value["salt"]), bytes(value["storedKey"]), bytes(value["serverKey"]), value["iterations"]
+        )
+
+    def _remove_user(self, value: Mapping[str, Any]) -> None:
+        if self.users.pop((value["name"], _mechanism(value)), None) is None:
+            raise CorruptBatch("a metadata record removes a user's credential that no earlier record made")
+
     def _register_node(self, value: Mapping[str, Any]) -> None:
         directories = tuple(value.get("logDirs", ()))
         node = NodeImage(value["brokerId"], value["incarnationId"], value["brokerEpoch"], directories)
@@ -299,6 +312,15 @@ class MetadataImage:
 
     def _unregister_node(self, value: Mapping[str, Any]) -> None:
         self.nodes.pop(value["brokerId"], None)
+
+
+def _mechanism(value: Mapping[str, Any]) -> ScramMechanism:
+    try:
+        return ScramMechanism(value["mechanism"])
+    except ValueError:
+        raise UnsupportedFormat(
+            f"a metadata record names SCRAM mechanism {value['mechanism']}: 1 and 2 are known"
+        ) from None
 
 
 def _is_of_a_topic(value: Mapping[str, Any]) -> bool:
@@ -337,6 +359,8 @@ _REPLAYS: dict[str, Callable[[MetadataImage, Mapping[str, Any]], None]] = {
     "RegisterBrokerRecord": MetadataImage._register_node,
     "UnregisterBrokerRecord": MetadataImage._unregister_node,
     "ProducerIdsRecord": MetadataImage._allocate_producer_ids,
+    "UserScramCredentialRecord": MetadataImage._add_user,
+    "RemoveUserScramCredentialRecord": MetadataImage._remove_user,
 }
 _USED = _TRANSACTION_ENDS | {"BeginTransactionRecord"} | _REPLAYS.keys()
 

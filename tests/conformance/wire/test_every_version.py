@@ -75,6 +75,8 @@ def requests_for(topic: str, topic_id: Any) -> dict[str, tuple[Body, set[str]]]:
         "OffsetDelete": ({"groupId": "absent", "topics": [{"name": topic, "partitions": [{"partitionIndex": 0}]}]},
             {NO_GROUP}),
         "DescribeUserScramCredentials": ({"users": None}, set()),
+        "AlterUserScramCredentials": ({"deletions": [{"name": "absent", "mechanism": 1}], "upsertions": []},
+            {"RESOURCE_NOT_FOUND"}),
         "DescribeClientQuotas": ({"components": []}, set()),
         "DescribeCluster": ({"endpointType": 1}, set()),
         "DescribeProducers": ({"topics": [{"name": topic, "partitionIndexes": [0]}]}, set()),

@@ -339,11 +339,20 @@ def test_nothing_moves_and_nothing_is_limited(node: WireNode) -> None:
     assert node.ask("DescribeClientQuotas", 1, {"components": []})["entries"] == []
 
 
-def test_there_are_no_users(node: WireNode) -> None:
-    assert node.ask("DescribeUserScramCredentials", 0, {"users": None})["results"] == []
-    (one,) = node.ask("DescribeUserScramCredentials", 0, {"users": [{"name": "ann"}]})["results"]
+def test_users_are_set_and_described(node: WireNode) -> None:
+    change = {"name": "ann", "mechanism": 1, "iterations": 4096, "salt": b"s" * 16, "saltedPassword": b"p" * 32}
+    body = {"deletions": [{"name": "bob", "mechanism": 1}], "upsertions": [change]}
 
-    assert (one["user"], one["errorCode"]) == ("ann", 91)
+    results = node.ask("AlterUserScramCredentials", 0, body)["results"]
+    assert {one["user"]: one["errorCode"] for one in results} == {"ann": 0, "bob": 91}
+    answer = node.ask("DescribeUserScramCredentials", 0, {"users": [{"name": "ann"}, {"name": "bob"}]})
+    assert [(one["user"], one["errorCode"]) for one in answer["results"]] == [("ann", 0), ("bob", 91)]
+    assert answer["results"][0]["credentialInfos"] == [{"mechanism": 1, "iterations": 4096}]
+    for users in (None, []):
+        assert len(node.ask("DescribeUserScramCredentials", 0, {"users": users})["results"]) == 1
+
+
+def test_a_plain_listener_has_no_sasl(node: WireNode) -> None:
     assert node.ask("SaslHandshake", 1, {"mechanism": "PLAIN"}) == {"errorCode": 34, "mechanisms": []}
 
 

@@ -3,6 +3,7 @@
     topics           the topics of the metadata log, and the log directory of each partition
     roles            the partitions opened at first use, and whether this node leads or follows each
     topic_changes    topics made, changed, deleted, and partitions moved
+    users            the credentials of users
 
 This file has the upkeep: checkpoints, and the close. (Kafka: ReplicaManager, LogManager.)
 """
@@ -15,6 +16,7 @@ from contextlib import ExitStack, suppress
 from pylog.broker.replica_manager.roles import Follow, Lead, Roles
 from pylog.broker.replica_manager.topic_changes import TopicChanges
 from pylog.broker.replica_manager.topics import LocalTopics
+from pylog.broker.replica_manager.users import Users
 from pylog.config import NodeConfig
 from pylog.errors import DirectoryReplaced, DiskFull, DurabilityUnknown, PylogError, StorageError
 from pylog.files import Files
@@ -43,6 +45,7 @@ class ReplicaManager:
         self.topics = LocalTopics(files, paths, config, clock, self._lock, node_id)
         self.roles = Roles(self.topics, clock, self._lock, visible_when_durable=visible_when_durable)
         self.changes = TopicChanges(self.topics, self.roles, config, self._lock)
+        self.users = Users(self.topics, self._lock)
         self.id = self.topics.node_id
         self.directories = self.topics.directories
         self._is_closed = False

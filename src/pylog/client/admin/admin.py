@@ -3,12 +3,13 @@
 from pylog.client.admin.groups import GroupAdmin
 from pylog.client.admin.topics import TopicAdmin
 from pylog.client.admin.transactions import TransactionAdmin
+from pylog.client.admin.users import UserAdmin
 from pylog.client.cluster import Cluster
 from pylog.runtime.closing import Lease
 from pylog.transport import Transport
 
 
-class Admin(TopicAdmin, GroupAdmin, TransactionAdmin):
+class Admin(TopicAdmin, GroupAdmin, TransactionAdmin, UserAdmin):
     """Administration of the nodes behind a transport. Thread-safe."""
 
     def __init__(self, transport: Transport, node: int, lease: Lease | None = None) -> None:

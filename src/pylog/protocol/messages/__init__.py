@@ -4,6 +4,7 @@
     topics         Metadata, CreateTopics...
     groups         JoinGroup, OffsetCommit...
     transactions   InitProducerId, EndTxn...
+    users          AlterUserScramCredentials...
 
 A message names many topic-partitions; its answer has one part for each, in the same order. A part that failed carries
 the error as a value: the failure of one partition is no reason to fail the others. Record bytes are opaque here: a
@@ -128,6 +129,15 @@ from pylog.protocol.messages.transactions import (
     TxnMarkersWritten,
     WriteTxnMarkers,
 )
+from pylog.protocol.messages.users import (
+    AlterUserScramCredentials,
+    DescribedUser,
+    DescribedUsers,
+    DescribeUserScramCredentials,
+    ScramDeletion,
+    ScramUpsertion,
+    UserScramCredentialsAltered,
+)
 
 __all__ = [
     "ACKS_ALL",
@@ -148,6 +158,7 @@ __all__ = [
     "AddPartitionsToTxn",
     "AlterConfigs",
     "AlterReplicaLogDirs",
+    "AlterUserScramCredentials",
     "ClusterMetadata",
     "ConfigChange",
     "ConsumerGroupHeartbeat",
@@ -165,6 +176,7 @@ __all__ = [
     "DescribeProducers",
     "DescribeQuorum",
     "DescribeTransactions",
+    "DescribeUserScramCredentials",
     "DescribedGroup",
     "DescribedGroups",
     "DescribedLogDir",
@@ -175,6 +187,8 @@ __all__ = [
     "DescribedQuorum",
     "DescribedTransaction",
     "DescribedTransactions",
+    "DescribedUser",
+    "DescribedUsers",
     "EndTxn",
     "EpochEndPart",
     "EpochEnds",
@@ -228,6 +242,8 @@ __all__ = [
     "ProducerIdGiven",
     "RecordsDeleted",
     "Replacement",
+    "ScramDeletion",
+    "ScramUpsertion",
     "Session",
     "SyncGroup",
     "SyncedGroup",
@@ -238,6 +254,7 @@ __all__ = [
     "TxnMarkers",
     "TxnMarkersWritten",
     "TxnOffsetCommit",
+    "UserScramCredentialsAltered",
     "WriteTxnMarkers",
 ]
 
@@ -266,4 +283,6 @@ Message = (
     | DescribeLogDirs
     | DescribeNodeConfig
     | DescribeQuorum
+    | DescribeUserScramCredentials
+    | AlterUserScramCredentials
 )

@@ -55,5 +55,6 @@ def _equals(self: Any, other: object) -> Any:
 
 
 def _text(self: Any) -> str:
-    parts = [f"{name}={value!r}" for name, value in zip(self.__dataclass_fields__, _values(self), strict=True)]
+    """The values but those that are secret: `field(repr=False)`."""
+    parts = [f"{spec.name}={getattr(self, spec.name)!r}" for spec in fields(self) if spec.repr]
     return f"{type(self).__qualname__}({', '.join(parts)})"

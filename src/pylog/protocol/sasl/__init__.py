@@ -1,18 +1,12 @@
-"""SASL without I/O: how a client says who it is, and how a server finds out. (RFC 4422, KIP-12, KIP-84)
+"""SASL without I/O: how a client proves its name, and how a server checks that. (RFC 4422, KIP-12, KIP-84)
 
-    credentials    users' secrets: a password, or what SCRAM keeps in its place
+    credentials    what a server keeps of a password
+    hashing        how that is made
     plain          PLAIN: the password itself, in one message
     scram          SCRAM-SHA-256 and SCRAM-SHA-512: a proof of it, in two messages of each side
     exchange       the two sides by the name of a mechanism
 
 Read `exchange` first. A caller carries the tokens, in SaslAuthenticate or as bare frames; errors are
-SaslAuthentication, and end the exchange.
+SaslAuthentication, and end the exchange. The catalogue knows `credentials` alone: `hashing` and all that stand on it
+load OpenSSL, at their first use.
 """
-
-from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism, constant_time_equal
-from pylog.protocol.sasl.exchange import MECHANISMS, SaslClient, SaslServer, Secrets, sasl_client, sasl_server
-
-__all__ = [
-    "MECHANISMS", "SaslClient", "SaslServer", "ScramCredential", "ScramMechanism", "Secrets", "constant_time_equal",
-    "sasl_client", "sasl_server",
-]  # fmt: skip

@@ -8,7 +8,7 @@ It is as safe as the connection: use it with TLS. The authorization id is empty,
 from collections.abc import Callable
 
 from pylog.errors import SaslAuthentication
-from pylog.protocol.sasl.credentials import constant_time_equal
+from pylog.protocol.sasl.hashing import same_text
 
 __all__ = ["NAME", "PlainClient", "PlainServer"]
 
@@ -66,7 +66,7 @@ class PlainServer:
             raise SaslAuthentication("Authentication failed: password not specified")
         expected = self._password_of(user)
         # A user that does not exist takes as long as a wrong password.
-        is_right = constant_time_equal(password, password + "x" if expected is None else expected)
+        is_right = same_text(password, password + "x" if expected is None else expected)
         if not is_right:
             raise SaslAuthentication("Authentication failed: Invalid username or password")
         if authorization_id not in ("", user):

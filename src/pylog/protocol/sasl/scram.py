@@ -21,11 +21,14 @@ import secrets
 from collections.abc import Callable
 
 from pylog.errors import SaslAuthentication
-from pylog.protocol.sasl.credentials import (
-    ITERATIONS_MIN,
+from pylog.protocol.sasl.credentials import ITERATIONS_MIN, ScramCredential, ScramMechanism
+from pylog.protocol.sasl.hashing import (
     SALT_BYTES,
-    ScramCredential,
-    ScramMechanism,
+    client_key_of,
+    credential_of_salted,
+    hash_of,
+    hmac_of,
+    salted_password,
 )
 
 __all__ = ["ScramClient", "ScramServer"]
@@ -87,12 +90,12 @@ class ScramClient:
                 f"the server asks for {iterations} iterations: {ITERATIONS_MIN} to {CLIENT_ITERATIONS_MAX} are taken"
             )
         mechanism = self._mechanism
-        salted = mechanism.salted_password(self._password, salt, iterations)
-        credential = ScramCredential.of_salted(mechanism, salted, salt, iterations)
+        salted = salted_password(mechanism, self._password, salt, iterations)
+        credential = credential_of_salted(mechanism, salted, salt, iterations)
         final = f"c={_encoded(GS2_HEADER.encode())},r={nonce}"
         message = f"{self._first},{text},{final}".encode()
-        self._signature = mechanism.hmac(credential.server_key, message)
-        proof = _xor(mechanism.hmac(salted, b"Client Key"), mechanism.hmac(credential.stored_key, message))
+        self._signature = hmac_of(mechanism, credential.server_key, message)
+        proof = _xor(client_key_of(mechanism, salted), hmac_of(mechanism, credential.stored_key, message))
         return f"{final},p={_encoded(proof)}".encode()
 
     def _check_final(self, text: str) -> None:
@@ -163,17 +166,17 @@ class ScramServer:
         proof, mechanism = _decoded(found[4]), self._mechanism
         message = f"{self._messages},{found[1]}".encode()
         stored = bytes(len(proof)) if credential is None else credential.stored_key
-        mask = mechanism.hmac(stored, message)
+        mask = hmac_of(mechanism, stored, message)
         if len(proof) != len(mask):
             raise self._refused()
-        is_right = hmac.compare_digest(mechanism.hash(_xor(proof, mask)), stored)
+        is_right = hmac.compare_digest(hash_of(mechanism, _xor(proof, mask)), stored)
         if not is_right or credential is None:
             raise self._refused()
         self.user = user
-        return f"v={_encoded(mechanism.hmac(credential.server_key, message))}".encode()
+        return f"v={_encoded(hmac_of(mechanism, credential.server_key, message))}".encode()
 
     def _salt_of_nobody(self, user: str) -> bytes:
-        return self._mechanism.hmac(_UNKNOWN_USERS, user.encode())[:SALT_BYTES]
+        return hmac_of(self._mechanism, _UNKNOWN_USERS, user.encode())[:SALT_BYTES]
 
     def _refused(self) -> SaslAuthentication:
         return SaslAuthentication(

@@ -8,6 +8,7 @@
     groups         JoinGroup to OffsetFetch
     group_admin    DescribeGroups, ListGroups, DeleteGroups, ConsumerGroupDescribe
     transactions   InitProducerId to ListTransactions
+    users          DescribeUserScramCredentials, AlterUserScramCredentials
     table          all of them, by API key
 
 A body is a dict with Kafka's field names (`protocol/schema`). A message is a value that knows no version. A field that

@@ -3,7 +3,6 @@
     ElectLeaders                   the only replica leads already: ElectionNotNeeded; without partitions nothing is told
     ListPartitionReassignments     no partition moves to another node
     DescribeClientQuotas           there are no quotas
-    DescribeUserScramCredentials   there are no users: ResourceNotFound for each that is named
     SaslHandshake                  there is no SASL: IllegalSaslState, as on a plain-text listener of Kafka
 
 In all versions alike.
@@ -13,7 +12,6 @@ from pylog.errors import (
     ElectionNotNeeded,
     IllegalSaslState,
     ProtocolError,
-    ResourceNotFound,
     UnknownTopicOrPartition,
 )
 from pylog.protocol.messages import ClusterMetadata, Metadata
@@ -51,16 +49,6 @@ def _quotas(request: Request, node: ServedNode) -> Outcome:
     return {"entries": []}
 
 
-def _credentials(request: Request, node: ServedNode) -> Outcome:
-    users = request.body["users"] or []
-    return {
-        "results": [
-            {"user": user["name"], "errorCode": ResourceNotFound.code, "errorMessage": "there are no users"}
-            for user in users
-        ]
-    }
-
-
 def _handshake(request: Request, node: ServedNode) -> Outcome:
     return {"errorCode": IllegalSaslState.code, "mechanisms": []}
 
@@ -69,6 +57,5 @@ APIS = (
     api("ElectLeaders", _elections),
     api("ListPartitionReassignments", _reassignments),
     api("DescribeClientQuotas", _quotas),
-    api("DescribeUserScramCredentials", _credentials),
     api("SaslHandshake", _handshake),
 )

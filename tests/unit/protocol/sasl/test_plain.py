@@ -3,7 +3,9 @@
 import pytest
 
 from pylog.errors import SaslAuthentication, UnsupportedSaslMechanism
-from pylog.protocol.sasl import MECHANISMS, ScramCredential, ScramMechanism, sasl_client, sasl_server
+from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
+from pylog.protocol.sasl.exchange import MECHANISMS, sasl_client, sasl_server
+from pylog.protocol.sasl.hashing import credential_of_password
 from pylog.protocol.sasl.plain import PlainServer
 
 
@@ -15,7 +17,7 @@ class Users:
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         password = self.password(user)
-        return None if password is None else ScramCredential.of_password(mechanism, password)
+        return None if password is None else credential_of_password(mechanism, password)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -6,7 +6,8 @@ import pytest
 from aiokafka.conn import ScramAuthenticator
 
 from pylog.errors import SaslAuthentication
-from pylog.protocol.sasl import ScramCredential, ScramMechanism
+from pylog.protocol.sasl.credentials import ScramMechanism
+from pylog.protocol.sasl.hashing import credential_of_password
 from pylog.protocol.sasl.scram import ScramClient, ScramServer
 
 SHA_256 = ScramMechanism.SHA_256
@@ -24,7 +25,7 @@ SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 def server(
     *, mechanism: ScramMechanism = SHA_256, user: str = "user", password: str = "pencil", nonce: str | None = None
 ) -> ScramServer:
-    credential = ScramCredential.of_password(mechanism, password, salt=SALT)
+    credential = credential_of_password(mechanism, password, salt=SALT)
     return ScramServer(mechanism, {user: credential}.get, nonce)
 
 
@@ -186,12 +187,12 @@ def test_a_client_does_not_believe_a_server_without_the_password(message: bytes,
 
 
 def test_a_credential_does_not_show_its_secrets() -> None:
-    credential = ScramCredential.of_password(SHA_256, "pencil", salt=SALT)
+    credential = credential_of_password(SHA_256, "pencil", salt=SALT)
     assert repr(credential) == "ScramCredential(mechanism=<ScramMechanism.SHA_256: 1>, iterations=4096)"
 
 
 def test_each_credential_has_a_salt_of_its_own() -> None:
-    one, other = (ScramCredential.of_password(SHA_256, "pencil") for _ in range(2))
+    one, other = (credential_of_password(SHA_256, "pencil") for _ in range(2))
     assert one.salt != other.salt
     assert len(one.salt) == 16
 

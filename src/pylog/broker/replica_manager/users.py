@@ -1,0 +1,111 @@
+"""The users of a cluster: the credentials for SCRAM in the metadata log. (Kafka: ScramControlManager, ScramImage)"""
+
+from collections.abc import Iterable
+
+from pylog.broker.replica_manager.topics import LocalTopics
+from pylog.errors import (
+    DuplicateResource,
+    ProtocolError,
+    PylogError,
+    ResourceNotFound,
+    UnacceptableCredential,
+    UnsupportedSaslMechanism,
+)
+from pylog.protocol.messages import (
+    AlterUserScramCredentials,
+    DescribedUser,
+    DescribedUsers,
+    DescribeUserScramCredentials,
+    ScramDeletion,
+    ScramUpsertion,
+    UserScramCredentialsAltered,
+)
+from pylog.protocol.metadata_changes import remove_user, set_user
+from pylog.protocol.metadata_image import MetadataImage
+from pylog.protocol.sasl.credentials import ITERATIONS_MAX, ITERATIONS_MIN, ScramCredential, ScramMechanism
+from pylog.runtime.signals import WholeLock
+
+__all__ = ["Users", "describe_users"]
+
+
+class Users:
+    """Changes of users. Thread-safe."""
+
+    def __init__(self, topics: LocalTopics, lock: WholeLock) -> None:
+        self._topics = topics
+        self._lock = lock
+
+    def describe(self, asked: DescribeUserScramCredentials) -> DescribedUsers:
+        """See `describe_users`."""
+        return describe_users(self._topics.image, asked)
+
+    def alter(self, asked: AlterUserScramCredentials) -> UserScramCredentialsAltered:
+        """Set and remove credentials, all of them in one step but those of users with an error.
+
+        A user is changed once in a request, as by Kafka. Raises DiskFull, DurabilityUnknown.
+        """
+        with self._lock:
+            changes: list[ScramDeletion | ScramUpsertion] = [*asked.deletions, *asked.upsertions]
+            errors: dict[str, PylogError | None] = {}
+            for change in changes:
+                if change.user in errors:
+                    twice = "A user credential cannot be altered twice in the same request"
+                    errors[change.user] = errors[change.user] or DuplicateResource(twice)
+                else:
+                    errors[change.user] = self._refusal(change)
+            records = [record for one in changes if errors[one.user] is None for record in _records(one)]
+            if records:
+                self._topics.metadata_log.commit(records)
+            return UserScramCredentialsAltered(errors)
+
+    def _refusal(self, change: ScramDeletion | ScramUpsertion) -> ProtocolError | None:
+        if not change.user:
+            return UnacceptableCredential("Username must not be empty")
+        if change.mechanism not in _KNOWN:
+            return UnsupportedSaslMechanism("Unknown SCRAM mechanism")
+        if isinstance(change, ScramDeletion):
+            is_there = (change.user, ScramMechanism(change.mechanism)) in self._topics.image.users
+            return None if is_there else ResourceNotFound("Attempt to delete a user credential that does not exist")
+        if change.iterations < ITERATIONS_MIN:
+            return UnacceptableCredential("Too few iterations")
+        return UnacceptableCredential("Too many iterations") if change.iterations > ITERATIONS_MAX else None
+
+
+_KNOWN = frozenset(mechanism.value for mechanism in ScramMechanism)
+
+
+def _records(change: ScramDeletion | ScramUpsertion) -> list[bytes]:
+    mechanism = ScramMechanism(change.mechanism)
+    if isinstance(change, ScramDeletion):
+        return remove_user(change.user, mechanism)
+    # It loads OpenSSL.
+    from pylog.protocol.sasl.hashing import credential_of_salted
+
+    credential = credential_of_salted(mechanism, change.salted_password, change.salt, change.iterations)
+    return set_user(change.user, credential)
+
+
+def describe_users(image: MetadataImage, asked: DescribeUserScramCredentials) -> DescribedUsers:
+    """The users of an image: those named, or all, by name. One that is not there, or named twice, has an error."""
+    known = _by_user(image)
+    wanted = sorted(known) if asked.users is None else list(dict.fromkeys(asked.users))
+    twice = set() if asked.users is None else {name for name in wanted if asked.users.count(name) > 1}
+    return DescribedUsers([_described(name, known.get(name), is_twice=name in twice) for name in wanted])
+
+
+def _described(name: str, credentials: dict[int, int] | None, *, is_twice: bool) -> DescribedUser:
+    if is_twice:
+        told = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+        return DescribedUser(name, DuplicateResource(told))
+    if credentials is None:
+        told = f"Attempt to describe a user credential that does not exist: {name}"
+        return DescribedUser(name, ResourceNotFound(told))
+    return DescribedUser(name, None, credentials)
+
+
+def _by_user(image: MetadataImage) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    users: Iterable[tuple[tuple[str, ScramMechanism], ScramCredential]] = image.users.items()
+    for (name, mechanism), credential in users:
+        found.setdefault(name, {})[mechanism.value] = credential.iterations
+    return found

@@ -1,0 +1,31 @@
+"""`pylog user list | set | delete`."""
+
+import json
+
+from support.command_line import Run, run
+
+__all__ = ["run"]
+
+
+def test_users_are_added_listed_and_deleted(run: Run) -> None:
+    assert run("user", "list").code == 1, "there is no log"
+    done = run("user", "set", "alice", stdin=b"secret\n")
+    assert (done.code, done.err) == (0, "pylog: alice has a password\n")
+    assert run("user", "set", "bob", "--iterations", "8192", stdin=b"secret").code == 0
+
+    listed = run("user", "list")
+    assert [line.split() for line in listed.lines[1:]] == [
+        ["alice", "SCRAM-SHA-256,", "SCRAM-SHA-512", "4096"], ["bob", "SCRAM-SHA-256,", "SCRAM-SHA-512", "8192"],
+    ]  # fmt: skip
+    assert json.loads(run("user", "list", "--json").lines[0]) == {
+        "user": "alice", "mechanisms": {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 4096},
+    }  # fmt: skip
+    assert run("user", "delete", "alice").err == "pylog: alice is deleted\n"
+    assert run("user", "delete", "bob").code == 0
+    assert "pylog user set NAME" in run("user", "list").err
+
+
+def test_what_is_no_user_or_password_is_refused(run: Run) -> None:
+    assert "a password is not empty" in run("user", "set", "alice").err
+    assert "Too few iterations" in run("user", "set", "alice", "--iterations", "1", stdin=b"x\n").err
+    assert "there is no user 'bob'" in run("user", "delete", "bob").err
