@@ -117,30 +117,7 @@ class Broker:
             lambda *batch: self._coordinating.enroll(*batch),  # noqa: PLW0108 (it is made in the next line)
         )  # fmt: skip
         self._coordinating = CoordinatorRouter(self.node, self._produce, config, clock, self._worker.wake_by)
-        self._routes: dict[type, Callable[[Any], Future[Any]]] = {
-            Produce: self._produce.produce,
-            Fetch: self._fetch,
-            ListOffsets: self._list_offsets,
-            OffsetForLeaderEpoch: self._epoch_ends,
-            Metadata: lambda message: completed(self.node.roles.describe(message)),
-            CreateTopics: lambda message: self._change(
-                partial(self.node.changes.create_topic, validate_only=message.validate_only), message.topics
-            ),
-            DeleteTopics: lambda message: self._change(self._delete_topic, message.names),
-            CreatePartitions: lambda message: self._change(
-                partial(self.node.changes.create_partitions, validate_only=message.validate_only), message.topics
-            ),
-            AlterConfigs: lambda message: self._change(
-                partial(self.node.changes.alter_config, validate_only=message.validate_only), message.topics
-            ),
-            AlterReplicaLogDirs: lambda message: self._change(self._move, message.parts),
-            DeleteRecords: self._delete_records,
-            DescribeLogDirs: lambda _: completed(describe_log_dirs(files, paths, self.node.directories.failures)),
-            DescribeQuorum: lambda _: completed(describe_quorum(self.node.topics.metadata_log)),
-            DescribeUserScramCredentials: lambda message: completed(self.node.users.describe(message)),
-            AlterUserScramCredentials: lambda message: completed(self.node.users.alter(message)),
-            DescribeNodeConfig: lambda _: completed(DescribedNodeConfig(config.to_kafka())),
-        }
+        self._routes = self._routes_of(partial(describe_log_dirs, files, paths, self.node.directories.failures))
         try:
             self._coordinating.settle()
             transport.attach(self.node.id, self.handle)
@@ -149,6 +126,35 @@ class Broker:
             raise
         # Transactions may have been left open.
         self._worker.wake()
+
+    def _routes_of(self, describe_directories: Callable[[], Any]) -> dict[type, Callable[[Any], Future[Any]]]:
+        """What answers each message, but those for a coordinator."""
+        node, change = self.node, self._change
+        changes = node.changes
+        return {
+            Produce: self._produce.produce,
+            Fetch: self._fetch,
+            ListOffsets: self._list_offsets,
+            OffsetForLeaderEpoch: self._epoch_ends,
+            Metadata: lambda message: completed(node.roles.describe(message)),
+            CreateTopics: lambda message: change(
+                partial(changes.create_topic, validate_only=message.validate_only), message.topics
+            ),
+            DeleteTopics: lambda message: change(self._delete_topic, message.names),
+            CreatePartitions: lambda message: change(
+                partial(changes.create_partitions, validate_only=message.validate_only), message.topics
+            ),
+            AlterConfigs: lambda message: change(
+                partial(changes.alter_config, validate_only=message.validate_only), message.topics
+            ),
+            AlterReplicaLogDirs: lambda message: change(self._move, message.parts),
+            DeleteRecords: self._delete_records,
+            DescribeLogDirs: lambda _: completed(describe_directories()),
+            DescribeQuorum: lambda _: completed(describe_quorum(node.topics.metadata_log)),
+            DescribeUserScramCredentials: lambda message: completed(node.users.describe(message)),
+            AlterUserScramCredentials: lambda message: completed(node.users.alter(message)),
+            DescribeNodeConfig: lambda _: completed(DescribedNodeConfig(self.config.to_kafka())),
+        }
 
     @property
     def node_id(self) -> int:

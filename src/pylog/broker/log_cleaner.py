@@ -134,12 +134,7 @@ class Cleaner:
         )
         # What is taken away goes for the sake of what lies behind it, which a crash must not take then.
         self.partition.sync()
-        config = self.partition.config
-        planned = groups(
-            [_with_indexes(facts, segment) for facts, (segment, _) in zip(self._facts, self._waiting, strict=True)],
-            end_offset=keys.latest_offset + 1, first_uncleanable=self.plan.end_offset,
-            segment_bytes=config.segment_bytes, segment_index_bytes=config.segment_index_bytes,
-        )  # fmt: skip
+        planned = self._groups(end_offset=keys.latest_offset + 1)
         self.progress = replace(self.progress, groups_total=len(planned))
         tally = CleanerStats()
         for number, members in enumerate(planned, 1):
@@ -163,6 +158,14 @@ class Cleaner:
             segments_before=sum(map(len, planned)),
             segments_after=len(planned),
         )
+
+    def _groups(self, end_offset: int) -> list[list[SegmentFacts]]:
+        config = self.partition.config
+        return groups(
+            [_with_indexes(facts, segment) for facts, (segment, _) in zip(self._facts, self._waiting, strict=True)],
+            end_offset=end_offset, first_uncleanable=self.plan.end_offset,
+            segment_bytes=config.segment_bytes, segment_index_bytes=config.segment_index_bytes,
+        )  # fmt: skip
 
     def _note_keys(self) -> Generator[int, None, KeyMap]:
         first, end = self.plan.first_dirty, self.plan.end_offset

@@ -44,6 +44,24 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
         )) + "\n\n" + FORMATS,
     )  # fmt: skip
     parser.add_argument("topics", nargs="+", metavar="TOPIC", help="the topics")
+    _add_range(parser)
+    parser.add_argument(
+        "--isolation-level", choices=("read_uncommitted", "read_committed"), default="read_uncommitted",
+        help="read_committed leaves out open and aborted transactions (default: read_uncommitted)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--format",
+        default="raw",
+        metavar="FORMAT",
+        type=renderer,
+        help="raw, json, or a template, see below (default: raw)",
+    )
+    add_log(parser)
+    parser.set_defaults(run=run, parser=parser)
+
+
+def _add_range(parser: Parser) -> None:
+    """Add the options that say where reading begins and ends."""
     start = parser.add_mutually_exclusive_group()
     start.add_argument("--from-beginning", "-b", action="store_true", help="start with the first record there is")
     start.add_argument(
@@ -58,19 +76,6 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     parser.add_argument(
         "--follow", "-f", action="store_true", help="wait for more records instead of stopping at the end"
     )
-    parser.add_argument(
-        "--isolation-level", choices=("read_uncommitted", "read_committed"), default="read_uncommitted",
-        help="read_committed leaves out open and aborted transactions (default: read_uncommitted)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--format",
-        default="raw",
-        metavar="FORMAT",
-        type=renderer,
-        help="raw, json, or a template, see below (default: raw)",
-    )
-    add_log(parser)
-    parser.set_defaults(run=run, parser=parser)
 
 
 FORMATS = """formats:
