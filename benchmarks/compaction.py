@@ -152,8 +152,8 @@ def kafka_ways(stack: ExitStack, folder: Path, source: Path) -> dict[str, Way]:
         return skipping([CLEANER], reason)
     make_for_kafka(folder / "kafka", source)
     settings = {"log.cleaner.backoff.ms": "50", "log.cleaner.dedupe.buffer.size": str(BUFFER_BYTES)}
-    servers = stack.enter_context(kafka_node.broker(folder / "kafka", folder, settings))
-    return {CLEANER: LogCleaner(servers, folder / "broker.log")}
+    node = stack.enter_context(kafka_node.broker(folder / "kafka", folder, settings))
+    return {CLEANER: LogCleaner(node.servers, folder / "broker.log")}
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import Skipped, scaled
+from nodes import Node
 from results import KAFKA_JARS
 
 UP_SECONDS = 60.0
@@ -59,8 +60,8 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def broker(data: Path, work: Path, settings: Mapping[str, str]) -> Iterator[str]:
-    """Run Kafka on the log directory `data`, formatted first where it is new; gives its bootstrap servers.
+def broker(data: Path, work: Path, settings: Mapping[str, str]) -> Iterator[Node]:
+    """Run Kafka on the log directory `data`, formatted first where it is new.
 
     What it logs is in `broker.log` of `work`, with milliseconds.
     """
@@ -77,7 +78,7 @@ def broker(data: Path, work: Path, settings: Mapping[str, str]) -> Iterator[str]
         )
     try:
         wait_until_up(f"127.0.0.1:{port}", process, log)
-        yield f"127.0.0.1:{port}"
+        yield Node("Kafka", f"127.0.0.1:{port}", process.pid)
     finally:
         process.kill()
         process.wait()

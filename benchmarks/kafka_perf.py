@@ -34,9 +34,9 @@ AT_ONCE = 10_000
 NAMES = ("kafka-producer-perf-test", "kafka-consumer-perf-test")
 
 
-def produce_kafka(servers: str) -> float:
+def produce_kafka(servers: str, topic: str = "bench") -> float:
     said = kafka_node.tool(
-        "ProducerPerformance", "--topic", "bench", "--num-records", str(COUNT), "--record-size", str(VALUE_BYTES),
+        "ProducerPerformance", "--topic", topic, "--num-records", str(COUNT), "--record-size", str(VALUE_BYTES),
         "--throughput", "-1", "--producer-props", f"bootstrap.servers={servers}", "acks=1",
     )  # fmt: skip
     found = re.findall(r"records sent, ([\d.]+) records/sec", said)
@@ -44,9 +44,9 @@ def produce_kafka(servers: str) -> float:
     return 1 / float(found[-1])
 
 
-def consume_kafka(servers: str) -> float:
+def consume_kafka(servers: str, topic: str = "bench") -> float:
     said = kafka_node.tool(
-        "ConsumerPerformance", "--bootstrap-server", servers, "--topic", "bench", "--num-records", str(COUNT),
+        "ConsumerPerformance", "--bootstrap-server", servers, "--topic", topic, "--num-records", str(COUNT),
     )  # fmt: skip
     names, row = (line.split(", ") for line in said.strip().splitlines()[-2:])
     return 1 / float(row[names.index("fetch.nMsg.sec")])
@@ -79,7 +79,7 @@ def kafka_ways(stack: ExitStack, folder: Path) -> dict[str, Way]:
     except Skipped as reason:
         return skipping(NAMES, reason)
     (folder / "kafka").mkdir()
-    servers = stack.enter_context(kafka_node.broker(folder / "kafka", folder, {}))
+    servers = stack.enter_context(kafka_node.broker(folder / "kafka", folder, {})).servers
     kafka_node.create_topic(servers, "bench")
     return dict(zip(NAMES, (lambda: produce_kafka(servers), lambda: consume_kafka(servers)), strict=True))
 
