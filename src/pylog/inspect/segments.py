@@ -21,6 +21,7 @@ from pylog.files import Files, join
 from pylog.inspect.dump import aborted_entries, offset_entries, time_entries
 from pylog.inspect.scan import Damage, batches, words
 from pylog.inspect.values import AbortedEntry, Problem
+from pylog.kernel.format import NO_TIMESTAMP
 from pylog.protocol.batch import Batch
 from pylog.storage.segment_checksum import INDEX_BYTES_MAX
 
@@ -160,7 +161,8 @@ def _batch_problems(span: Span, facts: Facts, batch: Batch) -> Iterator[tuple[st
     except StorageError as error:
         yield f"its records cannot be decoded: {words(error)}", WRITER
         return
-    if newest is not None and newest != batch.max_timestamp:
+    # The largest time of records that are all from before 1970 is -1 in the header, as Kafka's is.
+    if newest is not None and max(newest, NO_TIMESTAMP) != batch.max_timestamp:
         yield f"its newest record has timestamp {newest}, and its header says {batch.max_timestamp}", WRITER
 
 

@@ -12,8 +12,9 @@ another codec, is compacted (every record needs a key), or refuses old timestamp
 Every other batch is bytes from elsewhere, and is decoded whole: a record that cannot be read must not get into a log.
 
 Invariants of what comes out for a client: the CRC is right; `count` records have offset deltas 0, 1, 2...; bit 3 is the
-topic's timestamp type and the max timestamp the largest of the records, or the append time. One bad record refuses its
-whole batch. A batch of which nothing has to change keeps its bytes, CRC included.
+topic's timestamp type and the max timestamp the largest of the records (-1 where all are from before 1970), or the
+append time. One bad record refuses its whole batch. A batch of which nothing has to change keeps its bytes, CRC
+included.
 """
 
 from typing import NoReturn
@@ -174,11 +175,10 @@ def _header_says_enough(batch: Batch, config: TopicConfig, now_ms: int, append_t
 def _checked(batch: Batch, config: TopicConfig, now_ms: int, append_time: bool, recoded: "_Recoded | None") -> int:
     """The largest timestamp of the records, each of which was looked at, and handed on to `recoded`."""
     is_forged = _claims_append_time(batch, append_time)
-    oldest, latest = 0, MAX_TIMESTAMP
-    if is_forged:
-        oldest = -MAX_TIMESTAMP - 1
-    elif not append_time:
-        oldest = max(now_ms - config.message_timestamp_before_max_ms, 0)
+    # Times before 1970 stay as they are; they cannot be encoded anew.
+    oldest, latest = 0 if recoded is not None and not is_forged else -MAX_TIMESTAMP - 1, MAX_TIMESTAMP
+    if not (append_time or is_forged):
+        oldest = max(now_ms - config.message_timestamp_before_max_ms, oldest)
         latest = min(now_ms + config.message_timestamp_after_max_ms, MAX_TIMESTAMP)
     check = StreamCheck(
         batch.count, batch.base_timestamp, config.record_bytes_max, "compact" in config.cleanup_policy, oldest, latest
@@ -194,7 +194,7 @@ def _checked(batch: Batch, config: TopicConfig, now_ms: int, append_time: bool, 
         raise InvalidRecord(f"the batch cannot be read: {error.reason}") from None
     if check.refused or is_forged:
         _refuse(check, is_forged, f"is not in [{oldest}, {latest}]")
-    return check.newest
+    return max(check.newest, NO_TIMESTAMP)
 
 
 def _claims_append_time(batch: Batch, append_time: bool) -> bool:

@@ -129,7 +129,9 @@ def test_timestamp_before_1970_is_stored(wire: WireClient, topics: Topics) -> No
 
     assert error_of(requests.produce(topic, stamped(-5))) == "NONE"
 
-    assert requests.fetch(topic, 0)["records"][43:] == stamped(-5)[43:]
+    stored = requests.fetch(topic, 0)["records"]
+    assert stored[27:35] + stored[43:] == stamped(-5)[27:35] + stamped(-5)[43:]
+    assert struct.unpack(">q", stored[35:43]) == (-1,), "no largest time is below that"
 
 
 def test_record_without_a_key_is_refused_by_a_compacted_topic(wire: WireClient, topics: Topics) -> None:

@@ -111,6 +111,12 @@ def test_a_largest_timestamp_without_a_record_is_a_problem(directory: Directory)
     assert f"newest record has timestamp {NOW + 5}, and its header says {NOW + 9}" in directory.problem().what
 
 
+def test_records_from_before_1970_have_no_largest_timestamp(directory: Directory) -> None:
+    old = bytearray(changed(batch(5), 27, struct.pack(">q", -9)))
+    directory.active(changed(old, 35, struct.pack(">q", -1)))
+    assert directory.found() == []
+
+
 def test_records_that_contradict_their_header_are_a_problem(directory: Directory) -> None:
     further = bytearray(batch(5))
     further[further.index(b"\x02k\x02v") - 1] = 2
