@@ -43,15 +43,18 @@ UNDEFINED = (-1, -1)
 class Leader:
     """The leader of a partition for one leader epoch; None as long as it was only read, for an append takes one.
 
+    `told_epoch`: the epoch that the metadata names for it until then.
     `visible_when_durable`: the leader's own copy counts for the high watermark only as far as it was synced, so what a
     reader has seen survives a power cut (`flush="sync"`).
     """
 
     def __init__(
-        self, partition: Partition, *, epoch: int | None, followers: frozenset[int], visible_when_durable: bool
-    ) -> None:
+        self, partition: Partition, *, epoch: int | None, followers: frozenset[int], visible_when_durable: bool,
+        told_epoch: int = NO_EPOCH,
+    ) -> None:  # fmt: skip
         self.partition = partition
         self.epoch = epoch
+        self._told_epoch = told_epoch
         self.visible_when_durable = visible_when_durable
         self.has_followers = bool(followers)
         """Whether the high watermark waits for others."""
@@ -115,29 +118,42 @@ class Leader:
             self._check_epoch(part.current_leader_epoch)
         answer = list_offset(self.partition, part, isolation)
         if part.timestamp == LATEST:
-            answer.leader_epoch = self.partition.epochs.latest
+            answer.leader_epoch = self._latest_epoch
         elif part.timestamp == EARLIEST:
-            answer.leader_epoch = self.partition.epochs.at(answer.offset)
+            is_empty = answer.offset == self.partition.next_offset
+            answer.leader_epoch = self._latest_epoch if is_empty else self.partition.epochs.at(answer.offset)
         return answer
 
     def epoch_end(self, part: OffsetForLeaderEpochPart) -> EpochEndPart:
         """Where a leader epoch ends in the log. Raises FencedLeaderEpoch, UnknownLeaderEpoch."""
         if part.current_leader_epoch != NO_EPOCH:
             self._check_epoch(part.current_leader_epoch)
-        end = self.partition.next_offset
-        if part.leader_epoch == self.epoch:
+        epochs, end = self.partition.epochs, self.partition.next_offset
+        if part.leader_epoch == self._latest_epoch or (not epochs.entries and NO_EPOCH < part.leader_epoch < self._own):
             # Nothing may have been written in it yet.
             return EpochEndPart(part.topic, part.partition, None, part.leader_epoch, end)
-        epoch, end = self.partition.epochs.end_offset_for(part.leader_epoch, end)
+        epoch, end = epochs.end_offset_for(part.leader_epoch, end)
         return EpochEndPart(part.topic, part.partition, None, epoch, end)
 
+    @property
+    def _own(self) -> int:
+        """The epoch of this leader, as clients know it."""
+        return self._told_epoch if self.epoch is None else self.epoch
+
+    @property
+    def _latest_epoch(self) -> int:
+        """The epoch at the end of the log, in which nothing may have been written."""
+        return max(self.partition.epochs.latest, self._own)
+
     def _check_epoch(self, believed: int) -> None:
-        if self.epoch is None or believed == self.epoch:
+        # A log that came from elsewhere, and was only read, may know a later epoch than the metadata.
+        latest = self._latest_epoch if self.epoch is None else self.epoch
+        if self._own <= believed <= latest:
             return
         name = f"{self.partition.topic}-{self.partition.number}"
-        if believed < self.epoch:
-            raise FencedLeaderEpoch(f"{name}: epoch {believed} is over, the leader is in epoch {self.epoch}")
-        raise UnknownLeaderEpoch(f"{name}: epoch {believed} is newer than the leader's {self.epoch}")
+        if believed < self._own:
+            raise FencedLeaderEpoch(f"{name}: epoch {believed} is over, the leader is in epoch {self._own}")
+        raise UnknownLeaderEpoch(f"{name}: epoch {believed} is newer than the leader's {latest}")
 
     def _diverging(self, part: FetchPart) -> tuple[int, int] | None:
         """Where what the asker has parts from this log, if its last epoch says that it does."""

@@ -10,7 +10,16 @@ from pylog.files import MemoryFiles, join
 from pylog.kernel import Record
 from pylog.partition import Checkpoint, Partition
 from pylog.protocol.batch import encode, split
-from pylog.protocol.messages import CONSUMER, EARLIEST, LATEST, FetchedPart, FetchPart, ListOffsetsPart
+from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages import (
+    CONSUMER,
+    EARLIEST,
+    LATEST,
+    FetchedPart,
+    FetchPart,
+    ListOffsetsPart,
+    OffsetForLeaderEpochPart,
+)
 from pylog.replica import Follower, Leader, bounds_part, list_offset
 
 NOW = 1_700_000_000_000
@@ -343,6 +352,39 @@ def test_a_fetcher_with_another_epoch_is_refused() -> None:
         with pytest.raises(error, match=str(epoch)):
             leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=epoch), replica_id=FOLLOWER, max_bytes=1)
     leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=5), replica_id=FOLLOWER, max_bytes=1)
+
+
+def read_only_leader(partition: Partition, told_epoch: int) -> Leader:
+    return Leader(
+        partition, epoch=None, followers=frozenset(), visible_when_durable=False, told_epoch=told_epoch
+    )  # fmt: skip
+
+
+def test_a_leader_that_was_only_read_refuses_other_epochs_than_it_is_told_to_have() -> None:
+    leader = read_only_leader(make(), 3)
+    for epoch, error in ((2, FencedLeaderEpoch), (4, UnknownLeaderEpoch)):
+        with pytest.raises(error, match=r"epoch 3$|leader's 3$"):
+            leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=epoch), replica_id=CONSUMER, max_bytes=1)
+    leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=3), replica_id=CONSUMER, max_bytes=1)
+
+
+def test_a_log_that_came_from_elsewhere_and_was_only_read_knows_its_own_epochs() -> None:
+    partition = make()
+    write(lead(partition, 5), "a")
+    leader = read_only_leader(partition, 3)
+    for epoch in (3, 5):
+        leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=epoch), replica_id=CONSUMER, max_bytes=1)
+    with pytest.raises(UnknownLeaderEpoch, match="leader's 5"):
+        leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=6), replica_id=CONSUMER, max_bytes=1)
+
+
+@pytest.mark.parametrize(("asked", "found"), [(0, (0, 0)), (2, (2, 0)), (3, (3, 0)), (4, (-1, -1)), (-1, (-1, -1))])
+def test_a_log_that_was_never_written_ends_in_the_epoch_of_its_leader(asked: int, found: tuple[int, int]) -> None:
+    leader = read_only_leader(make(), 3)
+    answer = leader.epoch_end(OffsetForLeaderEpochPart("t", 0, asked))
+    assert (answer.leader_epoch, answer.end_offset) == found
+    for when in (EARLIEST, LATEST):
+        assert leader.list_offset(ListOffsetsPart("t", 0, when), Isolation.READ_UNCOMMITTED).leader_epoch == 3
 
 
 def test_a_deposed_leader_appends_nothing() -> None:

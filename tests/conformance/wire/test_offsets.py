@@ -188,3 +188,16 @@ def test_epoch_of_the_leader_ends_where_the_log_does(requests: Requests, topics:
 def test_leader_epoch_of_the_future_is_refused(requests: Requests, topics: Topics) -> None:
     topic = topics.create()
     assert error_of(requests.fetch(topic, 0, leader_epoch=7)) == "UNKNOWN_LEADER_EPOCH"
+
+
+def test_partition_that_was_never_written_has_the_epoch_of_its_leader(requests: Requests, topics: Topics) -> None:
+    topic = topics.create()
+    asked = {"replicaId": -1, "topics": [{"topic": topic, "partitions": [
+        {"partition": 0, "currentLeaderEpoch": 0, "leaderEpoch": 0}]}]}  # fmt: skip
+
+    answer = requests.wire.ask("OffsetForLeaderEpoch", asked)
+
+    part = answer["topics"][0]["partitions"][0]
+    assert (error_of(part), part["leaderEpoch"], part["endOffset"]) == ("NONE", 0, 0)
+    ends = [requests.list_offsets(topic, when) for when in (EARLIEST, LATEST)]
+    assert [(end["offset"], end["leaderEpoch"]) for end in ends] == [(0, 0), (0, 0)]

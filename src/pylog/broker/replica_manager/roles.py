@@ -156,7 +156,7 @@ class Roles:
             partition.sync()
         if self.leader_of(state) != self._topics.node_id:
             return Follower(partition, leader=state.leader, epoch=state.leader_epoch)
-        leader = self._make_leader(partition, None, frozenset(state.replicas))
+        leader = self._make_leader(partition, None, frozenset(state.replicas), state.leader_epoch)
         leader.advance()
         return leader
 
@@ -179,9 +179,13 @@ class Roles:
                     state.leader_epoch = role.epoch
         return described
 
-    def _make_leader(self, partition: Partition, epoch: int | None, replicas: frozenset[int]) -> Leader:
-        followers = replicas - {self._topics.node_id}
-        return Leader(partition, epoch=epoch, followers=followers, visible_when_durable=self._visible_when_durable)
+    def _make_leader(
+        self, partition: Partition, epoch: int | None, replicas: frozenset[int], told_epoch: int = NO_EPOCH
+    ) -> Leader:
+        return Leader(
+            partition, epoch=epoch, followers=replicas - {self._topics.node_id},
+            visible_when_durable=self._visible_when_durable, told_epoch=told_epoch,
+        )  # fmt: skip
 
     def leader(self, topic: str, partition: int) -> Leader:
         """The leader role. Raises NotLeaderOrFollower where this node follows another."""
