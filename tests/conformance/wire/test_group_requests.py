@@ -245,6 +245,17 @@ def test_pattern_that_is_none_is_refused(group: Group) -> None:
     assert error_of(joined) == "INVALID_REGULAR_EXPRESSION"
 
 
+def test_member_may_join_before_it_has_topics(group: Group, topics: Topics) -> None:
+    """So does the Java consumer, whose pattern matches nothing that it has heard of yet."""
+    topic, member_id = topics.create(), str(uuid4())
+    joined = group.beat(member_id, 0, subscribedTopicNames=[], **NEW)
+    assert (error_of(joined), joined["assignment"]) == ("NONE", {"topicPartitions": []})
+
+    told = group.beat(member_id, joined["memberEpoch"], subscribedTopicNames=[topic])
+
+    assert [part["partitions"] for part in told["assignment"]["topicPartitions"]] == [[0]]
+
+
 def test_heartbeat_of_the_consumer_protocol_is_checked(group: Group, topics: Topics) -> None:
     topic, member_id = topics.create(), str(uuid4())
     names = {"subscribedTopicNames": [topic]}

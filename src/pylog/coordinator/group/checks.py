@@ -92,8 +92,10 @@ def _check_join(message: ConsumerGroupHeartbeat) -> None:
         raise InvalidRequest("a member that joins needs a rebalance_timeout_ms")
     if message.topic_partitions is None or any(partitions for _, partitions in message.topic_partitions):
         raise InvalidRequest("a member that joins must have no partitions: give them up, and send an empty list")
-    if not message.subscribed_topic_names and not message.subscribed_topic_regex:
-        raise InvalidRequest("a member that joins needs topics: subscribed_topic_names or subscribed_topic_regex")
+    if message.subscribed_topic_names is None and message.subscribed_topic_regex is None:
+        raise InvalidRequest(
+            "a member that joins says what it reads, be it nothing: subscribed_topic_names or subscribed_topic_regex"
+        )
 
 
 def check_group_id(group_id: str) -> None:

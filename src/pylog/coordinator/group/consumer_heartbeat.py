@@ -105,7 +105,7 @@ def _answer(
 def _subscription(
     before: MemberSubscription | None, message: ConsumerGroupHeartbeat, session: Session
 ) -> MemberSubscription:
-    """The member's metadata: the new values, and the old ones elsewhere. An empty regex keeps the old one."""
+    """The member's metadata: the new values, and the old ones elsewhere. An empty regex is none."""
     known = before or MemberSubscription()
     names, regex, timeout = message.subscribed_topic_names, message.subscribed_topic_regex, message.rebalance_timeout_ms
     return MemberSubscription(
