@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from pylog.broker.coordinator_router import CoordinatorRouter
-from pylog.broker.describe import describe_log_dirs, describe_quorum
+from pylog.broker.describe import describe_log_dirs, describe_quorum, describe_topic_configs
 from pylog.broker.fetch import is_enough, read_parts
 from pylog.broker.flush_scheduler import NEVER_MS, FlushScheduler
 from pylog.broker.follower_fetcher import FollowerFetcher
@@ -51,6 +51,7 @@ from pylog.protocol.messages import (
     DescribeLogDirs,
     DescribeNodeConfig,
     DescribeQuorum,
+    DescribeTopicConfigs,
     DescribeUserScramCredentials,
     EpochEndPart,
     EpochEnds,
@@ -153,6 +154,9 @@ class Broker:
             DescribeQuorum: lambda _: completed(describe_quorum(node.topics.metadata_log)),
             DescribeUserScramCredentials: lambda message: completed(node.users.describe(message)),
             AlterUserScramCredentials: lambda message: completed(node.users.alter(message)),
+            DescribeTopicConfigs: lambda message: completed(
+                describe_topic_configs(self.image, message, self.topic_config)
+            ),
             DescribeNodeConfig: lambda _: completed(DescribedNodeConfig(self.config.to_kafka())),
         }
 

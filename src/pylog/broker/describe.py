@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
+from pylog.config import TopicConfig
 from pylog.errors import InvalidTopic, LogNotFound, PylogError, UnknownTopicId, UnknownTopicOrPartition
 from pylog.files import Files, join
 from pylog.logdirs.metadata_log import MetadataLog
@@ -11,6 +12,8 @@ from pylog.protocol.messages import (
     DescribedLogDir,
     DescribedLogDirs,
     DescribedQuorum,
+    DescribedTopicConfigs,
+    DescribeTopicConfigs,
     Metadata,
     PartitionMetadata,
     TopicMetadata,
@@ -66,6 +69,21 @@ def describe_quorum(log: MetadataLog) -> DescribedQuorum:
     if partition is None:
         return DescribedQuorum(log.epoch, 0, 0, directory_id)
     return DescribedQuorum(partition.epochs.latest, partition.high_watermark, partition.next_offset, directory_id)
+
+
+def describe_topic_configs(
+    image: MetadataImage, asked: DescribeTopicConfigs, config_of: Callable[[Mapping[str, str]], TopicConfig]
+) -> DescribedTopicConfigs:
+    """Answer a DescribeTopicConfigs request: every config that a topic goes by; an unknown topic carries its error."""
+    found: dict[str, dict[str, tuple[str, bool]] | PylogError] = {}
+    for name in asked.topics:
+        topic = image.topics.get(name)
+        if topic is None:
+            found[name] = _absent(name)
+            continue
+        own = dict(topic.config)
+        found[name] = {key: (value, key in own) for key, value in config_of(own).to_kafka().items()}
+    return DescribedTopicConfigs(found)
 
 
 def _size(files: Files, folder: str) -> int | None:

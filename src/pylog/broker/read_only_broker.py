@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pylog.broker.describe import describe_log_dirs, describe_topics
+from pylog.broker.describe import describe_log_dirs, describe_topic_configs, describe_topics
 from pylog.broker.fetch import is_enough, read_parts
 from pylog.broker.read_only_coordinators import ReadOnlyCoordinators
 from pylog.broker.read_only_partitions import ReadOnlyPartitions
@@ -28,8 +28,10 @@ from pylog.logdirs.foreign import require_log
 from pylog.logdirs.log_directory import META_PROPERTIES, read_identity
 from pylog.protocol.messages import (
     ClusterMetadata,
+    DescribedTopicConfigs,
     DescribedUsers,
     DescribeLogDirs,
+    DescribeTopicConfigs,
     DescribeUserScramCredentials,
     Fetch,
     Fetched,
@@ -79,6 +81,7 @@ class ReadOnlyBroker:
             Metadata: lambda message: completed(self._metadata(message)),
             DescribeLogDirs: lambda _: completed(describe_log_dirs(files, self._paths, {})),
             DescribeUserScramCredentials: lambda message: completed(self._users(message)),
+            DescribeTopicConfigs: lambda message: completed(self._topic_configs(message)),
             **{kind: partial(self._ask_coordinators, answer) for kind, answer in coordinators.routes.items()},
         }
         self._topics.refresh()
@@ -180,6 +183,10 @@ class ReadOnlyBroker:
         self._topics.check_in_place()
         self._topics.refresh()
         return describe_users(self.image, message)
+
+    def _topic_configs(self, message: DescribeTopicConfigs) -> DescribedTopicConfigs:
+        self._topics.refresh()
+        return describe_topic_configs(self.image, message, self.topic_config)
 
     def close(self) -> None:
         """Answer the fetches that wait with Closed, and give the descriptors back."""

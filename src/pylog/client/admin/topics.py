@@ -1,6 +1,7 @@
 """Topics, their records and where they lie."""
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from pylog.client.cluster import Cluster, checked_names
 from pylog.errors import PylogError
@@ -20,8 +21,10 @@ from pylog.protocol.messages import (
     DescribedLogDir,
     DescribedLogDirs,
     DescribedNodeConfig,
+    DescribedTopicConfigs,
     DescribeLogDirs,
     DescribeNodeConfig,
+    DescribeTopicConfigs,
     ListedPart,
     NewPartitions,
     NewTopic,
@@ -34,6 +37,13 @@ from pylog.protocol.messages import (
 from pylog.record import TopicPartition, checked_partition
 
 SPECS = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
+
+
+class TopicConfigValue(NamedTuple):
+    """A config of a topic, and whether it is set on the topic itself."""
+
+    value: str
+    is_set: bool
 
 
 class TopicAdmin:
@@ -122,6 +132,14 @@ class TopicAdmin:
         """The configs that the node goes by, by Kafka's names."""
         answer: DescribedNodeConfig = self._cluster.ask(DescribeNodeConfig())
         return answer.config
+
+    def describe_topic_config(self, name: str) -> dict[str, TopicConfigValue]:
+        """Every config that a topic goes by, by Kafka's names. Raises UnknownTopicOrPartition, InvalidTopic."""
+        answer: DescribedTopicConfigs = self._cluster.ask(DescribeTopicConfigs([name]))
+        found = answer.configs[name]
+        if isinstance(found, PylogError):
+            raise found
+        return {key: TopicConfigValue(value, is_set) for key, (value, is_set) in sorted(found.items())}
 
     def topics(self) -> list[TopicMetadata]:
         """All topics there are, sorted by name."""

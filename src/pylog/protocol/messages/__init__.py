@@ -94,9 +94,11 @@ from pylog.protocol.messages.topics import (
     DescribedLogDirs,
     DescribedNodeConfig,
     DescribedQuorum,
+    DescribedTopicConfigs,
     DescribeLogDirs,
     DescribeNodeConfig,
     DescribeQuorum,
+    DescribeTopicConfigs,
     Metadata,
     NewPartitions,
     NewTopic,
@@ -175,6 +177,7 @@ __all__ = [
     "DescribeNodeConfig",
     "DescribeProducers",
     "DescribeQuorum",
+    "DescribeTopicConfigs",
     "DescribeTransactions",
     "DescribeUserScramCredentials",
     "DescribedGroup",
@@ -185,6 +188,7 @@ __all__ = [
     "DescribedNodeConfig",
     "DescribedProducers",
     "DescribedQuorum",
+    "DescribedTopicConfigs",
     "DescribedTransaction",
     "DescribedTransactions",
     "DescribedUser",
@@ -282,6 +286,7 @@ Message = (
     | DescribeProducers
     | DescribeLogDirs
     | DescribeNodeConfig
+    | DescribeTopicConfigs
     | DescribeQuorum
     | DescribeUserScramCredentials
     | AlterUserScramCredentials

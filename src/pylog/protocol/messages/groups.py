@@ -296,6 +296,8 @@ class DescribedGroup:
     """Or the group epoch."""
     assignment_epoch: int = -1
     members: list[DescribedMember] = field(default_factory=list)
+    coordinator: int = -1
+    """The node that has answered, where a network has found it; -1: the one that was asked."""
 
 
 @message

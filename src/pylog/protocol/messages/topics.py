@@ -103,6 +103,19 @@ class AlterConfigs:
 
 
 @message
+class DescribeTopicConfigs:
+    """Kafka's DescribeConfigs of topics."""
+
+    topics: list[str]
+
+
+@message
+class DescribedTopicConfigs:
+    configs: dict[str, dict[str, tuple[str, bool]] | PylogError]
+    """By topic and name: the value, and whether it is set on the topic itself."""
+
+
+@message
 class Replacement:
     """A new log directory, `path`, for a partition."""
 
@@ -163,6 +176,9 @@ class DescribedQuorum:
 @message
 class DescribeNodeConfig:
     """Kafka's DescribeConfigs of the broker that is asked."""
+
+    node: int = -1
+    """Its id, which a network fills in."""
 
 
 @message

@@ -1,0 +1,291 @@
+"""Groups and their offsets, as a client asks for them.
+
+    JoinGroup               from 4 on, where the first answer may be MemberIdRequired (KIP-394)
+    OffsetCommit            up to 9, OffsetFetch from 7 (KIP-447) to 9: from 10 on topics are named by id
+    ConsumerGroupHeartbeat  from 1 on, where the member chooses its id
+
+A network keeps no heartbeat back: `max_wait_ms` is not said.
+"""
+
+from pylog.errors import PylogError
+from pylog.protocol.messages import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeaten,
+    Heartbeat,
+    Heartbeaten,
+    JoinedGroup,
+    JoinedMember,
+    JoinGroup,
+    LeaveGroup,
+    LeftGroup,
+    OffsetCommit,
+    OffsetCommitPart,
+    OffsetDelete,
+    OffsetFetch,
+    OffsetFetchedPart,
+    OffsetsCommitted,
+    OffsetsFetched,
+    SyncedGroup,
+    SyncGroup,
+)
+from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.questions.question import (
+    Question,
+    entries,
+    error_in,
+    grouped,
+    of_code,
+    partitions_by_topic,
+    untold,
+)
+from pylog.record import TopicPartition
+
+__all__ = ["QUESTIONS", "commit_topics", "offsets_committed"]
+
+ANY_VERSION = 1 << 15
+NAMED_UP_TO = 9
+MANY_FROM = 8
+
+
+# --- the classic protocol ---------------------------------------------------------------------------------------------
+
+
+def _join_versions(message: JoinGroup) -> tuple[int, int]:
+    return (4 if message.group_instance_id is None else 5), ANY_VERSION
+
+
+def _join(message: JoinGroup, version: int) -> Body:
+    body: Body = {
+        "groupId": message.group_id,
+        "sessionTimeoutMs": message.session_timeout_ms,
+        "rebalanceTimeoutMs": message.rebalance_timeout_ms,
+        "memberId": message.member_id,
+        "protocolType": message.protocol_type,
+        "protocols": [{"name": name, "metadata": metadata} for name, metadata in message.protocols],
+    }
+    if version >= 5:
+        body["groupInstanceId"] = message.group_instance_id
+    if version >= 8:
+        body["reason"] = message.reason or None
+    return body
+
+
+def _joined(message: JoinGroup, body: Body, version: int) -> JoinedGroup:
+    return JoinedGroup(
+        of_code(body["errorCode"]),
+        body["generationId"],
+        body.get("protocolType"),
+        body["protocolName"],
+        body["leader"],
+        body.get("skipAssignment", False),
+        body["memberId"],
+        [
+            JoinedMember(one["memberId"], one.get("groupInstanceId"), bytes(one["metadata"]))
+            for one in body["members"]
+        ],
+    )  # fmt: skip
+
+
+def _sync(message: SyncGroup, version: int) -> Body:
+    body: Body = {
+        "groupId": message.group_id,
+        "generationId": message.generation_id,
+        "memberId": message.member_id,
+        "assignments": [{"memberId": name, "assignment": assignment} for name, assignment in message.assignments],
+    }
+    if version >= 3:
+        body["groupInstanceId"] = message.group_instance_id
+    if version >= 5:
+        body["protocolType"], body["protocolName"] = message.protocol_type, message.protocol_name
+    return body
+
+
+def _synced(message: SyncGroup, body: Body, version: int) -> SyncedGroup:
+    return SyncedGroup(
+        of_code(body["errorCode"]), body.get("protocolType"), body.get("protocolName"), bytes(body["assignment"])
+    )
+
+
+def _heartbeat(message: Heartbeat, version: int) -> Body:
+    body: Body = {
+        "groupId": message.group_id, "generationId": message.generation_id, "memberId": message.member_id
+    }  # fmt: skip
+    return {**body, "groupInstanceId": message.group_instance_id} if version >= 3 else body
+
+
+def _heartbeaten(message: Heartbeat, body: Body, version: int) -> Heartbeaten:
+    return Heartbeaten(of_code(body["errorCode"]))
+
+
+def _leave_versions(message: LeaveGroup) -> tuple[int, int]:
+    return 3, ANY_VERSION
+
+
+def _leave(message: LeaveGroup, version: int) -> Body:
+    members: list[Body] = [
+        {"memberId": one.member_id, "groupInstanceId": one.group_instance_id} for one in message.members
+    ]
+    if version >= 5:
+        for entry, one in zip(members, message.members, strict=True):
+            entry["reason"] = one.reason
+    return {"groupId": message.group_id, "members": members}
+
+
+def _left(message: LeaveGroup, body: Body, version: int) -> LeftGroup:
+    found = {(one["memberId"], one["groupInstanceId"]): of_code(one["errorCode"]) for one in body["members"]}
+    errors = [found.get((one.member_id, one.group_instance_id)) for one in message.members]
+    return LeftGroup(of_code(body["errorCode"]), errors)
+
+
+# --- the consumer protocol --------------------------------------------------------------------------------------------
+
+
+def _consumer_versions(message: ConsumerGroupHeartbeat) -> tuple[int, int]:
+    return 1, ANY_VERSION
+
+
+def _consumer_heartbeat(message: ConsumerGroupHeartbeat, version: int) -> Body:
+    owned = message.topic_partitions
+    return {
+        "groupId": message.group_id,
+        "memberId": message.member_id,
+        "memberEpoch": message.member_epoch,
+        "instanceId": message.instance_id,
+        "rackId": message.rack_id,
+        "rebalanceTimeoutMs": message.rebalance_timeout_ms,
+        "subscribedTopicNames": message.subscribed_topic_names,
+        "subscribedTopicRegex": message.subscribed_topic_regex,
+        "serverAssignor": message.server_assignor,
+        "topicPartitions": None
+        if owned is None
+        else [{"topicId": topic_id, "partitions": numbers} for topic_id, numbers in owned],
+    }
+
+
+def _consumer_heartbeaten(message: ConsumerGroupHeartbeat, body: Body, version: int) -> ConsumerGroupHeartbeaten:
+    assignment = body["assignment"]
+    return ConsumerGroupHeartbeaten(
+        error_in(body),
+        body["memberId"],
+        body["memberEpoch"],
+        body["heartbeatIntervalMs"],
+        None
+        if assignment is None
+        else [(one["topicId"], list(one["partitions"])) for one in assignment["topicPartitions"]],
+    )
+
+
+# --- offsets ----------------------------------------------------------------------------------------------------------
+
+
+def commit_topics(parts: list[OffsetCommitPart], *, epochs: bool) -> list[Body]:
+    """The offsets of a commit, by topic; with the leader `epochs` of the records, where the version has them."""
+
+    def one(part: OffsetCommitPart) -> Body:
+        entry: Body = {
+            "partitionIndex": part.partition, "committedOffset": part.offset, "committedMetadata": part.metadata
+        }  # fmt: skip
+        return {**entry, "committedLeaderEpoch": part.leader_epoch} if epochs else entry
+
+    return grouped(parts, one)
+
+
+def offsets_committed(parts: list[OffsetCommitPart], body: Body) -> OffsetsCommitted:
+    """The answer to a commit of these parts."""
+    found = entries(body["topics"])
+    errors: dict[TopicPartition, PylogError | None] = {}
+    for part in parts:
+        key = TopicPartition(part.topic, part.partition)
+        errors[key] = of_code(found[key]["errorCode"]) if key in found else untold(*key)
+    return OffsetsCommitted(errors)
+
+
+def _commit_versions(message: OffsetCommit) -> tuple[int, int]:
+    return (5 if message.group_instance_id is None else 7), NAMED_UP_TO
+
+
+def _commit(message: OffsetCommit, version: int) -> Body:
+    body: Body = {
+        "groupId": message.group_id,
+        "generationIdOrMemberEpoch": message.generation_id,
+        "memberId": message.member_id,
+        "topics": commit_topics(message.parts, epochs=version >= 6),
+    }
+    return {**body, "groupInstanceId": message.group_instance_id} if version >= 7 else body
+
+
+def _committed(message: OffsetCommit, body: Body, version: int) -> OffsetsCommitted:
+    return offsets_committed(message.parts, body)
+
+
+def _fetch_versions(message: OffsetFetch) -> tuple[int, int]:
+    low = 9 if message.member_id is not None else 7 if message.require_stable else 2
+    return low, NAMED_UP_TO
+
+
+def _fetch(message: OffsetFetch, version: int) -> Body:
+    keys = message.partitions
+    topics = None if keys is None else partitions_by_topic(keys, partitions="partitionIndexes")
+    if version < MANY_FROM:
+        body: Body = {"groupId": message.group_id, "topics": topics}
+        return {**body, "requireStable": message.require_stable} if version >= 7 else body
+    group: Body = {"groupId": message.group_id, "topics": topics}
+    if version >= 9:
+        group["memberId"], group["memberEpoch"] = message.member_id, message.member_epoch
+    return {"groups": [group], "requireStable": message.require_stable}
+
+
+def _fetched(message: OffsetFetch, body: Body, version: int) -> OffsetsFetched:
+    if version >= MANY_FROM:
+        group = next((one for one in body["groups"] if one["groupId"] == message.group_id), None)
+        if group is None:
+            return OffsetsFetched(untold("group", 0))
+        body = group
+    error = of_code(body["errorCode"])
+    if error is not None:
+        return OffsetsFetched(error)
+    found = entries(body["topics"])
+    wanted = list(found) if message.partitions is None else message.partitions
+    return OffsetsFetched(None, [_fetched_part(key, found.get(key)) for key in wanted])
+
+
+def _fetched_part(key: TopicPartition, entry: Body | None) -> OffsetFetchedPart:
+    if entry is None:
+        return OffsetFetchedPart(*key, error=untold(*key))
+    return OffsetFetchedPart(
+        *key, entry["committedOffset"], entry.get("committedLeaderEpoch", -1), entry["metadata"] or "",
+        of_code(entry["errorCode"]),
+    )  # fmt: skip
+
+
+def _delete(message: OffsetDelete, version: int) -> Body:
+    found: dict[str, list[Body]] = {}
+    for key in message.partitions:
+        found.setdefault(key.topic, []).append({"partitionIndex": key.partition})
+    topics = [{"name": topic, "partitions": numbers} for topic, numbers in found.items()]
+    return {"groupId": message.group_id, "topics": topics}
+
+
+def _deleted(message: OffsetDelete, body: Body, version: int) -> OffsetsCommitted:
+    error = of_code(body["errorCode"])
+    if error is not None:
+        return OffsetsCommitted(error=error)
+    found = entries(body["topics"])
+    return OffsetsCommitted({
+        key: of_code(found[key]["errorCode"]) if key in found else untold(*key) for key in message.partitions
+    })  # fmt: skip
+
+
+QUESTIONS: dict[type, Question] = {
+    JoinGroup: Question(name="JoinGroup", body=_join, answer=_joined, versions=_join_versions),
+    SyncGroup: Question(name="SyncGroup", body=_sync, answer=_synced),
+    Heartbeat: Question(name="Heartbeat", body=_heartbeat, answer=_heartbeaten),
+    LeaveGroup: Question(name="LeaveGroup", body=_leave, answer=_left, versions=_leave_versions),
+    ConsumerGroupHeartbeat: Question(
+        name="ConsumerGroupHeartbeat", body=_consumer_heartbeat, answer=_consumer_heartbeaten,
+        versions=_consumer_versions,
+    ),
+    OffsetCommit: Question(name="OffsetCommit", body=_commit, answer=_committed, versions=_commit_versions),
+    OffsetFetch: Question(name="OffsetFetch", body=_fetch, answer=_fetched, versions=_fetch_versions),
+    OffsetDelete: Question(name="OffsetDelete", body=_delete, answer=_deleted),
+}  # fmt: skip

@@ -1,0 +1,261 @@
+"""Produce, Fetch, ListOffsets, DeleteRecords, as a client asks them.
+
+    Produce      from 12 on partitions join a transaction by being written to (KIP-890); by id from 13 on
+    Fetch        without a session; by id from 13 on
+    ListOffsets  MAX_TIMESTAMP from 7 on
+
+The records of a Produce are the bytes of its batches, and those of a Fetched are views into the response.
+"""
+
+from typing import Any
+
+from pylog.errors import BatchRefused, PylogError, RecordError
+from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages import (
+    MAX_TIMESTAMP,
+    NO_ID,
+    DeletedPart,
+    DeleteRecords,
+    DeleteRecordsPart,
+    EpochEndPart,
+    EpochEnds,
+    Fetch,
+    Fetched,
+    FetchedPart,
+    FetchPart,
+    ListedOffsets,
+    ListedPart,
+    ListOffsets,
+    ListOffsetsPart,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochPart,
+    Produce,
+    Produced,
+    ProducedPart,
+    ProducePart,
+    RecordsDeleted,
+)
+from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.questions.question import Question, entries, error_in, grouped, of_code, untold
+from pylog.record import TopicPartition
+
+__all__ = ["QUESTIONS"]
+
+BY_ID_FROM, JOINS_FROM, MAX_TIMESTAMP_FROM, SESSIONS_FROM = 13, 12, 7, 7
+EPOCHS_FROM, LEADER_EPOCHS_FROM, STATE_FROM = 12, 9, 15
+ANY_VERSION = 1 << 15
+TIMEOUT_MS = 30_000
+NO_RECORDS = memoryview(b"")
+
+
+def _key(part: Any) -> TopicPartition:
+    return TopicPartition(part.topic, part.partition)
+
+
+def _id_versions(parts: list[Any], low: int) -> tuple[int, int]:
+    return low, ANY_VERSION if all(part.topic_id != NO_ID for part in parts) else BY_ID_FROM - 1
+
+
+def _names(message: Any, version: int) -> dict[Any, str] | None:
+    return {part.topic_id: part.topic for part in message.parts} if version >= BY_ID_FROM else None
+
+
+# --- produce ----------------------------------------------------------------------------------------------------------
+
+
+def _produce_versions(message: Produce) -> tuple[int, int]:
+    return _id_versions(message.parts, 0 if message.transactional_id is None else JOINS_FROM)
+
+
+def _produce(message: Produce, version: int) -> Body:
+    def one(part: ProducePart) -> Body:
+        return {"index": part.partition, "records": part.batch.data}
+
+    return {
+        "transactionalId": message.transactional_id,
+        "acks": message.acks,
+        "timeoutMs": message.timeout_ms,
+        "topicData": grouped(message.parts, one, partitions="partitionData", ids=version >= BY_ID_FROM),
+    }
+
+
+def _produced(message: Produce, body: Body, version: int) -> Produced:
+    found = entries(
+        body["responses"], partitions="partitionResponses", index="index", names=_names(message, version)
+    )  # fmt: skip
+    return Produced([_produced_part(part, found.get(_key(part))) for part in message.parts])
+
+
+def _produced_part(part: ProducePart, entry: Body | None) -> ProducedPart:
+    if entry is None:
+        return ProducedPart(part.topic, part.partition, untold(part.topic, part.partition))
+    error = _batch_error(entry)
+    if error is not None:
+        return ProducedPart(part.topic, part.partition, error)
+    base, appended = entry["baseOffset"], entry["logAppendTimeMs"]
+    return ProducedPart(
+        part.topic, part.partition, None, base, base + part.batch.count, None if appended < 0 else appended,
+        entry.get("logStartOffset", -1),
+    )  # fmt: skip
+
+
+def _batch_error(entry: Body) -> PylogError | None:
+    error = error_in(entry)
+    if isinstance(error, BatchRefused):
+        told = [
+            RecordError(one["batchIndex"], one["batchIndexErrorMessage"] or str(error))
+            for one in entry.get("recordErrors", ())
+        ]
+        return type(error)(str(error), told)
+    return error
+
+
+def unanswered(message: Produce) -> Produced:
+    """The answer to a Produce without acks, which the node does not answer."""
+    return Produced([ProducedPart(part.topic, part.partition) for part in message.parts])
+
+
+# --- fetch ------------------------------------------------------------------------------------------------------------
+
+
+def _fetch_versions(message: Fetch) -> tuple[int, int]:
+    return _id_versions(message.parts, 0)
+
+
+def _fetch(message: Fetch, version: int) -> Body:
+    def one(part: FetchPart) -> Body:
+        entry: Body = {
+            "partition": part.partition, "fetchOffset": part.offset, "partitionMaxBytes": part.max_bytes
+        }  # fmt: skip
+        if version >= LEADER_EPOCHS_FROM:
+            entry["currentLeaderEpoch"] = part.current_leader_epoch
+        if version >= EPOCHS_FROM:
+            entry["lastFetchedEpoch"] = part.last_fetched_epoch
+        return entry
+
+    body: Body = {
+        "maxWaitMs": message.max_wait_ms,
+        "minBytes": message.min_bytes,
+        "maxBytes": message.max_bytes,
+        "isolationLevel": int(message.isolation is Isolation.READ_COMMITTED),
+        "topics": grouped(message.parts, one, topics="topic", ids=version >= BY_ID_FROM),
+    }
+    if version < STATE_FROM:
+        body["replicaId"] = message.replica_id
+    return body
+
+
+def _fetched(message: Fetch, body: Body, version: int) -> Fetched:
+    error = error_in(body)
+    if error is not None:
+        return Fetched([FetchedPart(part.topic, part.partition, error) for part in message.parts])
+    found = entries(body["responses"], name="topic", names=_names(message, version))
+    return Fetched([_fetched_part(part, found.get(_key(part))) for part in message.parts])
+
+
+def _fetched_part(part: FetchPart, entry: Body | None) -> FetchedPart:
+    if entry is None:
+        return FetchedPart(part.topic, part.partition, untold(part.topic, part.partition))
+    error = error_in(entry)
+    if error is not None:
+        return FetchedPart(part.topic, part.partition, error)
+    diverging = entry.get("divergingEpoch") or {}
+    epoch, end = diverging.get("epoch", -1), diverging.get("endOffset", -1)
+    return FetchedPart(
+        part.topic, part.partition, None, entry["records"] or NO_RECORDS,
+        high_watermark=entry["highWatermark"],
+        last_stable_offset=entry["lastStableOffset"],
+        log_start_offset=entry.get("logStartOffset", -1),
+        aborted=[(one["producerId"], one["firstOffset"]) for one in entry["abortedTransactions"] or ()],
+        diverging=None if end < 0 else (epoch, end),
+    )  # fmt: skip
+
+
+# --- offsets ----------------------------------------------------------------------------------------------------------
+
+
+def _list_versions(message: ListOffsets) -> tuple[int, int]:
+    asks_largest = any(part.timestamp == MAX_TIMESTAMP for part in message.parts)
+    return (MAX_TIMESTAMP_FROM if asks_largest else 2), ANY_VERSION
+
+
+def _list_offsets(message: ListOffsets, version: int) -> Body:
+    def one(part: ListOffsetsPart) -> Body:
+        entry: Body = {"partitionIndex": part.partition, "timestamp": part.timestamp}
+        return {**entry, "currentLeaderEpoch": part.current_leader_epoch} if version >= 4 else entry
+
+    body: Body = {
+        "replicaId": -1,
+        "isolationLevel": int(message.isolation is Isolation.READ_COMMITTED),
+        "topics": grouped(message.parts, one),
+    }
+    return {**body, "timeoutMs": TIMEOUT_MS} if version >= 10 else body
+
+
+def _listed_offsets(message: ListOffsets, body: Body, version: int) -> ListedOffsets:
+    found = entries(body["topics"])
+    return ListedOffsets([_listed_part(part, found.get(_key(part))) for part in message.parts])
+
+
+def _listed_part(part: ListOffsetsPart, entry: Body | None) -> ListedPart:
+    if entry is None:
+        return ListedPart(part.topic, part.partition, untold(part.topic, part.partition))
+    return ListedPart(
+        part.topic, part.partition, error_in(entry), entry["timestamp"], entry["offset"], entry.get("leaderEpoch", -1)
+    )
+
+
+def _epochs(message: OffsetForLeaderEpoch, version: int) -> Body:
+    def one(part: OffsetForLeaderEpochPart) -> Body:
+        return {
+            "partition": part.partition, "leaderEpoch": part.leader_epoch,
+            "currentLeaderEpoch": part.current_leader_epoch,
+        }  # fmt: skip
+
+    body: Body = {"topics": grouped(message.parts, one, topics="topic")}
+    return {**body, "replicaId": -1} if version >= 3 else body
+
+
+def _epoch_ends(message: OffsetForLeaderEpoch, body: Body, version: int) -> EpochEnds:
+    found = entries(body["topics"], name="topic", index="partition")
+    parts = []
+    for part in message.parts:
+        entry = found.get(_key(part))
+        if entry is None:
+            parts.append(EpochEndPart(part.topic, part.partition, untold(part.topic, part.partition)))
+        else:
+            parts.append(
+                EpochEndPart(part.topic, part.partition, error_in(entry), entry["leaderEpoch"], entry["endOffset"])
+            )
+    return EpochEnds(parts)
+
+
+# --- deleting ---------------------------------------------------------------------------------------------------------
+
+
+def _delete_records(message: DeleteRecords, version: int) -> Body:
+    def one(part: DeleteRecordsPart) -> Body:
+        return {"partitionIndex": part.partition, "offset": part.offset}
+
+    return {"topics": grouped(message.parts, one), "timeoutMs": TIMEOUT_MS}
+
+
+def _records_deleted(message: DeleteRecords, body: Body, version: int) -> RecordsDeleted:
+    found = entries(body["topics"])
+    parts = []
+    for part in message.parts:
+        entry = found.get(_key(part))
+        if entry is None:
+            parts.append(DeletedPart(part.topic, part.partition, untold(part.topic, part.partition)))
+        else:
+            parts.append(DeletedPart(part.topic, part.partition, of_code(entry["errorCode"]), entry["lowWatermark"]))
+    return RecordsDeleted(parts)
+
+
+QUESTIONS: dict[type, Question] = {
+    Produce: Question(name="Produce", body=_produce, answer=_produced, versions=_produce_versions),
+    Fetch: Question(name="Fetch", body=_fetch, answer=_fetched, versions=_fetch_versions),
+    ListOffsets: Question(name="ListOffsets", body=_list_offsets, answer=_listed_offsets, versions=_list_versions),
+    OffsetForLeaderEpoch: Question(name="OffsetForLeaderEpoch", body=_epochs, answer=_epoch_ends),
+    DeleteRecords: Question(name="DeleteRecords", body=_delete_records, answer=_records_deleted),
+}

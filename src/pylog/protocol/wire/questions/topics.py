@@ -1,0 +1,248 @@
+"""Topics, configs and log directories, as a client asks for them.
+
+Metadata                  topics are never made by it: a name that is misspelled is an error, as in process
+CreateTopics              with as many replicas as the cluster gives by default
+IncrementalAlterConfigs   for AlterConfigs
+DescribeConfigs           the configs of topics, and of the node that is asked
+"""
+
+from collections.abc import Iterable
+
+from pylog.errors import PylogError, UnknownServer
+from pylog.protocol.messages import (
+    NO_ID,
+    AlterConfigs,
+    AlterReplicaLogDirs,
+    ClusterMetadata,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    DescribedLogDir,
+    DescribedLogDirs,
+    DescribedNodeConfig,
+    DescribedTopicConfigs,
+    DescribeLogDirs,
+    DescribeNodeConfig,
+    DescribeTopicConfigs,
+    Metadata,
+    PartitionMetadata,
+    TopicMetadata,
+    TopicsChanged,
+)
+from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.questions.question import Question, entries, error_in, of_code, partitions_by_topic
+from pylog.record import TopicPartition
+
+__all__ = ["QUESTIONS"]
+
+TOPIC, BROKER = 2, 4
+"""Kafka's resource types."""
+SET_ON_TOPIC = 1
+TIMEOUT_MS = 30_000
+OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
+BY_ID_FROM, NAMES_GONE_FROM = 12, 6
+
+
+# --- descriptions -----------------------------------------------------------------------------------------------------
+
+
+def _metadata_versions(message: Metadata) -> tuple[int, int]:
+    return (BY_ID_FROM if message.topic_ids else 4), 1 << 15
+
+
+def _metadata(message: Metadata, version: int) -> Body:
+    topics: list[Body] | None = None
+    if message.topics is not None or message.topic_ids:
+        topics = [{"name": name} for name in message.topics or ()]
+        topics += [{"name": None, "topicId": topic_id} for topic_id in message.topic_ids]
+    return {"topics": topics, "allowAutoTopicCreation": False}
+
+
+def _described(message: Metadata, body: Body, version: int) -> ClusterMetadata:
+    found = [_topic(topic) for topic in body["topics"]]
+    if message.topics is None or message.topic_ids:
+        return ClusterMetadata(found)
+    by_name = {topic.name: topic for topic in found}
+    silent = UnknownServer("the node has answered without a word of it")
+    return ClusterMetadata([by_name.get(name) or TopicMetadata(name, silent) for name in message.topics])
+
+
+def _topic(body: Body) -> TopicMetadata:
+    name = body["name"] or ""
+    error = of_code(body["errorCode"], _topic_text(name, body["errorCode"]))
+    partitions = [
+        PartitionMetadata(
+            one["partitionIndex"], one["leaderId"], one.get("leaderEpoch", -1), one["replicaNodes"], one["isrNodes"]
+        )
+        for one in body["partitions"]
+    ]
+    partitions.sort(key=lambda one: one.partition)
+    return TopicMetadata(name, error, body.get("topicId", NO_ID), partitions)
+
+
+def _topic_text(name: str, code: int) -> str | None:
+    error = of_code(code)
+    return None if error is None else f"topic {name!r}: {error}"
+
+
+def _log_dirs(message: DescribeLogDirs, version: int) -> Body:
+    return {"topics": None}
+
+
+def _described_log_dirs(message: DescribeLogDirs, body: Body, version: int) -> DescribedLogDirs:
+    error = error_in(body)
+    if error is not None:
+        raise error
+    return DescribedLogDirs([
+        DescribedLogDir(one["logDir"], error_in(one), {
+            key: entry["partitionSize"] for key, entry in entries(one["topics"]).items() if not entry["isFutureKey"]
+        })
+        for one in body["results"]
+    ])  # fmt: skip
+
+
+# --- configs ----------------------------------------------------------------------------------------------------------
+
+
+def _resources(kind: int, names: Iterable[str]) -> Body:
+    return {
+        "resources": [{"resourceType": kind, "resourceName": name, "configurationKeys": None} for name in names],
+    }
+
+
+def _topic_configs(message: DescribeTopicConfigs, version: int) -> Body:
+    return _resources(TOPIC, message.topics)
+
+
+def _described_topic_configs(message: DescribeTopicConfigs, body: Body, version: int) -> DescribedTopicConfigs:
+    found = {one["resourceName"]: one for one in body["results"]}
+    configs: dict[str, dict[str, tuple[str, bool]] | PylogError] = {}
+    for name in message.topics:
+        result = found.get(name)
+        if result is None:
+            configs[name] = UnknownServer(f"the node has answered without a word of {name!r}")
+        else:
+            configs[name] = error_in(result) or {
+                one["name"]: (one["value"] or "", one["configSource"] == SET_ON_TOPIC) for one in result["configs"]
+            }
+    return DescribedTopicConfigs(configs)
+
+
+def _node_config(message: DescribeNodeConfig, version: int) -> Body:
+    return _resources(BROKER, [str(message.node)])
+
+
+def _described_node_config(message: DescribeNodeConfig, body: Body, version: int) -> DescribedNodeConfig:
+    error = next((error for one in body["results"] if (error := error_in(one)) is not None), None)
+    if error is not None:
+        raise error
+    return DescribedNodeConfig({
+        one["name"]: one["value"] for result in body["results"] for one in result["configs"]
+        if one["value"] is not None
+    })  # fmt: skip
+
+
+def _alter(message: AlterConfigs, version: int) -> Body:
+    return {
+        "resources": [
+            {
+                "resourceType": TOPIC,
+                "resourceName": topic.topic,
+                "configs": [
+                    {"name": one.name, "configOperation": OPERATIONS[one.operation], "value": one.value}
+                    for one in topic.changes
+                ],
+            }
+            for topic in message.topics
+        ],
+        "validateOnly": message.validate_only,
+    }
+
+
+def _altered(message: AlterConfigs, body: Body, version: int) -> TopicsChanged:
+    return _changed([topic.topic for topic in message.topics], body["responses"], "resourceName")
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+def _changed(names: Iterable[str], results: Iterable[Body], key: str = "name") -> TopicsChanged:
+    found = {one[key]: one for one in results}
+    return TopicsChanged([
+        error_in(found[name]) if name in found
+        else UnknownServer(f"the node has answered without a word of topic {name!r}")
+        for name in names
+    ])  # fmt: skip
+
+
+def _create_versions(message: CreateTopics) -> tuple[int, int]:
+    return 4, 1 << 15
+
+
+def _create(message: CreateTopics, version: int) -> Body:
+    return {
+        "topics": [
+            {
+                "name": one.name, "numPartitions": one.partitions, "replicationFactor": -1, "assignments": [],
+                "configs": [{"name": name, "value": value} for name, value in one.config.items()],
+            }
+            for one in message.topics
+        ],
+        "timeoutMs": TIMEOUT_MS,
+        "validateOnly": message.validate_only,
+    }  # fmt: skip
+
+
+def _created(message: CreateTopics, body: Body, version: int) -> TopicsChanged:
+    return _changed([one.name for one in message.topics], body["topics"])
+
+
+def _delete(message: DeleteTopics, version: int) -> Body:
+    if version < NAMES_GONE_FROM:
+        return {"topicNames": message.names, "timeoutMs": TIMEOUT_MS}
+    return {"topics": [{"name": name} for name in message.names], "timeoutMs": TIMEOUT_MS}
+
+
+def _deleted(message: DeleteTopics, body: Body, version: int) -> TopicsChanged:
+    return _changed(message.names, body["responses"])
+
+
+def _partitions(message: CreatePartitions, version: int) -> Body:
+    return {
+        "topics": [{"name": one.topic, "count": one.total, "assignments": None} for one in message.topics],
+        "timeoutMs": TIMEOUT_MS,
+        "validateOnly": message.validate_only,
+    }
+
+
+def _partitions_made(message: CreatePartitions, body: Body, version: int) -> TopicsChanged:
+    return _changed([one.topic for one in message.topics], body["results"])
+
+
+def _move(message: AlterReplicaLogDirs, version: int) -> Body:
+    paths: dict[str, list[TopicPartition]] = {}
+    for part in message.parts:
+        paths.setdefault(part.path, []).append(TopicPartition(part.topic, part.partition))
+    return {"dirs": [{"path": path, "topics": partitions_by_topic(keys)} for path, keys in paths.items()]}
+
+
+def _moved(message: AlterReplicaLogDirs, body: Body, version: int) -> TopicsChanged:
+    found = entries(body["results"], name="topicName")
+    silent = UnknownServer("the node has answered without a word of it")
+    return TopicsChanged([
+        error_in(entry) if (entry := found.get(TopicPartition(part.topic, part.partition))) is not None else silent
+        for part in message.parts
+    ])  # fmt: skip
+
+
+QUESTIONS: dict[type, Question] = {
+    Metadata: Question(name="Metadata", body=_metadata, answer=_described, versions=_metadata_versions),
+    CreateTopics: Question(name="CreateTopics", body=_create, answer=_created, versions=_create_versions),
+    DeleteTopics: Question(name="DeleteTopics", body=_delete, answer=_deleted),
+    CreatePartitions: Question(name="CreatePartitions", body=_partitions, answer=_partitions_made),
+    AlterConfigs: Question(name="IncrementalAlterConfigs", body=_alter, answer=_altered),
+    AlterReplicaLogDirs: Question(name="AlterReplicaLogDirs", body=_move, answer=_moved),
+    DescribeLogDirs: Question(name="DescribeLogDirs", body=_log_dirs, answer=_described_log_dirs),
+    DescribeTopicConfigs: Question(name="DescribeConfigs", body=_topic_configs, answer=_described_topic_configs),
+    DescribeNodeConfig: Question(name="DescribeConfigs", body=_node_config, answer=_described_node_config),
+}

@@ -1,0 +1,197 @@
+"""Producer ids and transactions, as a client asks for them.
+
+    InitProducerId    from 3 on, with the producer's own id and epoch (KIP-360)
+    TxnOffsetCommit   from 5 on, where the group joins by it; EndTxn from 5 on, whose answer has the next epoch
+
+A producer's transactions are of version 2: a node that has only older versions of these is too old for them.
+"""
+
+from pylog.errors import PylogError, UnknownServer
+from pylog.protocol.messages import (
+    ActiveProducer,
+    DescribedProducers,
+    DescribedTransaction,
+    DescribedTransactions,
+    DescribeProducers,
+    DescribeTransactions,
+    EndTxn,
+    InitProducerId,
+    ListedTransaction,
+    ListedTransactions,
+    ListTransactions,
+    OffsetsCommitted,
+    ProducerIdGiven,
+    TxnEnded,
+    TxnMarkers,
+    TxnMarkersWritten,
+    TxnOffsetCommit,
+    WriteTxnMarkers,
+)
+from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.questions.groups import commit_topics, offsets_committed
+from pylog.protocol.wire.questions.question import Question, entries, error_in, of_code, partitions_by_topic, untold
+from pylog.record import TopicPartition
+
+__all__ = ["QUESTIONS"]
+
+ANY_VERSION = 1 << 15
+VERSION_2_FROM = 5
+
+
+def _init_versions(message: InitProducerId) -> tuple[int, int]:
+    return 3, 5
+
+
+def _init(message: InitProducerId, version: int) -> Body:
+    return {
+        "transactionalId": message.transactional_id,
+        "transactionTimeoutMs": message.transaction_timeout_ms,
+        "producerId": message.producer_id,
+        "producerEpoch": message.producer_epoch,
+    }
+
+
+def _given(message: InitProducerId, body: Body, version: int) -> ProducerIdGiven:
+    return ProducerIdGiven(of_code(body["errorCode"]), body["producerId"], body["producerEpoch"])
+
+
+def _commit_versions(message: TxnOffsetCommit) -> tuple[int, int]:
+    return VERSION_2_FROM, ANY_VERSION
+
+
+def _commit(message: TxnOffsetCommit, version: int) -> Body:
+    return {
+        "transactionalId": message.transactional_id,
+        "groupId": message.group_id,
+        "producerId": message.producer_id,
+        "producerEpoch": message.producer_epoch,
+        "generationId": message.generation_id,
+        "memberId": message.member_id,
+        "groupInstanceId": message.group_instance_id,
+        "topics": commit_topics(message.parts, epochs=True),
+    }
+
+
+def _committed(message: TxnOffsetCommit, body: Body, version: int) -> OffsetsCommitted:
+    return offsets_committed(message.parts, body)
+
+
+def _end_versions(message: EndTxn) -> tuple[int, int]:
+    return VERSION_2_FROM, ANY_VERSION
+
+
+def _end(message: EndTxn, version: int) -> Body:
+    return {
+        "transactionalId": message.transactional_id,
+        "producerId": message.producer_id,
+        "producerEpoch": message.producer_epoch,
+        "committed": message.committed,
+    }
+
+
+def _ended(message: EndTxn, body: Body, version: int) -> TxnEnded:
+    return TxnEnded(of_code(body["errorCode"]), body["producerId"], body["producerEpoch"])
+
+
+def _markers(message: WriteTxnMarkers, version: int) -> Body:
+    def one(marker: TxnMarkers) -> Body:
+        entry: Body = {
+            "producerId": marker.producer_id,
+            "producerEpoch": marker.producer_epoch,
+            "transactionResult": marker.committed,
+            "topics": partitions_by_topic(marker.partitions, partitions="partitionIndexes"),
+            "coordinatorEpoch": marker.coordinator_epoch,
+        }
+        return {**entry, "transactionVersion": max(marker.transaction_version, 0)} if version >= 2 else entry
+
+    return {"markers": [one(marker) for marker in message.markers]}
+
+
+def _markers_written(message: WriteTxnMarkers, body: Body, version: int) -> TxnMarkersWritten:
+    errors: list[dict[TopicPartition, PylogError | None]] = []
+    results = {one["producerId"]: entries(one["topics"]) for one in body["markers"]}
+    for marker in message.markers:
+        found = results.get(marker.producer_id, {})
+        errors.append({
+            key: of_code(found[key]["errorCode"]) if key in found else untold(*key) for key in marker.partitions
+        })  # fmt: skip
+    return TxnMarkersWritten(errors)
+
+
+# --- descriptions -----------------------------------------------------------------------------------------------------
+
+
+def _list_versions(message: ListTransactions) -> tuple[int, int]:
+    return (2 if message.transactional_id_pattern is not None else 1 if message.duration_ms >= 0 else 0), ANY_VERSION
+
+
+def _list(message: ListTransactions, version: int) -> Body:
+    body: Body = {"stateFilters": message.states, "producerIdFilters": message.producer_ids}
+    if version >= 1:
+        body["durationFilter"] = message.duration_ms
+    if version >= 2:
+        body["transactionalIdPattern"] = message.transactional_id_pattern
+    return body
+
+
+def _listed(message: ListTransactions, body: Body, version: int) -> ListedTransactions:
+    found = [
+        ListedTransaction(one["transactionalId"], one["producerId"], one["transactionState"])
+        for one in body["transactionStates"]
+    ]
+    return ListedTransactions(found, of_code(body["errorCode"]))
+
+
+def _describe(message: DescribeTransactions, version: int) -> Body:
+    return {"transactionalIds": message.transactional_ids}
+
+
+def _described(message: DescribeTransactions, body: Body, version: int) -> DescribedTransactions:
+    found = {one["transactionalId"]: _transaction(one) for one in body["transactionStates"]}
+    silent = UnknownServer("the node has answered without a word of it")
+    return DescribedTransactions([
+        found.get(name) or DescribedTransaction(name, silent) for name in message.transactional_ids
+    ])  # fmt: skip
+
+
+def _transaction(body: Body) -> DescribedTransaction:
+    name = body["transactionalId"]
+    error = of_code(body["errorCode"])
+    if error is not None:
+        return DescribedTransaction(name, type(error)(f"transactional id {name!r}: {error}"))
+    partitions = [TopicPartition(one["topic"], number) for one in body["topics"] for number in one["partitions"]]
+    return DescribedTransaction(
+        name, None, body["transactionState"], body["producerId"], body["producerEpoch"], body["transactionTimeoutMs"],
+        body["transactionStartTimeMs"], partitions,
+    )  # fmt: skip
+
+
+def _producers(message: DescribeProducers, version: int) -> Body:
+    return {"topics": partitions_by_topic(message.partitions, partitions="partitionIndexes")}
+
+
+def _described_producers(message: DescribeProducers, body: Body, version: int) -> DescribedProducers:
+    found = entries(body["topics"])
+    producers: dict[TopicPartition, list[ActiveProducer] | PylogError] = {}
+    for key in message.partitions:
+        entry = found.get(key)
+        error = untold(*key) if entry is None else error_in(entry)
+        producers[key] = error or [
+            ActiveProducer(
+                one["producerId"], one["producerEpoch"], one["lastSequence"], one["lastTimestamp"],
+                one["coordinatorEpoch"], one["currentTxnStartOffset"],
+            )
+            for one in (entry or {})["activeProducers"]
+        ]  # fmt: skip
+    return DescribedProducers(producers)
+
+
+QUESTIONS: dict[type, Question] = {
+    InitProducerId: Question(name="InitProducerId", body=_init, answer=_given, versions=_init_versions),
+    TxnOffsetCommit: Question(name="TxnOffsetCommit", body=_commit, answer=_committed, versions=_commit_versions),
+    EndTxn: Question(name="EndTxn", body=_end, answer=_ended, versions=_end_versions),
+    WriteTxnMarkers: Question(name="WriteTxnMarkers", body=_markers, answer=_markers_written),
+    ListTransactions: Question(name="ListTransactions", body=_list, answer=_listed, versions=_list_versions),
+    DescribeTransactions: Question(name="DescribeTransactions", body=_describe, answer=_described),
+    DescribeProducers: Question(name="DescribeProducers", body=_producers, answer=_described_producers),
+}

@@ -1,0 +1,284 @@
+"""The two directions of the mapping, held to each other in every version that a client may take.
+
+message -> request of the client -> bytes -> message of the server       the same
+answer  -> response of the server -> bytes -> answer of the client       the same
+"""
+
+import uuid
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pylog.errors import (
+    GroupIdNotFound,
+    InvalidRecord,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    RecordError,
+    TopicAlreadyExists,
+    UnknownServer,
+)
+from pylog.protocol import messages as m
+from pylog.protocol.batch import encode
+from pylog.protocol.isolation import Isolation
+from pylog.protocol.schema import message as schema
+from pylog.protocol.wire import records as of_server
+from pylog.protocol.wire.group_admin import described_consumer_groups
+from pylog.protocol.wire.questions.group_admin import CONSUMER_GROUPS
+from pylog.protocol.wire.questions.question import Question, of_code
+from pylog.protocol.wire.questions.table import QUESTIONS
+from pylog.protocol.wire.table import MAPPINGS
+from pylog.protocol.wire.topics import config_change, new_partitions, new_topic, topic_body
+from pylog.record import Record, TopicPartition
+
+ID = uuid.UUID(int=7)
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+COMMITS = [m.OffsetCommitPart("t", 0, 5, -1, "note"), m.OffsetCommitPart("u", 3, 6)]
+FAILED = NotLeaderOrFollower("elsewhere")
+ONE = encode([Record(b"x"), Record(b"y")], now_ms=1)
+
+MESSAGES: list[tuple[Any, Any]] = [
+    (m.ListOffsets([m.ListOffsetsPart("t", 0, -1), m.ListOffsetsPart("t", 1, 5)]),
+     m.ListedOffsets([m.ListedPart("t", 0, None, -1, 9), m.ListedPart("t", 1, FAILED)])),
+    (m.OffsetForLeaderEpoch([m.OffsetForLeaderEpochPart("t", 0, 3, 4)]),
+     m.EpochEnds([m.EpochEndPart("t", 0, None, 3, 17)])),
+    (m.DeleteRecords([m.DeleteRecordsPart("t", 0, 7), m.DeleteRecordsPart("u", 1, -1)]),
+     m.RecordsDeleted([m.DeletedPart("t", 0, None, 7), m.DeletedPart("u", 1, OffsetOutOfRange("no"))])),
+    (m.DeleteTopics(["t", "u"]), m.TopicsChanged([None, FAILED])),
+    (m.AlterReplicaLogDirs([m.Replacement("t", 0, "/d"), m.Replacement("t", 1, "/e")]),
+     m.TopicsChanged([None, FAILED])),
+    (m.DescribeLogDirs(), m.DescribedLogDirs([m.DescribedLogDir("/d", None, {T0: 5, T1: 6})])),
+    (m.JoinGroup("g", "m", None, "consumer", [("range", b"abc")], 10, 20, requires_known_member_id=True),
+     m.JoinedGroup(None, 3, None, "range", "m", False, "m", [m.JoinedMember("m", None, b"abc")])),
+    (m.SyncGroup("g", 3, "m", assignments=[("m", b"xyz")]), m.SyncedGroup(None, assignment=b"xyz")),
+    (m.Heartbeat("g", 3, "m"), m.Heartbeaten(FAILED)),
+    (m.LeaveGroup("g", [m.LeavingMember("m"), m.LeavingMember("n")]), m.LeftGroup(None, [None, FAILED])),
+    (m.ConsumerGroupHeartbeat("g", "m", 0, None, None, 5, ["t"], None, "range", [(ID, [0, 1])]),
+     m.ConsumerGroupHeartbeaten(None, "m", 4, 500, [(ID, [1])])),
+    (m.ConsumerGroupHeartbeat("g", "m", 4), m.ConsumerGroupHeartbeaten(FAILED, None, 0, 0, None)),
+    (m.OffsetCommit("g", COMMITS, 3, "m"), m.OffsetsCommitted({T0: None, TopicPartition("u", 3): FAILED})),
+    (m.OffsetFetch("g", [T0, T1]), m.OffsetsFetched(None, [
+        m.OffsetFetchedPart("t", 0, 5, -1, "note"), m.OffsetFetchedPart("t", 1, error=FAILED)])),
+    (m.OffsetFetch("g", None), m.OffsetsFetched(None, [m.OffsetFetchedPart("t", 0, 5)])),
+    (m.OffsetFetch("g", [T0], require_stable=True), m.OffsetsFetched(FAILED)),
+    (m.OffsetDelete("g", [T0, T1]), m.OffsetsCommitted({T0: None, T1: FAILED})),
+    (m.ListGroups(), m.ListedGroups([m.ListedGroup("g", "consumer", "", "Classic")])),
+    (m.ListGroups(["Stable"], ["consumer"]), m.ListedGroups([m.ListedGroup("g", "consumer", "Stable", "Consumer")])),
+    (m.DeleteGroups(["g", "h"]), m.GroupsDeleted([None, FAILED])),
+    (m.InitProducerId("tx", 5, 9, 2), m.ProducerIdGiven(None, 9, 3)),
+    (m.InitProducerId(), m.ProducerIdGiven(FAILED, -1, -1)),
+    (m.TxnOffsetCommit("tx", "g", 9, 2, COMMITS, 3, "m"),
+     m.OffsetsCommitted({T0: None, TopicPartition("u", 3): FAILED})),
+    (m.EndTxn("tx", 9, 2, committed=True), m.TxnEnded(None, 9, 3)),
+    (m.WriteTxnMarkers([m.TxnMarkers(9, 2, False, 1, (T0, T1), 0)]), m.TxnMarkersWritten([{T0: None, T1: FAILED}])),
+    (m.ListTransactions(["Ongoing"], [9]), m.ListedTransactions([m.ListedTransaction("tx", 9, "Ongoing")])),
+    (m.DescribeTransactions(["tx", "no"]), m.DescribedTransactions([
+        m.DescribedTransaction("tx", None, "Ongoing", 9, 2, 5, 6, [T0, T1]), m.DescribedTransaction("no", FAILED)])),
+    (m.DescribeProducers([T0, T1]), m.DescribedProducers({T0: [m.ActiveProducer(9, 2, 5, 6, 1, -1)], T1: FAILED})),
+]  # fmt: skip
+
+
+OF_VERSION = frozenset({"knows_epochs"})
+"""What a server takes from the version of a request."""
+
+
+def decoded(name: str, version: int, body: dict[str, Any]) -> dict[str, Any]:
+    """A body as the other side reads it."""
+    found, _ = schema(name).decode(version, schema(name).encode(version, body))
+    return found
+
+
+def versions(question: Question, message: Any) -> range:
+    known = schema(f"{question.name}Request").versions
+    low, high = question.versions(message)
+    return range(max(low, known.low), min(high, known.high) + 1)
+
+
+def plain(value: Any) -> Any:
+    """A value with errors as their codes: texts are not in every version."""
+    if isinstance(value, Exception):
+        return getattr(value, "code", type(value))
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__ if name not in OF_VERSION}
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+CASES = [
+    pytest.param(message, answer, version, id=f"{type(message).__name__} {number} v{version}")
+    for number, (message, answer) in enumerate(MESSAGES)
+    for version in versions(QUESTIONS[type(message)], message)
+]
+
+
+@pytest.mark.parametrize(("message", "answer", "version"), CASES)
+def test_both_directions_of_a_key_say_the_same(message: Any, answer: Any, version: int) -> None:
+    question = QUESTIONS[type(message)]
+    mapping = MAPPINGS[question.name]
+    request = decoded(f"{question.name}Request", version, question.body(message, version))
+    heard = mapping.message(request, version)
+    assert plain(heard[0] if mapping.is_many else heard) == plain(message)
+    response = mapping.response(request, [answer] if mapping.is_many else answer, version)
+    told = decoded(f"{question.name}Response", version, response)
+    assert plain(question.answer(message, told, version)) == plain(answer)
+
+
+def test_each_message_of_a_client_has_a_question() -> None:
+    tried = {type(message) for message, _ in MESSAGES}
+    elsewhere = {
+        m.Produce, m.Fetch, m.Metadata, m.CreateTopics, m.CreatePartitions, m.AlterConfigs, m.DescribeGroups,
+        m.DescribeTopicConfigs, m.DescribeNodeConfig,
+    }  # fmt: skip
+    assert set(QUESTIONS) == tried | elsewhere
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_a_produce_is_heard_as_it_was_said(version: int) -> None:
+    parts = [m.ProducePart("t", 0, ONE, ID), m.ProducePart("u", 1, ONE, uuid.UUID(int=8))]
+    message, question = m.Produce(parts, 1, 77), QUESTIONS[m.Produce]
+    request = decoded("ProduceRequest", version, question.body(message, version))
+    assert (request["acks"], request["timeoutMs"], request["transactionalId"]) == (1, 77, None)
+    assert [bytes(t["partitionData"][0]["records"]) for t in request["topicData"]] == [bytes(ONE.data)] * 2
+    for topic, name in zip(request["topicData"], ("t", "u"), strict=True):
+        topic["name"] = name
+    refused = InvalidRecord("bad", [RecordError(1, "no key")])
+    told = [m.ProducedPart("t", 0, None, 10, 12, None, 3), m.ProducedPart("u", 1, refused)]
+    response = decoded("ProduceResponse", version, of_server.produced(request, told, version))
+    first, second = question.answer(message, response, version).parts
+    assert first == replace(told[0], log_start_offset=3 if version >= 5 else -1)
+    assert isinstance(second.error, InvalidRecord)
+    assert second.error.record_errors == (refused.record_errors if version >= 8 else ())
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_a_fetch_is_heard_as_it_was_said(version: int) -> None:
+    parts = [m.FetchPart("t", 0, 5, 100, 2, 1, topic_id=ID), m.FetchPart("t", 1, 6, topic_id=ID)]
+    message = m.Fetch(parts, max_wait_ms=7, min_bytes=8, max_bytes=9, isolation=Isolation.READ_COMMITTED)
+    question = QUESTIONS[m.Fetch]
+    request = decoded("FetchRequest", version, question.body(message, version))
+    for topic in request["topics"]:
+        topic["topic"] = "t"
+    heard = of_server.fetch(
+        request, [of_server.fetch_part(topic, p) for topic in request["topics"] for p in topic["partitions"]]
+    )
+    assert [(p.topic, p.partition, p.offset, p.max_bytes) for p in heard.parts] == [
+        ("t", 0, 5, 100),
+        ("t", 1, 6, 1 << 20),
+    ]
+    assert (heard.replica_id, heard.max_wait_ms, heard.min_bytes, heard.max_bytes, heard.isolation) == (
+        -1, 7, 8, 9, Isolation.READ_COMMITTED
+    )  # fmt: skip
+    told = [
+        m.FetchedPart("t", 0, None, ONE.data, high_watermark=9, last_stable_offset=8, aborted=[(4, 5)]),
+        m.FetchedPart("t", 1, FAILED),
+    ]
+    body = of_server.fetched(list(zip(parts, told, strict=True)), version)
+    answer = question.answer(message, decoded("FetchResponse", version, body), version)
+    assert plain(answer.parts[0]) == plain(replace(told[0], log_start_offset=-1))
+    assert isinstance(answer.parts[1].error, NotLeaderOrFollower)
+
+
+# --- topics -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(4, 14))
+def test_topics_are_heard_as_they_were_described(version: int) -> None:
+    question, message = QUESTIONS[m.Metadata], m.Metadata(["t", "gone", "untold"])
+    request = decoded("MetadataRequest", version, question.body(message, version))
+    assert [topic["name"] for topic in request["topics"]] == message.topics
+    assert request["allowAutoTopicCreation"] is False
+    there = m.TopicMetadata(
+        "t", None, ID, [m.PartitionMetadata(0, 1, 3, [1], [1]), m.PartitionMetadata(1, -1, 3, [1], [])]
+    )
+    body = {"brokers": [], "topics": [topic_body(one, version) for one in (m.TopicMetadata("gone", FAILED), there)]}
+    first, gone, untold = question.answer(message, decoded("MetadataResponse", version, body), version).topics
+    assert (first.name, first.error, first.id) == ("t", None, ID if version >= 10 else m.NO_ID)
+    assert [(p.partition, p.leader) for p in first.partitions] == [(0, 1), (1, -1)]
+    assert isinstance(gone.error, NotLeaderOrFollower)
+    assert "without a word" in str(untold.error)
+    assert question.body(m.Metadata(None), version)["topics"] is None
+
+
+def test_changes_of_topics_are_heard_as_they_were_said() -> None:
+    create, more = (
+        m.CreateTopics([m.NewTopic("t", 3, {"retention.ms": "5"})]),
+        m.CreatePartitions([m.NewPartitions("t", 9)]),
+    )
+    for version in range(4, 8):
+        body = decoded("CreateTopicsRequest", version, QUESTIONS[m.CreateTopics].body(create, version))
+        assert [new_topic(one) for one in body["topics"]] == create.topics
+        told = {"topics": [{"name": "t", "errorCode": 36, "errorMessage": "it is there"}]}
+        answer = QUESTIONS[m.CreateTopics].answer(create, decoded("CreateTopicsResponse", version, told), version)
+        assert isinstance(answer.errors[0], TopicAlreadyExists)
+        assert str(answer.errors[0]) == "it is there"
+    for version in range(4):
+        body = decoded("CreatePartitionsRequest", version, QUESTIONS[m.CreatePartitions].body(more, version))
+        assert [new_partitions(one) for one in body["topics"]] == more.topics
+    changes = [m.ConfigChange("a", "1"), m.ConfigChange("b", None, "delete"), m.ConfigChange("c", "x", "append")]
+    alter = m.AlterConfigs([m.TopicChange("t", changes)])
+    for version in range(2):
+        body = decoded("IncrementalAlterConfigsRequest", version, QUESTIONS[m.AlterConfigs].body(alter, version))
+        assert [config_change(one) for one in body["resources"][0]["configs"]] == changes
+
+
+def test_configs_are_heard_with_where_they_come_from() -> None:
+    message, question = m.DescribeTopicConfigs(["t", "no"]), QUESTIONS[m.DescribeTopicConfigs]
+    config = {"readOnly": False, "isSensitive": False, "synonyms": []}
+    set_one = {**config, "name": "a", "value": "1", "configSource": 1}
+    default = {**config, "name": "b", "value": None, "configSource": 5}
+    for version in range(1, 5):
+        request = decoded("DescribeConfigsRequest", version, question.body(message, version))
+        assert [one["resourceName"] for one in request["resources"]] == ["t", "no"]
+        result = {"errorCode": 0, "errorMessage": None, "resourceType": 2, "resourceName": "t"}
+        results = [{**result, "configs": [set_one, default]}]
+        found = question.answer(message, decoded("DescribeConfigsResponse", version, {"results": results}), version)
+        assert found.configs["t"] == {"a": ("1", True), "b": ("", False)}
+        assert isinstance(found.configs["no"], UnknownServer)
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+def test_groups_of_both_protocols_are_heard_as_they_were_described() -> None:
+    message = m.DescribeGroups(["g", "gone"])
+    member = m.DescribedMember("m", None, "client", "/host", b"said", b"given")
+    classic = m.DescribedGroups([
+        m.DescribedGroup("g", None, "Stable", "Classic", "consumer", "range", members=[member]),
+        m.DescribedGroup("gone", GroupIdNotFound("no")),
+    ])  # fmt: skip
+    question, mapping = QUESTIONS[m.DescribeGroups], MAPPINGS["DescribeGroups"]
+    for version in range(7):
+        request = decoded("DescribeGroupsRequest", version, question.body(message, version))
+        told = decoded("DescribeGroupsResponse", version, mapping.response(request, classic, version))
+        assert plain(question.answer(message, told, version)) == plain(classic)
+    owner = m.DescribedMember(
+        "m",
+        "i",
+        "client",
+        "/host",
+        member_epoch=3,
+        subscribed_topic_names=["t"],
+        owned=[(ID, [0])],
+        target=[(ID, [0, 1])],
+    )
+    consumer = m.DescribedGroups([
+        m.DescribedGroup("g", None, "Stable", "Consumer", "consumer", "uniform", 4, 3, [owner]),
+        m.DescribedGroup("gone", GroupIdNotFound("no")),
+    ])  # fmt: skip
+    for version in range(2):
+        body = described_consumer_groups(consumer, {ID: "t"}, version)
+        told = decoded("ConsumerGroupDescribeResponse", version, body)
+        assert plain(CONSUMER_GROUPS.answer(message, told, version)) == plain(consumer)
+
+
+def test_no_code_is_no_error_and_a_code_has_the_text_of_its_class_where_the_node_says_none() -> None:
+    assert of_code(0, "all is well") is None
+    assert "NOT_LEADER_OR_FOLLOWER" in str(of_code(6))
+    assert str(of_code(6, "moved")) == "moved"
