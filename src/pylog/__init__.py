@@ -30,12 +30,16 @@ if TYPE_CHECKING:
     from pylog.client.admin.admin import Admin
     from pylog.client.consumer import RebalanceListener
     from pylog.client.consumer.consumer import Consumer
+    from pylog.connected_log import ConnectedLog, ConnectedPartition, ConnectedTopic, connect
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Admin",
     "Appended",
+    "ConnectedLog",
+    "ConnectedPartition",
+    "ConnectedTopic",
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
@@ -58,14 +62,19 @@ __all__ = [
     "TopicView",
     "Transport",
     "__version__",
+    "connect",
     "open",
     "serve",
 ]
 
 ON_FIRST_USE = {
     "Admin": "pylog.client.admin.admin",
+    "ConnectedLog": "pylog.connected_log",
+    "ConnectedPartition": "pylog.connected_log",
+    "ConnectedTopic": "pylog.connected_log",
     "Consumer": "pylog.client.consumer.consumer",
     "RebalanceListener": "pylog.client.consumer",
+    "connect": "pylog.connected_log",
 }
 
 if not TYPE_CHECKING:  # mypy would take any name for one of this module

@@ -375,6 +375,14 @@ COORDINATOR_AWAY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoord
 """What says that a coordinator will be there soon: a client asks again, after a while."""
 
 
+class SslAuthentication(ProtocolError):
+    """TLS with a node failed: a certificate is not trusted, or is for another host (SslAuthenticationException)."""
+
+
+class NotLocal(PylogError):
+    """The call needs the files of a log, and this one is reached by a network: open the directory on its machine."""
+
+
 class BufferExhausted(RequestTimedOut):
     """The producer's buffer stayed full for `max_block_ms` (Kafka: BufferExhaustedException)."""
 

@@ -12,36 +12,29 @@ Producers and consumers are clients of the node over a transport that calls it i
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from pylog.broker.broker import Broker
 from pylog.broker.describe import unknown_topic
 from pylog.broker.log_cleaner import Cleaned
-from pylog.client.admin.topics import TopicAdmin
-from pylog.client.cluster import Cluster
 from pylog.client.producer import Producer
-from pylog.client.producer.failures import tell_failures
+from pylog.client_half import ClientHalf
 from pylog.commitlog.recovery import Quarantined, Recovered
-from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig
-from pylog.errors import ReadOnly, TopicAlreadyExists, UnknownTopicOrPartition
+from pylog.config import NodeConfig
+from pylog.errors import ReadOnly, UnknownTopicOrPartition
 from pylog.logdirs.damage import Findings
 from pylog.open_log import MEMORY, OpenLog, checked_paths, once_free, owner, reader
-from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock, SystemClock
-from pylog.runtime.closing import Lease
 from pylog.runtime.signals import WholeLock
 from pylog.transport import MemoryTransport, Transport
 from pylog.views import TopicView
 
 if TYPE_CHECKING:
     from pylog.broker.read_only_broker import ReadOnlyBroker
-    from pylog.client.admin.admin import Admin
-    from pylog.client.consumer.consumer import Consumer
     from pylog.server.server import Server
 
 Mode = Literal["auto", "own", "read"]
@@ -134,7 +127,7 @@ def _owned(path: str, make: Callable[[], Broker], transport: Transport, clock: C
     return log
 
 
-class Log:
+class Log(ClientHalf[TopicView]):
     """An open log: topics, producers, consumers. Thread-safe. Close it, or use it as a context manager.
 
     A process that is killed loses nothing that was acknowledged; the next open reads a little more. A process that ends
@@ -143,23 +136,9 @@ class Log:
     """
 
     def __init__(self, path: str, node: "Broker | ReadOnlyBroker", transport: Transport, clock: Clock) -> None:
+        super().__init__(OpenLog(path, node, transport, node.node_id), transport, node.node_id, clock)
         self.path = path
         self._node = node
-        self._transport = transport
-        self._clock = clock
-        self._topics = TopicAdmin(Cluster(transport, node.node_id, "admin"))
-        self._opened = OpenLog(path, node, transport)
-        self._lease = Lease(self._opened)
-
-    def __repr__(self) -> str:
-        return repr(self._opened)
-
-    @property
-    def admin(self) -> "Admin":
-        """The administration of groups, transactions, producers, offsets and log directories."""
-        from pylog.client.admin.admin import Admin
-
-        return Admin(self._transport, self.node_id, self._lease)
 
     @property
     def mode(self) -> Literal["own", "read"]:
@@ -193,63 +172,7 @@ class Log:
         """The damage in sealed segments that the background scrubber (`scrub.interval.ms`) found since the open."""
         return self._node.housekeeping.scrubber.findings if isinstance(self._node, Broker) else Findings()
 
-    # --- topics ----------------------------------------------------------------------------------------------------
-
-    def create_topic(
-        self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None, *, exist_ok: bool = False
-    ) -> TopicView:
-        """Make a topic. `partitions`: -1 for the node's `num.partitions`. `config`: Kafka's topic configs; values may
-        be str, int or bool.
-
-        With `exist_ok` a topic that exists already is given as it is: its partitions and its config stay.
-        Raises: TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig (suggests the nearest name),
-        ReadOnly.
-        """
-        self._check_open()
-        with suppress(TopicAlreadyExists) if exist_ok else nullcontext():
-            self._topics.create_topic(name, partitions, config or {})
-        return self.topic(name)
-
-    def delete_topic(self, name: str) -> None:
-        """Remove a topic with all its records. Raises UnknownTopicOrPartition, ReadOnly."""
-        self._check_open()
-        self._topics.delete_topic(name)
-
-    def alter_config(
-        self, name: str, config: Mapping[str, Any] | None = None, *, delete: Iterable[str] = ()
-    ) -> TopicView:
-        """Set configs of a topic, and take those named in `delete` back to their defaults; the others stay.
-
-        Open partitions go by it at once. Raises UnknownTopicOrPartition, InvalidConfig, ReadOnly; nothing is changed.
-        """
-        self._check_open()
-        self._topics.alter_config(name, config or {}, delete)
-        return self.topic(name)
-
-    def create_partitions(self, name: str, total: int) -> TopicView:
-        """Let a topic have `total` partitions, more than it has. Records with a key go elsewhere from then on.
-
-        Raises UnknownTopicOrPartition, InvalidPartitions, ReadOnly.
-        """
-        self._check_open()
-        self._topics.create_partitions(name, total)
-        return self.topic(name)
-
-    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Let partitions start at these offsets (-1: at the high watermark); gives where they start now.
-
-        Raises OffsetOutOfRange, PolicyViolation (a topic that is only compacted), UnknownTopicOrPartition, ReadOnly.
-        """
-        self._check_open()
-        return self._topics.delete_records(offsets)
-
-    def move_partition(self, topic: str, partition: int, path: str | os.PathLike[str]) -> None:
-        """Move a partition into another of this log's directories, while it is in use.
-
-        Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull (it stays where it is), ReadOnly.
-        """
-        self._check_open()
-        self._topics.move_partition(topic, partition, os.path.abspath(os.fspath(path)))
+    # --- files ---------------------------------------------------------------------------------------------------
 
     def apply_retention(self) -> dict[TopicPartition, int]:
         """Drop expired segments now, and return how many for each partition. A background thread does so regularly."""
@@ -289,11 +212,6 @@ class Log:
         where = os.path.abspath(os.fspath(keep_in)) if keep_in is not None else None
         return self.broker.housekeeping.repair(findings, where)
 
-    def topics(self, *, internal: bool = False) -> list[str]:
-        """The names of the topics, sorted; internal ones (the logs of coordinators) on request."""
-        self._check_open()
-        return [topic.name for topic in self._topics.topics() if internal or topic.name not in INTERNAL_TOPICS]
-
     def topic(self, name: str) -> TopicView:
         """A topic as it is now. Raises UnknownTopicOrPartition."""
         self._check_open()
@@ -305,47 +223,17 @@ class Log:
     # --- clients ---------------------------------------------------------------------------------------------------
 
     def producer(self, **config: Any) -> Producer:
-        """A producer. Configs are Kafka's, with underscores: `acks`, `linger_ms`, `compression_type`...
-        (`ProducerConfig`).
-
-        Raises: InvalidConfig, ReadOnly.
-        """
         self._check_open()
         if self.mode == "read":
             raise ReadOnly(f'{self.path} was opened with mode="read": open it with mode="own" to send')
-        settings = ProducerConfig.from_kafka(config)
-        return Producer(self._transport, self.node_id, settings, self._clock, self._lease)
+        return super().producer(**config)
 
-    def consumer(self, *topics: str, group_id: str | None = None, **config: Any) -> "Consumer":
-        """A consumer, subscribed to `topics` if any. Configs are Kafka's, with underscores (`ConsumerConfig`).
-
-        With a `group_id` the partitions are shared with the other consumers of that group, and positions can be
-        committed; without, a consumer has all of them. A topic that is not there yet is read as soon as it is made.
-        Raises: InvalidTopic, InvalidConfig, ReadOnly, TypeError (a list in place of names).
-        """
-        self._check_open()
-        for name in topics:
-            if not isinstance(name, str):
-                raise TypeError(f"topics are named one by one, consumer('a', 'b') or consumer(*names), not {name!r}")
-        if group_id is not None:
-            config = {**config, "group_id": group_id}
-        settings = ConsumerConfig.from_kafka(config)
-        if settings.group_id is not None and self.mode == "read":
+    def _check_group(self, group_id: str | None) -> None:
+        if group_id is not None and self.mode == "read":
             raise ReadOnly(
                 f'{self.path} was opened with mode="read", and a group writes: open it with mode="own", or leave '
-                f"group_id={settings.group_id!r} out"
+                f"group_id={group_id!r} out"
             )
-        from pylog.client.consumer.consumer import Consumer
-
-        consumer = Consumer(self._transport, self.node_id, settings, self._clock, self._lease)
-        try:
-            self._opened.add(consumer)
-            if topics:
-                consumer.subscribe(topics)
-        except BaseException:
-            consumer.close()
-            raise
-        return consumer
 
     # --- the wire --------------------------------------------------------------------------------------------------
 
@@ -372,29 +260,8 @@ class Log:
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
-    def _check_open(self) -> None:
-        self._opened.check_open()
-
     def flush(self) -> None:
         """Make everything appended so far durable, whatever the flush mode. Raises DurabilityUnknown, Closed."""
         self._check_open()
         if isinstance(self._node, Broker):
             self._node.sync()
-
-    def close(self) -> None:
-        """Close the servers and clients made here, then the node. All records are durable then.
-
-        A second close waits for the first one, and does nothing. A close whose work failed raises again each time. In
-        a signal's handler that has interrupted a close, it returns at once, and the interrupted close goes on.
-
-        Raises: RuntimeError where `Producer.flush` does, and nothing is closed then; StorageError where records could
-        not be made durable, and descriptors and locks are given back all the same; Undelivered, as `Producer.close`
-        does, when all is closed.
-        """
-        tell_failures(self._opened.close())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        tell_failures(self._opened.close(), error)

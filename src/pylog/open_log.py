@@ -27,6 +27,7 @@ from pylog.transport import Transport
 if TYPE_CHECKING:
     from pylog.broker.read_only_broker import ReadOnlyBroker
     from pylog.client.consumer.consumer import Consumer
+    from pylog.client.network.network import Network
 
 _open: set["OpenLog"] = set()
 
@@ -101,11 +102,15 @@ class Served(Protocol):
 
 
 class OpenLog:
-    """A node, how to reach it, and its clients in this process."""
+    """A node, or a network that leads to nodes, how to reach it, and its clients in this process."""
 
-    def __init__(self, path: str, node: "Broker | ReadOnlyBroker", transport: Transport) -> None:
+    def __init__(
+        self, path: str, node: "Broker | ReadOnlyBroker | Network", transport: Transport, node_id: int | None = None
+    ) -> None:
         self.path = path
         self.node = node
+        self.node_id = node_id
+        """The node in this process; None: it is elsewhere."""
         self.transport = transport
         self.clients: weakref.WeakSet[ProducerClient | Consumer] = weakref.WeakSet()
         """Those that were dropped open are in `closing`."""
@@ -119,8 +124,10 @@ class OpenLog:
         _open.add(self)
 
     def __repr__(self) -> str:
+        if self.node_id is None:
+            return f"<Log at {self.path}>"
         mode = "own" if isinstance(self.node, Broker) else "read"
-        return f"<Log {self.path} node {self.node.node_id}, {mode}>"
+        return f"<Log {self.path} node {self.node_id}, {mode}>"
 
     @whole
     def close(self) -> Undelivered | None:
@@ -136,8 +143,9 @@ class OpenLog:
             return None
         if isinstance(self.node, Broker):
             self.node.hurry()
-        for producer in self._producers():
-            producer.hurry()
+        if self.node_id is not None:
+            for producer in self._producers():
+                producer.hurry()
         if has_dropped(self):
             settle()
         with self._claim:
@@ -174,8 +182,8 @@ class OpenLog:
             # Last in, first out: each is closed, whatever another one raises. Servers first: they answer what they have
             # received.
             closing.callback(self.node.close)
-            if not isinstance(self.node, Broker):
-                closing.callback(self.transport.detach, self.node.node_id)
+            if self.node_id is not None and not isinstance(self.node, Broker):
+                closing.callback(self.transport.detach, self.node_id)
             for client in clients:
                 if isinstance(client, ProducerClient):
                     closing.callback(_close_producer, client, failures)
@@ -200,7 +208,8 @@ class OpenLog:
 
     def check_open(self) -> None:
         if self.closed:
-            raise Closed(f"this log is closed; open {self.path} again")
+            again = "connect to" if self.node_id is None else "open"
+            raise Closed(f"this log is closed; {again} {self.path} again")
 
     def close_dropped(self) -> None:
         """Close it: there is no handle any more."""
@@ -212,6 +221,7 @@ class OpenLog:
         _open.discard(self)
         for producer in self._producers():
             producer.abandon()
+        self.transport.abandon()
 
     def _producers(self) -> list[ProducerClient]:
         return [client for client in list(self.clients) if isinstance(client, ProducerClient)]

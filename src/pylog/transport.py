@@ -28,6 +28,12 @@ class Transport(Protocol):
     def send(self, node: int, message: Message, session: Session) -> Future[Any]:
         """Deliver `message`; the future is the node's answer, a value of the matching class in `message`."""
 
+    def forget(self, session: Session) -> None:
+        """A client is closed: it sends nothing more under this session."""
+
+    def abandon(self) -> None:
+        """Let go of everything in a forked child: what goes on is its parent's."""
+
 
 class MemoryTransport:
     """Nodes of one process, called in the caller's thread; nothing is copied. Several logs may share one."""
@@ -49,3 +55,9 @@ class MemoryTransport:
         if handle is None:
             return failed(NetworkError(f"node {node} is not attached to this transport: its log is closed"))
         return handle(message, session)
+
+    def forget(self, session: Session) -> None:
+        pass
+
+    def abandon(self) -> None:
+        pass

@@ -6,6 +6,7 @@ import pylog
 from pylog import errors
 from pylog.broker.broker import Broker
 from pylog.client.admin.admin import Admin
+from pylog.client.cluster import Cluster
 from pylog.config import NodeConfig
 from pylog.files import MemoryFiles
 from pylog.protocol.batch import encode
@@ -41,7 +42,7 @@ class Node:
         self.broker = Broker(
             files or self.files, ["log"], config=CONFIG, clock=clock, transport=transport, node_id=None, flush=flush
         )
-        self.admin = Admin(transport, self.broker.node_id)
+        self.admin = Admin(Cluster(transport, self.broker.node_id, "admin"))
 
     def ask(self, message: Any) -> Any:
         return self.broker.handle(message, SESSION).result(10)

@@ -272,5 +272,11 @@ class Wire:
     def detach(self, node: int) -> None:
         self._network.handle = None
 
+    def forget(self, session: Session) -> None:
+        pass
+
+    def abandon(self) -> None:
+        pass
+
     def send(self, node: int, message: Message, session: Session) -> Future[Any]:
         return self._network.send(self._process, message, session)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from pylog.errors import PylogError, RequestTimedOut, UnknownTopicOrPartition
+from pylog.errors import LeaderNotAvailable, PylogError, RequestTimedOut, UnknownTopicOrPartition
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     ClusterMetadata,
@@ -82,6 +82,10 @@ class Cluster:
     def send(self, node: int, message: Message) -> Future[Any]:
         """Send to a node; the future is its answer."""
         return self._transport.send(node, message, self._session)
+
+    def release(self) -> None:
+        """Send nothing more: the client is closed."""
+        self._transport.forget(self._session)
 
     def send_any(self, message: Message) -> Future[Any]:
         """Send to the node that this client is attached to, as any would do."""
@@ -159,13 +163,30 @@ class Cluster:
         return node
 
     def destination(self, key: TopicPartition) -> tuple[UUID, int]:
-        """The id of a topic and the node that leads the partition. Raises as `leader` does."""
+        """The id of a topic and the node that leads the partition. It waits for nothing, as threads that bring answers
+        ask for it. Raises as `leader` does, and LeaderNotAvailable: a node was asked, and has not answered yet.
+        """
         found = self._destinations.get(key.topic)
         if found is not None and key.partition in found:
             return found[key.partition]
-        destination = self.topic(key.topic).id, self.leader(key)
+        node = self.known_leader(key)
+        if node is None:
+            self._ask_at_once(key.topic)
+            node = self.leader(key)
+        destination = self.topic(key.topic).id, node
         self._destinations.setdefault(key.topic, {})[key.partition] = destination
         return destination
+
+    def _ask_at_once(self, name: str) -> None:
+        """Ask about a topic. Raises LeaderNotAvailable where the answer is not there at once, and the topic's error."""
+        answer = self.send_any(Metadata([name]))
+        if not answer.done():
+            answer.add_done_callback(partial(self._renewed, name))
+            raise LeaderNotAvailable(f"topic {name!r}: the leaders of its partitions are asked for")
+        self.learn(answer.result(), [name])
+        found: TopicMetadata = answer.result().topics[0]
+        if found.error is not None:
+            raise found.error
 
     def topics(self) -> list[TopicMetadata]:
         """All topics there are now, by name."""

@@ -10,6 +10,7 @@ from pylog import errors
 from pylog.broker.broker import Broker
 from pylog.broker.hanging_transactions import sightings
 from pylog.client.admin.admin import Admin
+from pylog.client.cluster import Cluster
 from pylog.config import NodeConfig
 from pylog.files import MemoryFiles
 from pylog.protocol.batch import Batch, encode
@@ -43,7 +44,7 @@ class Node:
         self.broker = Broker(
             self.files, ["log"], config=config, clock=SimClock(NOW, 0), transport=transport, node_id=None, flush="none"
         )
-        self.admin = Admin(transport, self.broker.node_id)
+        self.admin = Admin(Cluster(transport, self.broker.node_id, "admin"))
         if tree is None:
             self.ask(CreateTopics([NewTopic("t", 1, {})]))
 

@@ -6,12 +6,11 @@ from pylog.client.admin.transactions import TransactionAdmin
 from pylog.client.admin.users import UserAdmin
 from pylog.client.cluster import Cluster
 from pylog.runtime.closing import Lease
-from pylog.transport import Transport
 
 
 class Admin(TopicAdmin, GroupAdmin, TransactionAdmin, UserAdmin):
     """Administration of the nodes behind a transport. Thread-safe."""
 
-    def __init__(self, transport: Transport, node: int, lease: Lease | None = None) -> None:
-        super().__init__(Cluster(transport, node, "admin"))
+    def __init__(self, cluster: Cluster, lease: Lease | None = None) -> None:
+        super().__init__(cluster)
         self._lease = lease

@@ -119,7 +119,7 @@ class GroupAdmin:
         )
         return GroupDescription(
             group_id, group.state, group.type, group.protocol_type, group.protocol, group.generation,
-            self._cluster.coordinator("group", group_id), members,
+            self._cluster.coordinator("group", group_id) if group.coordinator < 0 else group.coordinator, members,
         )  # fmt: skip
 
     def _assignment(self, group: DescribedGroup, member: DescribedMember) -> tuple[TopicPartition, ...]:

@@ -81,6 +81,8 @@ class Consumer:
         if lease is not None and self._group is not None and not (self._requests.is_ended or lease.log.closed):
             drop(self, lease.log)
             warn(f"a consumer of group {self.config.group_id!r} of {lease.log}", self)
+        elif lease is not None and not self._requests.is_ended:
+            self._cluster.release()
 
     # --- its partitions ----------------------------------------------------------------------------------------------
 
@@ -360,6 +362,7 @@ class Consumer:
             if self._group is not None:
                 self._group.close()
             self._subscription.assign([])
+            self._cluster.release()
 
     def log_closes(self) -> None:
         """The log is about to close, in whatever thread: end what goes on in this consumer.
@@ -383,6 +386,7 @@ class Consumer:
         if self._group is not None:
             self._group.go(reason)
             self._group.close()
+        self._cluster.release()
 
     def __enter__(self) -> Self:
         return self

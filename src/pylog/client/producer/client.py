@@ -277,6 +277,7 @@ class ProducerClient:
                 self.sender.close(None if deadline is None else max(deadline - self._clock.tick_ms(), 0) / 1000)
             finally:
                 self._abandon_unanswered()
+                self._cluster.release()
 
     @whole
     def _abandon_unanswered(self) -> None:

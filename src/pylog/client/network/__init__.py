@@ -1,0 +1,15 @@
+"""A cluster that is reached by sockets: what `pylog.connect` gives its clients as a transport.
+
+    address      where a node listens, as text
+    call         a request on its way, and which connection it takes
+    versions     what a node serves, and the version that a message is sent in
+    dialogue     one connection without I/O: calls become bytes, bytes become answers
+    lookup       FindCoordinator
+    routes       which node a call goes to, and where that listens
+    link         one connection: a socket with a dialogue on it
+    network      all connections, and the one thread that waits for them
+    transport    messages that take several requests
+    tls          the context of TLS, from the configs
+
+Read `transport`, then `network`, then `link` and `dialogue`. (Kafka: NetworkClient, ClusterConnectionStates, Metadata.)
+"""

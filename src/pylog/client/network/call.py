@@ -1,0 +1,114 @@
+"""A request on its way: the message, who sends it, until when it has to be answered, and the future of its answer."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from pylog.client.network.address import Address
+from pylog.protocol.messages import (
+    EndTxn,
+    Fetch,
+    InitProducerId,
+    JoinGroup,
+    Message,
+    OfGroup,
+    Produce,
+    Session,
+)
+from pylog.protocol.wire.questions.question import Question
+from pylog.runtime.future import Future
+
+__all__ = ["Call", "NetworkFuture", "coordinator_of", "lane_of", "patience_ms"]
+
+logger = logging.getLogger("pylog")
+
+ANSWER_MS_SPARE = 1000
+JOIN_MS_SPARE = 5000
+FETCHING, MEMBERSHIP, ANYTHING = "fetching", "membership", "anything"
+
+
+class NetworkFuture(Future[Any]):
+    """An answer that the thread of the network brings: that thread must not wait for it."""
+
+    __slots__ = ("_is_bringer",)
+
+    def __init__(self, is_bringer: Callable[[], bool]) -> None:
+        super().__init__()
+        self._is_bringer = is_bringer
+
+    def _wait(self, timeout: float | None) -> None:
+        if self._is_bringer():
+            raise RuntimeError(
+                "this call waits for an answer in the thread that brings the answers, where it would wait for ever: "
+                "it is in a callback of a record or of a commit. Do it outside of that"
+            )
+        super()._wait(timeout)
+
+
+class Call:
+    """One request, from `send` to its answer."""
+
+    __slots__ = (
+        "attempts", "deadline_ms", "future", "message", "node", "place", "question", "session", "tried", "version",
+    )  # fmt: skip
+
+    def __init__(
+        self, node: int, message: Any, question: Question, session: Session, future: Future[Any], deadline_ms: int
+    ) -> None:  # fmt: skip
+        self.node = node
+        self.message = message
+        self.question = question
+        self.session = session
+        self.future = future
+        self.deadline_ms = deadline_ms
+        self.attempts = 0
+        self.version = -1
+        self.tried: set[Address] = set()
+        """The addresses that could not be reached, where any node would do."""
+        self.place: tuple[str, str] | None = coordinator_of(message)
+        """The kind and the key of the coordinator that it is for."""
+
+    def answer(self, value: Any) -> None:
+        """Answer it. What a callback raises is logged: the thread of the network has others to serve."""
+        try:
+            self.future.set_result(value)
+        except Exception:
+            logger.exception("a callback of the answer to a %s failed", self.question.name)
+
+    def fail(self, error: BaseException) -> None:
+        """Answer it with an error, unless it is answered already."""
+        if self.future.done():
+            return
+        try:
+            self.future.set_exception(error)
+        except Exception:
+            logger.exception("a callback of the failed %s failed", self.question.name)
+
+
+def coordinator_of(message: Message) -> tuple[str, str] | None:
+    """What coordinates the subject of a message: ("group", id), ("transaction", id), or None."""
+    if isinstance(message, OfGroup):
+        return "group", message.group_id
+    if isinstance(message, InitProducerId | EndTxn) and message.transactional_id is not None:
+        return "transaction", message.transactional_id
+    return None
+
+
+def lane_of(message: Message) -> str:
+    """The connection, of those of one client to one node, that a message takes: a node answers the requests of a
+    connection one after the other, and some wait for records, or for other members.
+    """
+    if isinstance(message, Fetch):
+        return FETCHING
+    return MEMBERSHIP if isinstance(message, OfGroup) else ANYTHING
+
+
+def patience_ms(message: Message, request_timeout_ms: int) -> int:
+    """How long to wait for the answer to a message."""
+    if isinstance(message, Produce):
+        return message.timeout_ms + ANSWER_MS_SPARE
+    if isinstance(message, Fetch):
+        return message.max_wait_ms + request_timeout_ms
+    if isinstance(message, JoinGroup):
+        return max(message.rebalance_timeout_ms + JOIN_MS_SPARE, request_timeout_ms)
+    return request_timeout_ms

@@ -1,0 +1,272 @@
+"""One connection as the client sees it, without I/O: calls become bytes, and bytes become answers.
+
+    VERSIONS --ApiVersions--> (LOGIN --SaslHandshake, SaslAuthenticate...-->) READY            broken by an error
+
+A node answers in the order of the requests, so the oldest request that is unanswered is the one that a response
+belongs to; another correlation id breaks the connection. A node that is older than our ApiVersions answers in version
+0, with its own range in it, and is asked again (KIP-35).
+
+Invariant: what comes in is believed no further than it can be checked. A length is refused before memory is made for
+it (`protocol/wire/framing`), a response that is no response is a NetworkError, and both end the connection.
+"""
+
+import enum
+from collections import deque
+from typing import Any, NamedTuple
+
+from pylog.client.network.call import Call
+from pylog.client.network.versions import NodeVersions
+from pylog.errors import (
+    CorruptBatch,
+    InvalidRequest,
+    NetworkError,
+    PylogError,
+    RequestTimedOut,
+    SaslAuthentication,
+    UnsupportedVersion,
+)
+from pylog.protocol.messages import Produce
+from pylog.protocol.sasl.exchange import SaslClient
+from pylog.protocol.schema import message as schema
+from pylog.protocol.wire.framing import SIZE_BYTES, Framer
+from pylog.protocol.wire.headers import API_VERSIONS
+from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.questions.question import error_in, of_code
+from pylog.protocol.wire.questions.records import unanswered
+
+__all__ = ["Answered", "Dialogue", "DialogueState", "Pieces"]
+
+SOFTWARE_NAME, SOFTWARE_VERSION = "pylog", "0.1.0"
+VERSIONS_NEWEST = 4
+SASL_STEPS_MAX = 8
+CORRELATION_MASK = (1 << 31) - 1
+
+Pieces = list[Any]
+"""Buffers to send, one after the other."""
+
+
+class DialogueState(enum.Enum):
+    """How far a connection is."""
+
+    VERSIONS = "versions"
+    LOGIN = "login"
+    READY = "ready"
+
+
+class Answered(NamedTuple):
+    """A call and its answer, or its error; and the response, which says more than the answer."""
+
+    call: Call
+    answer: Any
+    error: PylogError | None = None
+    body: Body | None = None
+
+
+class _OwnRequest(NamedTuple):
+    """A request of the connection's own, before it is ready."""
+
+    name: str
+    version: int
+
+
+class Dialogue:
+    """The state of one connection. `login` makes the exchange of SASL, with its mechanism's name; None: there is none.
+
+    `limit` is the size of the largest response that is taken.
+    """
+
+    def __init__(self, client_id: str, limit: int, mechanism: str = "", login: SaslClient | None = None) -> None:
+        self.state = DialogueState.VERSIONS
+        self.versions: NodeVersions | None = None
+        self._client_id = client_id.encode()
+        self._framer = Framer(limit)
+        self._mechanism = mechanism
+        self._login = login
+        self._login_steps = 0
+        self._authenticate_version = 0
+        self._next_id = 0
+        self._awaited: deque[tuple[int, Call | _OwnRequest]] = deque()
+
+    # --- what goes out -----------------------------------------------------------------------------------------------
+
+    def begin(self) -> Pieces:
+        """The first request."""
+        return self._versions_request(VERSIONS_NEWEST)
+
+    def request(self, call: Call) -> Pieces:
+        """The bytes of a call. Raises UnsupportedVersion, ValueError (what it says does not fit into a request)."""
+        assert self.versions is not None, "only a connection that is ready takes calls"
+        version = call.version = self.versions.choose(call.question, call.message)
+        pieces = self._encode(call.question.name, version, call.question.body(call.message, version))
+        if not _is_silent(call):
+            self._awaited.append((self._next_id, call))
+        return pieces
+
+    @property
+    def awaited(self) -> list[Call]:
+        """The calls that are unanswered, oldest first."""
+        return [one for _, one in self._awaited if isinstance(one, Call)]
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no answer is awaited."""
+        return not self._awaited
+
+    def _encode(self, name: str, version: int, body: Body) -> Pieces:
+        self._next_id = (self._next_id + 1) & CORRELATION_MASK
+        request = schema(f"{name}Request")
+        header = b"".join((
+            request.api_key.to_bytes(2, "big"), version.to_bytes(2, "big"), self._next_id.to_bytes(4, "big"),
+            len(self._client_id).to_bytes(2, "big"), self._client_id, b"\0" if request.is_flexible(version) else b"",
+        ))  # fmt: skip
+        pieces = request.encode_pieces(version, body)
+        size = len(header) + sum(map(len, pieces))
+        return [size.to_bytes(SIZE_BYTES, "big") + header, *pieces]
+
+    def _ask(self, name: str, version: int, body: Body) -> Pieces:
+        pieces = self._encode(name, version, body)
+        self._awaited.append((self._next_id, _OwnRequest(name, version)))
+        return pieces
+
+    def _versions_request(self, version: int) -> Pieces:
+        said = {"clientSoftwareName": SOFTWARE_NAME, "clientSoftwareVersion": SOFTWARE_VERSION}
+        return self._ask("ApiVersions", version, said if version >= 3 else {})
+
+    # --- what comes in -----------------------------------------------------------------------------------------------
+
+    def target(self) -> memoryview | None:
+        """Where to receive to, where a large response has begun; None: anywhere, for `feed`."""
+        return self._framer.target()
+
+    def filled(self, count: int) -> tuple[list[Answered], Pieces]:
+        """So many bytes were received into `target`: answers, and what is to be sent because of them.
+
+        Raises NetworkError and the errors of a login: the connection is broken.
+        """
+        frame = self._framer.filled(count)
+        return self._take([] if frame is None else [frame])
+
+    def feed(self, data: memoryview) -> tuple[list[Answered], Pieces]:
+        """Bytes were received: as `filled`."""
+        try:
+            frames = self._framer.feed(data)
+        except InvalidRequest as error:
+            raise NetworkError(f"the node sends what is no response: {error}") from None
+        return self._take(frames)
+
+    def _take(self, frames: list[bytearray]) -> tuple[list[Answered], Pieces]:
+        answers: list[Answered] = []
+        pieces: Pieces = []
+        for frame in frames:
+            one = self._owner(frame)
+            try:
+                if isinstance(one, Call):
+                    answers.append(self._answered(one, frame))
+                else:
+                    pieces += self._go_on(one, frame)
+            except CorruptBatch as error:
+                raise NetworkError(f"the node sends what is no response: {error.reason}") from None
+        return answers, pieces
+
+    def _owner(self, frame: bytearray) -> Call | _OwnRequest:
+        if len(frame) < 4:
+            raise NetworkError(f"the node sends what is no response: {len(frame)} bytes have no header")
+        given = int.from_bytes(frame[:4], "big", signed=True)
+        if not self._awaited:
+            raise NetworkError(f"the node answers request {given}, and was asked nothing")
+        wanted, one = self._awaited.popleft()
+        if given != wanted:
+            self._awaited.appendleft((wanted, one))
+            raise NetworkError(f"the node answers request {given} where {wanted} is the next")
+        return one
+
+    @staticmethod
+    def _body(name: str, version: int, frame: bytearray) -> Body:
+        response = schema(f"{name}Response")
+        has_tags = response.is_flexible(version) and response.api_key != API_VERSIONS
+        if has_tags and len(frame) > 4 and frame[4]:
+            raise CorruptBatch("the header of a response has tagged fields", position=4)
+        body, end = response.decode(version, frame, 5 if has_tags else 4)
+        if end != len(frame):
+            raise CorruptBatch(f"{len(frame) - end} bytes follow a {response.name}", position=end)
+        return body
+
+    def _answered(self, call: Call, frame: bytearray) -> Answered:
+        body = self._body(call.question.name, call.version, frame)
+        try:
+            return Answered(call, call.question.answer(call.message, body, call.version), None, body)
+        except PylogError as error:
+            return Answered(call, None, error, body)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # A None where no node puts one.
+            raise NetworkError(f"the node answers {call.question.name} with what means nothing: {error!r}") from error
+
+    # --- before it is ready ------------------------------------------------------------------------------------------
+
+    def _go_on(self, step: _OwnRequest, frame: bytearray) -> Pieces:
+        if step.name == "ApiVersions":
+            return self._take_versions(step, frame)
+        body = self._body(step.name, step.version, frame)
+        if step.name == "SaslHandshake":
+            error = of_code(body["errorCode"])
+            if error is not None:
+                known = ", ".join(body["mechanisms"]) or "none"
+                raise type(error)(f"the node does not take the mechanism {self._mechanism}: it has {known}")
+            return self._authenticate(b"")
+        error = error_in(body)
+        if error is not None:
+            raise error
+        return self._authenticate(bytes(body["authBytes"]))
+
+    def _take_versions(self, step: _OwnRequest, frame: bytearray) -> Pieces:
+        # A node that does not know the version answers in version 0; the code is the first field of every version.
+        code = int.from_bytes(frame[4:6], "big", signed=True)
+        if code == UnsupportedVersion.code and step.version > 0:
+            ranges = {one["apiKey"]: one["maxVersion"] for one in self._body("ApiVersions", 0, frame)["apiKeys"]}
+            return self._versions_request(max(0, min(ranges.get(API_VERSIONS, 0), step.version - 1)))
+        body = self._body("ApiVersions", step.version, frame)
+        error = of_code(body["errorCode"])
+        if error is not None:
+            raise error
+        self.versions = NodeVersions.of(body)
+        if self._login is None:
+            self.state = DialogueState.READY
+            return []
+        self.state = DialogueState.LOGIN
+        self._authenticate_version = self.versions.common("SaslAuthenticate", 0, 2)
+        handshake = self.versions.common("SaslHandshake", 1, 1)
+        return self._ask("SaslHandshake", handshake, {"mechanism": self._mechanism})
+
+    def _authenticate(self, challenge: bytes) -> Pieces:
+        assert self._login is not None, "there is a login"
+        self._login_steps += 1
+        if self._login_steps > SASL_STEPS_MAX:
+            raise SaslAuthentication(f"{self._mechanism}: the node does not come to an end")
+        token = self._login.step(challenge)
+        if token is None:
+            self.state = DialogueState.READY
+            self._login = None
+            return []
+        return self._ask("SaslAuthenticate", self._authenticate_version, {"authBytes": token})
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def late(self, now_ms: int) -> list[Answered]:
+        """The calls whose time is up, with their error. The connection is of no use then: their answers may come."""
+        late = [call for call in self.awaited if call.deadline_ms <= now_ms]
+        return [
+            Answered(call, None, RequestTimedOut(
+                f"a node has not answered a {call.question.name} in time: whether it has had an effect is not known"
+            ))
+            for call in late
+        ]  # fmt: skip
+
+
+def _is_silent(call: Call) -> bool:
+    """Whether the node will not answer: then the bytes on their way are the answer."""
+    return isinstance(call.message, Produce) and call.message.acks == 0
+
+
+def silent_answer(call: Call) -> Answered | None:
+    """The answer to a call that a node does not answer; None for others."""
+    return Answered(call, unanswered(call.message)) if _is_silent(call) else None

@@ -1,0 +1,293 @@
+"""A connection to a node: a socket, the dialogue on it, and the calls that wait until it is ready.
+
+    RESTING --its time has come--> CONNECTING --> (SECURING, TLS) --> TALKING          closed by an error, or idle
+
+A link makes no second attempt: where it fails, its calls are told so, and the next call opens another one. All that is
+here happens in the thread of the network, and nothing waits but the look-up of a name.
+"""
+
+import errno
+import os
+import selectors
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from pylog.client.network.address import Address
+from pylog.client.network.call import Call
+from pylog.client.network.dialogue import Answered, Dialogue, DialogueState, Pieces, silent_answer
+from pylog.errors import NetworkError, PylogError
+
+__all__ = ["Link", "LinkState"]
+
+READS_MAX = 16
+"""How often a link is read in its turn: then the others have theirs."""
+PIECES_MAX = 64
+UNDER_WAY = {0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN}
+AGAIN = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class LinkState(Enum):
+    """How far a link is."""
+
+    RESTING = "resting"
+    CONNECTING = "connecting"
+    SECURING = "securing"
+    TALKING = "talking"
+
+
+class Link:
+    """One connection, known to its thread by `key`. `buffer` is shared by all links of the thread."""
+
+    def __init__(
+        self, key: object, address: Address, dialogue: Dialogue, selector: selectors.BaseSelector, buffer: bytearray,
+        secure: Callable[[socket.socket, str], ssl.SSLSocket] | None, now_ms: int,
+    ) -> None:  # fmt: skip
+        self.key: Any = key
+        self.address = address
+        self.state = LinkState.RESTING
+        self.waiting: deque[Call] = deque()
+        """Calls that go out when it is ready."""
+        self.used_ms = now_ms
+        self.begun_ms = now_ms
+        self.next_deadline_ms: int | None = None
+        """When to look for calls whose time is up: no later than the first of these."""
+        self._dialogue = dialogue
+        self._selector = selector
+        self._buffer = memoryview(buffer)
+        self._secure = secure
+        self._socket: socket.socket | None = None
+        self._events = 0
+        self._out: deque[Any] = deque()
+        self._places: deque[Any] = deque()
+
+    # --- its state ---------------------------------------------------------------------------------------------------
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether calls go out at once."""
+        return self.state is LinkState.TALKING and self._dialogue.state is DialogueState.READY
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits, and nothing is awaited."""
+        return not self.waiting and self._dialogue.is_quiet and not self._out
+
+    @property
+    def in_flight(self) -> list[Call]:
+        """The calls that were sent and are not answered."""
+        return self._dialogue.awaited
+
+    # --- opening -----------------------------------------------------------------------------------------------------
+
+    def open(self, now_ms: int) -> None:
+        """Begin to connect. Raises OSError (the name is not known, ...)."""
+        self.begun_ms = self.used_ms = now_ms
+        if self.address.is_unix:
+            self._places.append((socket.AF_UNIX, self.address.path))
+        else:
+            found = socket.getaddrinfo(self.address.host, self.address.port, type=socket.SOCK_STREAM)
+            self._places.extend((family, place) for family, _, _, _, place in found)
+        self._connect()
+
+    def _connect(self) -> None:
+        family, place = self._places.popleft()
+        self._drop_socket()
+        made = self._socket = socket.socket(family, socket.SOCK_STREAM)
+        made.setblocking(False)
+        if family != socket.AF_UNIX:
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        code = made.connect_ex(place)
+        if code not in UNDER_WAY:
+            self._refused(code)
+            return
+        self.state = LinkState.CONNECTING
+        self._watch(selectors.EVENT_WRITE)
+
+    def _refused(self, code: int) -> None:
+        """Go to the next place of a name; raises OSError where there is none."""
+        if not self._places:
+            raise OSError(code, os.strerror(code))
+        self._connect()
+
+    def _connected(self) -> None:
+        assert self._socket is not None, "it is connecting"
+        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._refused(code)
+            return
+        if self._secure is None:
+            self._talk()
+            return
+        self._selector.unregister(self._socket)
+        self._events = 0
+        self._socket = self._secure(self._socket, self.address.host)
+        self.state = LinkState.SECURING
+        self._shake_hands()
+
+    def _shake_hands(self) -> None:
+        assert isinstance(self._socket, ssl.SSLSocket), "it is securing"
+        try:
+            self._socket.do_handshake()
+        except ssl.SSLWantReadError:
+            self._watch(selectors.EVENT_READ)
+        except ssl.SSLWantWriteError:
+            self._watch(selectors.EVENT_WRITE)
+        else:
+            self._talk()
+
+    def _talk(self) -> None:
+        self.state = LinkState.TALKING
+        self._put(self._dialogue.begin())
+        self._flush()
+
+    # --- calls -------------------------------------------------------------------------------------------------------
+
+    def give(self, call: Call, now_ms: int) -> list[Answered]:
+        """Send a call, or let it wait; gives its answer where that is known at once. Raises OSError."""
+        if self.next_deadline_ms is None or call.deadline_ms < self.next_deadline_ms:
+            self.next_deadline_ms = call.deadline_ms
+        self.waiting.append(call)
+        return self.send_waiting(now_ms)
+
+    def send_waiting(self, now_ms: int) -> list[Answered]:
+        """Send what waits, if it is ready: the answers that are known at once. Raises OSError."""
+        answers: list[Answered] = []
+        if not self.is_ready or not self.waiting:
+            return answers
+        self.used_ms = now_ms
+        while self.waiting:
+            call = self.waiting.popleft()
+            try:
+                self._put(self._dialogue.request(call))
+            except PylogError as error:
+                answers.append(Answered(call, None, self._named(error)))
+                continue
+            except ValueError as error:
+                answers.append(Answered(call, None, NetworkError(f"it does not fit into a request: {error}")))
+                continue
+            answer = silent_answer(call)
+            if answer is not None:
+                answers.append(answer)
+        self._flush()
+        return answers
+
+    def _named(self, error: PylogError) -> PylogError:
+        return type(error)(f"{self.address}: {error}")
+
+    # --- bytes -------------------------------------------------------------------------------------------------------
+
+    def handle(self, events: int, now_ms: int) -> list[Answered]:
+        """Do what the socket is ready for; gives the answers that came. Raises OSError, PylogError: it is broken."""
+        self.used_ms = now_ms
+        if self.state is LinkState.CONNECTING:
+            self._connected()
+            return []
+        if self.state is LinkState.SECURING:
+            self._shake_hands()
+            return []
+        answers: list[Answered] = []
+        if events & selectors.EVENT_WRITE:
+            self._flush()
+        if events & selectors.EVENT_READ:
+            self._read(answers)
+        return answers
+
+    def _read(self, answers: list[Answered]) -> None:
+        assert self._socket is not None, "it is talking"
+        for _ in range(READS_MAX):
+            target = self._dialogue.target()
+            place = self._buffer if target is None else target
+            try:
+                count = self._socket.recv_into(place)
+            except AGAIN:
+                break
+            if not count:
+                raise NetworkError("the node has closed the connection")
+            found, pieces = (
+                self._dialogue.feed(place[:count]) if target is None else self._dialogue.filled(count)
+            )  # fmt: skip
+            answers += found
+            self._put(pieces)
+            if count < len(place) and not isinstance(self._socket, ssl.SSLSocket):
+                break
+        self._flush()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether TLS holds bytes, which no selector tells of."""
+        return isinstance(self._socket, ssl.SSLSocket) and bool(self._socket.pending())
+
+    def _put(self, pieces: Pieces) -> None:
+        self._out.extend(piece for piece in pieces if len(piece))
+
+    def _flush(self) -> None:
+        assert self._socket is not None, "it is talking"
+        out = self._out
+        while out:
+            try:
+                sent = self._send()
+            except AGAIN:
+                break
+            while sent:
+                size = len(out[0])
+                if sent < size:
+                    out[0] = memoryview(out[0])[sent:]
+                    break
+                out.popleft()
+                sent -= size
+        self._watch(selectors.EVENT_READ | (selectors.EVENT_WRITE if out else 0))
+
+    def _send(self) -> int:
+        out, target = self._out, self._socket
+        assert target is not None, "it is talking"
+        if isinstance(target, ssl.SSLSocket):
+            pieces: Pieces = [out.popleft() for _ in range(min(len(out), PIECES_MAX))]
+            out.appendleft(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            return target.send(out[0])
+        return target.sendmsg([out[i] for i in range(min(len(out), PIECES_MAX))])
+
+    def _watch(self, events: int) -> None:
+        if events == self._events:
+            return
+        assert self._socket is not None, "there is a socket"
+        if self._events:
+            self._selector.modify(self._socket, events, self)
+        else:
+            self._selector.register(self._socket, events, self)
+        self._events = events
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def late(self, now_ms: int) -> tuple[list[Call], list[Answered]]:
+        """The calls that waited too long to be sent; and those in flight whose time is up, after which the link is of
+        no use.
+        """
+        unsent = [call for call in self.waiting if call.deadline_ms <= now_ms]
+        for call in unsent:
+            self.waiting.remove(call)
+        late = self._dialogue.late(now_ms)
+        left = [call.deadline_ms for call in (*self.waiting, *self.in_flight)]
+        self.next_deadline_ms = min(left, default=None)
+        return unsent, late
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._drop_socket()
+        self._out.clear()
+
+    def abandon(self) -> None:
+        """Close the descriptor in a forked child, which shares the selector with its parent: nothing else."""
+        if self._socket is not None:
+            self._socket.close()
+
+    def _drop_socket(self) -> None:
+        if self._socket is not None:
+            if self._events:
+                self._selector.unregister(self._socket)
+                self._events = 0
+            self._socket.close()
+            self._socket = None

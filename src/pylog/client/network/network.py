@@ -1,0 +1,504 @@
+"""The connections of one client to a cluster, and the one thread that waits for them.
+
+    send      any thread: the call goes into an inbox, and the thread is woken if it sleeps
+    turn      the thread: what came in, what is due, what sockets are ready for; futures are completed without a lock
+
+What is known of the cluster is in `routes`, what is known of a connection in `link` and `dialogue`. All of it belongs
+to the thread alone. A call ends in one of four ways: with the answer of a node, with the error of its connection, with
+RequestTimedOut, or with Closed.
+
+    a call for a node          fails with its connection: the client asks again, when it has looked for the leader
+    one for a coordinator      is asked again where that has moved, until its time is up
+    one for any node           goes to the next one, where it was not sent, or where asking twice does no harm
+"""
+
+import heapq
+import selectors
+import socket
+import ssl
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+from pylog.client.network.address import Address
+from pylog.client.network.call import Call, NetworkFuture, lane_of
+from pylog.client.network.dialogue import Answered, Dialogue
+from pylog.client.network.link import Link, LinkState
+from pylog.client.network.lookup import FIND_COORDINATOR, FindCoordinator, coordinator_error
+from pylog.client.network.routes import Place, Routes
+from pylog.config import ConnectionConfig
+from pylog.errors import (
+    Closed,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    LeaderNotAvailable,
+    NetworkError,
+    NotCoordinator,
+    PylogError,
+    RequestTimedOut,
+    SaslAuthentication,
+    SslAuthentication,
+    UnsupportedSaslMechanism,
+)
+from pylog.protocol.messages import (
+    DeleteRecords,
+    DescribeGroups,
+    DescribeProducers,
+    DescribeTransactions,
+    Fetch,
+    ListGroups,
+    ListOffsets,
+    ListTransactions,
+    Metadata,
+    Produce,
+    Session,
+    WriteTxnMarkers,
+)
+from pylog.protocol.sasl.exchange import sasl_client
+from pylog.runtime.clock import Clock
+from pylog.runtime.signals import WholeLock
+from pylog.runtime.worker import started
+
+__all__ = ["ANY_NODE", "Network"]
+
+ANY_NODE = -1
+"""Any node of the cluster, or the coordinator that a message is for. As a leader, it says that there is none."""
+BUFFER_BYTES = 256 << 10
+LEADER_BOUND = (Produce, Fetch, ListOffsets, DeleteRecords, DescribeProducers, WriteTxnMarkers)
+HARMLESS_TWICE = (
+    Metadata, FindCoordinator, ListGroups, ListTransactions, DescribeGroups, DescribeTransactions,
+)  # fmt: skip
+"""What any node may be asked again when a connection was lost, as it changes nothing."""
+MOVED = (NotCoordinator, CoordinatorNotAvailable)
+IDENTITY_REFUSED = (SaslAuthentication, UnsupportedSaslMechanism)
+"""Errors after which asking again is of no use: they are for the user."""
+CLOSE_MS = 1000
+"""How long a close waits for the answers to what was sent."""
+LinkKey = tuple[Address, int, str]
+
+
+class Network:
+    """The connections to a cluster. Thread-safe: `send`, `forget` and `close`."""
+
+    def __init__(
+        self, bootstrap: Sequence[Address], config: ConnectionConfig, clock: Clock, context: ssl.SSLContext | None
+    ) -> None:  # fmt: skip
+        self.routes = Routes(bootstrap, config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
+        self._config = config
+        self._clock = clock
+        self._context = context
+        self._selector: selectors.BaseSelector = selectors.DefaultSelector()
+        self._buffer = bytearray(BUFFER_BYTES)
+        self._links: dict[LinkKey, Link] = {}
+        self._sessions: dict[int, Session] = {}
+        """The clients, by the identity of their sessions."""
+        self._lookups: dict[Place, list[Call]] = {}
+        """The calls that wait for a coordinator to be found."""
+        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        self._ticket = count()
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._bell, self._ringer = socket.socketpair()
+        self._bell.setblocking(False)
+        self._ringer.setblocking(False)
+        self._selector.register(self._bell, selectors.EVENT_READ, None)
+        self._sleeps = False
+        self._is_closed = False
+        self._is_over = False
+        self._ends_by_ms: int | None = None
+        self._starting = WholeLock()
+        self._thread: threading.Thread | None = None
+
+    # --- for any thread ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_in_thread(self) -> bool:
+        """Whether the caller is the thread of the network, which must not wait for answers."""
+        return threading.current_thread() is self._thread
+
+    def future(self) -> NetworkFuture:
+        """A future for an answer of this network."""
+        return NetworkFuture(self._is_bringer)
+
+    def _is_bringer(self) -> bool:
+        return self.is_in_thread
+
+    def send(self, call: Call) -> None:
+        """Send a call: its future is completed in any case. After `close`, with Closed."""
+        self._submit(lambda: self._route(call))
+
+    def forget(self, session: Session) -> None:
+        """The client of a session is closed: so are its connections, when what it has sent is answered."""
+        if self._thread is not None:
+            self._submit(lambda: self._let_go(session))
+
+    def later(self, ms: int, work: Callable[[], None]) -> None:
+        """Do something in the thread of the network after a while. After `close`, at once."""
+        self._submit(lambda: self._at(self._clock.tick_ms() + ms, work))
+
+    def _submit(self, work: Callable[[], None]) -> None:
+        self._inbox.append(work)
+        if self._thread is None and not self._is_closed:
+            with self._starting:
+                if self._thread is None:
+                    self._thread = started(self._run, "pylog-network")
+        if self._is_over:
+            self._drain()
+        elif self._sleeps:
+            self._ring()
+
+    def _drain(self) -> None:
+        # Taking is one step: each piece of work is done once, whichever threads are at it.
+        with suppress(IndexError):
+            while True:
+                self._inbox.popleft()()
+
+    def _ring(self) -> None:
+        with suppress(OSError):
+            self._ringer.send(b"\0")
+
+    def close(self) -> None:
+        """Wait a second at most for what was sent, answer the rest with Closed, and end. Again: nothing."""
+        self._is_closed = True
+        thread = self._thread
+        if thread is None:
+            self._end()
+            return
+        self._submit(self._begin_to_end)
+        self._ring()
+        if thread is not threading.current_thread():
+            thread.join()
+
+    def abandon(self) -> None:
+        """Let go of all sockets in a forked child: the connections, and what waits for answers, are its parent's."""
+        self._starting = WholeLock()
+        self._is_closed = self._is_over = True
+        self._thread = None
+        for link in self._links.values():
+            link.abandon()
+        self._links.clear()
+        self._lookups.clear()
+        self._due.clear()
+        self._inbox.clear()
+        self._close_own()
+
+    # --- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while self._ends_by_ms is None or not self._may_end():
+            self._turn()
+        self._end()
+
+    def _turn(self) -> None:
+        self._drain()
+        now = self._clock.tick_ms()
+        while self._due and self._due[0][0] <= now:
+            heapq.heappop(self._due)[2]()
+        self._look(now)
+        self._sleeps = True
+        # What came between the two is seen: its sender looks whether this thread sleeps after it has put it there.
+        events = self._selector.select(0 if self._inbox else self._sleep_seconds())
+        self._sleeps = False
+        for key, mask in events:
+            if key.data is None:
+                with suppress(OSError):
+                    self._bell.recv(4096)
+            else:
+                self._handle(key.data, mask)
+
+    def _sleep_seconds(self) -> float | None:
+        times = [link.next_deadline_ms for link in self._links.values() if link.next_deadline_ms is not None]
+        if self._due:
+            times.append(self._due[0][0])
+        times += [link.used_ms + self._config.connections_max_idle_ms for link in self._links.values() if link.is_idle]
+        times += [
+            link.begun_ms + self._config.socket_connection_setup_timeout_ms
+            for link in self._links.values()
+            if not link.is_ready and link.state is not LinkState.RESTING
+        ]
+        if self._ends_by_ms is not None:
+            times.append(self._ends_by_ms)
+        if any(link.has_more for link in self._links.values()) or (self._ends_by_ms is not None and self._may_end()):
+            return 0
+        return max(0, min(times) - self._clock.tick_ms()) / 1000 if times else None
+
+    def _at(self, due_ms: int, work: Callable[[], None]) -> None:
+        if self._is_over:
+            work()
+        else:
+            heapq.heappush(self._due, (due_ms, next(self._ticket), work))
+
+    # --- where a call goes -------------------------------------------------------------------------------------------
+
+    def _route(self, call: Call) -> None:
+        if call.future.done():
+            return
+        if self._is_over:
+            call.fail(Closed("this log is closed: connect again"))
+        elif call.place is not None:
+            node = self.routes.coordinator(call.place)
+            if node is None:
+                self._look_up(call.place, call)
+            else:
+                self._give_node(call, node)
+        elif call.node == ANY_NODE and not isinstance(call.message, LEADER_BOUND):
+            self._give_any(call)
+        else:
+            self._give_node(call, call.node)
+
+    def _give_node(self, call: Call, node: int) -> None:
+        address = self.routes.nodes.get(node)
+        if address is None:
+            # A node that is not in the list of nodes has been taken away, or there is no leader.
+            call.fail(LeaderNotAvailable(f"node {node} is not there, or the partition has no leader for the moment"))
+        else:
+            self._give(call, address)
+
+    def _give_any(self, call: Call) -> None:
+        address = self.routes.any_node(call.tried)
+        now = self._clock.tick_ms()
+        if address is not None:
+            self._give(call, address)
+        elif self.routes.was_reached and now < call.deadline_ms:
+            # The cluster was there, and is away: it may come back.
+            call.tried.clear()
+            self._at(now + self._config.reconnect_backoff_max_ms, lambda: self._route(call))
+        else:
+            call.fail(NetworkError(f"no node of the cluster can be reached: {self.routes.failures()}"))
+
+    def _give(self, call: Call, address: Address) -> None:
+        now = self._clock.tick_ms()
+        link = self._link(address, call)
+        try:
+            self._tell(link.give(call, now))
+        except (OSError, PylogError) as error:
+            self._fail(link, error)
+
+    def _link(self, address: Address, call: Call) -> Link:
+        key = address, id(call.session), lane_of(call.message)
+        link = self._links.get(key)
+        if link is None:
+            self._sessions[id(call.session)] = call.session
+            now = self._clock.tick_ms()
+            link = self._links[key] = Link(
+                key, address, self._dialogue(call.session), self._selector, self._buffer,
+                None if self._context is None else self._secure, now,
+            )  # fmt: skip
+            self._at(max(now, self.routes.rests_until_ms(address)), lambda: self._open(link))
+        return link
+
+    def _dialogue(self, session: Session) -> Dialogue:
+        config = self._config
+        login = None
+        if config.uses_sasl:
+            login = sasl_client(config.sasl_mechanism, config.sasl_username or "", config.sasl_password or "")
+        return Dialogue(session.client_id, config.receive_message_max_bytes, config.sasl_mechanism, login)
+
+    def _secure(self, plain: socket.socket, host: str) -> ssl.SSLSocket:
+        assert self._context is not None, "there is TLS"
+        return self._context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
+
+    def _open(self, link: Link) -> None:
+        if link.state is LinkState.RESTING and self._links.get(link.key) is link:
+            try:
+                link.open(self._clock.tick_ms())
+            except OSError as error:
+                self._fail(link, error)
+
+    # --- coordinators ------------------------------------------------------------------------------------------------
+
+    def _look_up(self, place: Place, call: Call) -> None:
+        waiting = self._lookups.get(place)
+        if waiting is not None:
+            waiting.append(call)
+            return
+        self._lookups[place] = [call]
+        self._ask_coordinator(place, call)
+
+    def _ask_coordinator(self, place: Place, first: Call) -> None:
+        answer = self.future()
+        deadline = self._clock.tick_ms() + self._config.request_timeout_ms
+        answer.add_done_callback(lambda done: self._looked_up(place, done))
+        self._route(
+            Call(ANY_NODE, FindCoordinator(*place), FIND_COORDINATOR, first.session, answer, deadline)
+        )  # fmt: skip
+
+    def _looked_up(self, place: Place, answer: Any) -> None:
+        waiting = self._lookups.pop(place, [])
+        error = answer.exception()
+        if error is None:
+            body = answer.result()
+            self.routes.learn_one(body)
+            self.routes.coordinates(place, body["nodeId"])
+            for call in waiting:
+                self._route(call)
+            return
+        now = self._clock.tick_ms()
+        may_pass = isinstance(error, PylogError) and error.retriable
+        left = [call for call in waiting if may_pass and call.deadline_ms > now + self._config.reconnect_backoff_max_ms]
+        for call in waiting:
+            if call not in left:
+                call.fail(error)
+        if left:
+            self._lookups[place] = left
+            self._at(now + self._backoff_ms(left[0]), lambda: self._ask_coordinator(place, left[0]))
+
+    def _backoff_ms(self, call: Call) -> int:
+        call.attempts += 1
+        first, most = self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
+        return min(first << min(call.attempts - 1, 30), max(first, most))
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def _tell(self, answers: Sequence[Answered]) -> None:
+        for call, answer, error, body in answers:
+            if isinstance(call.message, Metadata) and body is not None:
+                self.routes.learn(body["brokers"])
+            if call.future.done():
+                continue
+            if error is not None:
+                call.fail(error)
+            elif call.place is None or not self._has_moved(call, answer):
+                call.answer(answer)
+
+    def _has_moved(self, call: Call, answer: Any) -> bool:
+        """Whether a coordinator says that it is none, or not yet: then it is asked again after a while."""
+        error = coordinator_error(answer)
+        if not isinstance(error, (*MOVED, CoordinatorLoadInProgress)) or call.place is None:
+            return False
+        now = self._clock.tick_ms()
+        if isinstance(error, MOVED):
+            self.routes.forget_coordinator(call.place)
+        due = now + self._backoff_ms(call)
+        if due >= call.deadline_ms or self._ends_by_ms is not None:
+            return False
+        self._at(due, lambda: self._route(call))
+        return True
+
+    def _handle(self, link: Link, events: int) -> None:
+        now = self._clock.tick_ms()
+        was_ready = link.is_ready
+        try:
+            answers = link.handle(events, now)
+            if not was_ready and link.is_ready:
+                self.routes.reached(link.address)
+                answers += link.send_waiting(now)
+        except (OSError, PylogError) as error:
+            self._fail(link, error)
+            return
+        self._tell(answers)
+
+    # --- failures and time -------------------------------------------------------------------------------------------
+
+    def _fail(self, link: Link, error: Exception) -> None:
+        """A connection is broken, or was never made."""
+        if self._links.get(link.key) is not link:
+            return
+        del self._links[link.key]
+        link.close()
+        self.routes.failed(link.address, error, self._clock.tick_ms())
+        is_final = isinstance(error, (*IDENTITY_REFUSED, ssl.SSLCertVerificationError))
+        for call in link.in_flight:
+            if isinstance(call.message, HARMLESS_TWICE) and call.node == ANY_NODE and call.place is None:
+                self._try_next(call, link.address, error, is_final=is_final)
+            else:
+                call.fail(NetworkError(
+                    f"the connection to {link.address} was lost: {error}; whether the node has had the "
+                    f"{call.question.name} is not known"
+                ))  # fmt: skip
+        for call in link.waiting:
+            self._try_next(call, link.address, error, is_final=is_final)
+
+    def _try_next(self, call: Call, address: Address, error: Exception, *, is_final: bool) -> None:
+        if is_final:
+            call.fail(error if isinstance(error, PylogError) else SslAuthentication(f"{address}: {error}"))
+        elif call.place is not None and self._clock.tick_ms() < call.deadline_ms:
+            # It was not sent. The node was forgotten as a coordinator; it may be the one again.
+            self._at(self._clock.tick_ms() + self._backoff_ms(call), lambda: self._route(call))
+        elif call.node == ANY_NODE and call.place is None and not isinstance(call.message, LEADER_BOUND):
+            call.tried.add(address)
+            self._give_any(call)
+        else:
+            call.fail(NetworkError(f"{address} cannot be reached: {error}"))
+
+    def _look(self, now_ms: int) -> None:
+        """End what has taken too long, and close what is idle."""
+        setup_ms, idle_ms = self._config.socket_connection_setup_timeout_ms, self._config.connections_max_idle_ms
+        for key, link in list(self._links.items()):
+            if link.next_deadline_ms is not None and now_ms >= link.next_deadline_ms:
+                self._end_late(link, now_ms)
+            if key not in self._links:
+                continue
+            if link.has_more:
+                self._handle(link, selectors.EVENT_READ)
+            is_young = link.is_ready or link.state is LinkState.RESTING or now_ms < link.begun_ms + setup_ms
+            if not is_young:
+                self._fail(link, NetworkError(f"no connection within {setup_ms} ms"))
+            elif link.is_idle and now_ms >= link.used_ms + idle_ms:
+                del self._links[key]
+                link.close()
+
+    def _end_late(self, link: Link, now_ms: int) -> None:
+        unsent, late = link.late(now_ms)
+        for call in unsent:
+            call.fail(RequestTimedOut(f"{link.address} was not reached in time to send it a {call.question.name}"))
+        self._tell(late)
+        if late:
+            # Its answer may come yet, and what was asked after it waits for that.
+            self._fail(link, NetworkError("it has not answered in time"))
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def _let_go(self, session: Session) -> None:
+        left = []
+        for key, link in [(key, link) for key, link in self._links.items() if key[1] == id(session)]:
+            calls = [*link.in_flight, *link.waiting]
+            if link.is_idle or (calls and all(isinstance(call.message, Fetch) for call in calls)):
+                del self._links[key]
+                link.close()
+                for call in calls:
+                    call.fail(Closed("the consumer was closed"))
+            else:
+                left.append(link)
+        if left:
+            self._at(self._clock.tick_ms() + CLOSE_MS, lambda: self._let_go(session))
+        else:
+            self._sessions.pop(id(session), None)
+
+    def _begin_to_end(self) -> None:
+        self._ends_by_ms = self._clock.tick_ms() + CLOSE_MS
+
+    def _may_end(self) -> bool:
+        if self._inbox:
+            return False
+        assert self._ends_by_ms is not None, "it has begun to end"
+        lasting = (Fetch,)
+        waits = any(
+            not isinstance(call.message, lasting)
+            for link in self._links.values()
+            for call in (*link.in_flight, *(link.waiting if link.is_ready else ()))
+        )
+        return not waits or self._clock.tick_ms() >= self._ends_by_ms
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._drain()
+        while self._due:
+            # What was to be asked again is not: it hears that this is closed.
+            heapq.heappop(self._due)[2]()
+        left = [call for calls in self._lookups.values() for call in calls]
+        for link in self._links.values():
+            left += [*link.in_flight, *link.waiting]
+            link.close()
+        self._links.clear()
+        self._lookups.clear()
+        self._close_own()
+        for call in left:
+            call.fail(Closed("this log is closed: connect again"))
+
+    def _close_own(self) -> None:
+        self._selector.close()
+        self._bell.close()
+        self._ringer.close()

@@ -1,0 +1,114 @@
+"""Which node a call goes to, and where that listens: what the answers of nodes have said so far. No I/O.
+
+    a node's id      the address in the last Metadata
+    a coordinator    the node in the last FindCoordinator, until it says that it is none
+    any node         one that was reached last, another one, and in the end the addresses that were given at first
+
+After a failure an address rests: 50 ms at first, twice as long after each further one, a second at most
+(`reconnect.backoff.ms`, `reconnect.backoff.max.ms`; Kafka: ClusterConnectionStates).
+"""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pylog.client.network.address import UNIX, Address
+from pylog.protocol.wire.mapping import Body
+
+__all__ = ["Place", "Routes"]
+
+Place = tuple[str, str]
+"""The kind and the key of what a coordinator is for: ("group", id) or ("transaction", id)."""
+JITTER = 0.2
+PORT_MAX = 65_535
+
+
+@dataclass(slots=True)
+class _Failures:
+    """The failures of an address since it was reached last."""
+
+    count: int
+    rests_until_ms: int
+    last: Exception
+
+
+class Routes:
+    """What is known of the nodes of a cluster. Not thread-safe."""
+
+    def __init__(self, bootstrap: Sequence[Address], backoff_ms: int, backoff_max_ms: int) -> None:
+        self._bootstrap = list(bootstrap)
+        self._backoff_ms = backoff_ms
+        self._backoff_max_ms = max(backoff_max_ms, backoff_ms)
+        self._failures: dict[Address, _Failures] = {}
+        self._coordinators: dict[Place, int] = {}
+        self.nodes: dict[int, Address] = {}
+        self.was_reached = False
+        """Whether any node has ever answered."""
+
+    # --- nodes -------------------------------------------------------------------------------------------------------
+
+    def learn(self, brokers: Iterable[Body]) -> None:
+        """Take over the nodes in a response to Metadata. One without nodes says nothing: the old ones stay."""
+        found = {one["nodeId"]: self._address(one) for one in brokers}
+        nodes = {node: address for node, address in found.items() if address is not None}
+        if nodes:
+            self.nodes = nodes
+
+    def learn_one(self, body: Body) -> None:
+        """Take over the node in a response to FindCoordinator."""
+        address = self._address(body)
+        if address is not None and body["nodeId"] >= 0:
+            self.nodes[body["nodeId"]] = address
+
+    def _address(self, body: Body) -> Address | None:
+        """The address that a node tells. Behind a Unix socket it is that socket, as the host is out of reach."""
+        if all(address.is_unix for address in self._bootstrap):
+            return self._bootstrap[0]
+        host, port = body["host"], body["port"]
+        is_one = bool(host) and (0 < port <= PORT_MAX or host.startswith(UNIX))
+        return Address(host, port) if is_one else None
+
+    def any_node(self, tried: set[Address]) -> Address | None:
+        """An address that was not tried, the ones that do not rest first; None: all were."""
+        left = [one for one in dict.fromkeys([*self.nodes.values(), *self._bootstrap]) if one not in tried]
+        return min(left, key=self.rests_until_ms, default=None)
+
+    # --- coordinators ------------------------------------------------------------------------------------------------
+
+    def coordinator(self, place: Place) -> int | None:
+        """The node that coordinates something, as far as that is known."""
+        return self._coordinators.get(place)
+
+    def coordinates(self, place: Place, node: int) -> None:
+        """A node is the coordinator."""
+        self._coordinators[place] = node
+
+    def forget_coordinator(self, place: Place) -> None:
+        """It is another node now."""
+        self._coordinators.pop(place, None)
+
+    # --- failures ----------------------------------------------------------------------------------------------------
+
+    def failed(self, address: Address, error: Exception, now_ms: int) -> None:
+        """An address was not reached, or its connection broke: what it coordinates may have moved."""
+        known = self._failures.get(address)
+        count = 1 if known is None else known.count + 1
+        rest = min(self._backoff_ms << min(count - 1, 30), self._backoff_max_ms)
+        rest = round(rest * random.uniform(1 - JITTER, 1 + JITTER))
+        self._failures[address] = _Failures(count, now_ms + rest, error)
+        gone = {node for node, one in self.nodes.items() if one == address}
+        self._coordinators = {place: node for place, node in self._coordinators.items() if node not in gone}
+
+    def reached(self, address: Address) -> None:
+        """A connection to an address is ready."""
+        self.was_reached = True
+        self._failures.pop(address, None)
+
+    def rests_until_ms(self, address: Address) -> int:
+        """When to try an address again; 0: now."""
+        known = self._failures.get(address)
+        return 0 if known is None else known.rests_until_ms
+
+    def failures(self) -> str:
+        """Why the addresses that failed last did so, for a message."""
+        return "; ".join(f"{address}: {one.last}" for address, one in self._failures.items())

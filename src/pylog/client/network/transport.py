@@ -1,0 +1,265 @@
+"""The transport of clients whose nodes are elsewhere: a message becomes the requests that it takes.
+
+    most messages                       one request, to a node, a coordinator or any node
+    ListGroups, ListTransactions,       one to each node, and the answers together
+    DescribeLogDirs
+    DescribeGroups, DeleteGroups,       one to the coordinator of each
+    DescribeTransactions
+    DescribeNodeConfig                  to a node that is named in the request
+    CreateTopics, CreatePartitions      one, and then Metadata until what was made has leaders
+
+A client keeps what it knows: the transport has no state but its network.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pylog.client.network.call import Call, patience_ms
+from pylog.client.network.network import ANY_NODE, Network
+from pylog.config import ConnectionConfig
+from pylog.errors import GroupIdNotFound, InvalidRequest, PylogError, UnsupportedVersion
+from pylog.protocol.messages import (
+    ClusterMetadata,
+    CreatePartitions,
+    CreateTopics,
+    DeleteGroups,
+    DescribedGroups,
+    DescribedLogDirs,
+    DescribedTransactions,
+    DescribeGroups,
+    DescribeLogDirs,
+    DescribeNodeConfig,
+    DescribeTransactions,
+    GroupsDeleted,
+    ListedGroups,
+    ListedTransactions,
+    ListGroups,
+    ListTransactions,
+    Message,
+    Metadata,
+    Session,
+    TopicsChanged,
+)
+from pylog.protocol.wire.questions.group_admin import CONSUMER_GROUPS
+from pylog.protocol.wire.questions.question import Question
+from pylog.protocol.wire.questions.table import QUESTIONS
+from pylog.runtime.clock import Clock
+from pylog.runtime.future import Future, gathered
+from pylog.transport import Handle
+
+__all__ = ["NetworkTransport"]
+
+LOOK_MS = 20
+"""How soon to look again for leaders of what was made."""
+
+
+class NetworkTransport:
+    """Messages to the nodes of a cluster. Thread-safe."""
+
+    def __init__(self, network: Network, config: ConnectionConfig, clock: Clock) -> None:
+        self._network = network
+        self._config = config
+        self._clock = clock
+        self._compositions: dict[type, Callable[[Any, Session], Future[Any]]] = {
+            ListGroups: self._everywhere(_listed_groups),
+            ListTransactions: self._everywhere(_listed_transactions),
+            DescribeLogDirs: self._everywhere(_described_log_dirs),
+            DescribeGroups: self._describe_groups,
+            DeleteGroups: self._delete_groups,
+            DescribeTransactions: self._describe_transactions,
+            DescribeNodeConfig: self._describe_node_config,
+            CreateTopics: self._create_topics,
+            CreatePartitions: self._create_partitions,
+        }
+
+    def attach(self, node: int, handle: Handle) -> None:
+        """Raises ValueError: nodes are reached by a network, and are not in it."""
+        raise ValueError("a node cannot be attached to a network: serve its log")
+
+    def detach(self, node: int) -> None:
+        """Nothing: there was no node."""
+
+    def send(self, node: int, message: Message, session: Session) -> Future[Any]:
+        """See `Transport`."""
+        composition = self._compositions.get(type(message))
+        if composition is None:
+            return self._ask(node, message, session)
+        # The answers of the parts are brought by the network's thread, which must not wait for the whole.
+        whole = self._network.future()
+        composition(message, session).add_done_callback(partial(_pass_on, whole))
+        return whole
+
+    def forget(self, session: Session) -> None:
+        """See `Transport`."""
+        self._network.forget(session)
+
+    def abandon(self) -> None:
+        """See `Transport`."""
+        self._network.abandon()
+
+    # --- one request -------------------------------------------------------------------------------------------------
+
+    def _ask(
+        self, node: int, message: Any, session: Session, question: Question | None = None,
+        place: tuple[str, str] | None = None,
+    ) -> Future[Any]:  # fmt: skip
+        answer = self._network.future()
+        asked = question or QUESTIONS.get(type(message))
+        if asked is None:
+            answer.set_exception(InvalidRequest(f"a {type(message).__name__} cannot be sent by a network"))
+            return answer
+        deadline = self._clock.tick_ms() + patience_ms(message, self._config.request_timeout_ms)
+        call = Call(node, message, asked, session, answer, deadline)
+        call.place = place or call.place
+        self._network.send(call)
+        return answer
+
+    # --- several -----------------------------------------------------------------------------------------------------
+
+    def _everywhere(self, combine: Callable[[list[Any]], Any]) -> Callable[[Any, Session], Future[Any]]:
+        def ask(message: Any, session: Session) -> Future[Any]:
+            def ask_all(_: ClusterMetadata) -> Future[Any]:
+                nodes = sorted(self._network.routes.nodes)
+                return gathered([self._ask(node, message, session) for node in nodes], combine)
+
+            return self._then(self._ask(ANY_NODE, Metadata([]), session), ask_all)
+
+        return ask
+
+    def _describe_groups(self, message: DescribeGroups, session: Session) -> Future[Any]:
+        return gathered([self._describe_group(name, session) for name in message.group_ids], _described_groups)
+
+    def _describe_group(self, name: str, session: Session) -> Future[Any]:
+        """By the consumer protocol first; a group that is not of it is asked about by the classic one."""
+        message, place = DescribeGroups([name]), ("group", name)
+        whole = self._network.future()
+
+        def finish(answer: Future[Any]) -> None:
+            node = self._network.routes.coordinator(place)
+            if answer.exception() is None and node is not None:
+                answer.result().groups[0].coordinator = node
+            _pass_on(whole, answer)
+
+        def classic(answer: Future[Any]) -> None:
+            error = answer.exception()
+            found = None if error is not None else answer.result().groups[0]
+            is_other = found is not None and isinstance(found.error, GroupIdNotFound)
+            if is_other or isinstance(error, UnsupportedVersion):
+                self._ask(ANY_NODE, message, session, place=place).add_done_callback(finish)
+            else:
+                finish(answer)
+
+        self._ask(ANY_NODE, message, session, CONSUMER_GROUPS, place).add_done_callback(classic)
+        return whole
+
+    def _delete_groups(self, message: DeleteGroups, session: Session) -> Future[Any]:
+        asked = [
+            self._ask(ANY_NODE, DeleteGroups([name]), session, place=("group", name)) for name in message.group_ids
+        ]
+        return gathered(asked, lambda answers: GroupsDeleted([error for one in answers for error in one.errors]))
+
+    def _describe_transactions(self, message: DescribeTransactions, session: Session) -> Future[Any]:
+        asked = [
+            self._ask(ANY_NODE, DescribeTransactions([name]), session, place=("transaction", name))
+            for name in message.transactional_ids
+        ]
+        return gathered(asked, lambda answers: DescribedTransactions([one for a in answers for one in a.transactions]))
+
+    def _describe_node_config(self, message: DescribeNodeConfig, session: Session) -> Future[Any]:
+        def ask(_: ClusterMetadata) -> Future[Any]:
+            node = min(self._network.routes.nodes)
+            return self._ask(node, replace(message, node=node), session)
+
+        return self._then(self._ask(ANY_NODE, Metadata([]), session), ask)
+
+    def _create_topics(self, message: CreateTopics, session: Session) -> Future[Any]:
+        wanted = {topic.name: 1 for topic in message.topics}
+        return self._made(self._ask(ANY_NODE, message, session), wanted, session, is_trial=message.validate_only)
+
+    def _create_partitions(self, message: CreatePartitions, session: Session) -> Future[Any]:
+        wanted = {topic.topic: topic.total for topic in message.topics}
+        return self._made(self._ask(ANY_NODE, message, session), wanted, session, is_trial=message.validate_only)
+
+    def _made(
+        self, answer: Future[Any], wanted: dict[str, int], session: Session, *, is_trial: bool
+    ) -> Future[Any]:  # fmt: skip
+        """Wait, in the answer, until each topic that was made has leaders for so many partitions."""
+        deadline = self._clock.tick_ms() + self._config.request_timeout_ms
+
+        def look(changed: TopicsChanged) -> Future[Any]:
+            whole = self._network.future()
+            left = {
+                name: total
+                for (name, total), error in zip(wanted.items(), changed.errors, strict=False)
+                if error is None and not is_trial
+            }
+
+            def ask() -> None:
+                self._ask(ANY_NODE, Metadata(list(left)), session).add_done_callback(check)
+
+            def check(found: Future[Any]) -> None:
+                is_there = found.exception() is not None or _has_leaders(found.result(), left)
+                if not left or is_there or self._clock.tick_ms() >= deadline:
+                    whole.set_result(changed)
+                else:
+                    self._network.later(LOOK_MS, ask)
+
+            if left:
+                ask()
+            else:
+                whole.set_result(changed)
+            return whole
+
+        return self._then(answer, look)
+
+    def _then(self, first: Future[Any], following: Callable[[Any], Future[Any]]) -> Future[Any]:
+        """The answer of what follows from the first answer."""
+        whole = self._network.future()
+
+        def go_on(answer: Future[Any]) -> None:
+            if answer.exception() is not None:
+                _pass_on(whole, answer)
+            else:
+                following(answer.result()).add_done_callback(partial(_pass_on, whole))
+
+        first.add_done_callback(go_on)
+        return whole
+
+
+def _pass_on(whole: Future[Any], answer: Future[Any]) -> None:
+    error = answer.exception()
+    if error is None:
+        whole.set_result(answer.result())
+    else:
+        whole.set_exception(error)
+
+
+def _first_error(answers: list[Any]) -> PylogError | None:
+    return next((one.error for one in answers if one.error is not None), None)
+
+
+def _listed_groups(answers: list[ListedGroups]) -> ListedGroups:
+    return ListedGroups([group for one in answers for group in one.groups], _first_error(answers))
+
+
+def _listed_transactions(answers: list[ListedTransactions]) -> ListedTransactions:
+    return ListedTransactions([found for one in answers for found in one.transactions], _first_error(answers))
+
+
+def _described_log_dirs(answers: list[DescribedLogDirs]) -> DescribedLogDirs:
+    return DescribedLogDirs([directory for one in answers for directory in one.directories])
+
+
+def _described_groups(answers: list[DescribedGroups]) -> DescribedGroups:
+    return DescribedGroups([group for one in answers for group in one.groups])
+
+
+def _has_leaders(found: ClusterMetadata, wanted: dict[str, int]) -> bool:
+    return all(
+        topic.error is None
+        and len(topic.partitions) >= wanted.get(topic.name, 0)
+        and all(part.leader >= 0 for part in topic.partitions)
+        for topic in found.topics
+    )

@@ -1,0 +1,69 @@
+"""The versions that a node serves, and the one that a message is sent in: the highest that both sides know.
+
+A node that has no version in common for a message is too old, or too new: UnsupportedVersion names both ranges.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pylog.errors import UnsupportedVersion
+from pylog.protocol.messages import EndTxn, Produce
+from pylog.protocol.schema import message as schema
+from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.questions.question import Question
+
+__all__ = ["NodeVersions"]
+
+TRANSACTION_FEATURE, TRANSACTION_VERSION = "transaction.version", 2
+
+
+class NodeVersions:
+    """What one node said in its answer to ApiVersions."""
+
+    def __init__(self, ranges: Mapping[int, tuple[int, int]], features: Mapping[str, int]) -> None:
+        self._ranges = dict(ranges)
+        self._features = dict(features)
+        self._chosen: dict[tuple[str, tuple[int, int]], int] = {}
+
+    @classmethod
+    def of(cls, body: Body) -> "NodeVersions":
+        """From the body of a response to ApiVersions."""
+        ranges = {one["apiKey"]: (one["minVersion"], one["maxVersion"]) for one in body["apiKeys"]}
+        features = {one["name"]: one["maxVersionLevel"] for one in body.get("finalizedFeatures", ())}
+        return cls(ranges, features)
+
+    def choose(self, question: Question, message: Any) -> int:
+        """The version for a message. Raises UnsupportedVersion."""
+        bounds = question.versions(message)
+        key = question.name, bounds
+        version = self._chosen.get(key)
+        if version is None:
+            version = self._chosen[key] = self.common(question.name, *bounds)
+        if isinstance(message, EndTxn | Produce) and message.transactional_id is not None:
+            self._check_transactions()
+        return version
+
+    def common(self, name: str, low: int, high: int) -> int:
+        """The highest version of a key in a range that both sides know. Raises UnsupportedVersion."""
+        known = schema(f"{name}Request")
+        low, high = max(low, known.versions.low), min(high, known.versions.high)
+        served = self._ranges.get(known.api_key)
+        if served is None:
+            raise UnsupportedVersion(f"the node does not serve {name}: versions {low} to {high} of it are needed")
+        found = min(high, served[1])
+        if found < max(low, served[0]):
+            raise UnsupportedVersion(
+                f"the node serves {name} in the versions {served[0]} to {served[1]}, and {low} to {high} are needed"
+            )
+        return found
+
+    def _check_transactions(self) -> None:
+        """A cluster whose feature was not raised takes the new versions of requests, and ends transactions the old
+        way. A node that tells of no features at all goes by the versions alone.
+        """
+        level = self._features.get(TRANSACTION_FEATURE, 0)
+        if self._features and level < TRANSACTION_VERSION:
+            raise UnsupportedVersion(
+                f"the cluster goes by {TRANSACTION_FEATURE}={level}, and transactions need {TRANSACTION_VERSION} "
+                f"(KIP-890): raise it by kafka-features.sh upgrade --feature {TRANSACTION_FEATURE}=2"
+            )

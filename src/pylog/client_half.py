@@ -1,0 +1,185 @@
+"""`ClientHalf`: what a log is to its clients, whether its node is in this process or behind a network.
+
+It makes producers, consumers and the admin, and changes topics, all by messages over a transport. `Log` adds the files
+to it, `ConnectedLog` nothing but how it is reached.
+"""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from pylog.client.admin.topics import TopicAdmin
+from pylog.client.cluster import Cluster
+from pylog.client.producer import Producer
+from pylog.client.producer.failures import tell_failures
+from pylog.config import ConsumerConfig, ProducerConfig
+from pylog.errors import TopicAlreadyExists
+from pylog.open_log import OpenLog
+from pylog.protocol.messages import INTERNAL_TOPICS
+from pylog.record import TopicPartition
+from pylog.runtime.clock import Clock
+from pylog.runtime.closing import Lease
+from pylog.transport import Transport
+
+if TYPE_CHECKING:
+    from pylog.client.admin.admin import Admin
+    from pylog.client.consumer.consumer import Consumer
+
+__all__ = ["ClientHalf"]
+
+View = TypeVar("View")
+
+
+class ClientHalf(ABC, Generic[View]):
+    """Topics, producers, consumers. `View` is what it gives for a topic. Thread-safe."""
+
+    def __init__(self, opened: OpenLog, transport: Transport, node_id: int, clock: Clock) -> None:
+        self._opened = opened
+        self._transport = transport
+        self._node_id = node_id
+        self._clock = clock
+        self._cluster = Cluster(transport, node_id, "admin")
+        self._topics = TopicAdmin(self._cluster)
+        self._lease = Lease(opened)
+
+    def __repr__(self) -> str:
+        return repr(self._opened)
+
+    @property
+    def admin(self) -> "Admin":
+        """The administration of groups, transactions, producers, offsets and log directories."""
+        from pylog.client.admin.admin import Admin
+
+        return Admin(self._cluster, self._lease)
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None, *, exist_ok: bool = False
+    ) -> View:
+        """Make a topic. `partitions`: -1 for the node's `num.partitions`. `config`: Kafka's topic configs; values may
+        be str, int or bool.
+
+        With `exist_ok` a topic that exists already is given as it is: its partitions and its config stay.
+        Raises: TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig (suggests the nearest name),
+        ReadOnly.
+        """
+        self._check_open()
+        with suppress(TopicAlreadyExists) if exist_ok else nullcontext():
+            self._topics.create_topic(name, partitions, config or {})
+        return self.topic(name)
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic with all its records. Raises UnknownTopicOrPartition, ReadOnly."""
+        self._check_open()
+        self._topics.delete_topic(name)
+
+    def alter_config(self, name: str, config: Mapping[str, Any] | None = None, *, delete: Iterable[str] = ()) -> View:
+        """Set configs of a topic, and take those named in `delete` back to their defaults; the others stay.
+
+        Open partitions go by it at once. Raises UnknownTopicOrPartition, InvalidConfig, ReadOnly; nothing is changed.
+        """
+        self._check_open()
+        self._topics.alter_config(name, config or {}, delete)
+        return self.topic(name)
+
+    def create_partitions(self, name: str, total: int) -> View:
+        """Let a topic have `total` partitions, more than it has. Records with a key go elsewhere from then on.
+
+        Raises UnknownTopicOrPartition, InvalidPartitions, ReadOnly.
+        """
+        self._check_open()
+        self._topics.create_partitions(name, total)
+        return self.topic(name)
+
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Let partitions start at these offsets (-1: at the high watermark); gives where they start now.
+
+        Raises OffsetOutOfRange, PolicyViolation (a topic that is only compacted), UnknownTopicOrPartition, ReadOnly.
+        """
+        self._check_open()
+        return self._topics.delete_records(offsets)
+
+    def move_partition(self, topic: str, partition: int, path: str | os.PathLike[str]) -> None:
+        """Move a partition into another of the log directories of its node, while it is in use.
+
+        Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull (it stays where it is), ReadOnly.
+        """
+        self._check_open()
+        self._topics.move_partition(topic, partition, os.path.abspath(os.fspath(path)))
+
+    def topics(self, *, internal: bool = False) -> list[str]:
+        """The names of the topics, sorted; internal ones (the logs of coordinators) on request."""
+        self._check_open()
+        return [topic.name for topic in self._topics.topics() if internal or topic.name not in INTERNAL_TOPICS]
+
+    @abstractmethod
+    def topic(self, name: str) -> View:
+        """A topic as it is now. Raises UnknownTopicOrPartition."""
+
+    # --- clients -----------------------------------------------------------------------------------------------------
+
+    def producer(self, **config: Any) -> Producer:
+        """A producer. Configs are Kafka's, with underscores: `acks`, `linger_ms`, `compression_type`...
+        (`ProducerConfig`).
+
+        Raises: InvalidConfig, ReadOnly.
+        """
+        self._check_open()
+        settings = ProducerConfig.from_kafka(config)
+        return Producer(self._transport, self._node_id, settings, self._clock, self._lease)
+
+    def consumer(self, *topics: str, group_id: str | None = None, **config: Any) -> "Consumer":
+        """A consumer, subscribed to `topics` if any. Configs are Kafka's, with underscores (`ConsumerConfig`).
+
+        With a `group_id` the partitions are shared with the other consumers of that group, and positions can be
+        committed; without, a consumer has all of them. A topic that is not there yet is read as soon as it is made.
+        Raises: InvalidTopic, InvalidConfig, ReadOnly, TypeError (a list in place of names).
+        """
+        self._check_open()
+        for name in topics:
+            if not isinstance(name, str):
+                raise TypeError(f"topics are named one by one, consumer('a', 'b') or consumer(*names), not {name!r}")
+        if group_id is not None:
+            config = {**config, "group_id": group_id}
+        settings = ConsumerConfig.from_kafka(config)
+        self._check_group(settings.group_id)
+        from pylog.client.consumer.consumer import Consumer
+
+        consumer = Consumer(self._transport, self._node_id, settings, self._clock, self._lease)
+        try:
+            self._opened.add(consumer)
+            if topics:
+                consumer.subscribe(topics)
+        except BaseException:
+            consumer.close()
+            raise
+        return consumer
+
+    def _check_group(self, group_id: str | None) -> None:
+        """Raise ReadOnly where a group cannot be joined."""
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        self._opened.check_open()
+
+    def close(self) -> None:
+        """Close the servers and clients made here, then the node. All records are durable then.
+
+        A second close waits for the first one, and does nothing. A close whose work failed raises again each time. In
+        a signal's handler that has interrupted a close, it returns at once, and the interrupted close goes on.
+
+        Raises: RuntimeError where `Producer.flush` does, and nothing is closed then; StorageError where records could
+        not be made durable, and descriptors and locks are given back all the same; Undelivered, as `Producer.close`
+        does, when all is closed.
+        """
+        tell_failures(self._opened.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        tell_failures(self._opened.close(), error)

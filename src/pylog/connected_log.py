@@ -1,0 +1,192 @@
+"""`connect` and `ConnectedLog`: a log whose nodes are behind a network, a pylog server or a Kafka cluster.
+
+    pylog.connect("host:9092")                     -> ConnectedLog: the client half of a log
+    pylog.connect("host:9092").topic("clicks")     -> ConnectedTopic -> ConnectedPartition, by number
+
+What needs the files of a log raises NotLocal.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+from uuid import UUID
+
+from pylog.client.admin.topics import TopicAdmin, TopicConfigValue
+from pylog.client.network.address import parse_all
+from pylog.client.network.network import ANY_NODE, Network
+from pylog.client.network.tls import client_context
+from pylog.client.network.transport import NetworkTransport
+from pylog.client_half import ClientHalf
+from pylog.config import ConnectionConfig
+from pylog.errors import NotLocal
+from pylog.open_log import OpenLog
+from pylog.protocol.messages import TopicMetadata
+from pylog.record import ConsumerRecord, TopicPartition
+from pylog.runtime.clock import SystemClock
+
+__all__ = ["ConnectedLog", "ConnectedPartition", "ConnectedTopic", "connect"]
+
+OF_LOGS = frozenset({
+    "apply_retention", "broker", "clean", "find_damage", "flush", "found_damage", "quarantined", "recovered", "repair",
+    "serve",
+})  # fmt: skip
+OF_PARTITIONS = frozenset({
+    "append", "check", "cleaning", "columns", "durable_offset", "leader_epoch", "path", "read", "segments",
+})  # fmt: skip
+"""What a `Log` and its partitions have, and the client half has not."""
+
+
+def connect(
+    bootstrap_servers: str | Sequence[str], *, config: Mapping[str, Any] | None = None, **configs: Any
+) -> "ConnectedLog":
+    """Connect to a cluster, and give a `ConnectedLog`; use it as a context manager.
+
+    `bootstrap_servers`: "host:port" of one node or of several, with commas or in a list; `unix:/path` for a Unix
+    socket. The others are found through them. Configs are those of `ConnectionConfig`, with underscores as keywords or
+    by Kafka's names in `config`: `security_protocol`, `sasl_mechanism`, `sasl_username`, `ssl_ca_location`...
+
+    Raises: NetworkError (no node can be reached), SaslAuthentication, SslAuthentication, UnsupportedVersion (a node is
+    too old), InvalidConfig, ValueError (no address).
+    """
+    addresses = parse_all(bootstrap_servers)
+    settings = ConnectionConfig.from_kafka({**(config or {}), **configs})
+    clock = SystemClock()
+    network = Network(addresses, settings, clock, client_context(settings))
+    transport = NetworkTransport(network, settings, clock)
+    where = ",".join(map(str, addresses))
+    log = ConnectedLog(OpenLog(where, network, transport), transport, ANY_NODE, clock)
+    try:
+        log.check_connection()
+    except BaseException:
+        log.close()
+        raise
+    return log
+
+
+class ConnectedLog(ClientHalf["ConnectedTopic"]):
+    """A log whose nodes are elsewhere: topics, producers, consumers, admin. Thread-safe.
+
+    Close it, or use it as a context manager: that delivers what was sent, as `Log.close` does. Calls that need the
+    files of the log (`find_damage`, `serve`...) raise NotLocal. In a process that was forked it is closed: connect
+    again.
+    """
+
+    def check_connection(self) -> None:
+        """Ask any node for nothing. Raises what `connect` raises."""
+        self._check_open()
+        self._cluster.refresh([])
+
+    def topic(self, name: str) -> "ConnectedTopic":
+        """A topic as it is now. Raises UnknownTopicOrPartition."""
+        self._check_open()
+        return ConnectedTopic(self, self._topics, self._topics.topic(name))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in OF_LOGS:
+            raise NotLocal(f"{name} needs the files of the log: open its directory, where it lies")
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
+
+class ConnectedTopic:
+    """A topic behind a network: its name, its id, its configs, and its partitions by number."""
+
+    def __init__(self, log: ConnectedLog, admin: TopicAdmin, found: TopicMetadata) -> None:
+        self.name = found.name
+        self.id: UUID = found.id
+        self._admin = admin
+        self._partitions = {
+            part.partition: ConnectedPartition(log, admin, TopicPartition(found.name, part.partition))
+            for part in found.partitions
+        }
+
+    def __repr__(self) -> str:
+        return f"<ConnectedTopic {self.name} with {len(self)} partitions>"
+
+    @property
+    def config(self) -> dict[str, TopicConfigValue]:
+        """Every config that the topic goes by now, by Kafka's names."""
+        return self._admin.describe_topic_config(self.name)
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __getitem__(self, number: int) -> "ConnectedPartition":
+        found = self._partitions.get(number)
+        if found is None:
+            raise IndexError(f"topic {self.name!r} has no partition {number}; it has {len(self)}")
+        return found
+
+    def __iter__(self) -> "Iterator[ConnectedPartition]":
+        return iter(self._partitions.values())
+
+
+class ConnectedPartition:
+    """A partition behind a network. Each look asks its leader; the errors are those of `Admin.list_offsets`."""
+
+    def __init__(self, log: ConnectedLog, admin: TopicAdmin, key: TopicPartition) -> None:
+        self.topic, self.partition = key
+        self._log = log
+        self._admin = admin
+        self._key = key
+
+    def __repr__(self) -> str:
+        return f"<ConnectedPartition {self.topic}-{self.partition}>"
+
+    def _offset(self, spec: int | str, isolation_level: str = "read_uncommitted") -> int:
+        return self._admin.list_offsets({self._key: spec}, isolation_level=isolation_level)[self._key].offset
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset there is."""
+        return self._offset("earliest")
+
+    @property
+    def high_watermark(self) -> int:
+        """The first offset that consumers do not see."""
+        return self._offset("latest")
+
+    @property
+    def next_offset(self) -> int:
+        """The same as `high_watermark`: a client does not see further."""
+        return self._offset("latest")
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The first offset that read_committed consumers do not see."""
+        return self._offset("latest", "read_committed")
+
+    @property
+    def size(self) -> int:
+        """Bytes of all `.log` files, in the node that has the most."""
+        return max((found.partitions.get(self._key, 0) for found in self._admin.describe_log_dirs()), default=0)
+
+    def offset_for_time(self, timestamp_ms: int) -> int | None:
+        """The offset of the first visible record, in offset order, whose timestamp is at least this; None if none is.
+
+        Raises ValueError (a negative time).
+        """
+        offset = self._offset(timestamp_ms)
+        return offset if offset >= 0 else None
+
+    def records(
+        self, offset: int | None = None, end: int | None = None, *, isolation_level: str = "read_uncommitted"
+    ) -> Iterator[ConsumerRecord]:
+        """The records in [offset, end): from the start up to the high watermark of now, unless told otherwise.
+
+        With `isolation_level="read_committed"` up to the last stable offset, and without those of aborted transactions.
+        Raises: OffsetOutOfRange, CorruptBatch.
+        """
+        visible = self._offset("latest", isolation_level)
+        limit = visible if end is None else min(end, visible)
+        with self._log.consumer(isolation_level=isolation_level, auto_offset_reset="none") as consumer:
+            consumer.assign([self._key])
+            consumer.seek(self._key, self.start_offset if offset is None else offset)
+            while consumer.position(self._key) < limit:
+                for record in consumer.poll(1000):
+                    if record.offset >= limit:
+                        return
+                    yield record
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in OF_PARTITIONS:
+            raise NotLocal(f"{name} needs the files of {self.topic}-{self.partition}: open the log, where it lies")
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")

@@ -1,0 +1,471 @@
+"""`pylog.connect` against `pylog.serve`: what a client does by sockets, and what becomes of it when they break."""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pylog
+from pylog.errors import (
+    Closed,
+    GroupIdNotFound,
+    InvalidConfig,
+    NetworkError,
+    NotLocal,
+    ProducerFenced,
+    RequestTimedOut,
+    TopicAlreadyExists,
+    TransactionAborted,
+    UnknownTopicOrPartition,
+)
+from pylog.server.server import Server
+
+SECONDS = 20
+T0 = pylog.TopicPartition("t", 0)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with pylog.serve(":memory:") as served:
+        yield served
+
+
+@pytest.fixture
+def log(server: Server) -> Iterator[pylog.ConnectedLog]:
+    with pylog.connect(server.bootstrap_servers) as connected:
+        yield connected
+
+
+def values(log: pylog.ConnectedLog, topic: str = "t", **config: Any) -> list[bytes | None]:
+    """All values of a topic, partition by partition."""
+    return [one.value for part in log.topic(topic) for one in part.records(**config)]
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_records_of_every_codec_come_back_as_they_were_sent(log: pylog.ConnectedLog, codec: str) -> None:
+    log.create_topic("t", 2)
+    with log.producer(compression_type=codec) as producer:
+        futures = [
+            producer.send("t", b"v%d" % i, key=b"k%d" % (i % 3), headers=[("h", b"x")], timestamp_ms=i)
+            for i in range(50)
+        ]
+        producer.flush()
+        placed = {(f.result(SECONDS).partition, f.result(SECONDS).offset): i for i, f in enumerate(futures)}
+    with log.consumer("t", auto_offset_reset="earliest", consumer_timeout_ms=300) as consumer:
+        got = list(consumer)
+    assert {(r.partition, r.offset): int((r.value or b"")[1:]) for r in got} == placed
+    assert all(r.headers == (("h", b"x"),) and r.timestamp == int((r.value or b"")[1:]) for r in got)
+
+
+@pytest.mark.parametrize("acks", ["all", 1, 0])
+def test_records_are_stored_whatever_acks_they_ask_for(log: pylog.ConnectedLog, acks: str | int) -> None:
+    log.create_topic("t")
+    with log.producer(acks=acks, linger_ms=0) as producer:
+        for i in range(100):
+            producer.send("t", b"%d" % i)
+    with log.consumer("t", auto_offset_reset="earliest") as consumer:
+        got: list[bytes | None] = []
+        while len(got) < 100:
+            got += [record.value for record in consumer.poll(SECONDS * 1000)]
+    assert got == [b"%d" % i for i in range(100)]
+
+
+def test_many_threads_share_one_producer(log: pylog.ConnectedLog) -> None:
+    log.create_topic("t", 4)
+    with log.producer(linger_ms=1) as producer:
+
+        def send(name: int) -> None:
+            for i in range(200):
+                producer.send("t", b"%d:%d" % (name, i), key=b"%d" % name)
+
+        threads = [threading.Thread(target=send, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    found: dict[int, list[int]] = {}
+    for value in values(log):
+        name, number = (value or b"").split(b":")
+        found.setdefault(int(name), []).append(int(number))
+    assert found == {name: list(range(200)) for name in range(4)}
+
+
+def test_a_record_that_is_too_large_for_its_topic_is_refused(log: pylog.ConnectedLog) -> None:
+    log.create_topic("t", config={"max.message.bytes": 1000})
+    with log.producer() as producer:
+        error = producer.send("t", b"x" * 5000).exception(SECONDS)
+        assert type(error).__name__ == "RecordTooLarge"
+        batch = producer.send_many("t", [b"x" * 300] * 10)
+        producer.flush()
+        assert sorted(one.result(SECONDS).offset for one in batch) == list(range(10))
+
+
+def test_a_callback_that_waits_for_an_answer_is_told_so(log: pylog.ConnectedLog) -> None:
+    log.create_topic("t")
+    told: list[BaseException] = []
+    with log.producer() as producer:
+
+        def ask(_: Any) -> None:
+            try:
+                log.topics()
+            except RuntimeError as error:
+                told.append(error)
+
+        future = producer.send("t", b"x")
+        future.add_done_callback(ask)
+        future.result(SECONDS)
+        producer.flush()
+    assert "the thread that brings the answers" in str(told[0])
+    assert log.topics() == ["t"]
+
+
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+def test_a_transaction_is_read_when_it_is_committed_and_never_when_it_is_aborted(log: pylog.ConnectedLog) -> None:
+    log.create_topic("t")
+    with log.producer(transactional_id="tx") as producer:
+        with producer.transaction():
+            producer.send("t", b"committed")
+            producer.send_offsets({T0: 7}, "g")
+        producer.begin()
+        producer.send("t", b"aborted").result(SECONDS)
+        lost = producer.send("t", b"unsent")
+        producer.abort()
+        assert lost.exception(SECONDS) is None or isinstance(lost.exception(SECONDS), TransactionAborted)
+    assert values(log, isolation_level="read_committed") == [b"committed"]
+    assert log.admin.committed("g")[T0].offset == 7
+    assert log.admin.describe_transaction("tx").state == "CompleteAbort"
+
+
+def test_a_second_producer_of_a_transactional_id_fences_the_first(log: pylog.ConnectedLog) -> None:
+    log.create_topic("t")
+    first = log.producer(transactional_id="tx")
+    first.begin()
+    first.send("t", b"x").result(SECONDS)
+    with log.producer(transactional_id="tx") as second, second.transaction():
+        second.send("t", b"y")
+    with pytest.raises(ProducerFenced):
+        first.commit()
+    first.close()
+    assert values(log, isolation_level="read_committed") == [b"y"]
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_shares_a_topic_and_goes_on_where_it_was(log: pylog.ConnectedLog, protocol: str) -> None:
+    log.create_topic("t", 4)
+    with log.producer() as producer:
+        for i in range(40):
+            producer.send("t", b"%d" % i, partition=i % 4)
+    config: dict[str, Any] = {"group_id": "g", "group_protocol": protocol, "auto_offset_reset": "earliest"}
+    got: list[bytes | None] = []
+    with log.consumer("t", **config) as one, log.consumer("t", **config) as other:
+        while len(got) < 40 or len(one.assignment()) != 2 or len(other.assignment()) != 2:
+            for consumer in (one, other):
+                got += [record.value for record in consumer.poll(50)]
+        assert one.assignment() | other.assignment() == {pylog.TopicPartition("t", i) for i in range(4)}
+        found = log.admin.describe_group("g")
+        assert (found.state, found.type.lower(), len(found.members)) == ("Stable", protocol, 2)
+        assert found.coordinator == 1
+    assert sorted(int(value or b"") for value in set(got)) == list(range(40))
+    with log.consumer("t", **config) as again:
+        assert again.poll(300) == []
+    assert {lag.lag for lag in log.admin.lag("g").values()} == {0}
+
+
+def test_a_member_that_leaves_gives_its_partitions_to_the_others(log: pylog.ConnectedLog) -> None:
+    log.create_topic("t", 2)
+    config: dict[str, Any] = {"group_id": "g", "heartbeat_interval_ms": 20}
+    with log.consumer("t", **config) as one:
+        other = log.consumer("t", **config)
+        while len(one.assignment()) != 1 or len(other.assignment()) != 1:
+            one.poll(20)
+            other.poll(20)
+        other.close()
+        while len(one.assignment()) != 2:
+            one.poll(100)
+
+
+def test_positions_are_committed_and_looked_up(log: pylog.ConnectedLog) -> None:
+    log.create_topic("t")
+    with log.producer() as producer:
+        for i in range(10):
+            producer.send("t", b"%d" % i, timestamp_ms=1000 + i)
+    with log.consumer("t", group_id="g", auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
+        while consumer.poll(1000, max_records=3) == []:
+            pass
+        consumer.commit()
+        told: list[Any] = []
+        consumer.commit_async({T0: 4}, lambda offsets, error: told.append((offsets[T0].offset, error)))
+        while not told:
+            consumer.poll(10, max_records=1)
+        assert told == [(4, None)]
+        found = consumer.committed([T0])[T0]
+        assert found is not None
+        assert found.offset == 4
+        assert (consumer.beginning_offsets([T0]), consumer.end_offsets([T0])) == ({T0: 0}, {T0: 10})
+        at = consumer.offsets_for_times({T0: 1006})[T0]
+        assert at is not None
+        assert (at.offset, at.timestamp) == (6, 1006)
+
+
+# --- administration ---------------------------------------------------------------------------------------------------
+
+
+def test_topics_are_made_changed_described_and_deleted(log: pylog.ConnectedLog) -> None:
+    topic = log.create_topic("t", 2, {"retention.ms": 5000})
+    assert (topic.name, len(topic), topic.config["retention.ms"]) == ("t", 2, ("5000", True))
+    with pytest.raises(TopicAlreadyExists):
+        log.create_topic("t")
+    assert len(log.create_topic("t", exist_ok=True)) == 2
+    assert len(log.create_partitions("t", 3)) == 3
+    changed = log.alter_config("t", {"segment.bytes": 1 << 20}, delete=["retention.ms"])
+    assert {name for name, value in changed.config.items() if value.is_set} == {"segment.bytes"}
+    with log.producer() as producer:
+        producer.send_many("t", [b"a", b"b", b"c"])
+        producer.flush()
+    first = next(part for part in log.topic("t") if part.next_offset)
+    key = pylog.TopicPartition("t", first.partition)
+    assert log.delete_records({key: 2}) == {key: 2}
+    assert (first.start_offset, first.high_watermark, first.last_stable_offset) == (2, 3, 3)
+    assert first.size > 0
+    assert [record.value for record in first.records()] == [b"c"]
+    assert first.offset_for_time(0) == 2
+    log.delete_topic("t")
+    with pytest.raises(UnknownTopicOrPartition):
+        log.topic("t")
+    assert log.topics() == []
+
+
+def test_a_producer_is_told_of_a_topic_that_is_not_there(log: pylog.ConnectedLog) -> None:
+    with log.producer() as producer, pytest.raises(UnknownTopicOrPartition):
+        producer.send("nowhere", b"x")
+    assert log.topics() == []
+
+
+def test_groups_and_transactions_and_directories_are_described(log: pylog.ConnectedLog) -> None:
+    log.create_topic("t")
+    admin = log.admin
+    admin.alter_offsets("g", {T0: 3})
+    assert [group.group_id for group in admin.list_groups()] == ["g"]
+    assert admin.reset_offsets("g", "earliest", dry_run=True)[T0] == (3, 0)
+    admin.delete_offsets("g", [T0])
+    with pytest.raises(GroupIdNotFound):
+        admin.describe_group("gone")
+    with log.producer(transactional_id="tx") as producer:
+        producer.begin()
+        producer.send("t", b"x").result(SECONDS)
+        assert [one.state for one in admin.list_transactions()] == ["Ongoing"]
+        assert [one.producer_epoch for one in admin.describe_producers([T0])[T0]] == [0]
+        assert admin.find_hanging_transactions() == []
+    assert [T0 in one.partitions for one in admin.describe_log_dirs()] == [True]
+    assert admin.describe_node_config()["num.partitions"] == "1"
+
+
+def test_what_needs_files_says_so(log: pylog.ConnectedLog) -> None:
+    partition = log.create_topic("t")[0]
+    for one, name in ((log, "find_damage"), (log, "serve"), (partition, "segments"), (partition, "check")):
+        with pytest.raises(NotLocal, match=f"{name} needs the files"):
+            getattr(one, name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        log.nothing()
+
+
+# --- connections that cannot be made ----------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def test_no_node_that_answers_is_an_error_that_names_each(server: Server) -> None:
+    one, other = free_port(), free_port()
+    with pytest.raises(NetworkError, match=rf"127\.0\.0\.1:{one}.*127\.0\.0\.1:{other}"):
+        pylog.connect([f"127.0.0.1:{one}", f"127.0.0.1:{other}"])
+    with pylog.connect(f"127.0.0.1:{one},{server.bootstrap_servers}") as log:
+        assert log.topics() == []
+
+
+def test_a_host_that_has_no_address_is_an_error() -> None:
+    with pytest.raises(NetworkError, match=r"nowhere\.invalid"):
+        pylog.connect("nowhere.invalid:9092")
+
+
+def test_what_listens_and_is_no_kafka_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def hang_up() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with pytest.raises(NetworkError, match="no response"):
+            pylog.connect(f"127.0.0.1:{listener.getsockname()[1]}")
+        thread.join()
+
+
+def test_a_node_that_is_silent_is_given_up_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises((NetworkError, RequestTimedOut)):
+        pylog.connect(f"127.0.0.1:{listener.getsockname()[1]}", request_timeout_ms=200)
+
+
+def test_bad_configs_are_refused() -> None:
+    with pytest.raises(InvalidConfig, match=r"did you mean request\.timeout\.ms"):
+        pylog.connect("127.0.0.1:9", request_timeout=5)
+    with pytest.raises(InvalidConfig, match=r"needs sasl\.mechanism"):
+        pylog.connect("127.0.0.1:9", security_protocol="SASL_SSL")
+    with pytest.raises(InvalidConfig, match=r"mean nothing with security\.protocol=PLAINTEXT"):
+        pylog.connect("127.0.0.1:9", sasl_mechanism="PLAIN", sasl_username="a", sasl_password="b")
+    with pytest.raises(InvalidConfig, match=r"ssl\.ca\.location"):
+        pylog.connect("127.0.0.1:9", security_protocol="SSL", ssl_ca_location="/nowhere.pem")
+    with pytest.raises(ValueError, match="no address"):
+        pylog.connect("nothing")
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_close_delivers_what_was_sent(server: Server) -> None:
+    with pylog.connect(server.bootstrap_servers) as log:
+        log.create_topic("t")
+        producer = log.producer(linger_ms=60_000, delivery_timeout_ms=100_000)
+        futures = [producer.send("t", b"%d" % i) for i in range(100)]
+    assert all(future.done() and future.exception() is None for future in futures)
+    with pytest.raises(Closed):
+        producer.send("t", b"x")
+    with pytest.raises(Closed, match="connect to"):
+        log.topics()
+    with pylog.connect(server.bootstrap_servers) as log:
+        assert len(values(log)) == 100
+
+
+def test_a_poll_ends_when_its_log_is_closed(server: Server) -> None:
+    log = pylog.connect(server.bootstrap_servers)
+    log.create_topic("t")
+    consumer = log.consumer("t")
+    consumer.poll(0)
+    raised: list[BaseException] = []
+
+    def poll() -> None:
+        try:
+            while True:
+                consumer.poll(SECONDS * 1000)
+        except Closed as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    log.close()
+    thread.join(SECONDS)
+    assert len(raised) == 1
+
+
+def test_no_thread_and_no_descriptor_is_left_by_a_closed_log(server: Server) -> None:
+    def opened() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    with pylog.connect(server.bootstrap_servers) as log:
+        log.create_topic("t")
+    before = opened()
+    for _ in range(3):
+        with pylog.connect(server.bootstrap_servers) as log:
+            with log.producer() as producer:
+                producer.send("t", b"x").result(SECONDS)
+            with log.consumer("t", group_id="g", auto_offset_reset="earliest") as consumer:
+                consumer.poll(10)
+    names = [thread.name for thread in threading.enumerate()]
+    assert not [name for name in names if name.startswith(("pylog-network", "pylog-producer", "pylog-heartbeat"))]
+    # The server closes its ends a moment later.
+    waited = threading.Event()
+    while opened() > before:
+        waited.wait(0.01)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_has_a_closed_log_and_the_parent_goes_on(log: pylog.ConnectedLog) -> None:
+    log.create_topic("t")
+    with log.producer() as producer:
+        producer.send("t", b"before").result(SECONDS)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                producer.send("t", b"child")
+            except Closed:
+                try:
+                    log.topics()
+                except Closed:
+                    code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        producer.send("t", b"after").result(SECONDS)
+    assert values(log) == [b"before", b"after"]
+
+
+# --- a server that goes away and comes back ---------------------------------------------------------------------------
+
+
+def test_an_idempotent_producer_outlives_restarts_and_nothing_is_lost_or_twice(tmp_path: Path) -> None:
+    listen = f"127.0.0.1:{free_port()}"
+    path = str(tmp_path / "log")
+    here = pylog.open(path, flush="none")
+    here.serve(listen)
+    here.create_topic("t", 2)
+    count = 600
+    with pylog.connect(listen) as log, log.producer(linger_ms=0, retry_backoff_ms=5) as producer:
+        futures = []
+        for i in range(count):
+            if i in (200, 400):
+                here.close()
+                here = pylog.open(path, flush="none")
+                here.serve(listen)
+            futures.append(producer.send("t", b"%d" % i, partition=i % 2))
+        producer.flush(SECONDS)
+        assert [future.exception(SECONDS) for future in futures] == [None] * count
+        with log.consumer("t", auto_offset_reset="earliest") as consumer:
+            got: list[bytes | None] = []
+            while len(got) < count:
+                got += [record.value for record in consumer.poll(SECONDS * 1000)]
+    here.close()
+    assert sorted(int(value or b"") for value in got) == list(range(count))
+
+
+def test_a_consumer_reads_on_when_its_server_comes_back(tmp_path: Path) -> None:
+    listen = f"127.0.0.1:{free_port()}"
+    path = str(tmp_path / "log")
+    here = pylog.open(path, flush="none")
+    here.serve(listen)
+    here.create_topic("t")
+    with here.producer() as producer:
+        producer.send("t", b"1")
+    config: dict[str, Any] = {"auto_offset_reset": "earliest", "retry_backoff_ms": 5}
+    with pylog.connect(listen) as log, log.consumer("t", group_id="g", **config) as consumer:
+        got = [record.value for record in consumer.poll(SECONDS * 1000)]
+        consumer.commit()
+        here.close()
+        consumer.poll(10)
+        here = pylog.open(path, flush="none")
+        here.serve(listen)
+        with here.producer() as producer:
+            producer.send("t", b"2")
+        while len(got) < 2:
+            got += [record.value for record in consumer.poll(SECONDS * 1000)]
+        consumer.commit()
+    here.close()
+    assert got == [b"1", b"2"]
