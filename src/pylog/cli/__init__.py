@@ -16,7 +16,8 @@ program:
     130  interrupted (Ctrl-C); what was sent until then was written
 
 Commands that only look (`list`, `describe`, `consume`, `verify`, `segment dump`) lock nothing and work while another
-process owns the log.
+process owns the log. With `--bootstrap` all but those that need files (`verify`, `repair`, `segment`, `serve`,
+`topic clean`) work against a server that runs.
 """
 
 import argparse
@@ -70,7 +71,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except DirectoryLocked as error:
         owner = "another process" if error.pid is None or error.pid < 0 else f"process {error.pid}"
-        say(f"{owner} owns this log: stop it, or wait; list, describe, consume and verify work beside it")
+        say(
+            f"{owner} owns this log: stop it, or wait; list, describe, consume and verify work beside it, and where it "
+            "serves the log, every command does with --bootstrap"
+        )
     except (PylogError, ValueError, ImportError) as error:
         say(str(error) or type(error).__name__)
     except OSError as error:

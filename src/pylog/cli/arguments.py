@@ -1,8 +1,9 @@
 """What the commands share in their arguments: where the log is, and how words become values.
 
 `--log PATH` may stand before or after the command; without it the environment variable PYLOG_LOG says where the log
-is. Values are parsed here, so that a wrong one is wrong usage (exit code 2, argparse's message) and never an error
-halfway through.
+is. `--bootstrap HOST:PORT`, in its place, names a server that runs, and `--command-config FILE` has lines like
+`security.protocol=SASL_SSL` for it. Values are parsed here, so that a wrong one is wrong usage (exit code 2, argparse's
+message) and never an error halfway through.
 
     --config retention.ms=604800000        a pair
     --headers trace=1,source=web           pairs, UTF-8
@@ -17,15 +18,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from pylog.client_half import ClientHalf
 from pylog.errors import UnknownTopicOrPartition
-from pylog.log import Log
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 
 __all__ = [
     "Moment",
     "Parser",
+    "add_directory",
     "add_log",
+    "bootstrap",
     "codec",
     "config_pair",
     "count",
@@ -36,6 +39,8 @@ __all__ = [
     "moment",
     "natural",
     "partitions_of",
+    "place",
+    "properties",
     "separator",
     "topic_partition",
 ]
@@ -65,19 +70,70 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:
-    """Give `parser` the option --log. It has no default, so that it may be given to a command or in front of it."""
+    """Give `parser` the options that say where the log is. They have no defaults, so that they may be given to a
+    command or in front of it.
+    """
+    add_directory(parser)
+    parser.add_argument(
+        "--bootstrap", metavar="HOST:PORT", default=argparse.SUPPRESS,
+        help="a server that runs, pylog's or Kafka's, in place of --log; several with commas",
+    )  # fmt: skip
+    parser.add_argument(
+        "--command-config", metavar="FILE", default=argparse.SUPPRESS,
+        help="with --bootstrap: lines of configs, as security.protocol=SASL_SSL, sasl.mechanism=..., sasl.username=...",
+    )  # fmt: skip
+
+
+def add_directory(parser: argparse.ArgumentParser) -> None:
+    """Give `parser` the option --log alone: the command needs the files."""
     parser.add_argument(
         "--log", metavar="PATH", default=argparse.SUPPRESS,
         help=f"the log's directory; several, for what changes topics, with commas (default: ${ENVIRONMENT})",
     )  # fmt: skip
 
 
+def bootstrap(args: argparse.Namespace) -> str | None:
+    """The server that was named by --bootstrap, if one was. Ends the program with code 2 where --log was, too."""
+    servers: str | None = getattr(args, "bootstrap", None)
+    parser: argparse.ArgumentParser = args.parser
+    if servers is not None and hasattr(args, "log"):
+        parser.error("give --log, for a directory, or --bootstrap, for a server that runs, not both")
+    if servers is None and hasattr(args, "command_config"):
+        parser.error("--command-config says how to log in to a server: it needs --bootstrap")
+    return servers
+
+
+def place(args: argparse.Namespace) -> str:
+    """Where the log is, for a message."""
+    return bootstrap(args) or log_path(args)
+
+
+def properties(args: argparse.Namespace) -> dict[str, str]:
+    """The configs in the file of --command-config, as Kafka's tools have them. Raises OSError, ValueError."""
+    path: str | None = getattr(args, "command_config", None)
+    if path is None:
+        return {}
+    found = {}
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            text = line.strip()
+            if not text or text[0] in "#!":
+                continue
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise ValueError(f"{path}, line {number}: {text!r} is not NAME=VALUE")
+            found[name.strip()] = value.strip()
+    return found
+
+
 def log_path(args: argparse.Namespace) -> str:
     """The directory that was named, by --log or by PYLOG_LOG. Ends the program with code 2 when none was."""
     path: str = getattr(args, "log", None) or os.environ.get(ENVIRONMENT, "")
+    parser: argparse.ArgumentParser = args.parser
+    if hasattr(args, "bootstrap"):
+        parser.error("this command needs the files of the log: give --log PATH, not --bootstrap")
     if not path:
-        parser: argparse.ArgumentParser = args.parser
-        parser.error(f"no log was named: give --log PATH or set {ENVIRONMENT}")
+        parser.error(f"no log was named: give --log PATH or set {ENVIRONMENT}, or --bootstrap HOST:PORT where it may")
     return path
 
 
@@ -178,7 +234,7 @@ def topic_partition(text: str) -> tuple[str, int | None]:
     return name, natural(number) if colon else None
 
 
-def partitions_of(log: Log, name: str, number: int | None) -> list[TopicPartition]:
+def partitions_of(log: ClientHalf[Any], name: str, number: int | None) -> list[TopicPartition]:
     """One partition of a topic, or all. Raises UnknownTopicOrPartition."""
     numbers = [view.partition for view in log.topic(name)]
     if number is not None and number not in numbers:

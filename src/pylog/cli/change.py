@@ -4,12 +4,14 @@
 """
 
 import argparse
+from typing import Any
 
 import pylog
-from pylog.cli.arguments import Parser, add_log, config_pair, count, examples, log_paths, natural
-from pylog.cli.opening import owned
+from pylog.cli.arguments import Parser, add_log, bootstrap, config_pair, count, examples, log_paths, natural
+from pylog.cli.opening import changing, looking, owned
 from pylog.cli.output import agreed, count_text, plural, print_line, say, size_text
-from pylog.log import Log
+from pylog.client_half import ClientHalf
+from pylog.errors import NotLocal
 
 __all__ = ["add"]
 
@@ -112,7 +114,7 @@ def alter(args: argparse.Namespace) -> int:
     """Run `topic alter`."""
     if not (args.config or args.delete_config or args.partitions):
         args.parser.error("nothing to change: give --config, --delete-config or --partitions")
-    with owned(log_paths(args)) as log:
+    with changing(args) as log:
         if args.config or args.delete_config:
             log.alter_config(args.name, dict(args.config), delete=args.delete_config)
             changed = [f"{name}={value}" for name, value in args.config]
@@ -126,21 +128,21 @@ def alter(args: argparse.Namespace) -> int:
 
 def trim(args: argparse.Namespace) -> int:
     """Run `topic trim`."""
-    paths, key = log_paths(args), pylog.TopicPartition(args.name, args.partition)
-    with _look(paths) as log:
+    key = pylog.TopicPartition(args.name, args.partition)
+    with looking(args) as log:
         partition = _partition(log, key)
         upto = partition.high_watermark if args.before_offset is None else args.before_offset
         lost = max(0, min(upto, partition.next_offset) - partition.start_offset)
     what = f"{plural(lost, 'record')} of {args.name}-{args.partition} before offset {count_text(upto)}"
     if not args.yes and not agreed(f"deleting {what}", f"Delete {what}", "yes"):
         return 1
-    with owned(paths) as log:
+    with changing(args) as log:
         start = log.delete_records({key: upto})[key]
     print_line(f"{args.name}-{args.partition} starts at offset {count_text(start)} now")
     return 0
 
 
-def _partition(log: Log, key: pylog.TopicPartition) -> pylog.PartitionView:
+def _partition(log: ClientHalf[Any], key: pylog.TopicPartition) -> Any:
     topic = log.topic(key.topic)
     try:
         return topic[key.partition]
@@ -150,6 +152,8 @@ def _partition(log: Log, key: pylog.TopicPartition) -> pylog.PartitionView:
 
 def clean(args: argparse.Namespace) -> int:
     """Run `topic clean`."""
+    if bootstrap(args) is not None:
+        raise NotLocal("cleaning needs the files of the log: give --log, where they lie and no server runs")
     with owned(log_paths(args)) as log:
         dropped = {} if args.name is not None else log.apply_retention()
         cleaned = log.clean(args.name)
@@ -167,7 +171,7 @@ def clean(args: argparse.Namespace) -> int:
 
 def move(args: argparse.Namespace) -> int:
     """Run `topic move`."""
-    with owned(log_paths(args)) as log:
+    with changing(args) as log:
         log.move_partition(args.name, args.partition, args.to)
         print_line(f"{args.name}-{args.partition} lies in {args.to} now")
     return 0
@@ -175,23 +179,17 @@ def move(args: argparse.Namespace) -> int:
 
 def delete(args: argparse.Namespace) -> int:
     """Run `topic delete`."""
-    paths = log_paths(args)
-    with _look(paths) as log:
+    with looking(args) as log:
         facts = _facts(log, args.name)
     if not args.yes and not agreed(f"deleting {args.name} ({facts})", f"Delete topic {args.name} ({facts})", args.name):
         return 1
-    with owned(paths) as log:
+    with changing(args) as log:
         log.delete_topic(args.name)
     print_line(f"deleted topic {args.name}")
     return 0
 
 
-def _look(paths: list[str]) -> Log:
-    """A log to be looked at, beside its owner if there is one."""
-    return pylog.open(paths, mode="read")
-
-
-def _facts(log: Log, name: str) -> str:
+def _facts(log: ClientHalf[Any], name: str) -> str:
     topic = log.topic(name)
     records = sum(partition.next_offset - partition.start_offset for partition in topic)
     size = sum(partition.size for partition in topic)

@@ -1,13 +1,13 @@
 """`pylog config describe [--topic NAME]`: what a log goes by, and what it would go by unless told otherwise.
 
-A node's configs are given where the log is opened, and written down nowhere: here are their defaults. A topic's are in
-the log; `pylog topic alter` changes them.
+A node's configs are given where the log is opened, and written down nowhere: here are their defaults, or, with
+--bootstrap, those of the node that runs. A topic's are in the log; `pylog topic alter` changes them.
 """
 
 import argparse
 
-import pylog
-from pylog.cli.arguments import Parser, add_log, examples, log_paths
+from pylog.cli.arguments import Parser, add_log, bootstrap, examples
+from pylog.cli.opening import looking
 from pylog.cli.output import Column, json_line, print_line, print_table
 from pylog.config import NodeConfig
 
@@ -33,15 +33,25 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
 
 def describe(args: argparse.Namespace) -> int:
     """Run `config describe`."""
-    if args.topic is None:
-        config, overrides = NodeConfig().to_kafka(), {}
-    else:
-        with pylog.open(log_paths(args), mode="read") as log:
-            topic = log.topic(args.topic)
-            config, overrides = topic.config.to_kafka(), topic.overrides
+    config, origins = _configs(args)
     if args.json:
         print_line(json_line(config))
         return 0
-    rows = [(name, value, "set" if name in overrides else "default") for name, value in sorted(config.items())]
+    rows = [(name, value, origins.get(name, "default")) for name, value in sorted(config.items())]
     print_table((Column("config"), Column("value"), Column("from")), rows)
     return 0
+
+
+def _configs(args: argparse.Namespace) -> tuple[dict[str, str], dict[str, str]]:
+    """The configs, and where those come from that are no defaults."""
+    if args.topic is not None:
+        with looking(args) as log:
+            found = log.admin.describe_topic_config(args.topic)
+        return {name: one.value for name, one in found.items()}, {
+            name: "set" for name, one in found.items() if one.is_set
+        }
+    if bootstrap(args) is None:
+        return NodeConfig().to_kafka(), {}
+    with looking(args) as log:
+        config = log.admin.describe_node_config()
+    return config, dict.fromkeys(config, "node")

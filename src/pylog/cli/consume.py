@@ -10,14 +10,15 @@ come in the order of their offsets; across partitions there is no order, as in K
 
 import argparse
 import sys
+from typing import Any
 
-import pylog
-from pylog.cli.arguments import Parser, add_log, count, examples, log_paths, moment, natural
+from pylog.cli.arguments import Parser, add_log, count, examples, moment, natural
+from pylog.cli.opening import looking
 from pylog.cli.output import check_reader, is_terminal, say, write
 from pylog.cli.template import Renderer, renderer
 from pylog.client.consumer.consumer import Consumer
+from pylog.client_half import ClientHalf
 from pylog.errors import OffsetOutOfRange, UnknownTopicOrPartition
-from pylog.log import Log
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 
@@ -38,6 +39,7 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
         ),
         epilog=examples((
             "pylog consume clicks --from-beginning",
+            "pylog consume clicks --bootstrap 127.0.0.1:9092 --follow",
             "pylog consume clicks --offset -10                       # the last 10 of each partition",
             "pylog consume clicks --since 10m --follow --format json | jq .value",
             "pylog consume clicks --from-beginning --format '{partition}:{offset} {timestamp:%H:%M:%S} {key}'",
@@ -95,7 +97,7 @@ def _offset(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Run `consume`."""
-    with pylog.open(log_paths(args), mode="read") as log:
+    with looking(args) as log:
         chosen = _chosen(log, args.topics, args.partition)
         # "none": an offset that is not there any more (an owner's retention) is an error, never a silent jump.
         with log.consumer(auto_offset_reset="none", isolation_level=args.isolation_level) as consumer:
@@ -109,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _chosen(log: Log, topics: list[str], partition: int | None) -> list[TopicPartition]:
+def _chosen(log: ClientHalf[Any], topics: list[str], partition: int | None) -> list[TopicPartition]:
     known = log.topics(internal=True)
     chosen = []
     for name in dict.fromkeys(topics):

@@ -8,13 +8,12 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-import pylog
-from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, natural, partitions_of, topic_partition
-from pylog.cli.opening import owned
+from pylog.cli.arguments import Parser, add_log, examples, moment, natural, partitions_of, topic_partition
+from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say
 from pylog.client.admin.groups import STATES, GroupDescription, OffsetMove, PartitionLag
+from pylog.client_half import ClientHalf
 from pylog.errors import PylogError
-from pylog.log import Log
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 
@@ -128,7 +127,7 @@ def _add_topics(parser: argparse.ArgumentParser, what: str, *, required: bool = 
 
 def list_groups(args: argparse.Namespace) -> int:
     """Run `group list`."""
-    with pylog.open(log_paths(args), mode="read") as log:
+    with looking(args) as log:
         groups = log.admin.list_groups(states=args.state)
     if args.json:
         for one in groups:
@@ -145,7 +144,7 @@ def list_groups(args: argparse.Namespace) -> int:
 
 def describe(args: argparse.Namespace) -> int:
     """Run `group describe`."""
-    with pylog.open(log_paths(args), mode="read") as log:
+    with looking(args) as log:
         group, lags = log.admin.describe_group(args.name), log.admin.lag(args.name)
     if args.json:
         print_line(json_line(_as_json(group, lags)))
@@ -194,7 +193,7 @@ def _as_json(group: GroupDescription, lags: dict[TopicPartition, PartitionLag]) 
 
 def seek(args: argparse.Namespace) -> int:
     """Run `group seek`."""
-    with pylog.open(log_paths(args), mode="read" if args.dry_run else "own") as log:
+    with looking(args) if args.dry_run else changing(args) as log:
         changes = _seek(log, args, dry_run=True)
         if not changes:
             say(f"group {args.name} has committed nothing: give --topic")
@@ -212,7 +211,7 @@ def seek(args: argparse.Namespace) -> int:
     return 0
 
 
-def _seek(log: Log, args: argparse.Namespace, *, dry_run: bool) -> dict[TopicPartition, OffsetMove]:
+def _seek(log: ClientHalf[Any], args: argparse.Namespace, *, dry_run: bool) -> dict[TopicPartition, OffsetMove]:
     return log.admin.reset_offsets(
         args.name, args.to, offset=args.to_offset, shift=args.shift,
         time_ms=args.to_time.at(SystemClock()) if args.to_time is not None else None,
@@ -220,13 +219,13 @@ def _seek(log: Log, args: argparse.Namespace, *, dry_run: bool) -> dict[TopicPar
     )  # fmt: skip
 
 
-def _partitions(log: Log, given: Sequence[tuple[str, int | None]]) -> list[TopicPartition] | None:
+def _partitions(log: ClientHalf[Any], given: Sequence[tuple[str, int | None]]) -> list[TopicPartition] | None:
     return [key for name, number in given for key in partitions_of(log, name, number)] if given else None
 
 
 def delete_offsets(args: argparse.Namespace) -> int:
     """Run `group delete-offsets`."""
-    with owned(log_paths(args)) as log:
+    with changing(args) as log:
         keys = _partitions(log, args.topic) or []
         what = f"what group {args.name} has committed in {plural(len(keys), 'partition')}"
         if not args.yes and not agreed(f"deleting {what}", f"Delete {what}", "yes"):
@@ -242,7 +241,7 @@ def delete(args: argparse.Namespace) -> int:
     if not args.yes and not agreed(f"deleting {names}", f"Delete {names} with all committed offsets", "yes"):
         return 1
     refused = 0
-    with owned(log_paths(args)) as log:
+    with changing(args) as log:
         for name in args.name:
             try:
                 log.admin.delete_groups([name])

@@ -1,13 +1,20 @@
-"""How the command opens a log that it changes: never among things that belong to something else."""
+"""How a command gets at the log: a directory (`--log`), or a server that runs (`--bootstrap`).
 
+A command that only looks reads beside an owner; one that changes something owns the directory while it runs, and never
+makes a log among things that belong to something else.
+"""
+
+import argparse
 from collections.abc import Sequence
 from typing import Any
 
 import pylog
+from pylog.cli.arguments import bootstrap, log_paths, properties
+from pylog.client_half import ClientHalf
 from pylog.files import DiskFiles
 from pylog.logdirs.foreign import refuse_foreign
 
-__all__ = ["owned"]
+__all__ = ["changing", "looking", "owned"]
 
 
 def owned(paths: Sequence[str], **options: Any) -> pylog.Log:
@@ -15,3 +22,18 @@ def owned(paths: Sequence[str], **options: Any) -> pylog.Log:
     for path in paths:
         refuse_foreign(DiskFiles(read_only=True), path)
     return pylog.open(list(paths), mode="own", **options)
+
+
+def looking(args: argparse.Namespace) -> ClientHalf[Any]:
+    """The log, to be looked at. Raises what `pylog.open` and `pylog.connect` raise."""
+    return _connected(args) or pylog.open(log_paths(args), mode="read")
+
+
+def changing(args: argparse.Namespace, **options: Any) -> ClientHalf[Any]:
+    """The log, to be changed; `options` are those of `pylog.open`. Raises what that and `pylog.connect` raise."""
+    return _connected(args) or owned(log_paths(args), **options)
+
+
+def _connected(args: argparse.Namespace) -> ClientHalf[Any] | None:
+    servers = bootstrap(args)
+    return None if servers is None else pylog.connect(servers, config=properties(args))

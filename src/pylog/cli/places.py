@@ -2,8 +2,8 @@
 
 import argparse
 
-import pylog
-from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, partitions_of, topic_partition
+from pylog.cli.arguments import Parser, add_log, examples, moment, partitions_of, topic_partition
+from pylog.cli.opening import looking
 from pylog.cli.output import Column, count_text, json_line, print_line, print_table, say, size_text
 from pylog.runtime.clock import SystemClock
 
@@ -48,7 +48,7 @@ def offsets(args: argparse.Namespace) -> int:
     except argparse.ArgumentTypeError as error:
         args.parser.error(f"--at: {error}")
     isolation = "read_committed" if args.read_committed else "read_uncommitted"
-    with pylog.open(log_paths(args), mode="read") as log:
+    with looking(args) as log:
         keys = partitions_of(log, *args.name)
         found = log.admin.list_offsets(dict.fromkeys(keys, spec), isolation_level=isolation)
     if args.json:
@@ -68,7 +68,7 @@ def offsets(args: argparse.Namespace) -> int:
 
 def dirs(args: argparse.Namespace) -> int:
     """Run `topic dirs`."""
-    with pylog.open(log_paths(args), mode="read") as log:
+    with looking(args) as log:
         found = log.admin.describe_log_dirs()
     if args.json:
         for one in found:

@@ -15,16 +15,16 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from types import FrameType, TracebackType
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
-from pylog.cli.arguments import Parser, add_log, codec, examples, headers, log_path, natural, separator
+from pylog.cli.arguments import Parser, add_log, bootstrap, codec, examples, headers, log_path, natural, separator
 from pylog.cli.meter import Meter
-from pylog.cli.opening import owned
+from pylog.cli.opening import changing
 from pylog.cli.output import plural, rate_text, say, size_text
 from pylog.client.producer import Producer
+from pylog.client_half import ClientHalf
 from pylog.errors import RecordTooLarge, UnknownTopicOrPartition
 from pylog.files import DiskFiles
-from pylog.log import Log
 from pylog.logdirs.foreign import require_directory
 from pylog.record import RecordMetadata
 from pylog.runtime.clock import SystemClock
@@ -47,6 +47,7 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
         epilog=examples((
             "pylog produce clicks access.log",
             "zcat access.log.gz | pylog produce clicks --key-separator ' ' --codec zstd",
+            "pylog produce clicks access.log --bootstrap 127.0.0.1:9092",
             "tail -f app.log | pylog produce logs --headers host=web1,env=prod --flush interval",
         )),
     )  # fmt: skip
@@ -85,7 +86,7 @@ def _add_arguments(parser: Parser) -> None:
         help="the replicas that must store a record before it counts (default: all)",
     )
     parser.add_argument(
-        "--flush", choices=("sync", "interval", "none"), default="sync",
+        "--flush", choices=("sync", "interval", "none"),
         help="when records become durable: before they are acknowledged (sync, the default), every second, or when the "
         "system likes",
     )  # fmt: skip
@@ -159,13 +160,15 @@ class _Count:
 
 def run(args: argparse.Namespace) -> int:
     """Run `produce`."""
-    path = log_path(args)
-    require_directory(DiskFiles(read_only=True), path)
+    if bootstrap(args) is None:
+        require_directory(DiskFiles(read_only=True), log_path(args))
+    elif args.flush is not None:
+        args.parser.error("--flush is for --log: a server has its own")
     clock = SystemClock()
     started = clock.tick_ms()
     count = _Count()
     try:
-        with owned([path], flush=args.flush) as log:
+        with changing(args, flush=args.flush or "sync") as log:
             _check_place(log, args.topic, args.partition)
             with log.producer(acks=args.acks, compression_type=args.codec) as producer:
                 with _Brake() as brake:
@@ -178,7 +181,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_place(log: Log, topic: str, partition: int | None) -> None:
+def _check_place(log: ClientHalf[Any], topic: str, partition: int | None) -> None:
     if topic not in log.topics(internal=True):
         raise UnknownTopicOrPartition(
             f"there is no topic {topic!r}: make it with `pylog topic create {topic}`, or see `pylog topic list`"

@@ -9,7 +9,7 @@ dropped anywhere.
 import argparse
 
 import pylog
-from pylog.cli.arguments import Parser, add_log, examples, log_paths
+from pylog.cli.arguments import Parser, add_directory, examples, log_paths
 from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say, size_text
 from pylog.commitlog.recovery import Quarantined
 from pylog.files import DiskFiles
@@ -43,7 +43,7 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
     parser.add_argument("--keep", metavar="PATH", help="where copies go (default: the log's path with -repaired)")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    add_log(parser)
+    add_directory(parser)
     parser.set_defaults(run=run, parser=parser)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from itertools import chain
 
-from pylog.cli.arguments import Parser, add_log, examples
+from pylog.cli.arguments import Parser, add_directory, examples
 from pylog.cli.output import json_line, plural, print_line, say, text_or_base64
 from pylog.files import DiskFiles
 from pylog.inspect import DumpLine, Problem, RecordEntry, dump_segment
@@ -22,7 +22,7 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     group = commands.add_parser(
         "segment", help="look into segment files", description="Look into the files of a log directory."
     )
-    add_log(group)
+    add_directory(group)
     verbs = group.add_subparsers(title="commands", dest="verb", metavar="COMMAND", required=True)
     parser = verbs.add_parser(
         "dump",
@@ -40,7 +40,7 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a file of a log directory, or a copy of one")
     parser.add_argument("--records", "-v", action="store_true", help="also the records of each batch")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    add_log(parser)
+    add_directory(parser)
     parser.set_defaults(run=run, parser=parser)
 
 

@@ -11,7 +11,7 @@ import signal
 import time
 
 import pylog
-from pylog.cli.arguments import Parser, add_log, config_pair, examples, log_paths
+from pylog.cli.arguments import Parser, add_directory, config_pair, examples, log_paths
 from pylog.cli.opening import owned
 from pylog.cli.output import plural, say
 from pylog.open_log import MEMORY
@@ -35,7 +35,7 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
             "pylog serve --log data --listen 127.0.0.1:9092 --listen IN://0.0.0.0:9093 --advertise IN://kafka:9093",
         )),
     )  # fmt: skip
-    add_log(parser)
+    add_directory(parser)
     parser.add_argument(
         "--listen", metavar="[NAME://]HOST:PORT", action="append",
         help=f"where to listen; port 0 takes one that is free; may be repeated with a name each (default: {LISTEN})",

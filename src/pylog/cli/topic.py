@@ -8,10 +8,9 @@ watermark the first there is not.
 import argparse
 from typing import Any
 
-import pylog
 from pylog.cli import change, places
-from pylog.cli.arguments import Parser, add_log, config_pair, count, examples, log_paths
-from pylog.cli.opening import owned
+from pylog.cli.arguments import Parser, add_log, bootstrap, config_pair, count, examples, place
+from pylog.cli.opening import changing, looking
 from pylog.cli.output import (
     Column,
     count_text,
@@ -23,9 +22,9 @@ from pylog.cli.output import (
     say,
     size_text,
 )
+from pylog.cli.topic_facts import PartitionFacts, TopicFacts, facts_of
 from pylog.config import TopicConfig
 from pylog.protocol.metadata_image import validate_topic_name
-from pylog.views import TopicView
 
 __all__ = ["add"]
 
@@ -109,8 +108,10 @@ def create(args: argparse.Namespace) -> int:
     """Run `topic create`."""
     # First, so that what cannot be made does not leave an empty log behind.
     validate_topic_name(args.name)
-    TopicConfig.from_kafka(dict(args.config))
-    with owned(log_paths(args)) as log:
+    if bootstrap(args) is None:
+        # A cluster may know configs that are not known here.
+        TopicConfig.from_kafka(dict(args.config))
+    with changing(args) as log:
         if args.if_not_exists and args.name in log.topics(internal=True):
             say(f"there is a topic {args.name} already: it stays as it is")
             return 0
@@ -121,21 +122,21 @@ def create(args: argparse.Namespace) -> int:
 
 def list_names(args: argparse.Namespace) -> int:
     """Run `topic list`."""
-    with pylog.open(log_paths(args), mode="read") as log:
+    with looking(args) as log:
         names = log.topics(internal=args.internal)
         for name in names:
             print_line(json_line({"name": name, "partitions": len(log.topic(name))}) if args.json else name)
         if not names:
-            say(f"there are no topics in {log.path}: {MAKE_ONE}")
+            say(f"there are no topics in {place(args)}: {MAKE_ONE}")
     return 0
 
 
 def describe(args: argparse.Namespace) -> int:
     """Run `topic describe`."""
-    with pylog.open(log_paths(args), mode="read") as log:
+    with looking(args) as log:
         names = [args.name] if args.name is not None else log.topics()
         for number, name in enumerate(names):
-            topic = log.topic(name)
+            topic = facts_of(log, name)
             if args.json:
                 print_line(json_line(_as_json(topic)))
                 continue
@@ -143,29 +144,31 @@ def describe(args: argparse.Namespace) -> int:
                 print_line("")
             _print_topic(topic)
         if not names:
-            say(f"there are no topics in {log.path}: {MAKE_ONE}")
+            say(f"there are no topics in {place(args)}: {MAKE_ONE}")
     return 0
 
 
 # --- showing --------------------------------------------------------------------------------------------------------
 
 
-def _as_json(topic: TopicView) -> dict[str, object]:
+def _as_json(topic: TopicFacts) -> dict[str, object]:
     return {
         "name": topic.name,
-        "id": str(topic.id),
-        "overrides": dict(topic.overrides),
-        "configs": topic.config.to_kafka(),
+        "id": topic.id,
+        "overrides": topic.overrides,
+        "configs": topic.configs,
         "partitions": [
             {
                 "partition": partition.partition,
-                "start": partition.start_offset,
-                "end": partition.next_offset,
-                "durable": partition.durable_offset,
+                "start": partition.start,
+                "end": partition.end,
+                "durable": partition.durable,
                 "high_watermark": partition.high_watermark,
                 "size": partition.size,
                 "cleaning": partition.cleaning,
-                "segments": [
+                "segments": None
+                if partition.segments is None
+                else [
                     {
                         "base": segment.base_offset,
                         "next": segment.next_offset,
@@ -175,26 +178,19 @@ def _as_json(topic: TopicView) -> dict[str, object]:
                     for segment in partition.segments
                 ],
             }
-            for partition in topic
+            for partition in topic.partitions
         ],
     }
 
 
-def _print_topic(topic: TopicView) -> None:
-    rows = []
-    records = size = 0
-    for partition in topic:
-        there = partition.next_offset - partition.start_offset
-        records += there
-        size += partition.size
-        rows.append((
-            str(partition.partition), count_text(partition.start_offset), count_text(partition.next_offset),
-            count_text(partition.durable_offset), count_text(partition.high_watermark), count_text(there),
-            size_text(partition.size), count_text(len(partition.segments)),
-        ))  # fmt: skip
-    print_line(f"topic {topic.name}: {plural(len(topic), 'partition')}, {plural(records, 'record')}, {size_text(size)}")
+def _print_topic(topic: TopicFacts) -> None:
+    rows = [_row(partition) for partition in topic.partitions]
+    records = sum(partition.end - partition.start for partition in topic.partitions)
+    size = sum(partition.size for partition in topic.partitions)
+    count = plural(len(topic.partitions), "partition")
+    print_line(f"topic {topic.name}: {count}, {plural(records, 'record')}, {size_text(size)}")
     print_line(f"  id {topic.id}")
-    configs = topic.config.to_kafka()
+    configs = topic.configs
     names = [name for name in ALWAYS_SHOWN if name in configs]
     names += sorted(name for name in topic.overrides if name not in names)
     width = max(len(name) for name in names)
@@ -203,10 +199,20 @@ def _print_topic(topic: TopicView) -> None:
         origin = "set" if name in topic.overrides else "default"
         print_line(f"  {name.ljust(width)}  {value}{_for_people(name, value)}  ({origin})")
     print_table(PARTITION_COLUMNS, rows, indent=2)
-    for partition in topic:
+    for partition in topic.partitions:
         text = _cleaning(partition.cleaning)
         if text:
             print_line(f"  partition {partition.partition} {text}")
+
+
+def _row(partition: PartitionFacts) -> tuple[str, ...]:
+    durable = "-" if partition.durable is None else count_text(partition.durable)
+    segments = "-" if partition.segments is None else count_text(len(partition.segments))
+    return (
+        str(partition.partition), count_text(partition.start), count_text(partition.end), durable,
+        count_text(partition.high_watermark), count_text(partition.end - partition.start), size_text(partition.size),
+        segments,
+    )  # fmt: skip
 
 
 def _cleaning(state: dict[str, Any] | None) -> str:

@@ -6,9 +6,8 @@ partition and no coordinator knows of it: readers of committed records wait for 
 
 import argparse
 
-import pylog
-from pylog.cli.arguments import Parser, add_log, examples, log_paths, moment, natural, partitions_of, topic_partition
-from pylog.cli.opening import owned
+from pylog.cli.arguments import Parser, add_log, examples, moment, natural, partitions_of, topic_partition
+from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, agreed, count_text, duration_text, json_line, print_line, print_table, say
 from pylog.client.admin.transactions import STATES, HangingTransaction
 from pylog.record import TopicPartition
@@ -67,7 +66,7 @@ def _add_abort(verbs: "argparse._SubParsersAction[Parser]") -> None:
 
 def list_transactions(args: argparse.Namespace) -> int:
     """Run `txn list`."""
-    with pylog.open(log_paths(args), mode="read") as log:
+    with looking(args) as log:
         found = log.admin.list_transactions(states=args.state)
     if args.json:
         for one in found:
@@ -84,7 +83,7 @@ def list_transactions(args: argparse.Namespace) -> int:
 
 def describe(args: argparse.Namespace) -> int:
     """Run `txn describe`."""
-    with pylog.open(log_paths(args), mode="read") as log:
+    with looking(args) as log:
         found = log.admin.describe_transaction(args.name)
     if args.json:
         facts = {
@@ -108,7 +107,7 @@ def _name(key: TopicPartition) -> str:
 
 def producers(args: argparse.Namespace) -> int:
     """Run `txn producers`."""
-    with owned(log_paths(args)) as log:
+    with changing(args) as log:
         described = log.admin.describe_producers(partitions_of(log, *args.topic))
     found = [(key, one) for key, ones in sorted(described.items()) for one in ones]
     if args.json:
@@ -134,7 +133,7 @@ def producers(args: argparse.Namespace) -> int:
 def hanging(args: argparse.Namespace) -> int:
     """Run `txn hanging`."""
     older_than_ms = args.older_than.at(SystemClock()) if args.older_than is not None else 0
-    with owned(log_paths(args)) as log:
+    with changing(args) as log:
         keys = partitions_of(log, *args.topic) if args.topic is not None else None
         found = log.admin.find_hanging_transactions(keys, older_than_ms=older_than_ms)
     if args.json:
@@ -164,7 +163,7 @@ def abort(args: argparse.Namespace) -> int:
 
 
 def _abort_open(args: argparse.Namespace) -> int:
-    with owned(log_paths(args)) as log:
+    with changing(args) as log:
         found = log.admin.describe_transaction(args.name)
         if found.state != "Ongoing":
             say(f"transactional id {args.name} has no transaction open: {found.state}")
@@ -182,7 +181,7 @@ def _abort_open(args: argparse.Namespace) -> int:
 def _abort_hanging(args: argparse.Namespace) -> int:
     if args.topic[1] is None:
         args.parser.error("--topic: give the partition, too, as in orders:3")
-    with owned(log_paths(args)) as log:
+    with changing(args) as log:
         found = _hanging_at(log.admin.find_hanging_transactions(partitions_of(log, *args.topic)), args.start_offset)
         if found is None:
             say(f"no transaction hangs in {args.topic[0]}:{args.topic[1]} since offset {args.start_offset}")

@@ -11,9 +11,8 @@ import argparse
 import getpass
 import sys
 
-import pylog
-from pylog.cli.arguments import Parser, add_log, examples, log_paths
-from pylog.cli.opening import owned
+from pylog.cli.arguments import Parser, add_log, examples
+from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, json_line, print_line, print_table, say
 from pylog.protocol.sasl.credentials import ITERATIONS_MAX, ITERATIONS_MIN
 
@@ -56,7 +55,7 @@ def _verb(
 
 def list_users(args: argparse.Namespace) -> int:
     """Run `user list`."""
-    with pylog.open(log_paths(args), mode="read") as log:
+    with looking(args) as log:
         found = log.admin.users()
     if args.json:
         for name, mechanisms in found.items():
@@ -72,7 +71,7 @@ def list_users(args: argparse.Namespace) -> int:
 def put(args: argparse.Namespace) -> int:
     """Run `user set`."""
     password = _password(args.name)
-    with owned(log_paths(args)) as log:
+    with changing(args) as log:
         log.admin.set_password(args.name, password, iterations=args.iterations)
     say(f"{args.name} has a password")
     return 0
@@ -80,7 +79,7 @@ def put(args: argparse.Namespace) -> int:
 
 def delete(args: argparse.Namespace) -> int:
     """Run `user delete`."""
-    with owned(log_paths(args)) as log:
+    with changing(args) as log:
         log.admin.delete_user(args.name)
     say(f"{args.name} is deleted")
     return 0

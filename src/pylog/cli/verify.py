@@ -8,7 +8,7 @@ shows with --notes.
 import argparse
 
 import pylog
-from pylog.cli.arguments import Parser, add_log, examples, log_path
+from pylog.cli.arguments import Parser, add_directory, examples, log_path
 from pylog.cli.meter import Meter
 from pylog.cli.output import json_line, plural, print_line, say, size_text
 from pylog.errors import UnknownTopicOrPartition
@@ -32,7 +32,7 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     parser.add_argument("--topic", metavar="TOPIC", help="the partitions of this topic alone (default: everything)")
     parser.add_argument("--notes", action="store_true", help="also report unusual but harmless findings")
     parser.add_argument("--json", action="store_true", help="one JSON object a line: the problems, then the totals")
-    add_log(parser)
+    add_directory(parser)
     parser.set_defaults(run=run, parser=parser)
 
 

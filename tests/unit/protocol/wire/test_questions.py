@@ -75,6 +75,10 @@ MESSAGES: list[tuple[Any, Any]] = [
     (m.ListTransactions(["Ongoing"], [9]), m.ListedTransactions([m.ListedTransaction("tx", 9, "Ongoing")])),
     (m.DescribeTransactions(["tx", "no"]), m.DescribedTransactions([
         m.DescribedTransaction("tx", None, "Ongoing", 9, 2, 5, 6, [T0, T1]), m.DescribedTransaction("no", FAILED)])),
+    (m.DescribeUserScramCredentials(["alice"]), m.DescribedUsers([m.DescribedUser("alice", None, {1: 4096, 2: 8192})])),
+    (m.DescribeUserScramCredentials(), m.DescribedUsers([m.DescribedUser("alice", FAILED)])),
+    (m.AlterUserScramCredentials([m.ScramDeletion("bob", 1)], [m.ScramUpsertion("alice", 2, 4096, b"salt", b"pass")]),
+     m.UserScramCredentialsAltered({"bob": None, "alice": FAILED})),
     (m.DescribeProducers([T0, T1]), m.DescribedProducers({T0: [m.ActiveProducer(9, 2, 5, 6, 1, -1)], T1: FAILED})),
 ]  # fmt: skip
 

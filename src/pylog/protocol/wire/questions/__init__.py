@@ -6,6 +6,7 @@
     groups         JoinGroup to OffsetDelete
     group_admin    ListGroups, DescribeGroups, DeleteGroups
     transactions   InitProducerId to DescribeProducers
+    users          DescribeUserScramCredentials, AlterUserScramCredentials
     table          all of them, by the class of the message
 
 A response comes from a socket: the schema has checked its lengths, and here a part that is missing in it is an error

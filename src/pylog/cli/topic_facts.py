@@ -1,0 +1,77 @@
+"""What `pylog topic describe` shows of a topic, from the files of a log or by asking a server.
+
+A server tells less: neither how far records are durable, nor segments, nor how cleaning goes.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pylog.client_half import ClientHalf
+from pylog.record import TopicPartition
+from pylog.views import SegmentInfo, TopicView
+
+__all__ = ["PartitionFacts", "TopicFacts", "facts_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """A partition. None: a server does not tell."""
+
+    partition: int
+    start: int
+    end: int
+    high_watermark: int
+    size: int
+    durable: int | None = None
+    segments: list[SegmentInfo] | None = None
+    cleaning: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A topic, its configs, and those of them that are set on it."""
+
+    name: str
+    id: str
+    configs: dict[str, str]
+    overrides: dict[str, str]
+    partitions: list[PartitionFacts]
+
+
+def facts_of(log: ClientHalf[Any], name: str) -> TopicFacts:
+    """What there is to say of a topic. Raises UnknownTopicOrPartition."""
+    topic = log.topic(name)
+    return _here(topic) if isinstance(topic, TopicView) else _there(log, name)
+
+
+def _here(topic: TopicView) -> TopicFacts:
+    partitions = [
+        PartitionFacts(
+            one.partition, one.start_offset, one.next_offset, one.high_watermark, one.size, one.durable_offset,
+            one.segments, one.cleaning,
+        )
+        for one in topic
+    ]  # fmt: skip
+    return TopicFacts(topic.name, str(topic.id), topic.config.to_kafka(), dict(topic.overrides), partitions)
+
+
+def _there(log: ClientHalf[Any], name: str) -> TopicFacts:
+    admin = log.admin
+    found = admin.topic(name)
+    keys = [TopicPartition(name, part.partition) for part in found.partitions]
+    starts = admin.list_offsets(dict.fromkeys(keys, "earliest"))
+    ends = admin.list_offsets(dict.fromkeys(keys, "latest"))
+    sizes: dict[TopicPartition, int] = {}
+    for directory in admin.describe_log_dirs():
+        for key, size in directory.partitions.items():
+            # A replica that is behind is smaller.
+            sizes[key] = max(size, sizes.get(key, 0))
+    configs = admin.describe_topic_config(name)
+    partitions = [
+        PartitionFacts(key.partition, starts[key].offset, ends[key].offset, ends[key].offset, sizes.get(key, 0))
+        for key in keys
+    ]
+    return TopicFacts(
+        name, str(found.id), {key: one.value for key, one in configs.items()},
+        {key: one.value for key, one in configs.items() if one.is_set}, partitions,
+    )  # fmt: skip
