@@ -57,6 +57,7 @@ LAZILY = {
     "pylog.protocol.compression": {"pylog.kernel.pure.varint"},
     "pylog.protocol.schema.table": {"pkgutil"},
     "pylog.runtime.future": {"asyncio"},
+    "pylog.server.server": {"pylog.server.authentication", "pylog.server.tls", "pylog.server.users"},
 }
 CORE = {"cramjam", "crc32c", "lz4", "mmh3", "rich", "sortedcontainers", "zstandard"}
 

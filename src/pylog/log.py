@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from pylog.broker.broker import Broker
 from pylog.broker.describe import unknown_topic
@@ -35,6 +35,7 @@ from pylog.views import TopicView
 
 if TYPE_CHECKING:
     from pylog.broker.read_only_broker import ReadOnlyBroker
+    from pylog.server.security import SecurityOptions
     from pylog.server.server import Server
 
 Mode = Literal["auto", "own", "read"]
@@ -98,6 +99,7 @@ def serve(
     advertise: str | Sequence[str] | None = None,
     flush: Flush | None = None,
     config: Mapping[str, Any] | None = None,
+    **security: "Unpack[SecurityOptions]",
 ) -> "Server":
     """Open a log directory, or `":memory:"`, and serve it to Kafka clients; closing the server closes the log.
 
@@ -105,7 +107,7 @@ def serve(
     """
     log = open(path, mode="own", flush=flush, config=config)
     try:
-        server = log.serve(listen, advertise=advertise)
+        server = log.serve(listen, advertise=advertise, **security)
     except BaseException:
         log.close()
         raise
@@ -238,15 +240,19 @@ class Log(ClientHalf[TopicView]):
     # --- the wire --------------------------------------------------------------------------------------------------
 
     def serve(
-        self, listen: str | Sequence[str] = "127.0.0.1:0", *, advertise: str | Sequence[str] | None = None
-    ) -> "Server":
+        self, listen: str | Sequence[str] = "127.0.0.1:0", *, advertise: str | Sequence[str] | None = None,
+        **security: "Unpack[SecurityOptions]",
+    ) -> "Server":  # fmt: skip
         """A server by which every Kafka client reaches this log; `server.bootstrap_servers` says where.
 
-        `listen`: host and port; port 0 takes one that is free. `advertise`: the address that clients are told to
-        connect to, if it is another one, as in a container. Several listeners have names, and their advertised
-        addresses the same ones: `["127.0.0.1:9092", "INSIDE://0.0.0.0:9093"]`, `"INSIDE://kafka:9093"`. Closing the
-        log closes the server. There is no authentication: every client that reaches an address may do everything.
-        Raises: ValueError (an address that no client could use), OSError (it is taken), ReadOnly.
+        `listen`: host and port; port 0 takes one that is free; "unix:path" is a Unix socket. `advertise`: the address
+        that clients are told to connect to, if it is another one, as in a container. Several listeners have names, and
+        their advertised addresses the same ones. The name is the security protocol, "SASL_SSL://0.0.0.0:9093", unless
+        `listener.security.protocol.map` says which it has; without one every client that reaches the address may do
+        everything, so it has to be an address of this host alone. `security`: users and certificates
+        (`server.security.SecurityOptions`). Closing the log closes the server.
+        Raises: ValueError (an address that no client could use, or that others would reach without TLS; a certificate
+        that is none), OSError (it is taken), TypeError (an option that is not known), ReadOnly.
         """
         from pylog.server.served_node import ServedNode
         from pylog.server.server import Server
@@ -254,7 +260,10 @@ class Log(ClientHalf[TopicView]):
         self._check_open()
         broker = self.broker
         node = ServedNode(broker.handle, broker.node_id, broker.cluster_id, broker.config, self._clock)
-        server = Server(node, listen, advertise=advertise)
+        server = Server(
+            node, listen, advertise=advertise, security=security,
+            credential_of=lambda mechanism, user: broker.image.users.get((user, mechanism)),
+        )  # fmt: skip
         self._opened.add_server(server)
         return server
 

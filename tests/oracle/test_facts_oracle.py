@@ -32,6 +32,7 @@ RENAMED = {
 CLASSES: dict[str, Any] = {"topic": TopicConfig, "producer": ProducerConfig, "consumer": ConsumerConfig}
 OTHER_DEFAULTS = {
     ("broker", "group.initial.rebalance.delay.ms"): 0,  # in process nobody is on his way
+    ("broker", "sasl.enabled.mechanisms"): ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),  # there is no Kerberos
     ("topic", "retention.ms"): -1,  # nothing is deleted that nobody asked to delete
     ("consumer", "enable.auto.commit"): None,  # where there is a group
     ("producer", "batch.size"): 262144,  # in process there is no request to spread the cost over
@@ -51,6 +52,7 @@ OURS = {
     ("broker", "allow.network.file.systems"),
     ("broker", "flush.interval.ms"),
     ("broker", "max.open.files"),
+    ("broker", "super.users"),  # a config of Kafka's authorizer
     ("broker", "scrub.interval.ms"),
     ("broker", "scrub.io.max.bytes.per.second"),
     ("consumer", "pylog.max.record.bytes"),
@@ -248,8 +250,9 @@ def test_a_nodes_own_defaults_and_ranges(facts: Path) -> None:
     theirs = configs_of(facts, "broker")
     for name in names_of(NodeConfig) & theirs.keys():
         ours = getattr(NodeConfig(), name.replace(".", "_"))
-        assert ours == OTHER_DEFAULTS.get(("broker", name), theirs[name]["default"])
-        good, bad = good_and_bad(theirs[name]) if theirs[name]["type"] in LIMITS else ([theirs[name]["default"]], [])
+        default = OTHER_DEFAULTS.get(("broker", name), theirs[name]["default"])
+        assert ours == default
+        good, bad = good_and_bad(theirs[name]) if theirs[name]["type"] in LIMITS else ([default], [])
         if name in LEAST:
             assert min(good) < LEAST[name]
             good, bad = [LEAST[name], max(good)], [LEAST[name] - 1]

@@ -83,6 +83,7 @@ UNREFUSED: dict[tuple[str, int], dict[str, Any]] = {
     ("Metadata", 12): {"topics": [{"name": "t"}]},
     ("FindCoordinator", 4): {"coordinatorKeys": ["g"]},
     ("SaslHandshake", 1): {"mechanism": "PLAIN"},
+    ("SaslAuthenticate", 2): {"authBytes": b""},
     ("ApiVersions", 4): {"clientSoftwareName": "test", "clientSoftwareVersion": "1"},
     ("CreateTopics", 7): {
         "topics": [{"name": "new", "numPartitions": 1, "replicationFactor": 1}], "timeoutMs": 1000,

@@ -1,6 +1,7 @@
 """A client of the wire over one socket, with requests and responses as bodies."""
 
 import socket
+import ssl
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,11 +29,22 @@ def response_body(name: str, version: int, frame: bytes) -> tuple[int, dict[str,
 
 
 class WireClient:
-    """One connection."""
+    """One connection. With `tls` it is encrypted; "unix:path" is that of a Unix socket."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
-        host, _, port = bootstrap_servers.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=20)
+    def __init__(self, bootstrap_servers: str, *, tls: ssl.SSLContext | None = None) -> None:
+        if bootstrap_servers.startswith("unix:"):
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.settimeout(20)
+            self.socket.connect(bootstrap_servers.removeprefix("unix:"))
+        else:
+            host, _, port = bootstrap_servers.rpartition(":")
+            self.socket = socket.create_connection((host, int(port)), timeout=20)
+        if tls is not None:
+            try:
+                self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
+            except BaseException:
+                self.socket.close()
+                raise
 
     def send(self, name: str, version: int, body: dict[str, Any], *, correlation_id: int = 1) -> None:
         self.socket.sendall(request_frame(name, version, body, correlation_id=correlation_id))

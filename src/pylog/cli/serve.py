@@ -9,36 +9,46 @@ SIGINT and SIGTERM stop it: it accepts no more, answers the requests that it has
 import argparse
 import signal
 import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pylog
 from pylog.cli.arguments import Parser, add_directory, config_pair, examples, log_paths
 from pylog.cli.opening import owned
 from pylog.cli.output import plural, say
 from pylog.open_log import MEMORY
+from pylog.server.listeners import DEFAULT_NAME, UNIX_NAME
+
+if TYPE_CHECKING:
+    from pylog.server.security import SecurityOptions
 
 __all__ = ["add"]
 
 LISTEN = "127.0.0.1:9092"
 NAP_SECONDS = 3600.0
+CLIENT_AUTH = ("none", "requested", "required")
 
 
 def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     """Add `serve`."""
     parser = commands.add_parser(
         "serve", help="serve the log to Kafka clients",
-        description="Serve the log to Kafka clients until Ctrl-C. There is no authentication: every client "
-        "that reaches the address may read and change everything.",
+        description="Serve the log to Kafka clients until Ctrl-C. The name of a listener is its security protocol: "
+        "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. A client without a name to prove, and each that has proved one, "
+        "may read and change everything.",
         epilog=examples((
             "pylog serve --log data",
             "pylog serve --log :memory: --listen 127.0.0.1:0",
-            "pylog serve --log data --listen 0.0.0.0:9092 --advertise kafka.example.org:9092",
-            "pylog serve --log data --listen 127.0.0.1:9092 --listen IN://0.0.0.0:9093 --advertise IN://kafka:9093",
+            "pylog serve --log data --listen SASL_SSL://:9093 --ssl-certfile c.pem --ssl-keyfile k.pem --users users",
+            "pylog serve --log data --listen 0.0.0.0:9092 --advertise kafka:9092 --allow-plaintext",
+            "pylog serve --log data --listen 127.0.0.1:9092 --listen unix:/run/pylog.sock",
         )),
     )  # fmt: skip
     add_directory(parser)
     parser.add_argument(
         "--listen", metavar="[NAME://]HOST:PORT", action="append",
-        help=f"where to listen; port 0 takes one that is free; may be repeated with a name each (default: {LISTEN})",
+        help=f"where to listen; port 0 takes one that is free; unix:PATH is a Unix socket; may be repeated with a name "
+        f"each (default: {LISTEN})",
     )  # fmt: skip
     parser.add_argument(
         "--advertise", metavar="[NAME://]HOST:PORT", action="append",
@@ -53,18 +63,81 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
         "--config", "-c", type=config_pair, action="append", default=[], metavar="NAME=VALUE",
         help="a config of the node, under Kafka's name; may be repeated: num.partitions=3",
     )  # fmt: skip
+    _add_security(parser)
     parser.set_defaults(run=serve, parser=parser)
+
+
+def _add_security(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("security")
+    group.add_argument(
+        "--users", metavar="FILE",
+        help="a file with a line NAME:PASSWORD for each user of the SASL listeners; users of the log (`pylog user`) "
+        "are let in besides, by SCRAM",
+    )  # fmt: skip
+    group.add_argument(
+        "--ssl-certfile", metavar="FILE", help="the certificate of the TLS listeners, and those up to its root (PEM)"
+    )
+    group.add_argument("--ssl-keyfile", metavar="FILE", help="its key, if that is in a file of its own")
+    group.add_argument("--ssl-password-file", metavar="FILE", help="a file with the password of the key, if it has one")
+    group.add_argument(
+        "--ssl-cafile", metavar="FILE", help="the roots of clients' certificates, which are required then (PEM)"
+    )
+    group.add_argument("--ssl-client-auth", choices=CLIENT_AUTH, help="whether clients need a certificate")
+    group.add_argument(
+        "--allow-plaintext", action="store_true", help="let other hosts reach a listener without TLS, too"
+    )
+
+
+def _security(args: argparse.Namespace) -> "SecurityOptions":
+    """The options that were given. Raises OSError, ValueError."""
+    options: SecurityOptions = {"allow_plaintext": args.allow_plaintext}
+    if args.users is not None:
+        options["users"] = read_users(args.users)
+    if args.ssl_certfile is not None:
+        options["ssl_certfile"] = args.ssl_certfile
+    if args.ssl_keyfile is not None:
+        options["ssl_keyfile"] = args.ssl_keyfile
+    if args.ssl_password_file is not None:
+        options["ssl_password"] = Path(args.ssl_password_file).read_text(encoding="utf-8").rstrip("\r\n")
+    if args.ssl_cafile is not None:
+        options["ssl_cafile"] = args.ssl_cafile
+    if args.ssl_client_auth is not None:
+        options["ssl_client_auth"] = args.ssl_client_auth
+    return options
+
+
+def read_users(path: str) -> dict[str, str]:
+    """The users in a file: a line NAME:PASSWORD each; empty lines and those that begin with # are left out.
+
+    Raises OSError, ValueError.
+    """
+    users: dict[str, str] = {}
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, colon, password = line.partition(":")
+        if not colon or not name or not password:
+            raise ValueError(f"{path}: line {number} is not NAME:PASSWORD")
+        if name in users:
+            raise ValueError(f"{path}: line {number} names {name} a second time")
+        users[name] = password
+    return users
+
+
+def _scheme(name: str) -> str:
+    return "" if name in (DEFAULT_NAME, UNIX_NAME) else f"{name}://"
 
 
 def serve(args: argparse.Namespace) -> int:
     """Run `serve`."""
     paths, options = log_paths(args), {"flush": args.flush, "config": dict(args.config)}
+    security = _security(args)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     log = pylog.open(MEMORY, **options) if paths == [MEMORY] else owned(paths, **options)
-    with log, log.serve(args.listen or LISTEN, advertise=args.advertise) as server:
+    with log, log.serve(args.listen or LISTEN, advertise=args.advertise, **security) as server:
         try:
             # From this line on, a signal is how it ends.
-            places = ", ".join(map(str, server.addresses.values()))
+            places = ", ".join(f"{_scheme(name)}{address}" for name, address in server.addresses.items())
             say(f"serving {', '.join(paths)} at {places}; Ctrl-C stops it")
             while True:
                 time.sleep(NAP_SECONDS)

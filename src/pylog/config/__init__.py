@@ -18,6 +18,7 @@ from pylog.config.clients import RECORD_BYTES_MAX, ConsumerConfig, ProducerConfi
 from pylog.config.connection import ConnectionConfig
 from pylog.config.node import NodeConfig
 from pylog.config.options import ConfigType, config_type
+from pylog.config.protocol_map import SecurityProtocol, protocols_of
 from pylog.config.topic import RECORD_RATIO, TopicConfig
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "ConsumerConfig",
     "NodeConfig",
     "ProducerConfig",
+    "SecurityProtocol",
     "TopicConfig",
     "config_type",
+    "protocols_of",
 ]

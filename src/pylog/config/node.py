@@ -9,10 +9,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from pylog.config.options import INT_MAX, Config, Kind, Rate, Switch, Words, by_field, integer, long, option, parse_as
+from pylog.config.options import (
+    INT_MAX,
+    Config,
+    Kind,
+    Names,
+    Rate,
+    Switch,
+    Words,
+    by_field,
+    integer,
+    long,
+    option,
+    parse_as,
+)
+from pylog.config.protocol_map import PROTOCOL_MAP, ProtocolMap
 from pylog.config.topic import SEGMENT_BYTES_MIN, TopicConfig
 from pylog.errors import InvalidConfig
 
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _UNITS_MS = {"hours": 60 * 60 * 1000, "minutes": 60 * 1000}
 
 
@@ -28,8 +43,12 @@ class NodeConfig(Config):
     """Whether a log may lie where locks and syncs prove nothing. Not Kafka's."""
     auto_create_topics_enable: bool = option(True, Switch())
     """Whether a server makes a topic that a client asks for and that is not there."""
+    connection_failed_authentication_delay_ms: int = option(100, integer(0))
+    """How late a server answers a client that could not prove its name."""
     connections_max_idle_ms: int = option(600_000, long())
     """How long a connection may be silent before a server closes it; a negative number: for ever."""
+    connections_max_reauth_ms: int = option(0, long())
+    """After how long a client has to prove its name again, by SASL; 0: never."""
     group_consumer_heartbeat_interval_ms: int = option(5000, integer(1))
     """How often a member of a group of the consumer protocol has to be heard of."""
     group_consumer_max_size: int = option(INT_MAX, integer(1))
@@ -49,6 +68,8 @@ class NodeConfig(Config):
     """How many members a group may have."""
     group_min_session_timeout_ms: int = option(6000, integer())
     """The shortest session timeout that a member may ask for."""
+    listener_security_protocol_map: str = option(PROTOCOL_MAP, ProtocolMap())
+    """The security protocol of each listener, by its name."""
     log_cleaner_backoff_ms: int = option(15_000, long(0))
     """How long the cleaner rests when nothing is worth cleaning."""
     log_cleaner_dedupe_buffer_size: int = option(128 << 20, long(48))
@@ -61,8 +82,12 @@ class NodeConfig(Config):
     """How often it is written down up to where partitions are synced: recovery starts there."""
     log_retention_check_interval_ms: int = option(300_000, long(1))
     """How often expired segments are looked for."""
+    max_connection_creation_rate: int = option(INT_MAX, integer(0))
+    """How many connections a second a server takes."""
     max_connections: int = option(INT_MAX, integer(0))
     """How many connections a server has at once."""
+    max_connections_per_ip: int = option(INT_MAX, integer(0))
+    """How many connections a server has from one address at once."""
     max_incremental_fetch_session_cache_slots: int = option(1000, integer(0))
     """How many fetch sessions a server remembers."""
     max_open_files: int = option(256, integer(1))
@@ -93,13 +118,19 @@ class NodeConfig(Config):
     """How many bytes of a partition a follower asks for at once."""
     replica_fetch_wait_max_ms: int = option(500, integer())
     """How long a leader may wait for records before it answers a follower."""
+    sasl_enabled_mechanisms: tuple[str, ...] = option(MECHANISMS, Names(*MECHANISMS, others={}))
+    """The SASL mechanisms that a server takes (Kafka: GSSAPI)."""
+    sasl_server_max_receive_size: int = option(512 << 10, integer())
+    """How large a request may be before a client has proved its name by SASL."""
     scrub_interval_ms: int = option(7 * 24 * 60 * 60 * 1000, long(-1))
     """How often every byte of the sealed segments is read, in search of damage; -1: never. Not Kafka's."""
     scrub_io_max_bytes_per_second: float = option(float(64 << 20), Rate())
     """How many bytes of logs a second that reads at most. Not Kafka's."""
     socket_request_max_bytes: int = option(100 << 20, integer(1))
     """How large a request may be."""
-
+    super_users: str = option("User:ANONYMOUS", Words())
+    """The principals that may do what is between nodes (WriteTxnMarkers, Fetch as a replica), with semicolons between.
+    Without SASL and client certificates every client is User:ANONYMOUS (Kafka, with an authorizer: none)."""
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = option(10_000, integer(1))
     """How often it is looked for transactions that take too long."""
     transaction_max_timeout_ms: int = option(900_000, integer(1))

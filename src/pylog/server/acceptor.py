@@ -15,17 +15,20 @@ ACCEPT_PAUSE_MS = 100
 class Acceptor:
     """Accepts connections and hands them to `connect`, with the address of the client. For the loop's thread.
 
-    `later(ms, call)` has the loop call something after that time.
+    `later(ms, call)` has the loop call something after that time. `wait_ms` says how long the next one has to wait: a
+    call that gives 0 counts as one.
     """
 
     def __init__(
         self, listening: socket.socket, selector: selectors.BaseSelector,
         connect: Callable[[socket.socket, str], None], later: Callable[[int, Callable[[], object]], None],
+        wait_ms: Callable[[], int] = lambda: 0,
     ) -> None:  # fmt: skip
         self._listening = listening
         self._selector = selector
         self._connect = connect
         self._later = later
+        self._wait_ms = wait_ms
         self._is_closed = False
 
     def resume(self) -> None:
@@ -37,8 +40,15 @@ class Acceptor:
         if self._listening in self._selector.get_map():
             self._selector.unregister(self._listening)
 
+    def _pause_for(self, ms: int) -> None:
+        self._pause()
+        self._later(ms, self.resume)
+
     def _accept(self, events: int) -> None:
         for _ in range(ACCEPTED_MAX):
+            if wait := self._wait_ms():
+                self._pause_for(wait)
+                return
             try:
                 client, place = self._listening.accept()
             except BlockingIOError:
@@ -48,13 +58,14 @@ class Acceptor:
             except OSError as error:
                 # No descriptors are left, say. Others may be closed meanwhile.
                 logger.warning("a connection cannot be accepted now: %s", error)
-                self._pause()
-                self._later(ACCEPT_PAUSE_MS, self.resume)
+                self._pause_for(ACCEPT_PAUSE_MS)
                 return
+            # A client of a Unix socket has no address.
+            host = place[0] if isinstance(place, tuple) else ""
             try:
-                self._connect(client, place[0])
+                self._connect(client, host)
             except OSError as error:
-                logger.info("a connection from %s ended as it began: %s", place[0], error)
+                logger.info("a connection from %s ended as it began: %s", host or "here", error)
                 client.close()
 
     def close(self) -> None:

@@ -14,13 +14,17 @@ A client that has ended its side of the connection still gets the answers that i
 import socket
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pylog.protocol.wire.framing import Framer
 from pylog.server.api.call import Fate, Later
-from pylog.server.dispatch import Call, may_overlap
+from pylog.server.dispatch import ANONYMOUS, Call, may_overlap, read_request
 from pylog.server.outgoing import Outgoing
 from pylog.server.served_node import ServedNode
+
+if TYPE_CHECKING:
+    from pylog.server.authentication import Authentication
+    from pylog.server.tls import TlsSocket
 
 UNSENT_BYTES = 1 << 20
 PIPELINED_MAX = 64
@@ -45,19 +49,30 @@ class Connection:
     """The state of one connection. For the loop's thread."""
 
     __slots__ = (
-        "answers", "framer", "frames", "host", "is_closed", "is_ended", "is_exclusive", "mask", "node", "outgoing",
-        "socket", "under_way", "used_ms",
+        "address", "answers", "authentication", "framer", "frames", "host", "is_closed", "is_ended", "is_exclusive",
+        "mask", "node", "outgoing", "principal", "socket", "tls", "under_way", "used_ms",
     )  # fmt: skip
 
-    def __init__(self, client: socket.socket, host: str, node: ServedNode, now_ms: int) -> None:
-        self.socket = client
-        self.host = host
+    def __init__(
+        self, client: socket.socket, host: str, node: ServedNode, now_ms: int,
+        authentication: "Authentication | None" = None, tls: "TlsSocket | None" = None,
+    ) -> None:  # fmt: skip
+        self.socket: socket.socket | TlsSocket = client if tls is None else tls
+        self.tls = tls
+        """The same where the connection is encrypted."""
+        self.address = host
+        """The address of the client; empty for one of a Unix socket."""
+        self.host = f"/{host}"
         self.node = node
         """The node as clients of its listener see it."""
-        self.framer = Framer(node.config.socket_request_max_bytes)
+        self.principal = ANONYMOUS
+        self.authentication = authentication
+        """None: its listener has no SASL."""
+        limit = node.config.socket_request_max_bytes if authentication is None else authentication.frame_bytes_max
+        self.framer = Framer(limit)
         self.frames: deque[bytearray] = deque()
         self.answers: deque[Pending] = deque()
-        self.outgoing = Outgoing()
+        self.outgoing = Outgoing(has_tls=tls is not None)
         self.is_exclusive = False
         """Whether the last request that was begun has to be answered before the next one begins."""
         self.is_ended = False
@@ -76,7 +91,23 @@ class Connection:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is owed to the client."""
-        return not (self.answers or self.frames or self.outgoing.size)
+        return not (self.answers or self.frames or self.has_output)
+
+    @property
+    def has_output(self) -> bool:
+        """Whether something waits for the socket to take it."""
+        return bool(self.outgoing.size or (self.tls is not None and self.tls.unsent))
+
+    @property
+    def has_input(self) -> bool:
+        """Whether something was taken from the socket and not received."""
+        return self.tls is not None and self.tls.pending
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the handshakes are done that its listener asks for."""
+        is_secure = self.tls is None or self.tls.is_secure
+        return is_secure and (self.authentication is None or self.authentication.is_done)
 
     @property
     def held(self) -> int:
@@ -95,6 +126,31 @@ class Connection:
         ):
             return None
         return self.frames.popleft()
+
+    def read(self, frame: bytearray) -> Call:
+        """The call that a frame is. Raises what `read_request` and `Authentication.read` raise."""
+        if self.authentication is None:
+            if self.tls is not None and self.principal == ANONYMOUS:
+                self.principal = self.tls.principal
+            return read_request(frame, self.host, self.principal)
+        return self.authentication.read(frame)
+
+    def judged(self, fate: Fate | None) -> Fate | None:
+        """The fate of the request that was just begun. A client that is refused sends nothing more."""
+        if self.authentication is None:
+            return fate
+        self.framer.limit = self.authentication.frame_bytes_max
+        if self.authentication.has_failed:
+            self.frames.clear()
+            self.is_ended = True
+        return self.authentication.fate_of(fate)
+
+    def send(self) -> None:
+        """Send what the socket takes. Raises as `Outgoing.send` does."""
+        if self.outgoing.size:
+            self.outgoing.send(self.socket)
+        elif self.tls is not None:
+            self.tls.flush()
 
     def begun(self, call: Call, outcome: object, size: int) -> Pending:
         """Note that a request of `size` bytes has begun, and give the place of its answer."""
@@ -118,3 +174,10 @@ class Connection:
         self.answers.clear()
         self.outgoing.close()
         self.socket.close()
+
+    def abandon(self) -> None:
+        """Close the descriptor and nothing else, in a forked child."""
+        if self.tls is None:
+            self.socket.close()
+        else:
+            self.tls.abandon()

@@ -12,9 +12,12 @@ from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.protocol.wire.headers import API_VERSIONS, read_call, read_header, response_header
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api.api_versions import unsupported
-from pylog.server.api.call import Api, NoResponse, Outcome, Request
+from pylog.server.api.call import Api, BareToken, NoResponse, Outcome, Request
 from pylog.server.api.table import APIS, served_keys
 from pylog.server.served_node import ServedNode
+
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a client that has proved no name."""
 
 
 class Call(NamedTuple):
@@ -36,7 +39,7 @@ def may_overlap(frame: bytearray) -> bool:
     return frame[:2] == b"\0\0"
 
 
-def read_request(frame: bytearray, host: str) -> Call:
+def read_request(frame: bytearray, host: str, principal: str = ANONYMOUS) -> Call:
     """The call that a frame is.
 
     Raises UnsupportedVersion (a key or a version that is not served) and CorruptBatch: the connection cannot go on.
@@ -51,13 +54,15 @@ def read_request(frame: bytearray, host: str) -> Call:
         return Call(api, 0, correlation_id, None)
     header = read_header(frame, flexible=api.request.is_flexible(version))
     body, _ = api.request.decode(version, frame, header.body_at)
-    return Call(api, version, correlation_id, Request(version, body, Session(header.client_id, host)))
+    return Call(api, version, correlation_id, Request(version, body, Session(header.client_id, host, principal)))
 
 
-def response(call: Call, body: Body | NoResponse) -> tuple[list[Any], int]:
+def response(call: Call, body: Body | NoResponse | BareToken) -> tuple[list[Any], int]:
     """The pieces of a response and their size; none where there is none. Raises ValueError: a body that is wrong."""
     if isinstance(body, NoResponse):
         return [], 0
+    if isinstance(body, BareToken):
+        return [len(body.data).to_bytes(SIZE_BYTES, "big") + body.data], SIZE_BYTES + len(body.data)
     schema = call.api.response
     header = response_header(call.api.key, call.correlation_id, flexible=schema.is_flexible(call.version))
     pieces = schema.encode_pieces(call.version, body)

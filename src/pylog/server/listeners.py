@@ -1,21 +1,34 @@
 """Addresses: those that a server binds, and those that it advertises to its clients.
 
-    "127.0.0.1:9092"   "localhost:0"   "[::1]:9092"   ":9092" (loopback)   "INSIDE://0.0.0.0:9093" (with a name)
+    "127.0.0.1:9092"   "localhost:0"   "[::1]:9092"   ":9092" (loopback)   "unix:/run/pylog.sock"
+    "SASL_SSL://0.0.0.0:9093"          the name of a listener is its security protocol
+    "INSIDE://0.0.0.0:9093"            or has one in listener.security.protocol.map
 
 A client connects to the address in the server's answers, not to the address of its first connection. So a server that
 listens on every interface needs an address to advertise: `0.0.0.0` means nothing to a client.
+
+A listener without TLS is for this host alone, unless it is said that it may be reached by others. A Unix socket is for
+its owner alone.
 """
 
+import os
 import re
-import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-DEFAULT_NAME = "PLAINTEXT"
-BACKLOG = 1024
+from pylog.config import SecurityProtocol
+
+__all__ = [
+    "Address", "Listener", "Place", "UnixAddress", "is_loopback", "parse_address", "parse_listeners",
+]  # fmt: skip
+
+DEFAULT_NAME, UNIX_NAME = "PLAINTEXT", "UNIX"
 LOOPBACK = "127.0.0.1"
 ANY = frozenset({"0.0.0.0", "::", "*"})
 PORT_MAX = 65535
+UNIX = "unix:"
+_LOOPBACK = re.compile(r"localhost|127(\.[0-9]+){3}|::1|::ffff:127(\.[0-9]+){3}")
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class Address(NamedTuple):
@@ -32,8 +45,35 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_address(text: str) -> Address:
-    """`host:port` as an address; without a host it is loopback. Raises ValueError."""
+class UnixAddress(NamedTuple):
+    """The path of a Unix socket. In answers it is a host without a port."""
+
+    path: str
+
+    @property
+    def host(self) -> str:
+        """The address in answers: "unix:/run/pylog.sock"."""
+        return f"{UNIX}{self.path}"
+
+    @property
+    def port(self) -> int:
+        """The port in answers."""
+        return 0
+
+    def __str__(self) -> str:
+        return self.host
+
+
+Place = Address | UnixAddress
+
+
+def parse_address(text: str) -> Place:
+    """`host:port` as an address, without a host it is loopback; `unix:path` as a path. Raises ValueError."""
+    if text.startswith(UNIX):
+        path = text.removeprefix(UNIX)
+        if not path.strip("/") or "\0" in path:
+            raise ValueError(f"{text!r} is not unix:PATH, as in unix:/run/pylog.sock")
+        return UnixAddress(os.path.abspath(path))
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -48,42 +88,66 @@ class Listener(NamedTuple):
     """An address to bind, under a name, and the one that its clients are told to connect to (None: the same)."""
 
     name: str
-    listen: Address
-    advertise: Address | None
+    listen: Place
+    advertise: Place | None
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
-def parse_listeners(listen: str | Sequence[str], advertise: str | Sequence[str] | None) -> list[Listener]:
-    """The listeners in `[NAME://]HOST:PORT`, each with the advertised address of its name. Raises ValueError."""
+def parse_listeners(
+    listen: str | Sequence[str], advertise: str | Sequence[str] | None, protocols: Mapping[str, SecurityProtocol]
+) -> list[Listener]:
+    """The listeners in `[NAME://]HOST:PORT`, each with the advertised address and the protocol of its name.
+
+    Raises ValueError.
+    """
     told = _named(advertise or ())
-    found = [Listener(name, address, told.pop(name, None)) for name, address in _named(listen).items()]
+    named = {**protocols, UNIX_NAME: protocols.get(UNIX_NAME, SecurityProtocol.PLAINTEXT)}
+    found = [
+        Listener(name, address, told.pop(name, None), _protocol(name, named))
+        for name, address in _named(listen).items()
+    ]
     if not found:
         raise ValueError("there is no address to listen on: give HOST:PORT, as in 127.0.0.1:9092")
     if told:
         names = ", ".join(listener.name for listener in found)
         raise ValueError(f"{', '.join(told)}: no listener has this name to advertise an address for; there is {names}")
     for listener in found:
-        check_addresses(listener.listen, listener.advertise)
+        _check_addresses(listener.listen, listener.advertise)
     return found
 
 
-def _named(texts: str | Sequence[str]) -> dict[str, Address]:
-    named: dict[str, Address] = {}
+def _named(texts: str | Sequence[str]) -> dict[str, Place]:
+    named: dict[str, Place] = {}
     for text in [texts] if isinstance(texts, str) else texts:
-        name, separator, place = text.rpartition("://")
-        if separator and not _NAME.fullmatch(name):
+        name, separator, place = ("", "", text) if text.startswith(UNIX) else text.partition("://")
+        if not separator:
+            name, place = "", text
+        elif not _NAME.fullmatch(name):
             raise ValueError(f"{text!r} is not NAME://HOST:PORT: a name has letters, digits, '_' and '-'")
-        name = name or DEFAULT_NAME
+        address = parse_address(place)
+        name = name or (UNIX_NAME if isinstance(address, UnixAddress) else DEFAULT_NAME)
         if name in named:
             raise ValueError(f"two addresses are called {name}: give each a name, as in INSIDE://127.0.0.1:9093")
-        named[name] = parse_address(place)
+        named[name] = address
     return named
 
 
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
+def _protocol(name: str, protocols: Mapping[str, SecurityProtocol]) -> SecurityProtocol:
+    found = protocols.get(name)
+    if found is None:
+        raise ValueError(
+            f"listener {name} has no security protocol: call it {', '.join(one.value for one in SecurityProtocol)}, or "
+            f"say which it has, as in --config listener.security.protocol.map={name}:SASL_SSL"
+        )
+    return found
 
 
-def check_addresses(listen: Address, advertise: Address | None) -> None:
+def _check_addresses(listen: Place, advertise: Place | None) -> None:
     """Refuse addresses that no client could connect to. Raises ValueError."""
+    if isinstance(listen, UnixAddress) or isinstance(advertise, UnixAddress):
+        if advertise is not None:
+            raise ValueError(f"{listen} cannot advertise {advertise}: clients of a Unix socket connect to its path")
+        return
     if listen.host in ANY and advertise is None:
         raise ValueError(
             f"{listen} listens on every interface, and clients have to be told one address to connect to: give it with "
@@ -94,21 +158,6 @@ def check_addresses(listen: Address, advertise: Address | None) -> None:
         raise ValueError(f"{advertise} cannot be advertised: it is no address that a client could connect to")
 
 
-def bind(listen: Address) -> socket.socket:
-    """A socket that listens there and does not block. Raises OSError, naming the address."""
-    try:
-        family, kind, protocol, _, place = socket.getaddrinfo(
-            "" if listen.host == "*" else listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listening = socket.socket(family, kind, protocol)
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(place)
-            listening.listen(BACKLOG)
-            listening.setblocking(False)
-        except BaseException:
-            listening.close()
-            raise
-    except OSError as error:
-        raise OSError(error.errno, f"cannot listen on {listen}: {error.strerror or error}") from error
-    return listening
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from its own host alone."""
+    return _LOOPBACK.fullmatch(host) is not None

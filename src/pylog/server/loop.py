@@ -16,64 +16,54 @@ import selectors
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from pylog.errors import Closed, PylogError
+from pylog.errors import PylogError, SaslAuthentication
 from pylog.runtime.worker import started
 from pylog.server.acceptor import Acceptor
+from pylog.server.admission import Admission
 from pylog.server.agenda import Agenda
-from pylog.server.api.call import Fate, Later, NoResponse, Outcome, Reply
-from pylog.server.connection import Connection, Pending
-from pylog.server.dispatch import Call, read_request, response
-from pylog.server.pool import Pool
-from pylog.server.served_node import ServedNode
+from pylog.server.calls import POLLS, Calls, Counts, Intercept
+from pylog.server.connection import Connection
+from pylog.server.door import Door
 
 logger = logging.getLogger("pylog")
 
 READ_BYTES = 256 << 10
 GRACE_MS = 900
 """How long a stop waits for answers that are owed."""
-CALLS_MAX, APPENDS_MAX = 4, 16
-"""How many calls may wait at once, and how many appends besides them."""
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
-@dataclass(slots=True)
-class Counts:
-    """The connections and requests of a server so far."""
-
-    connections: int = 0
-    requests: int = 0
+HANDSHAKE_MS = 10_000
+"""How long a client may take for its handshakes: TLS, and SASL."""
 
 
 class Loop:
-    """Serves the connections of listening sockets until `stop`. Each socket has the node as its clients see it: with
-    the address that they are told to connect to.
-    """
+    """Serves the connections that come by its doors until `stop`."""
 
-    def __init__(
-        self,
-        listening: Sequence[tuple[socket.socket, ServedNode]],
-        intercept: Callable[[Call], Fate | None] | None = None,
-    ) -> None:
-        node = listening[0][1]
+    def __init__(self, doors: Sequence[Door], intercept: Intercept | None = None) -> None:
+        node = doors[0].node
         self.counts = Counts()
         self._config = node.config
-        self._intercept = intercept
         self._clock = node.clock
-        self._calls, self._appends = Pool("calls", CALLS_MAX), Pool("appends", APPENDS_MAX)
         self._selector = selectors.DefaultSelector()
         self._agenda = Agenda(node.clock, self._selector)
+        self._calls = Calls(self, self._agenda, self.counts, intercept)
+        self._admission = Admission(self._config)
         self._acceptors = [
-            Acceptor(one, self._selector, partial(self._connect, served), self._agenda.later)
-            for one, served in listening
-        ]
+            Acceptor(
+                door.bound.socket, self._selector, partial(self._connect, door), self._agenda.later,
+                lambda: self._admission.wait_ms(self._clock.tick_ms()),
+            )
+            for door in doors
+        ]  # fmt: skip
         self._buffer = memoryview(bytearray(READ_BYTES))
         self._connections: set[Connection] = set()
         self._starved: set[Connection] = set()
         """Connections that are not read from, as the memory for requests is used up."""
+        self._unread: set[Connection] = set()
+        """Connections with bytes that no selector tells of: TLS has taken them from the socket."""
         self._stops_at: int | None = None
         self._thread: threading.Thread | None = None
 
@@ -99,7 +89,7 @@ class Loop:
     def abandon(self) -> None:
         """Close the descriptors and nothing else: those of a forked child are copies."""
         for connection in self._connections:
-            connection.socket.close()
+            connection.abandon()
         for acceptor in self._acceptors:
             acceptor.abandon()
         self._agenda.close()
@@ -116,16 +106,20 @@ class Loop:
             logger.exception("the server's loop failed: the server is closed")
         finally:
             for connection in list(self._connections):
-                self._close(connection)
+                self.close(connection)
             for acceptor in self._acceptors:
                 acceptor.close()
-            for one in (self._calls, self._appends, self._agenda, self._selector):
+            for one in (self._calls, self._agenda, self._selector):
                 one.close()
 
     def _turn(self) -> None:
-        for key, events in self._selector.select(self._agenda.timeout):
+        for key, events in self._selector.select(0 if self._unread else self._agenda.timeout):
             key.data(events)
         self._agenda.call_due()
+        if self._unread:
+            unread, self._unread = self._unread, set()
+            for connection in unread:
+                self._ready(connection, READ if connection.is_reading else 0)
         if self._starved:
             starved, self._starved = self._starved, set()
             for connection in starved - {one for one in starved if one.is_closed}:
@@ -145,7 +139,7 @@ class Loop:
                 # The bytes in the socket were sent before the stop.
                 self._receive(connection)
             if not connection.is_closed:
-                self._go_on(connection)
+                self.go_on(connection)
 
     def _begin_kill(self) -> None:
         self._stops_at = self._clock.tick_ms()
@@ -157,28 +151,40 @@ class Loop:
 
     def _is_owed(self, connection: Connection) -> bool:
         """Whether a stop waits for the answers of a client: not for those of polls and of requests behind them."""
-        if connection.outgoing.size or not connection.answers:
+        if connection.has_output or not connection.answers:
             return not connection.is_idle
-        return all(pending.call.api.name not in _POLLS for pending in connection.answers)
+        return all(pending.call.api.name not in POLLS for pending in connection.answers)
 
     # --- one connection ----------------------------------------------------------------------------------------------
 
-    def _connect(self, node: ServedNode, client: socket.socket, host: str) -> None:
-        if len(self._connections) >= self._config.max_connections:
-            logger.warning("a connection from %s is refused: there are max.connections of them", host)
+    def _connect(self, door: Door, client: socket.socket, host: str) -> None:
+        refused = self._admission.enter(host)
+        if refused is not None:
+            logger.warning("a connection from %s is refused: there are %s of them", host or "here", refused)
             client.close()
             return
-        client.setblocking(False)
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         config, now = self._config, self._clock.tick_ms()
-        connection = Connection(client, f"/{host}", node, now)
+        try:
+            client.setblocking(False)
+            if client.family != socket.AF_UNIX:
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            connection = door.connection(client, host, now)
+            self._selector.register(client, READ, partial(self._ready, connection))
+        except BaseException:
+            self._admission.leave(host)
+            raise
+        connection.mask = READ
         self._connections.add(connection)
         self.counts.connections += 1
-        connection.mask = READ
-        self._selector.register(client, READ, partial(self._ready, connection))
         if config.connections_max_idle_ms >= 0:
             self._agenda.at(now + config.connections_max_idle_ms, partial(self._check_idle, connection))
+        if not connection.is_trusted:
+            self._agenda.at(now + HANDSHAKE_MS, partial(self._check_trusted, connection))
+
+    def _check_trusted(self, connection: Connection) -> None:
+        if not connection.is_closed and not connection.is_trusted:
+            self.refuse(connection, SaslAuthentication(f"its handshakes took more than {HANDSHAKE_MS} ms"))
 
     def _check_idle(self, connection: Connection) -> None:
         if connection.is_closed:
@@ -187,7 +193,7 @@ class Loop:
         if connection.answers and not connection.is_ended:
             connection.used_ms = now
         if now - connection.used_ms >= allowed:
-            self._close(connection)
+            self.close(connection)
         else:
             self._agenda.at(connection.used_ms + allowed, partial(self._check_idle, connection))
 
@@ -197,7 +203,7 @@ class Loop:
         if events & READ and not connection.is_closed:
             self._receive(connection)
         if not connection.is_closed:
-            self._go_on(connection)
+            self.go_on(connection)
 
     def _receive(self, connection: Connection) -> None:
         framer = connection.framer
@@ -206,8 +212,10 @@ class Loop:
             received = connection.socket.recv_into(self._buffer if target is None else target)
         except BlockingIOError:
             return
-        except OSError:
-            self._close(connection)
+        except OSError as error:
+            if connection.tls is not None and not connection.tls.is_secure:
+                logger.warning("a client at %s could not begin TLS: %s", connection.host, error)
+            self.close(connection)
             return
         finally:
             if target is not None:
@@ -223,22 +231,23 @@ class Loop:
         try:
             connection.frames.extend(framer.feed(self._buffer[:received]))
         except PylogError as error:
-            self._refuse(connection, error)
+            self.refuse(connection, error)
 
-    def _refuse(self, connection: Connection, error: BaseException) -> None:
+    def refuse(self, connection: Connection, error: BaseException) -> None:
+        """Close a connection that sends what cannot be served."""
         logger.info("the connection of %s is closed: %s", connection.host, error)
-        self._close(connection)
+        self.close(connection)
 
-    def _go_on(self, connection: Connection) -> None:
+    def go_on(self, connection: Connection) -> None:
         """Begin the requests that may begin, and send the answers that are there."""
         while not connection.is_closed and (frame := connection.next_frame()) is not None:
-            self._begin(connection, frame)
-        if not connection.is_closed and connection.outgoing.size:
+            self._calls.begin(connection, frame)
+        if not connection.is_closed and connection.has_output:
             self._send(connection)
         if not connection.is_closed:
             is_over = self._stops_at is not None and not self._is_owed(connection)
             if is_over or (connection.is_ended and connection.is_idle):
-                self._close(connection)
+                self.close(connection)
             else:
                 self._watch(connection)
 
@@ -247,7 +256,9 @@ class Loop:
         if may_read and not self._has_room(connection):
             self._starved.add(connection)
             may_read = False
-        mask = (READ if may_read else 0) | (WRITE if connection.outgoing.size else 0)
+        if may_read and connection.has_input:
+            self._unread.add(connection)
+        mask = (READ if may_read else 0) | (WRITE if connection.has_output else 0)
         if mask == connection.mask:
             return
         if not mask:
@@ -263,132 +274,20 @@ class Loop:
         limit = self._config.queued_max_request_bytes
         return limit < 0 or connection.framer.is_inside or sum(one.held for one in self._connections) < limit
 
-    def _begin(self, connection: Connection, frame: bytearray) -> None:
-        try:
-            call = read_request(frame, connection.host)
-            fate = self._intercept(call) if self._intercept is not None else None
-            answer = call.answer if fate is None or fate.answer is None else fate.answer
-            node = connection.node
-            outcome = Later(lambda: answer(node)) if call.api.may_wait else answer(node)
-        except PylogError as error:
-            self._refuse(connection, error)
-            return
-        except Exception:
-            logger.exception("a request of %s could not be answered", connection.host)
-            self._close(connection)
-            return
-        self.counts.requests += 1
-        pending = connection.begun(call, outcome, len(frame))
-        pending.fate = fate
-        if isinstance(outcome, Later):
-            pool = self._appends if outcome.is_append else self._calls
-            pool.submit(partial(self._call_later, connection, pending, outcome))
-        else:
-            self._take(connection, pending, outcome)
-
-    def _call_later(self, connection: Connection, pending: Pending, later: Later) -> None:
-        """In a thread of the pool."""
-        try:
-            outcome: Outcome | BaseException = later.call()
-        except Exception as error:  # noqa: BLE001
-            outcome = error
-        self._agenda.post(partial(self._take_late, connection, pending, outcome))
-
-    def _take_late(self, connection: Connection, pending: Pending, outcome: "Outcome | BaseException") -> None:
-        if isinstance(outcome, BaseException):
-            self._fail(connection, outcome)
-            return
-        self._take(connection, pending, outcome)
-        if not connection.is_closed:
-            self._go_on(connection)
-
-    def _take(self, connection: Connection, pending: Pending, outcome: Outcome) -> None:
-        if connection.is_closed:
-            return
-        if not isinstance(outcome, Reply):
-            assert not isinstance(outcome, Later), "what waits in the pool has an answer"
-            self._answer(connection, pending, lambda: outcome)
-        elif outcome.answer.done():
-            self._answer(connection, pending, partial(body_of, outcome))
-        else:
-            outcome.answer.add_done_callback(
-                lambda _: self._agenda.post(partial(self._answered, connection, pending, outcome))
-            )
-
-    def _answered(self, connection: Connection, pending: Pending, reply: Reply) -> None:
-        if connection.is_closed:
-            return
-        self._answer(connection, pending, partial(body_of, reply))
-        if not connection.is_closed:
-            self._go_on(connection)
-
-    def _answer(self, connection: Connection, pending: Pending, body: Callable[[], Any]) -> None:
-        try:
-            made = body()
-            pending.pieces, pending.size = response(pending.call, made)
-        except Exception as error:  # noqa: BLE001
-            self._fail(connection, error)
-            return
-        if isinstance(made, NoResponse) and made.error is not None:
-            self._refuse(connection, made.error)
-        elif pending.fate is not None:
-            self._meet(connection, pending, pending.fate)
-        else:
-            connection.answered()
-
-    def _meet(self, connection: Connection, pending: Pending, fate: Fate) -> None:
-        """Let an answer come late, or never. A request without one (acks=0) has nothing to lose but its connection."""
-        pending.fate = None
-        if fate.ends_connection:
-            self._close(connection)
-        elif not pending.pieces:
-            connection.answered()
-        elif fate.is_lost:
-            pending.pieces = None
-        elif fate.delay_ms is not None:
-            pieces, pending.pieces = pending.pieces, None
-            self._agenda.later(fate.delay_ms, partial(self._answer_late, connection, pending, pieces))
-        else:
-            connection.answered()
-
-    def _answer_late(self, connection: Connection, pending: Pending, pieces: list[Any] | None) -> None:
-        pending.pieces = pieces
-        if not connection.is_closed:
-            connection.answered()
-            self._go_on(connection)
-
-    def _fail(self, connection: Connection, error: BaseException) -> None:
-        """Close a connection whose request has no answer."""
-        if connection.is_closed:
-            return
-        if not isinstance(error, Closed):
-            logger.error("a request of %s could not be answered", connection.host, exc_info=error)
-        self._close(connection)
-
     def _send(self, connection: Connection) -> None:
         try:
-            connection.outgoing.send(connection.socket)
+            connection.send()
+        except BlockingIOError:
+            return
         except (OSError, PylogError) as error:
-            self._refuse(connection, error)
+            self.refuse(connection, error)
 
-    def _close(self, connection: Connection) -> None:
+    def close(self, connection: Connection) -> None:
+        """Close a connection."""
         if connection.is_closed:
             return
         if connection.mask:
             self._selector.unregister(connection.socket)
         self._connections.discard(connection)
+        self._admission.leave(connection.address)
         connection.close()
-
-
-_POLLS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat"})
-"""The keys whose answer may wait for an event. A stop does not wait for them."""
-
-
-def body_of(reply: Reply) -> Any:
-    """The body of a reply whose answer is there. Raises Closed, and errors that are not of pylog."""
-    error = reply.answer.exception()
-    if error is None:
-        return reply.body(reply.answer.result())
-    if isinstance(error, PylogError) and not isinstance(error, Closed):
-        return reply.refused(error)
-    raise error

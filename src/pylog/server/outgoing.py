@@ -3,28 +3,43 @@
     pieces   [ size and header ][ body ... ][ region of a file ][ body ... ] [ size and header ] ...
 
 Buffers that follow each other go by one `sendmsg`; a region goes by sendfile. Nothing is joined, and nothing is copied.
+With TLS a region is read in parts, as it has to be encrypted.
 """
 
 import socket
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from pylog.protocol.messages import Extent
+
+
+class Target(Protocol):
+    """A socket, or what has its methods (`TlsSocket`)."""
+
+    def fileno(self) -> int:
+        """Its descriptor."""
+
+    def sendmsg(self, buffers: Sequence[Any], ancillary: Any = (), flags: int = 0, /) -> int:
+        """Send buffers; gives how many bytes were taken. Raises BlockingIOError: none."""
+
 
 BUFFERS_MAX = 256
 """How many buffers one `sendmsg` takes; the system allows 1024."""
 TURN_BYTES = 4 << 20
 """How much one connection sends in a turn, before others have theirs."""
+REGION_BYTES = 64 << 10
+"""How much of a region is in memory at once, where it has to be."""
 _MORE = getattr(socket, "MSG_MORE", 0)
 
 
 class Outgoing:
-    """The queue of one connection. `size` is how many bytes wait."""
+    """The queue of one connection. `size` is how many bytes wait; `has_tls`: it goes into a `TlsSocket`."""
 
-    __slots__ = ("_pieces", "size")
+    __slots__ = ("_has_tls", "_pieces", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_tls: bool = False) -> None:
+        self._has_tls = has_tls
         self._pieces: deque[Any] = deque()
         self.size = 0
 
@@ -33,7 +48,7 @@ class Outgoing:
         self._pieces.extend(piece for piece in pieces if len(piece))
         self.size += size
 
-    def send(self, target: socket.socket) -> None:
+    def send(self, target: Target) -> None:
         """Send as much as the socket takes, up to the share of a turn.
 
         Raises: OSError of the socket; PylogError, if a region cannot be sent any more: the connection is broken.
@@ -41,20 +56,30 @@ class Outgoing:
         left = TURN_BYTES
         try:
             while self._pieces and left > 0:
+                if self._has_tls and _is_region(self._pieces[0]):
+                    self._read_region()
                 sent = self._send_region(target) if _is_region(self._pieces[0]) else self._send_buffers(target)
                 self.size -= sent
                 left -= sent
         except BlockingIOError:
             return
 
-    def _send_region(self, target: socket.socket) -> int:
+    def _send_region(self, target: Target) -> int:
         region: Extent = self._pieces[0]
         sent = region.send(target.fileno())
         if region.left == 0:
             self._pieces.popleft()
         return sent
 
-    def _send_buffers(self, target: socket.socket) -> int:
+    def _read_region(self) -> None:
+        """Put the next bytes of the first region in front of it."""
+        region: Extent = self._pieces[0]
+        data = region.take(REGION_BYTES)
+        if region.left == 0:
+            self._pieces.popleft()
+        self._pieces.appendleft(data)
+
+    def _send_buffers(self, target: Target) -> int:
         buffers: list[Any] = []
         flags = 0
         for piece in self._pieces:

@@ -11,7 +11,7 @@ from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future
 from pylog.server.fetch_sessions import FetchSessions
-from pylog.server.listeners import Address
+from pylog.server.listeners import Address, Place
 from pylog.transport import Handle
 
 NAMES_MAX = 10_000
@@ -30,7 +30,7 @@ class ServedNode:
     cluster_id: str
     config: NodeConfig
     clock: Clock
-    address: Address = NOWHERE
+    address: Place = NOWHERE
     """The address that clients are told to connect to."""
     sessions: FetchSessions = field(init=False)
     _names: dict[uuid.UUID, str] = field(default_factory=dict)

@@ -6,15 +6,20 @@ accepts no more, answers the requests that it has received, and closes its conne
 
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Protocol, Self
 
+from pylog.config import protocols_of
 from pylog.server.api.call import Fate
+from pylog.server.binding import bind_listener
+from pylog.server.calls import Counts
 from pylog.server.dispatch import Call
-from pylog.server.listeners import Address, bind, parse_listeners
-from pylog.server.loop import Counts, Loop
+from pylog.server.door import Door
+from pylog.server.listeners import Address, Listener, Place, parse_listeners
+from pylog.server.loop import Loop
+from pylog.server.security import CredentialOf, Security, SecurityOptions
 from pylog.server.served_node import ServedNode
 
 __all__ = ["Server"]
@@ -32,34 +37,71 @@ class Closeable(Protocol):
 class Server:
     """A node that is served. Thread-safe; close it, or use it as a context manager.
 
-    `listen` is "host:port", or several, each with a name: "INSIDE://host:port"; port 0 takes one that is free. What
-    `advertise` has is the address that clients of the listener of that name are told to connect to, if it is another
-    one. `intercept` sees each request, and gives the fate of those that do not fare as the others: `pylog.testing` lets
-    answers fail by it.
+    `listen` is "host:port", or several, each with a name: "INSIDE://host:port"; port 0 takes one that is free, and
+    "unix:path" is a Unix socket. What `advertise` has is the address that clients of the listener of that name are told
+    to connect to, if it is another one. `security`: see `SecurityOptions`. `credential_of` finds the credentials of the
+    log's users. `intercept` sees each request, and gives the fate of those that do not fare as the others:
+    `pylog.testing` lets answers fail by it.
 
-    Raises: ValueError (not an address, or an address on every interface without one to advertise), OSError.
+    Raises: ValueError (not an address, an address on every interface without one to advertise, a listener without TLS
+    that other hosts would reach, no certificate), TypeError (an option that is not known), OSError.
     """
 
     def __init__(
         self, node: ServedNode, listen: str | Sequence[str], *, advertise: str | Sequence[str] | None = None,
+        security: SecurityOptions | None = None, credential_of: CredentialOf = lambda mechanism, user: None,
         intercept: Callable[[Call], Fate | None] | None = None,
     ) -> None:  # fmt: skip
-        listeners = parse_listeners(listen, advertise)
-        self.addresses: dict[str, Address] = {}
+        listeners = parse_listeners(listen, advertise, protocols_of(node.config.listener_security_protocol_map))
+        self.addresses: dict[str, Place] = {}
         """The address that clients of each listener are told to connect to, by the listener's name."""
         with ExitStack() as opened:
-            sockets = [opened.enter_context(bind(listener.listen)) for listener in listeners]
-            for (name, address, told), listening in zip(listeners, sockets, strict=True):
-                port = listening.getsockname()[1]
-                self.addresses[name] = (told or address).with_port(port)
-            served = [node.but(address=address) for address in self.addresses.values()]
-            self._loop = Loop(list(zip(sockets, served, strict=True)), intercept)
+            doors = []
+            for listener, door in self._doors(node, listeners, Security.of(security or {}), credential_of):
+                opened.callback(door.bound.release)
+                opened.enter_context(door.bound.socket)
+                self.addresses[listener.name] = door.node.address
+                doors.append(door)
+            self._loop = Loop(doors, intercept)
             opened.pop_all()
+        self._releases = [door.bound.release for door in doors]
         self.owned: Closeable | None = None
         """It is closed with the server."""
         self._is_closed = False
         self._loop.start()
         _running.add(self)
+
+    @staticmethod
+    def _doors(
+        node: ServedNode, listeners: Sequence[Listener], security: Security, credential_of: CredentialOf
+    ) -> Iterator[tuple[Listener, Door]]:
+        protocols = {listener.protocol for listener in listeners}
+        for protocol in protocols:
+            security.check_fits(protocol)
+        certificates = sasl = None
+        # They load OpenSSL.
+        if any(protocol.has_tls for protocol in protocols):
+            from pylog.server.tls import Certificates
+
+            certificates = Certificates(security)
+        if any(protocol.has_sasl for protocol in protocols):
+            from pylog.server.authentication import Sasl
+            from pylog.server.users import Users
+
+            sasl = Sasl(node.config, Users(security.users, credential_of), node.clock)
+        for listener in listeners:
+            bound = bind_listener(listener, allow_plaintext=security.allow_plaintext)
+            address = listener.advertise or listener.listen
+            if isinstance(address, Address):
+                address = address.with_port(bound.socket.getsockname()[1])
+            protocol = listener.protocol
+            yield (
+                listener,
+                Door(
+                    bound, node.but(address=address), certificates if protocol.has_tls else None,
+                    sasl if protocol.has_sasl else None,
+                ),
+            )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<Server {self.bootstrap_servers}{', closed' if self._is_closed else ''}>"
@@ -80,6 +122,8 @@ class Server:
             self._is_closed = True
             _running.discard(self)
             self._loop.stop()
+            for release in self._releases:
+                release()
         if self.owned is not None:
             self.owned.close()
 

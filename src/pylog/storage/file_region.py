@@ -61,6 +61,21 @@ class FileExtent:
             self.close()
         return sent
 
+    def take(self, bytes_max: int) -> bytes:
+        """The next bytes of what is left, in memory, `bytes_max` at most; they count as sent. Raises as `read` does."""
+        self._check_uncut()
+        if not self._pinned:
+            self._file.pin()
+            self._pinned = True
+        data = self._file.read(self.position + self.size - self.left, min(self.left, bytes_max))
+        self._check_uncut()
+        if not data:
+            raise self._truncated()
+        self.left -= len(data)
+        if self.left == 0:
+            self.close()
+        return data
+
     def read(self) -> bytes:
         """What is left, in memory. Raises as `send` does, the socket's errors excepted."""
         data = self._file.read(self.position + self.size - self.left, self.left)

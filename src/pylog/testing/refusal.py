@@ -6,7 +6,7 @@ from typing import Any
 from pylog.errors import ProtocolError, PylogError
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.future import failed
-from pylog.server.api.call import Later, NoResponse, Outcome, Reply
+from pylog.server.api.call import BareToken, Later, NoResponse, Outcome, Reply
 from pylog.server.dispatch import Call
 from pylog.server.served_node import ServedNode
 
@@ -41,7 +41,7 @@ def _replaced(call: Call, node: ServedNode, error: type[ProtocolError]) -> Outco
     assert request is not None, "it was read"
     body = {name: HARMLESS.get(name, value) for name, value in request.body.items()}
     made = _made(call._replace(request=replace(request, body=body)).answer(node))
-    assert not isinstance(made, NoResponse), "only a Produce wants no answer, and it refuses itself"
+    assert isinstance(made, dict), "only a Produce wants no answer, and it refuses itself"
     schema = call.api.response
     # What a body leaves out has its default; behind the wire every field is there.
     whole, _ = schema.decode(call.version, schema.encode(call.version, made))
@@ -51,14 +51,14 @@ def _replaced(call: Call, node: ServedNode, error: type[ProtocolError]) -> Outco
     return whole if bodies else None
 
 
-def _made(outcome: Outcome) -> Body | NoResponse:
-    """The body of an outcome, or NoResponse. Raises PylogError."""
+def _made(outcome: Outcome) -> Body | NoResponse | BareToken:
+    """The body of an outcome, or what stands for one. Raises PylogError."""
     while isinstance(outcome, Later):
         outcome = outcome.call()
     if not isinstance(outcome, Reply):
         return outcome
     try:
-        made: Body | NoResponse = outcome.body(outcome.answer.result())
+        made: Body | NoResponse | BareToken = outcome.body(outcome.answer.result())
     except PylogError as error:
         made = outcome.refused(error)
     return made

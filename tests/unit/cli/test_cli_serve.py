@@ -2,6 +2,7 @@
 
 import os
 import signal
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,12 @@ import pytest
 
 import pylog
 from pylog.cli import main
+from pylog.cli.serve import read_users
+from support.certificates import Authority, authority
+from support.sasl_client import authenticate
 from support.wire_client import WireClient
+
+__all__ = ["authority"]
 
 READY = "pylog: serving "
 
@@ -66,3 +72,54 @@ def test_listening_everywhere_without_an_address_says_why(
         signal.signal(signal.SIGTERM, before)
 
     assert "--advertise" in capsys.readouterr().err
+
+
+def test_the_users_in_a_file_are_let_in_by_tls_and_sasl(tmp_path: Path, authority: Authority) -> None:
+    users = tmp_path / "users"
+    users.write_text("# mine\n\nalice:se:cret\n")
+    certificate = authority.server
+    words = ("--users", str(users), "--ssl-certfile", certificate["ssl_certfile"])
+    listen = ("--listen", "SASL_SSL://127.0.0.1:0", "--ssl-keyfile", certificate["ssl_keyfile"])
+    with served("--log", ":memory:", *words, *listen) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        _, secured = line.partition(" at ")[2].partition(";")[0].split(", ")
+        tls = ssl.create_default_context(cafile=authority.cafile)
+        with WireClient(secured.removeprefix("SASL_SSL://"), tls=tls) as client:
+            assert authenticate(client, "SCRAM-SHA-256", "alice", "se:cret")["errorCode"] == 0
+            assert client.ask("Metadata", 12, {"topics": None})["topics"] == []
+        process.terminate()
+        process.communicate(timeout=30)
+
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("alice", "line 1 is not NAME:PASSWORD"), ("a:b\n:x", "line 2 is not"), ("a:b\na:c", "names a a second time")],
+)
+def test_a_file_of_users_that_is_wrong_says_where(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "users").write_text(text)
+    with pytest.raises(ValueError, match=told):
+        read_users(str(tmp_path / "users"))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--listen", "0.0.0.0:0", "--advertise", "kafka:1"), "--allow-plaintext"),
+        (("--listen", "SSL://127.0.0.1:0"), "--ssl-certfile"),
+        (("--listen", "SASL://127.0.0.1:0"), "SASL has no security protocol"),
+        (("--users", "/nowhere/users"), "/nowhere/users: No such file"),
+    ],
+)
+def test_a_listener_that_is_not_safe_or_not_whole_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert main(["serve", "--log", str(tmp_path / "log"), *words]) == 1
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert told in capsys.readouterr().err

@@ -8,12 +8,13 @@ import pytest
 
 from pylog.server import acceptor
 from pylog.server.acceptor import Acceptor
-from pylog.server.listeners import Address, bind
+from pylog.server.binding import bind
+from pylog.server.listeners import Address
 
 
 @pytest.fixture
 def listening() -> Iterator[socket.socket]:
-    with bind(Address("127.0.0.1", 0)) as made:
+    with bind(Address("127.0.0.1", 0)).socket as made:
         yield made
 
 
@@ -66,3 +67,28 @@ def test_a_closed_acceptor_stays_closed(
 
     assert not selector.get_map()
     assert listening.fileno() == -1
+
+
+def test_an_acceptor_that_has_to_wait_goes_on_when_its_time_has_come(
+    listening: socket.socket, selector: selectors.BaseSelector, accepted: list[socket.socket]
+) -> None:
+    waits, later = [0, 700, 0, 0], []
+    made = Acceptor(
+        listening, selector, lambda client, host: accepted.append(client), lambda ms, call: later.append((ms, call)),
+        lambda: waits.pop(0) if waits else 0,
+    )  # fmt: skip
+    made.resume()
+    clients = [socket.create_connection(listening.getsockname()) for _ in range(3)]
+
+    turn(selector)
+    assert len(accepted) == 1
+    assert not selector.get_map(), "it listens for nothing meanwhile"
+    ((ms, resume),) = later
+    assert ms == 700
+    resume()
+    turn(selector)
+    assert len(accepted) == 3
+
+    made.close()
+    for client in clients:
+        client.close()

@@ -26,7 +26,9 @@ from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 from pylog.server import loop
-from pylog.server.listeners import Address, bind
+from pylog.server.binding import Bound, bind
+from pylog.server.door import Door
+from pylog.server.listeners import Address
 from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
 from support.wire_client import WireClient
@@ -266,7 +268,7 @@ class Flaky(socket.socket):
     """A listening socket that fails first, in these ways."""
 
     def __init__(self, errors: list[OSError]) -> None:
-        super().__init__(fileno=bind(Address("127.0.0.1", 0)).detach())
+        super().__init__(fileno=bind(Address("127.0.0.1", 0)).socket.detach())
         self.errors = errors
 
     def accept(self) -> Any:
@@ -278,7 +280,7 @@ class Flaky(socket.socket):
 def test_accepting_goes_on_after_errors(caplog: pytest.LogCaptureFixture) -> None:
     errors = [ConnectionAbortedError("gone"), OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
     listening = Flaky(errors)
-    made = loop.Loop([(listening, served(Node()))])
+    made = loop.Loop([Door(Bound(listening, lambda: None), served(Node()))])
     made.start()
     try:
         host, port = listening.getsockname()
@@ -306,8 +308,8 @@ class Broken(socket.socket):
 
 def test_a_connection_that_ends_as_it_begins_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    listening = Broken(fileno=bind(Address("127.0.0.1", 0)).detach())
-    made = loop.Loop([(listening, served(Node()))])
+    listening = Broken(fileno=bind(Address("127.0.0.1", 0)).socket.detach())
+    made = loop.Loop([Door(Bound(listening, lambda: None), served(Node()))])
     made.start()
     try:
         host, port = listening.getsockname()

@@ -24,7 +24,7 @@ from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 from pylog.server.api.call import Later, Reply, Request
 from pylog.server.api.table import APIS
-from pylog.server.loop import body_of
+from pylog.server.calls import body_of
 from pylog.server.served_node import ServedNode
 from support.wire_bodies import BODIES, UNREFUSED
 

@@ -12,7 +12,8 @@ import pytest
 import pylog
 from pylog.errors import Closed
 from pylog.protocol.batch import encode
-from pylog.server.listeners import Address, bind
+from pylog.server.binding import bind
+from pylog.server.listeners import Address
 from pylog.server.server import Server
 from support.wire_client import WireClient, request_frame
 
@@ -304,7 +305,8 @@ def test_counts_say_what_was_answered(server: Server, client: WireClient) -> Non
 
 
 def test_clients_are_told_the_address_of_the_listener_by_which_they_came() -> None:
-    with pylog.open(":memory:") as log:
+    config = {"listener.security.protocol.map": "IN:PLAINTEXT,OUT:PLAINTEXT"}
+    with pylog.open(":memory:", config=config) as log:
         listen = ["127.0.0.1:0", "IN://127.0.0.1:0", "OUT://127.0.0.1:0"]
         with log.serve(listen, advertise=["OUT://kafka.example.org:19092"]) as server:
             plain, inside, outside = server.addresses.values()
@@ -322,7 +324,8 @@ def test_clients_are_told_the_address_of_the_listener_by_which_they_came() -> No
 
 
 def test_a_fetch_session_goes_on_at_another_listener() -> None:
-    with pylog.open(":memory:") as log, log.serve(["127.0.0.1:0", "IN://127.0.0.1:0"]) as server:
+    config = {"listener.security.protocol.map": "IN:PLAINTEXT"}
+    with pylog.open(":memory:", config=config) as log, log.serve(["127.0.0.1:0", "IN://127.0.0.1:0"]) as server:
         log.create_topic("t")
         plain, inside = map(str, server.addresses.values())
         with WireClient(plain) as client:
@@ -335,7 +338,7 @@ def test_a_fetch_session_goes_on_at_another_listener() -> None:
 
 
 def test_clients_are_told_the_advertised_address() -> None:
-    with bind(Address("127.0.0.1", 0)) as free:
+    with bind(Address("127.0.0.1", 0)).socket as free:
         listen = f"127.0.0.1:{free.getsockname()[1]}"
     with pylog.open(":memory:") as log, log.serve(listen, advertise="kafka.example.org:19092") as server:
         assert server.bootstrap_servers == "kafka.example.org:19092"

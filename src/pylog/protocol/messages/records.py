@@ -26,6 +26,8 @@ class Session:
     client_id: str = ""
     host: str = ""
     """The host that it runs on; the node fills in its own process where a message did not come by a network."""
+    principal: str = ""
+    """The name that it has proved to a server, "User:alice"; empty: it runs in the process of the node."""
 
 
 # --- produce ---------------------------------------------------------------------------------------------------------
@@ -109,8 +111,11 @@ class Extent(Protocol):
         be sent any more.
         """
 
+    def take(self, bytes_max: int) -> bytes:
+        """The next bytes of the rest, in memory: for a sender that changes the bytes (TLS). They count as sent."""
+
     def read(self) -> bytes:
-        """The rest, in memory: for a sender that changes the bytes (TLS), or has no descriptor."""
+        """The rest, in memory: for a sender that has no descriptor."""
 
     def close(self) -> None:
         """Close the extent; needed when sending stops before the end."""

@@ -38,6 +38,12 @@ class NoResponse(NamedTuple):
     error: PylogError | None = None
 
 
+class BareToken(NamedTuple):
+    """An answer that is a frame without a header: a token of SASL after SaslHandshake 0."""
+
+    data: bytes
+
+
 class Later(NamedTuple):
     """An answer that takes a call that may wait, which the pool makes.
 
@@ -62,7 +68,7 @@ class Fate(NamedTuple):
 
 
 NO_RESPONSE = NoResponse()
-Outcome = Body | Reply | Later | NoResponse
+Outcome = Body | Reply | Later | NoResponse | BareToken
 Answer = Callable[[Request, ServedNode], Outcome]
 
 

@@ -3,7 +3,8 @@
     ElectLeaders                   the only replica leads already: ElectionNotNeeded; without partitions nothing is told
     ListPartitionReassignments     no partition moves to another node
     DescribeClientQuotas           there are no quotas
-    SaslHandshake                  there is no SASL: IllegalSaslState, as on a plain-text listener of Kafka
+    SaslHandshake                  there is no SASL, or none now: IllegalSaslState, as on a plain-text listener of Kafka
+    SaslAuthenticate               the same; `authentication` answers both where there is SASL
 
 In all versions alike.
 """
@@ -53,9 +54,15 @@ def _handshake(request: Request, node: ServedNode) -> Outcome:
     return {"errorCode": IllegalSaslState.code, "mechanisms": []}
 
 
+def _authenticate(request: Request, node: ServedNode) -> Outcome:
+    told = "SaslAuthenticate request received after successful authentication"
+    return {"errorCode": IllegalSaslState.code, "errorMessage": told, "authBytes": b""}
+
+
 APIS = (
     api("ElectLeaders", _elections),
     api("ListPartitionReassignments", _reassignments),
     api("DescribeClientQuotas", _quotas),
     api("SaslHandshake", _handshake),
+    api("SaslAuthenticate", _authenticate),
 )

@@ -1,0 +1,62 @@
+"""How many connections a server takes: at once, from one address, and in a second. (Kafka: ConnectionQuotas)
+
+A connection too many is closed at once. Where too many come in a second, the next ones wait to be accepted.
+"""
+
+from collections import Counter
+
+from pylog.config import NodeConfig
+from pylog.config.options import INT_MAX
+
+__all__ = ["Admission"]
+
+SECOND_MS = 1000
+
+
+class Admission:
+    """The connections of a server. For the loop's thread. A Unix socket has no address: ""."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._config = config
+        self._by_host: Counter[str] = Counter()
+        self._began_ms = -SECOND_MS
+        self._since = 0
+        """The second that is counted, and the connections in it."""
+
+    @property
+    def count(self) -> int:
+        """The connections that are open."""
+        return self._by_host.total() if self._limits_hosts else self._by_host[""]
+
+    @property
+    def _limits_hosts(self) -> bool:
+        return self._config.max_connections_per_ip < INT_MAX
+
+    def wait_ms(self, now_ms: int) -> int:
+        """How long no further connection is to be accepted."""
+        rate = self._config.max_connection_creation_rate
+        if rate == INT_MAX:
+            return 0
+        if now_ms - self._began_ms >= SECOND_MS:
+            self._began_ms, self._since = now_ms, 0
+        if self._since >= rate:
+            return self._began_ms + SECOND_MS - now_ms
+        self._since += 1
+        return 0
+
+    def enter(self, host: str) -> str | None:
+        """Take a connection; gives the config that refuses it, if one does."""
+        if self.count >= self._config.max_connections:
+            return "max.connections"
+        key = host if self._limits_hosts else ""
+        if key and self._by_host[key] >= self._config.max_connections_per_ip:
+            return "max.connections.per.ip"
+        self._by_host[key] += 1
+        return None
+
+    def leave(self, host: str) -> None:
+        """A connection has ended."""
+        key = host if self._limits_hosts else ""
+        self._by_host[key] -= 1
+        if self._by_host[key] <= 0:
+            del self._by_host[key]

@@ -1,0 +1,179 @@
+"""The requests of a loop's connections: from a frame to the answer in the outgoing queue.
+
+    frame -> Connection.read -> a call -> answered at once, by the pool, or when the node's future is done
+          -> pieces in the place of the request -> outgoing, in the order of the requests
+
+For the loop's thread, but for what the pools call. An answer of another thread comes back by `Agenda.post`.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from pylog.errors import Closed, PylogError
+from pylog.server.agenda import Agenda
+from pylog.server.api.call import Fate, Later, NoResponse, Outcome, Reply
+from pylog.server.connection import Connection, Pending
+from pylog.server.dispatch import Call, response
+from pylog.server.pool import Pool
+
+logger = logging.getLogger("pylog")
+
+CALLS_MAX, APPENDS_MAX = 4, 16
+"""How many calls may wait at once, and how many appends besides them."""
+POLLS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat"})
+"""The keys whose answer may wait for an event. A stop does not wait for them."""
+
+Intercept = Callable[[Call], Fate | None]
+
+
+@dataclass(slots=True)
+class Counts:
+    """The connections and requests of a server so far."""
+
+    connections: int = 0
+    requests: int = 0
+
+
+class Sockets(Protocol):
+    """What a loop does with a connection when an answer is there, or there is none."""
+
+    def go_on(self, connection: Connection) -> None:
+        """Begin the requests that may begin, and send the answers that are there."""
+
+    def refuse(self, connection: Connection, error: BaseException) -> None:
+        """Close a connection that sends what cannot be served."""
+
+    def close(self, connection: Connection) -> None:
+        """Close a connection."""
+
+
+class Calls:
+    """Begins requests and takes their answers. `intercept` sees each call before it takes effect."""
+
+    def __init__(self, sockets: Sockets, agenda: Agenda, counts: Counts, intercept: Intercept | None) -> None:
+        self._sockets = sockets
+        self._agenda = agenda
+        self._counts = counts
+        self._intercept = intercept
+        self._calls, self._appends = Pool("calls", CALLS_MAX), Pool("appends", APPENDS_MAX)
+
+    def begin(self, connection: Connection, frame: bytearray) -> None:
+        """Begin a request."""
+        try:
+            call = connection.read(frame)
+            fate = self._intercept(call) if self._intercept is not None else None
+            answer = call.answer if fate is None or fate.answer is None else fate.answer
+            node = connection.node
+            outcome = Later(lambda: answer(node)) if call.api.may_wait else answer(node)
+        except PylogError as error:
+            self._sockets.refuse(connection, error)
+            return
+        except Exception:
+            logger.exception("a request of %s could not be answered", connection.host)
+            self._sockets.close(connection)
+            return
+        self._counts.requests += 1
+        pending = connection.begun(call, outcome, len(frame))
+        pending.fate = connection.judged(fate)
+        if isinstance(outcome, Later):
+            pool = self._appends if outcome.is_append else self._calls
+            pool.submit(partial(self._call_later, connection, pending, outcome))
+        else:
+            self._take(connection, pending, outcome)
+
+    def close(self) -> None:
+        """Let the threads end when all submitted calls are done."""
+        self._calls.close()
+        self._appends.close()
+
+    def _call_later(self, connection: Connection, pending: Pending, later: Later) -> None:
+        """In a thread of the pool."""
+        try:
+            outcome: Outcome | BaseException = later.call()
+        except Exception as error:  # noqa: BLE001
+            outcome = error
+        self._agenda.post(partial(self._take_late, connection, pending, outcome))
+
+    def _take_late(self, connection: Connection, pending: Pending, outcome: "Outcome | BaseException") -> None:
+        if isinstance(outcome, BaseException):
+            self._fail(connection, outcome)
+            return
+        self._take(connection, pending, outcome)
+        if not connection.is_closed:
+            self._sockets.go_on(connection)
+
+    def _take(self, connection: Connection, pending: Pending, outcome: Outcome) -> None:
+        if connection.is_closed:
+            return
+        if not isinstance(outcome, Reply):
+            assert not isinstance(outcome, Later), "what waits in the pool has an answer"
+            self._answer(connection, pending, lambda: outcome)
+        elif outcome.answer.done():
+            self._answer(connection, pending, partial(body_of, outcome))
+        else:
+            outcome.answer.add_done_callback(
+                lambda _: self._agenda.post(partial(self._answered, connection, pending, outcome))
+            )
+
+    def _answered(self, connection: Connection, pending: Pending, reply: Reply) -> None:
+        if connection.is_closed:
+            return
+        self._answer(connection, pending, partial(body_of, reply))
+        if not connection.is_closed:
+            self._sockets.go_on(connection)
+
+    def _answer(self, connection: Connection, pending: Pending, body: Callable[[], Any]) -> None:
+        try:
+            made = body()
+            pending.pieces, pending.size = response(pending.call, made)
+        except Exception as error:  # noqa: BLE001
+            self._fail(connection, error)
+            return
+        if isinstance(made, NoResponse) and made.error is not None:
+            self._sockets.refuse(connection, made.error)
+        elif pending.fate is not None:
+            self._meet(connection, pending, pending.fate)
+        else:
+            connection.answered()
+
+    def _meet(self, connection: Connection, pending: Pending, fate: Fate) -> None:
+        """Let an answer come late, or never. A request without one (acks=0) has nothing to lose but its connection."""
+        pending.fate = None
+        if fate.ends_connection:
+            self._sockets.close(connection)
+        elif not pending.pieces:
+            connection.answered()
+        elif fate.is_lost:
+            pending.pieces = None
+        elif fate.delay_ms is not None:
+            pieces, pending.pieces = pending.pieces, None
+            self._agenda.later(fate.delay_ms, partial(self._answer_late, connection, pending, pieces))
+        else:
+            connection.answered()
+
+    def _answer_late(self, connection: Connection, pending: Pending, pieces: list[Any] | None) -> None:
+        pending.pieces = pieces
+        if not connection.is_closed:
+            connection.answered()
+            self._sockets.go_on(connection)
+
+    def _fail(self, connection: Connection, error: BaseException) -> None:
+        """Close a connection whose request has no answer."""
+        if connection.is_closed:
+            return
+        if not isinstance(error, Closed):
+            logger.error("a request of %s could not be answered", connection.host, exc_info=error)
+        self._sockets.close(connection)
+
+
+def body_of(reply: Reply) -> Any:
+    """The body of a reply whose answer is there. Raises Closed, and errors that are not of pylog."""
+    error = reply.answer.exception()
+    if error is None:
+        return reply.body(reply.answer.result())
+    if isinstance(error, PylogError) and not isinstance(error, Closed):
+        return reply.refused(error)
+    raise error

@@ -1,0 +1,193 @@
+"""TLS between a socket and the plain bytes of a connection.
+
+    socket -> recv -> [ incoming ] -> TLS -> plain bytes      socket <- send <- [ unsent ] <- TLS <- plain bytes
+
+`TlsSocket` has the methods of a socket that a loop uses. Nothing blocks: the handshake goes on with the bytes that
+come. What is encrypted and does not fit into the socket is in `unsent`: the next send begins with it. Bytes that have
+come and were not read are in `pending`: the system does not tell of them again.
+
+The certificate is read again when its files change: connections that begin later have the new one. Where it cannot be
+read the old one stays, with a warning.
+"""
+
+import logging
+import socket
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from pylog.files.outside import versions
+from pylog.server.principals import principal_of
+from pylog.server.security import Security
+
+__all__ = ["Certificates", "TlsSocket"]
+
+logger = logging.getLogger("pylog")
+
+RECEIVED_MAX = 64 << 10
+PLAIN_MAX = 64 << 10
+"""How much is encrypted at once: no more is unsent, but for what TLS adds."""
+CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+
+class Certificates:
+    """The certificate of a server, and what it asks of its clients'. Raises ValueError, OSError: it cannot be read."""
+
+    def __init__(self, security: Security) -> None:
+        self._security = security
+        files = (security.ssl_certfile, security.ssl_keyfile, security.ssl_cafile)
+        self._paths = [path for path in files if path is not None]
+        self._version = versions(self._paths)
+        self._context = self._read()
+
+    def wrap(self, client: socket.socket) -> "TlsSocket":
+        """The server's side of a connection that begins now."""
+        return TlsSocket(client, self._current())
+
+    def _current(self) -> ssl.SSLContext:
+        version = versions(self._paths)
+        if version != self._version:
+            self._version = version
+            try:
+                self._context = self._read()
+                logger.info("the certificate was read again from %s", self._security.ssl_certfile)
+            except (OSError, ValueError) as error:
+                logger.warning("the new certificate cannot be used, the old one stays: %s", error)
+        return self._context
+
+    def _read(self) -> ssl.SSLContext:
+        security = self._security
+        assert security.ssl_certfile is not None, "a listener with TLS has a certificate"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        try:
+            # Without a password OpenSSL would ask for one at the terminal.
+            context.load_cert_chain(security.ssl_certfile, security.ssl_keyfile, lambda: security.ssl_password or "")
+            if security.ssl_cafile is not None:
+                context.load_verify_locations(security.ssl_cafile)
+        except ssl.SSLError as error:
+            raise ValueError(f"{', '.join(self._paths)}: not a certificate with its key: {error}") from error
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, ", ".join(self._paths)) from error
+        context.verify_mode = CLIENT_AUTH[security.ssl_client_auth]
+        return context
+
+
+class TlsSocket:
+    """The server's side of one connection."""
+
+    __slots__ = ("_incoming", "_outgoing", "_socket", "_tls", "is_secure", "unsent")
+
+    def __init__(self, plain: socket.socket, context: ssl.SSLContext) -> None:
+        self._socket = plain
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self.is_secure = False
+        """Whether the handshake is done."""
+        self.unsent = b""
+
+    def fileno(self) -> int:
+        """The descriptor of the socket."""
+        return self._socket.fileno()
+
+    @property
+    def pending(self) -> bool:
+        """Whether bytes have come that were not read."""
+        return self.is_secure and bool(self._tls.pending() or self._incoming.pending)
+
+    @property
+    def principal(self) -> str:
+        """The name in the client's certificate; User:ANONYMOUS without one."""
+        return principal_of(self._tls.getpeercert())
+
+    def recv_into(self, target: Any) -> int:
+        """Receive plain bytes; 0 at the end. Raises BlockingIOError (none yet), OSError (ssl.SSLError is one)."""
+        while True:
+            if self.is_secure:
+                received = self._read_into(target)
+                if received is not None:
+                    return received
+            data = self._socket.recv(RECEIVED_MAX)
+            if not data:
+                return 0
+            self._incoming.write(data)
+            if not self.is_secure:
+                self._shake_hands()
+
+    def _read_into(self, target: Any) -> int | None:
+        """Fill the target with what is there. None: TLS needs more bytes of the socket first."""
+        view, filled = memoryview(target), 0
+        try:
+            while filled < len(view):
+                # With a buffer to fill it gives a number, whatever the stubs say.
+                count: Any = self._tls.read(len(view) - filled, view[filled:])
+                if count == 0:
+                    break
+                filled += count
+        except ssl.SSLWantReadError:
+            return filled or None
+        except ssl.SSLZeroReturnError:
+            return filled
+        finally:
+            self._flush_quietly()
+        return filled
+
+    def _shake_hands(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush_quietly()
+            return
+        except ssl.SSLError:
+            # The client is told why, by an alert.
+            self._flush_quietly()
+            raise
+        self.is_secure = True
+        self._flush_quietly()
+
+    def sendmsg(self, buffers: Sequence[Any], ancillary: Any = (), flags: int = 0) -> int:
+        """Send plain bytes; gives how many were taken. Raises BlockingIOError (none), OSError."""
+        self.flush()
+        taken: list[Any] = []
+        size = 0
+        for buffer in buffers:
+            part = memoryview(buffer)[: PLAIN_MAX - size]
+            taken.append(part)
+            size += len(part)
+            if size == PLAIN_MAX:
+                break
+        self._tls.write(b"".join(taken))
+        self._flush_quietly()
+        return size
+
+    def flush(self) -> None:
+        """Send what is encrypted. Raises BlockingIOError (it does not all fit), OSError."""
+        self._take_encrypted()
+        while self.unsent:
+            self.unsent = self.unsent[self._socket.send(self.unsent) :]
+
+    def _flush_quietly(self) -> None:
+        with suppress(BlockingIOError):
+            self.flush()
+
+    def _take_encrypted(self) -> None:
+        if self._outgoing.pending:
+            self.unsent += self._outgoing.read()
+
+    def close(self) -> None:
+        """Say the end to the client, as far as that goes at once, and close the socket."""
+        try:
+            # That the client has not said the end yet is an error to OpenSSL.
+            with suppress(ssl.SSLError):
+                if self.is_secure:
+                    self._tls.unwrap()
+            with suppress(OSError):
+                self.flush()
+        finally:
+            self._socket.close()
+
+    def abandon(self) -> None:
+        """Close the descriptor and nothing else: the connection is another process's."""
+        self._socket.close()

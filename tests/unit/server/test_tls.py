@@ -1,0 +1,286 @@
+"""A listener with TLS: handshakes, large answers, certificates of clients, and certificates that change."""
+
+import shutil
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pylog
+from pylog.protocol.batch import encode
+from pylog.runtime.clock import SystemClock
+from pylog.server.loop import HANDSHAKE_MS
+from pylog.server.principals import principal_of
+from pylog.server.served_node import ServedNode
+from pylog.server.server import Server
+from pylog.testing import StandIn
+from support.certificates import Authority, authority
+from support.sasl_client import authenticate
+from support.wire_client import WireClient, request_frame
+
+__all__ = ["authority"]
+
+LISTEN = "SSL://127.0.0.1:0"
+METADATA = {"topics": None}
+NOW = 1_700_000_000_000
+
+
+def context(authority: Authority, *certificate: str, **versions: ssl.TLSVersion) -> ssl.SSLContext:
+    made = ssl.create_default_context(cafile=authority.cafile)
+    if certificate:
+        made.load_cert_chain(*certificate)
+    for name, version in versions.items():
+        setattr(made, name, version)
+    return made
+
+
+@pytest.fixture
+def server(authority: Authority) -> Iterator[Server]:
+    with pylog.serve(listen=LISTEN, **authority.server) as made:
+        yield made
+
+
+def produce(topic: str, *values: bytes) -> dict[str, Any]:
+    records = bytes(encode([(value, None, NOW, ()) for value in values], now_ms=NOW).data)
+    parts = [{"index": 0, "records": records}]
+    return {
+        "transactionalId": None, "acks": -1, "timeoutMs": 1000,
+        "topicData": [{"name": topic, "partitionData": parts}],
+    }  # fmt: skip
+
+
+def fetch(topic: str) -> dict[str, Any]:
+    part = {"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 64 << 20}
+    return {"maxWaitMs": 0, "minBytes": 1, "topics": [{"topic": topic, "partitions": [part]}]}
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_requests_are_answered_in_order(server: Server, authority: Authority, version: ssl.TLSVersion) -> None:
+    tls = context(authority, minimum_version=version, maximum_version=version)
+    with WireClient(server.bootstrap_servers, tls=tls) as client:
+        data = b"".join(request_frame("Metadata", 12, METADATA, correlation_id=number) for number in range(50))
+        client.socket.sendall(data)
+
+        assert [client.receive("Metadata", 12)[0] for _ in range(50)] == list(range(50))
+
+
+def test_a_request_that_comes_byte_by_byte_is_answered(server: Server, authority: Authority) -> None:
+    with WireClient(server.bootstrap_servers, tls=context(authority)) as client:
+        for byte in request_frame("Metadata", 12, METADATA):
+            client.socket.sendall(bytes([byte]))
+
+        assert client.receive("Metadata", 12)[1]["brokers"]
+
+
+def test_large_batches_go_in_and_come_out_of_files(authority: Authority, tmp_path: Path) -> None:
+    values = [bytes([number]) * 900_000 for number in range(9)]
+    with (
+        pylog.serve(tmp_path / "log", LISTEN, flush="none", **authority.server) as server,
+        WireClient(server.bootstrap_servers, tls=context(authority)) as client,
+    ):
+        client.ask("Metadata", 12, {"topics": [{"name": "t"}]})
+        for value in values:
+            client.ask("Produce", 9, produce("t", value))
+        answer = client.ask("Fetch", 12, fetch("t"))
+
+    records = bytes(answer["responses"][0]["partitions"][0]["records"])
+    assert len(records) > 8_000_000
+    assert all(value[:1000] in records for value in values)
+
+
+def test_a_client_that_reads_slowly_gets_everything(authority: Authority, tmp_path: Path) -> None:
+    with (
+        pylog.serve(tmp_path / "log", LISTEN, flush="none", **authority.server) as server,
+        WireClient(server.bootstrap_servers, tls=context(authority)) as client,
+    ):
+        client.ask("Metadata", 12, {"topics": [{"name": "t"}]})
+        client.ask("Produce", 9, produce("t", *[bytes(100_000)] * 8))
+        for _ in range(20):
+            client.send("Fetch", 12, fetch("t"))
+        answers = [client.receive("Fetch", 12)[1] for _ in range(20)]
+
+    sizes = {len(answer["responses"][0]["partitions"][0]["records"]) for answer in answers}
+    assert len(sizes) == 1 and min(sizes) > 800_000
+
+
+def test_many_clients_at_once_do_not_disturb_each_other(server: Server, authority: Authority) -> None:
+    tls = context(authority)
+    clients = [WireClient(server.bootstrap_servers, tls=tls) for _ in range(20)]
+    for client in clients:
+        client.send("Metadata", 12, METADATA)
+    for client in clients:
+        assert client.receive("Metadata", 12)[1]["brokers"]
+        client.socket.close()
+
+
+def test_bytes_that_are_no_tls_end_their_connection_and_no_other(server: Server, authority: Authority) -> None:
+    with WireClient(server.bootstrap_servers, tls=context(authority)) as good:
+        with WireClient(server.bootstrap_servers) as plain:
+            plain.send("Metadata", 12, METADATA)
+            while plain.socket.recv(100):
+                pass  # an alert
+        with WireClient(server.bootstrap_servers) as gone:
+            gone.socket.sendall(b"\x16\x03\x01")
+
+        assert good.ask("Metadata", 12, METADATA)["brokers"]
+
+
+def test_an_old_version_of_tls_is_refused(server: Server, authority: Authority) -> None:
+    with pytest.warns(DeprecationWarning):
+        tls = context(authority, minimum_version=ssl.TLSVersion.TLSv1_1, maximum_version=ssl.TLSVersion.TLSv1_1)
+    with pytest.raises((ssl.SSLError, OSError)):
+        WireClient(server.bootstrap_servers, tls=tls)
+
+
+def test_a_handshake_that_takes_too_long_is_ended(authority: Authority) -> None:
+    with StandIn() as kafka:
+        broker = kafka.log.broker
+        node = ServedNode(broker.handle, broker.node_id, broker.cluster_id, broker.config, kafka.clock)
+        with (
+            Server(node, LISTEN, security=authority.server) as server,  # type: ignore[arg-type]
+            WireClient(server.bootstrap_servers) as silent,
+            WireClient(server.bootstrap_servers) as half,
+            WireClient(server.bootstrap_servers, tls=context(authority)) as good,
+        ):
+            half.socket.sendall(b"\x16\x03\x01\x02\x00")
+            good.ask("Metadata", 12, METADATA)
+            kafka.advance(HANDSHAKE_MS)
+
+            assert silent.is_closed()
+            assert half.is_closed()
+            assert good.ask("Metadata", 12, METADATA)["brokers"]
+
+
+def test_a_client_hears_that_the_server_has_ended(authority: Authority) -> None:
+    server = pylog.serve(listen=LISTEN, **authority.server)
+    with WireClient(server.bootstrap_servers, tls=context(authority)) as client:
+        client.ask("Metadata", 12, METADATA)
+        server.close()
+
+        assert client.is_closed()
+
+
+# --- clients with certificates ----------------------------------------------------------------------------------------
+
+
+def principals(authority: Authority, client_auth: str, *certificate: str) -> list[str]:
+    """The principals of the requests of a client with this certificate."""
+    seen: list[str] = []
+    with pylog.open(":memory:") as log:
+        broker = log.broker
+        node = ServedNode(broker.handle, broker.node_id, broker.cluster_id, broker.config, SystemClock())
+        security = {**authority.server, "ssl_cafile": authority.cafile, "ssl_client_auth": client_auth}
+        served = Server(
+            node, LISTEN, security=security,  # type: ignore[arg-type]
+            intercept=lambda call: seen.append(call.request.session.principal),  # type: ignore[union-attr,func-returns-value]
+        )  # fmt: skip
+        tls = context(authority, *certificate)
+        with served as server, WireClient(server.bootstrap_servers, tls=tls) as client:
+            client.ask("Metadata", 12, METADATA)
+    return seen
+
+
+def test_a_client_is_known_by_the_name_in_its_certificate(authority: Authority) -> None:
+    certificate = authority.signed("alice", "/C=DE/O=Example, Inc/OU=a/CN=alice")
+
+    assert principals(authority, "required", *certificate) == ["User:CN=alice,OU=a,O=Example\\, Inc,C=DE"]
+    assert principals(authority, "requested", *certificate)[0].startswith("User:CN=alice")
+    assert principals(authority, "none", *certificate) == ["User:ANONYMOUS"]
+    assert principals(authority, "requested") == ["User:ANONYMOUS"]
+
+
+def test_a_principal_is_written_as_rfc_2253_says() -> None:
+    parts = (
+        (("countryName", "DE"),),
+        (("organizationName", 'a,b+"c"<d>;\\'), ("userId", "#1 ")),
+        (("emailAddress", "x"),),
+    )
+
+    assert principal_of({"subject": parts}) == 'User:emailAddress=x,O=a\\,b\\+\\"c\\"\\<d\\>\\;\\\\+UID=\\#1\\ ,C=DE'
+    assert principal_of({}) == principal_of(None) == "User:ANONYMOUS"
+
+
+def test_a_client_without_a_certificate_is_refused_where_one_is_required(authority: Authority) -> None:
+    with pytest.raises((OSError, EOFError)):
+        principals(authority, "required")
+
+
+def test_a_certificate_of_another_authority_is_refused(authority: Authority, tmp_path: Path) -> None:
+    stranger = Authority(tmp_path)
+    certificate = stranger.signed("alice", "/CN=alice")
+    for client_auth in ("required", "requested"):
+        with pytest.raises((OSError, EOFError)):
+            principals(authority, client_auth, *certificate)
+
+
+def test_sasl_goes_over_tls(authority: Authority) -> None:
+    with (
+        pylog.serve(listen="SASL_SSL://127.0.0.1:0", users={"alice": "secret"}, **authority.server) as server,
+        WireClient(server.bootstrap_servers, tls=context(authority)) as client,
+    ):
+        assert authenticate(client, "PLAIN", "alice", "secret")["errorCode"] == 0
+        assert client.ask("Metadata", 12, METADATA)["brokers"]
+
+
+# --- certificates -----------------------------------------------------------------------------------------------------
+
+
+def subject(server: Server, authority: Authority) -> Any:
+    with WireClient(server.bootstrap_servers, tls=context(authority)) as client:
+        assert isinstance(client.socket, ssl.SSLSocket)
+        return client.socket.getpeercert()["subject"]  # type: ignore[index]
+
+
+def test_a_certificate_that_is_replaced_is_used_from_then_on(
+    authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certfile, keyfile = tmp_path / "cert.pem", tmp_path / "key.pem"
+    old, new = authority.signed("old", "/CN=old"), authority.signed("new", "/CN=new")
+    shutil.copy(old[0], certfile)
+    shutil.copy(old[1], keyfile)
+    with (
+        pylog.serve(listen=LISTEN, ssl_certfile=str(certfile), ssl_keyfile=str(keyfile)) as server,
+        WireClient(server.bootstrap_servers, tls=context(authority)) as before,
+    ):
+        assert "old" in str(subject(server, authority))
+        certfile.write_text("half of a file")
+        assert "old" in str(subject(server, authority))
+        assert "the old one stays" in caplog.text
+        shutil.copy(new[0], certfile)
+        shutil.copy(new[1], keyfile)
+        assert "new" in str(subject(server, authority))
+
+        assert before.ask("Metadata", 12, METADATA)["brokers"]
+
+
+def test_certificate_and_key_may_be_in_one_file(authority: Authority, tmp_path: Path) -> None:
+    both = tmp_path / "both.pem"
+    both.write_text("".join(Path(path).read_text() for path in authority.signed("one", "/CN=one")))
+    with pylog.serve(listen=LISTEN, ssl_certfile=str(both)) as server:
+        assert "one" in str(subject(server, authority))
+
+
+def test_an_encrypted_key_needs_its_password(authority: Authority, tmp_path: Path) -> None:
+    certfile, keyfile = authority.signed("locked", "/CN=locked")
+    locked = str(tmp_path / "locked.key")
+    authority._openssl("pkey", "-in", keyfile, "-aes256", "-passout", "pass:secret", "-out", locked)
+    with pylog.serve(listen=LISTEN, ssl_certfile=certfile, ssl_keyfile=locked, ssl_password="secret") as server:
+        assert "locked" in str(subject(server, authority))
+    with pytest.raises(ValueError, match="not a certificate with its key"):
+        pylog.serve(listen=LISTEN, ssl_certfile=certfile, ssl_keyfile=locked)
+
+
+def test_options_that_do_not_fit_are_refused(authority: Authority, tmp_path: Path) -> None:
+    for listen in ("SSL://127.0.0.1:0", "SASL_SSL://127.0.0.1:0"):
+        with pytest.raises(ValueError, match="needs a certificate"):
+            pylog.serve(listen=listen)
+    with pytest.raises(OSError, match=r"absent\.pem"):
+        pylog.serve(listen=LISTEN, ssl_certfile=str(tmp_path / "absent.pem"))
+    with pytest.raises(ValueError, match="not a certificate with its key"):
+        pylog.serve(listen=LISTEN, ssl_certfile=authority.cafile)
+    with pytest.raises(ValueError, match="needs ssl_cafile"):
+        pylog.serve(listen=LISTEN, **authority.server, ssl_client_auth="required")
+    with pytest.raises(ValueError, match="'always', not one of none, requested, required"):
+        pylog.serve(listen=LISTEN, **authority.server, ssl_cafile=authority.cafile, ssl_client_auth="always")
