@@ -277,6 +277,7 @@ class Loop:
     def _send(self, connection: Connection) -> None:
         try:
             connection.send()
+            connection.used_ms = self._clock.tick_ms()
         except BlockingIOError:
             return
         except (OSError, PylogError) as error:

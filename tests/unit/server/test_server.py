@@ -15,6 +15,7 @@ from pylog.protocol.batch import encode
 from pylog.server.binding import bind
 from pylog.server.listeners import Address
 from pylog.server.server import Server
+from pylog.testing import StandIn
 from support.wire_client import WireClient, request_frame
 
 NOW = 1_700_000_000_000
@@ -213,11 +214,25 @@ def test_a_silent_connection_is_closed_when_its_time_is_up() -> None:
 
 
 def test_a_connection_that_waits_for_an_answer_is_not_silent() -> None:
-    config = {"connections.max.idle.ms": 50}
+    config = {"connections.max.idle.ms": 250}
     with pylog.serve(config=config) as server, WireClient(server.bootstrap_servers) as client:
         client.ask("Metadata", 12, {"topics": [{"name": "t"}]})
 
-        assert client.ask("Fetch", 12, fetch("t", wait_ms=200))["responses"]
+        assert client.ask("Fetch", 12, fetch("t", wait_ms=600))["responses"]
+
+
+def test_a_connection_is_silent_from_its_last_answer_on() -> None:
+    with StandIn(config={"connections.max.idle.ms": 100_000}) as kafka, WireClient(kafka.bootstrap_servers) as client:
+        kafka.delay("Metadata", 90_000)
+        client.send("Metadata", 12, METADATA)
+        while not kafka.requests_of("Metadata"):
+            threading.Event().wait(0.001)
+        kafka.advance(90_000)
+        assert client.receive("Metadata", 12)[1]["brokers"]
+        kafka.advance(50_000)
+        assert client.ask("Metadata", 12, METADATA)["brokers"]
+        kafka.advance(100_000)
+        assert client.is_closed()
 
 
 def test_a_client_that_does_not_read_gets_all_when_it_does(server: Server, client: WireClient) -> None:
