@@ -134,7 +134,7 @@ build/java/.stamp: $(wildcard tests/conformance/java/pylog/*.java) $(KAFKA_JARS)
 	@mvn -q -B -Dstyle.color=never -f tests/conformance/pom.xml compiler:compile
 	@touch $@
 
-# The servers of `make conformance`, and the random workload that it compares on two of them.
+# The servers of `make conformance` and `make programs`, and the random workload that it compares on two of them.
 SERVERS ?= pylog kafka
 OPERATIONS ?= 2000
 SEED ?= 1
@@ -147,6 +147,20 @@ SEED ?= 1
 conformance: .venv/conformance.stamp build/java/.stamp ## the same scenarios through four clients against pylog's server and a real Kafka (SERVERS="pylog kafka" OPERATIONS=2000 SEED=1)
 	@PYLOG_SERVERS="$(SERVERS)" PYLOG_OPERATIONS=$(OPERATIONS) PYLOG_SEED=$(SEED) \
 	    $(PYTEST) -q -n $(JOBS) --dist loadgroup tests/conformance/wire tests/docs/test_testing.py
+
+# The Spark whose Kafka connector Maven has; the tests' own Spark may be newer.
+SPARK ?= 4.1.1
+
+build/spark-kafka/.stamp: tests/conformance/programs/pom.xml | .venv/dev.stamp
+	@echo "fetching Spark $(SPARK) and its Kafka connector"
+	@rm -rf build/pyspark build/spark-kafka
+	@$(PIP) install --target build/pyspark pyspark==$(SPARK)
+	@mvn -q -B -Dstyle.color=never -f tests/conformance/programs/pom.xml -Dspark.version=$(SPARK) dependency:copy-dependencies -DoutputDirectory=$(abspath build/spark-kafka)
+	@touch $@
+
+.PHONY: programs
+programs: .venv/conformance.stamp build/java/.stamp build/spark-kafka/.stamp ## kcat, Connect, Kafka Streams and Spark against pylog's server and a real Kafka (SERVERS="pylog kafka"; kcat from Debian)
+	@PYLOG_SERVERS="$(SERVERS)" $(PYTEST) -q -rs tests/conformance/programs
 
 # How many states `make crash` recovers.
 BUDGET ?= 100000

@@ -61,7 +61,8 @@ def test_clients_go_on_after_a_restart(
     assert producer.send(topic, [Sent(b"after")]) == [(0, 1)]
     again = until(consumer.poll)
     assert {(record.offset, record.value) for record in again} == {(1, b"after")}
-    assert consumer.committed((topic, 0)) == 1
+    # aiokafka knows of none as long as it looks for its coordinator.
+    until(lambda: consumer.committed((topic, 0)) == 1)
 
 
 def test_all_that_was_acknowledged_is_there_after_a_restart(
@@ -118,7 +119,7 @@ def test_transaction_goes_on_after_a_restart(
     with WireClient(server.bootstrap_servers) as wire:
         after = Requests(wire)
         if is_aborted:
-            until(lambda: error_of(after.end(name, owner, commit=True)) == "INVALID_TXN_STATE")
+            until(lambda: error_of(after.end(name, owner, commit=True)) == "PRODUCER_FENCED")
             assert after.read(topic, isolation=1) == []
             return
         more = records(b"more", base_sequence=1, transactional=True, **identity)
