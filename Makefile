@@ -185,6 +185,11 @@ exactly-once: BUDGET = 200
 exactly-once: .venv/dev.stamp ## kill a read-process-write job (BUDGET=200 kills, RECORDS=1000000)
 	@PYTHONPATH=src $(BIN)/python -m tests.crash.exactly_once $(RECORDS) $(BUDGET)
 
+.PHONY: wire-fuzz
+wire-fuzz: BUDGET = 1000000
+wire-fuzz: .venv/dev.stamp ## decode damaged messages, and send a fifth as many damaged frames to a server (BUDGET=1000000 decodes)
+	@PYTHONPATH=src:tests $(BIN)/python -m wirefuzz.campaign $(BUDGET)
+
 .PHONY: kill
 kill: BUDGET = 3000
 kill: .venv/dev.stamp ## kill writers at random moments, with readers beside them (BUDGET=3000 kills)

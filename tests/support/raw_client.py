@@ -97,6 +97,10 @@ class WireClient:
         assert end == len(frame), f"{len(frame) - end} bytes follow the answer to {name}"
         return plain(body)  # type: ignore[no-any-return]
 
+    def wait_for(self, seconds: float) -> None:
+        """Wait so long at most for bytes; then TimeoutError is raised."""
+        self._socket.settimeout(seconds)
+
     def send_frame(self, data: bytes) -> None:
         self._socket.sendall(struct.pack(">i", len(data)) + data)
 

@@ -80,6 +80,16 @@ class PylogServer:
     def kill(self) -> None:
         self._end(self._process.kill if self._process else None)
 
+    def said(self) -> str:
+        """All that it has logged so far."""
+        return self._log.read_text(errors="replace")
+
+    def memory_mib(self) -> int:
+        """The most memory that it has had."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) >> 10
+
     def _end(self, strike: Callable[[], None] | None) -> None:
         process, self._process = self._process, None
         if process is None or strike is None:

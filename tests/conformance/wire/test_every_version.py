@@ -1,120 +1,16 @@
 """Each request in each version that a server serves: the answer decodes, and has no error but the expected ones.
 
-`REQUESTS` has one request a key, in which nothing exists but the topic; fields that a version lacks are left out.
+Fields that a version lacks are left out.
 """
-
-from typing import Any
 
 import pytest
 
 from conformance.wire.conftest import Topics
 from pylog.protocol import schema
 from pylog.protocol.schema.table import load
-from support.raw_client import Body, WireClient, error_name
-from support.wire_requests import T0, TIMEOUT_MS, Requests, records
-
-NO_MEMBER, NO_GROUP = "UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"
-NO_MAPPING = "INVALID_PRODUCER_ID_MAPPING"
-
-
-def requests_for(topic: str, topic_id: Any) -> dict[str, tuple[Body, set[str]]]:
-    """By message: a body with the fields of all versions, and the errors that the answer may have."""
-    named = {"name": topic, "topic": topic, "topicId": topic_id}
-    offset = {"partitionIndex": 0, "committedOffset": 1, "committedMetadata": ""}
-    producer = {"producerId": 10**9, "producerEpoch": 0, "transactionalId": "absent"}
-    member = {"groupId": "absent", "memberId": "absent", "generationId": 1}
-    config = {"resourceType": 2, "resourceName": topic}
-    retention = {"name": "retention.ms", "value": "1000000", "configOperation": 0}
-    return {
-        "Produce": ({"acks": -1, "timeoutMs": 9, "topicData": [
-            {**named, "partitionData": [{"index": 0, "records": records(b"x")}]}]}, set()),
-        "Fetch": ({"maxBytes": 1000, "replicaState": {}, "topics": [{**named, "partitions": [
-            {"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 1000}]}]}, set()),
-        "ListOffsets": ({"replicaId": -1, "topics": [{**named, "partitions": [
-            {"partitionIndex": 0, "timestamp": T0}]}]}, set()),
-        "Metadata": ({"topics": [{"name": topic}], "allowAutoTopicCreation": False}, set()),
-        "OffsetCommit": ({"groupId": "every", "generationIdOrMemberEpoch": -1, "memberId": "", "topics": [
-            {**named, "partitions": [offset]}]}, set()),
-        "OffsetFetch": ({"groupId": "every", "topics": [{**named, "partitionIndexes": [0]}], "groups": [
-            {"groupId": "every", "topics": [{**named, "partitionIndexes": [0]}]}]}, set()),
-        "FindCoordinator": ({"key": "absent", "keyType": 0, "coordinatorKeys": ["absent"]}, set()),
-        "JoinGroup": ({"groupId": "absent", "sessionTimeoutMs": 10_000, "rebalanceTimeoutMs": 10_000,
-            "memberId": "absent", "protocolType": "consumer", "protocols": [{"name": "range", "metadata": b""}]},
-            {NO_MEMBER}),
-        "Heartbeat": (member, {NO_MEMBER}),
-        "LeaveGroup": ({**member, "members": [{"memberId": "absent"}]}, {NO_MEMBER}),
-        "SyncGroup": ({**member, "protocolType": "consumer", "protocolName": "range", "assignments": []}, {NO_MEMBER}),
-        "DescribeGroups": ({"groups": ["absent"]}, {NO_GROUP}),
-        "ListGroups": ({}, set()),
-        "SaslHandshake": ({"mechanism": "PLAIN"}, {"ILLEGAL_SASL_STATE", "UNSUPPORTED_SASL_MECHANISM"}),
-        "ApiVersions": ({"clientSoftwareName": "a", "clientSoftwareVersion": "1"}, set()),
-        "CreateTopics": ({"topics": [{"name": topic, "numPartitions": 1, "replicationFactor": 1}]},
-            {"TOPIC_ALREADY_EXISTS"}),
-        "DeleteTopics": ({"topics": [{"name": "absent"}], "topicNames": ["absent"]}, {"UNKNOWN_TOPIC_OR_PARTITION"}),
-        "DeleteRecords": ({"topics": [{"name": topic, "partitions": [{"partitionIndex": 0, "offset": 0}]}]}, set()),
-        "InitProducerId": ({"transactionalId": None, "transactionTimeoutMs": 1000}, set()),
-        "OffsetForLeaderEpoch": ({"replicaId": -1, "topics": [{**named, "partitions": [
-            {"partition": 0, "leaderEpoch": 0}]}]}, set()),
-        "AddPartitionsToTxn": ({"v3AndBelowTransactionalId": "absent", "v3AndBelowProducerId": 10**9,
-            "v3AndBelowProducerEpoch": 0, "v3AndBelowTopics": [{"name": topic, "partitions": [0]}],
-            "transactions": [{**producer, "topics": [{"name": topic, "partitions": [0]}]}]}, {NO_MAPPING}),
-        "AddOffsetsToTxn": ({**producer, "groupId": "absent"}, {NO_MAPPING}),
-        "EndTxn": ({**producer, "committed": True}, {NO_MAPPING}),
-        "TxnOffsetCommit": ({**producer, "groupId": "every", "topics": [{**named, "partitions": [offset]}]},
-            {"TRANSACTIONAL_ID_NOT_FOUND", NO_MAPPING}),
-        "DescribeConfigs": ({"resources": [{**config, "configurationKeys": None}]}, set()),
-        "AlterConfigs": ({"resources": [{**config, "configs": [retention]}]}, set()),
-        "AlterReplicaLogDirs": ({"dirs": [{"path": "/absent", "topics": [{"name": topic, "partitions": [0]}]}]},
-            {"LOG_DIR_NOT_FOUND"}),
-        "DescribeLogDirs": ({"topics": None}, set()),
-        "CreatePartitions": ({"topics": [{"name": topic, "count": 1, "assignments": None}]}, {"INVALID_PARTITIONS"}),
-        "DeleteGroups": ({"groupsNames": ["absent"]}, {NO_GROUP}),
-        "ElectLeaders": ({"topicPartitions": [{"topic": topic, "partitions": [0]}]}, {"ELECTION_NOT_NEEDED"}),
-        "IncrementalAlterConfigs": ({"resources": [{**config, "configs": [retention]}]}, set()),
-        "ListPartitionReassignments": ({"topics": None}, set()),
-        "OffsetDelete": ({"groupId": "absent", "topics": [{"name": topic, "partitions": [{"partitionIndex": 0}]}]},
-            {NO_GROUP}),
-        "DescribeUserScramCredentials": ({"users": None}, set()),
-        "AlterUserScramCredentials": ({"deletions": [{"name": "absent", "mechanism": 1}], "upsertions": []},
-            {"RESOURCE_NOT_FOUND"}),
-        "DescribeClientQuotas": ({"components": []}, set()),
-        "DescribeCluster": ({"endpointType": 1}, set()),
-        "DescribeProducers": ({"topics": [{"name": topic, "partitionIndexes": [0]}]}, set()),
-        "DescribeTransactions": ({"transactionalIds": ["absent"]}, {"TRANSACTIONAL_ID_NOT_FOUND"}),
-        "ListTransactions": ({}, set()),
-        "ConsumerGroupHeartbeat": ({"groupId": "absent", "memberId": "absent", "memberEpoch": 5}, {NO_GROUP}),
-        "ConsumerGroupDescribe": ({"groupIds": ["absent"]}, {NO_GROUP}),
-        "ListConfigResources": ({"resourceTypes": []}, set()),
-        "DescribeTopicPartitions": ({"topics": [{"name": topic}], "responsePartitionLimit": 100}, set()),
-    }  # fmt: skip
-
-
-MESSAGES = sorted(requests_for("", None))
-
-
-def fitting(fields: Any, version: int, value: Body) -> Body:
-    """The value without the fields that this version has not."""
-    found: Body = {}
-    for field in fields:
-        if field.name not in value or version not in field.versions:
-            continue
-        given = value[field.name]
-        if field.fields and isinstance(given, list):
-            given = [fitting(field.fields, version, item) for item in given]
-        elif field.fields and given is not None:
-            given = fitting(field.fields, version, given)
-        found[field.name] = given
-    return found
-
-
-def errors_in(value: Any) -> set[str]:
-    """The names of all error codes of an answer, wherever they are."""
-    if isinstance(value, list):
-        return set[str]().union(*map(errors_in, value))
-    if not isinstance(value, dict):
-        return set()
-    codes = {error_name(code) for name, code in value.items() if name.lower().endswith("errorcode") and code}
-    return codes.union(*map(errors_in, value.values()))
+from support.every_request import MESSAGES, errors_in, fitting, requests_for
+from support.raw_client import Body, WireClient
+from support.wire_requests import TIMEOUT_MS, Requests
 
 
 @pytest.fixture

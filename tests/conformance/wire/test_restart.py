@@ -59,7 +59,7 @@ def test_clients_go_on_after_a_restart(
     restart()
 
     assert producer.send(topic, [Sent(b"after")]) == [(0, 1)]
-    again = until(consumer.poll)
+    again = until(consumer.poll, patience=90)
     assert {(record.offset, record.value) for record in again} == {(1, b"after")}
     # aiokafka knows of none as long as it looks for its coordinator.
     until(lambda: consumer.committed((topic, 0)) == 1)
