@@ -195,6 +195,11 @@ kill: BUDGET = 3000
 kill: .venv/dev.stamp ## kill writers at random moments, with readers beside them (BUDGET=3000 kills)
 	@PYTHONPATH=src $(BIN)/python -m tests.crash.kill_campaign $(BUDGET) --jobs $(JOBS)
 
+.PHONY: wire-kill
+wire-kill: BUDGET = 200
+wire-kill: .venv/dev.stamp ## kill a server under two idempotent producers and a consumer (BUDGET=200 kills)
+	@PYTHONPATH=src:tests $(BIN)/python -m crash.wire_kill $(BUDGET)
+
 # How many power cuts `make real-power-cuts` makes.
 CUTS ?= 200
 
