@@ -253,6 +253,13 @@ def test_a_producer_is_told_of_a_topic_that_is_not_there(log: pylog.ConnectedLog
     assert log.topics() == []
 
 
+def test_a_topic_is_made_by_its_first_record_where_that_is_allowed(server: Server) -> None:
+    with pylog.connect(server.bootstrap_servers, allow_auto_create_topics=True) as log:
+        with log.producer() as producer:
+            assert producer.send("t", b"x").result(SECONDS).offset == 0
+        assert log.topics() == ["t"]
+
+
 def test_groups_and_transactions_and_directories_are_described(log: pylog.ConnectedLog) -> None:
     log.create_topic("t")
     admin = log.admin

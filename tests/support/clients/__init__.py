@@ -13,6 +13,7 @@ LIBRARIES = {
     "aiokafka": ("aiokafka", "aio", "AioKafka"),
     "kafka-python": ("kafka", "kafka_python", "KafkaPython"),
     "java": (None, "java", "Java"),
+    "pylog": ("pylog", "own", "Pylog"),
 }
 """By name: the package that has to be installed, the module here, and the class."""
 

@@ -7,6 +7,7 @@
     DescribeTransactions
     DescribeNodeConfig                  to a node that is named in the request
     CreateTopics, CreatePartitions      one, and then Metadata until what was made has leaders
+    Metadata                            again and again, where it may make topics (`allow.auto.create.topics`)
 
 A client keeps what it knows: the transport has no state but its network.
 """
@@ -19,7 +20,14 @@ from typing import Any
 from pylog.client.network.call import Call, patience_ms
 from pylog.client.network.network import ANY_NODE, Network
 from pylog.config import ConnectionConfig
-from pylog.errors import GroupIdNotFound, InvalidRequest, PylogError, UnsupportedVersion
+from pylog.errors import (
+    GroupIdNotFound,
+    InvalidRequest,
+    LeaderNotAvailable,
+    PylogError,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+)
 from pylog.protocol.messages import (
     ClusterMetadata,
     CreatePartitions,
@@ -51,6 +59,8 @@ from pylog.transport import Handle
 
 __all__ = ["NetworkTransport"]
 
+CREATION_MS = 5000
+"""How long to wait for a topic that a server makes by itself, or does not."""
 LOOK_MS = 20
 """How soon to look again for leaders of what was made."""
 
@@ -73,6 +83,8 @@ class NetworkTransport:
             CreateTopics: self._create_topics,
             CreatePartitions: self._create_partitions,
         }
+        if config.allow_auto_create_topics:
+            self._compositions[Metadata] = self._metadata
 
     def attach(self, node: int, handle: Handle) -> None:
         """Raises ValueError: nodes are reached by a network, and are not in it."""
@@ -173,6 +185,29 @@ class NetworkTransport:
             return self._ask(node, replace(message, node=node), session)
 
         return self._then(self._ask(ANY_NODE, Metadata([]), session), ask)
+
+    def _metadata(self, message: Metadata, session: Session) -> Future[Any]:
+        """Topics, made where they are missing. Kafka says first that there is none, and has it a moment later."""
+        if not message.topics:
+            return self._ask(ANY_NODE, message, session)
+        whole, deadline = self._network.future(), self._clock.tick_ms() + CREATION_MS
+        asked = replace(message, creates=True)
+
+        def ask() -> None:
+            self._ask(ANY_NODE, asked, session).add_done_callback(check)
+
+        def check(answer: Future[Any]) -> None:
+            is_coming = answer.exception() is None and any(
+                isinstance(topic.error, UnknownTopicOrPartition | LeaderNotAvailable)
+                for topic in answer.result().topics
+            )
+            if is_coming and self._clock.tick_ms() < deadline:
+                self._network.later(LOOK_MS, ask)
+            else:
+                _pass_on(whole, answer)
+
+        ask()
+        return whole
 
     def _create_topics(self, message: CreateTopics, session: Session) -> Future[Any]:
         wanted = {topic.name: 1 for topic in message.topics}

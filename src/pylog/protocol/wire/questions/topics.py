@@ -55,7 +55,7 @@ def _metadata(message: Metadata, version: int) -> Body:
     if message.topics is not None or message.topic_ids:
         topics = [{"name": name} for name in message.topics or ()]
         topics += [{"name": None, "topicId": topic_id} for topic_id in message.topic_ids]
-    return {"topics": topics, "allowAutoTopicCreation": False}
+    return {"topics": topics, "allowAutoTopicCreation": message.creates}
 
 
 def _described(message: Metadata, body: Body, version: int) -> ClusterMetadata:
