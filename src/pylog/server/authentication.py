@@ -21,9 +21,9 @@ from pylog.protocol.sasl.exchange import SaslServer, Secrets, sasl_server
 from pylog.protocol.wire.headers import API_VERSIONS, read_call
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import Clock
-from pylog.server.api.call import BareToken, Fate, Outcome, Request
+from pylog.server.api.call import ANONYMOUS, BareToken, Fate, Outcome, Request
 from pylog.server.api.table import APIS
-from pylog.server.dispatch import ANONYMOUS, Call, read_request
+from pylog.server.dispatch import Call, read_request
 from pylog.server.served_node import ServedNode
 
 logger = logging.getLogger("pylog")

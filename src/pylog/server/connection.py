@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pylog.protocol.wire.framing import Framer
-from pylog.server.api.call import Fate, Later
-from pylog.server.dispatch import ANONYMOUS, Call, may_overlap, read_request
+from pylog.server.api.call import ANONYMOUS, Fate, Later
+from pylog.server.dispatch import Call, may_overlap, read_request
 from pylog.server.outgoing import Outgoing
 from pylog.server.served_node import ServedNode
 

@@ -12,12 +12,9 @@ from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.protocol.wire.headers import API_VERSIONS, read_call, read_header, response_header
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api.api_versions import unsupported
-from pylog.server.api.call import Api, BareToken, NoResponse, Outcome, Request
+from pylog.server.api.call import ANONYMOUS, Api, BareToken, NoResponse, Outcome, Request
 from pylog.server.api.table import APIS, served_keys
 from pylog.server.served_node import ServedNode
-
-ANONYMOUS = "User:ANONYMOUS"
-"""The principal of a client that has proved no name."""
 
 
 class Call(NamedTuple):

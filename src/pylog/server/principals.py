@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pylog.server.dispatch import ANONYMOUS
+from pylog.server.api.call import ANONYMOUS
 
 __all__ = ["principal_of"]
 

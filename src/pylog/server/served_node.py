@@ -33,6 +33,7 @@ class ServedNode:
     address: Place = NOWHERE
     """The address that clients are told to connect to."""
     sessions: FetchSessions = field(init=False)
+    _trusted: frozenset[str] = field(init=False)
     _names: dict[uuid.UUID, str] = field(default_factory=dict)
     _appended: set[tuple[str, int]] = field(default_factory=set)
     """The partitions that were appended to, as far as it is remembered."""
@@ -40,6 +41,7 @@ class ServedNode:
     """By topic: a tick, and whether an append may wait. It holds until that tick."""
 
     def __post_init__(self) -> None:
+        self._trusted = frozenset(name.strip() for name in self.config.super_users.split(";"))
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
 
     def but(self, **changes: Any) -> "ServedNode":
@@ -51,6 +53,10 @@ class ServedNode:
     def brokers(self) -> list[Body]:
         """The nodes of the cluster."""
         return [{"nodeId": self.node_id, "host": self.address.host, "port": self.address.port}]
+
+    def trusts(self, session: Session) -> bool:
+        """Whether a client may do what is between nodes (ClusterAction): `super.users` names it."""
+        return session.principal in self._trusted
 
     def ask(self, message: Any, session: Session) -> Any:
         """The answer to a message that never waits."""

@@ -333,6 +333,57 @@ def test_sessions_without_an_end_are_not_renewed(guarded: Guarded) -> None:
         assert client.ask("Metadata", 12, METADATA)["topics"] == []
 
 
+# --- what is between nodes --------------------------------------------------------------------------------------------
+
+
+MARKER = {
+    "producerId": 1, "producerEpoch": 0, "transactionResult": False, "coordinatorEpoch": 0,
+    "topics": [{"name": "t", "partitionIndexes": [0]}],
+}  # fmt: skip
+
+
+def marker_code(client: WireClient) -> Any:
+    (marker,) = client.ask("WriteTxnMarkers", 1, {"markers": [MARKER]})["markers"]
+    return marker["topics"][0]["partitions"][0]["errorCode"]
+
+
+def fetch_code(client: WireClient, replica: int) -> Any:
+    part = {"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 1000}
+    body = {"replicaId": replica, "maxWaitMs": 0, "minBytes": 0, "topics": [{"topic": "t", "partitions": [part]}]}
+    return client.ask("Fetch", 11, body)["responses"][0]["partitions"][0]["errorCode"]
+
+
+def enlisting_code(client: WireClient) -> Any:
+    topics = [{"name": "t", "partitions": [0]}]
+    body = {"transactions": [{"transactionalId": "tx", "producerId": 1, "producerEpoch": 0, "topics": topics}]}
+    (found,) = client.ask("AddPartitionsToTxn", 4, body)["resultsByTransaction"]
+    return found["topicResults"][0]["resultsByPartition"][0]["partitionErrorCode"]
+
+
+def test_what_is_between_nodes_is_for_super_users_alone() -> None:
+    guarded = Guarded(super_users="User:root; User:alice")
+    guarded.log.create_topic("t")
+    with guarded.client() as alice, guarded.client() as bob:
+        authenticate(alice, "PLAIN", "alice", "secret")
+        authenticate(bob, "PLAIN", "bob", "hidden")
+
+        assert (marker_code(alice), marker_code(bob)) == (0, 31)
+        assert enlisting_code(bob) == 31 != enlisting_code(alice)
+        assert fetch_code(bob, 5) == 29 != fetch_code(alice, 5)
+        assert fetch_code(bob, -1) == 0
+    guarded.close()
+
+
+def test_without_a_word_super_users_are_the_clients_without_a_name(guarded: Guarded) -> None:
+    guarded.log.create_topic("t")
+    with guarded.client() as alice:
+        authenticate(alice, "PLAIN", "alice", "secret")
+        assert marker_code(alice) == 31
+    with pylog.serve() as plain, WireClient(plain.bootstrap_servers) as anyone:
+        anyone.ask("Metadata", 12, {"topics": [{"name": "t"}]})
+        assert marker_code(anyone) == 0
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 
 

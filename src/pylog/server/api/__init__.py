@@ -2,7 +2,9 @@
 
     call           requests and the kinds of their outcome
     plain          the keys that are a message and nothing else (`protocol/wire/table`)
-    one_node       keys whose answer follows from there being one node, without users and quotas
+    one_node       keys whose answer follows from there being one node
+    security_off, quotas, telemetry, update_features
+                   keys of what is not there
     table          all keys, by number, with the versions that are served
 
 An answer is a body, a `Reply` (the future of a node's answer, and how it becomes a body) or `Later` (a call for the

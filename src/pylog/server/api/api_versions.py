@@ -25,6 +25,8 @@ LOWEST = {"metadata.version": FEATURES["metadata.version"], "group.version": 0, 
 """The features that are there, at the levels of the metadata log, and the lowest levels: the log is written at one."""
 FEATURES_FROM, ZERO_FROM = 3, 4
 PRODUCE = 0
+UNNAMED = frozenset({"GetTelemetrySubscriptions", "PushTelemetry"})
+"""Keys that are answered and not named: no client asks then."""
 FEATURES_EPOCH = 1
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -32,7 +34,9 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def keys(apis: Iterable[Api]) -> list[Body]:
     """The served keys, as the response has them."""
     return [
-        {"apiKey": one.key, "minVersion": 0 if one.key == PRODUCE else one.low, "maxVersion": one.high} for one in apis
+        {"apiKey": one.key, "minVersion": 0 if one.key == PRODUCE else one.low, "maxVersion": one.high}
+        for one in apis
+        if one.name not in UNNAMED
     ]
 
 

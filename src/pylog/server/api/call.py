@@ -11,6 +11,9 @@ from pylog.protocol.wire.mapping import Body
 from pylog.runtime.future import Future
 from pylog.server.served_node import ServedNode
 
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a client that has proved no name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

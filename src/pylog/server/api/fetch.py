@@ -7,12 +7,13 @@
 
 The records of the answer stay where they lie: in memory, or as regions of files. A consumer that reads uncommitted
 records gets no list of aborted transactions. Racks, and reading from followers, mean nothing here.
+A Fetch of a replica is for clients that `super.users` names.
 """
 
 from typing import Any
 
-from pylog.errors import ProtocolError, PylogError
-from pylog.protocol.messages import NO_ID, FetchedPart, FetchPart
+from pylog.errors import ProtocolError, PylogError, TopicAuthorization
+from pylog.protocol.messages import CONSUMER, NO_ID, FetchedPart, FetchPart
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.records import fetch, fetch_part, fetched
 from pylog.server.api.call import Outcome, Reply, Request, api
@@ -85,6 +86,8 @@ def _read(
         pairs = [(part, FetchedPart(part.topic, part.partition, error)) for part in parts]
         return fetched(pairs, version, session_id=session_id)
 
+    if message.replica_id > CONSUMER and not node.trusts(request.session):
+        return refused(TopicAuthorization(f"{request.session.principal} is no replica: it is none of super.users"))
     try:
         return Reply(node.handle(message, request.session), response, refused)
     except PylogError as error:

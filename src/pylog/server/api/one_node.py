@@ -1,17 +1,21 @@
-"""Requests about other nodes, users and quotas. Their answers follow from there being one node, and none of the others.
+"""Requests about other nodes. Their answers follow from there being one.
 
     ElectLeaders                   the only replica leads already: ElectionNotNeeded; without partitions nothing is told
     ListPartitionReassignments     no partition moves to another node
-    DescribeClientQuotas           there are no quotas
+    AlterPartitionReassignments    every replica is here already: no error; another node is InvalidReplicaAssignment
     SaslHandshake                  there is no SASL, or none now: IllegalSaslState, as on a plain-text listener of Kafka
     SaslAuthenticate               the same; `authentication` answers both where there is SASL
 
 In all versions alike.
 """
 
+from collections.abc import Mapping
+
 from pylog.errors import (
     ElectionNotNeeded,
     IllegalSaslState,
+    InvalidReplicaAssignment,
+    NoReassignmentInProgress,
     ProtocolError,
     UnknownTopicOrPartition,
 )
@@ -46,8 +50,35 @@ def _reassignments(request: Request, node: ServedNode) -> Outcome:
     return {"topics": []}
 
 
-def _quotas(request: Request, node: ServedNode) -> Outcome:
-    return {"entries": []}
+def _reassigned(request: Request, node: ServedNode) -> Outcome:
+    names = sorted({topic["name"] for topic in request.body["topics"]})
+    found: ClusterMetadata = node.ask(Metadata(names), request.session)
+    there = {topic.name: {part.partition for part in topic.partitions} for topic in found.topics if topic.error is None}
+    responses = []
+    for topic in request.body["topics"]:
+        parts = [_reassignment(topic["name"], part, there, node) for part in topic["partitions"]]
+        responses.append({"name": topic["name"], "partitions": parts})
+    return {"errorCode": 0, "errorMessage": None, "responses": responses}
+
+
+def _reassignment(topic: str, part: Body, there: Mapping[str, set[int]], node: ServedNode) -> Body:
+    number, replicas = part["partitionIndex"], part["replicas"]
+    code, told = 0, None
+    if topic not in there:
+        code, told = UnknownTopicOrPartition.code, f"Unable to find a topic named {topic}."
+    elif number not in there[topic]:
+        code, told = UnknownTopicOrPartition.code, f"Unable to find partition {topic}:{number}."
+    elif replicas is None:
+        code = NoReassignmentInProgress.code
+    elif not replicas:
+        code, told = InvalidReplicaAssignment.code, "The manual partition assignment includes an empty replica list."
+    elif replicas != [node.node_id]:
+        strange = next((one for one in replicas if one != node.node_id), node.node_id)
+        told = f"The manual partition assignment includes broker {strange}, but no such broker is registered."
+        if strange == node.node_id:
+            told = f"The manual partition assignment includes the broker {strange} more than once."
+        code = InvalidReplicaAssignment.code
+    return {"partitionIndex": number, "errorCode": code, "errorMessage": told}
 
 
 def _handshake(request: Request, node: ServedNode) -> Outcome:
@@ -62,7 +93,7 @@ def _authenticate(request: Request, node: ServedNode) -> Outcome:
 APIS = (
     api("ElectLeaders", _elections),
     api("ListPartitionReassignments", _reassignments),
-    api("DescribeClientQuotas", _quotas),
+    api("AlterPartitionReassignments", _reassigned),
     api("SaslHandshake", _handshake),
     api("SaslAuthenticate", _authenticate),
 )

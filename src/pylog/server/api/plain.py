@@ -9,7 +9,7 @@ names first.
 
 from typing import Any
 
-from pylog.errors import PylogError
+from pylog.errors import ClusterAuthorization, PylogError
 from pylog.protocol.wire.mapping import Body, Mapping
 from pylog.protocol.wire.table import MAPPINGS
 from pylog.runtime.future import Future, gathered
@@ -22,6 +22,10 @@ HIGHEST = {"InitProducerId": 5}
 BY_ID_FROM = {"OffsetCommit": 10, "OffsetFetch": 10, "DeleteTopics": 6}
 
 
+OF_NODES = {"WriteTxnMarkers": 0, "AddPartitionsToTxn": 4}
+"""What brokers send each other, from which version on: for clients that `super.users` names (ClusterAction)."""
+
+
 def reply(mapping: Mapping, request: Request, node: ServedNode) -> Reply | Body:
     """Send the message that a request is to the node."""
     body, version = request.body, request.version
@@ -32,6 +36,8 @@ def reply(mapping: Mapping, request: Request, node: ServedNode) -> Reply | Body:
             return mapping.response(body, [mapping.refusal(one, error) for one in asked], version)
         return mapping.response(body, mapping.refusal(asked, error), version)
 
+    if version >= OF_NODES.get(mapping.name, 1 << 15) and not node.trusts(request.session):
+        return refused(ClusterAuthorization(f"{request.session.principal} is none of super.users"))
     try:
         if mapping.is_many:
             answer: Future[Any] = gathered([node.handle(one, request.session) for one in asked], list)

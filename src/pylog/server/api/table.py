@@ -1,4 +1,4 @@
-"""The API keys that are served, by number: ApiVersions names these and no others."""
+"""The API keys that are served, by number."""
 
 from functools import cache
 
@@ -21,6 +21,10 @@ from pylog.server.api import (
     one_node,
     plain,
     produce,
+    quotas,
+    security_off,
+    telemetry,
+    update_features,
 )
 from pylog.server.api.call import Api, Outcome, Request, api
 from pylog.server.served_node import ServedNode
@@ -37,7 +41,8 @@ _BY_NAME |= {
         produce.API, fetch.API, list_offsets.API, metadata.API, create_topics.API, create_partitions.API,
         find_coordinator.API, describe_cluster.API, describe_topic_partitions.API, describe_configs.API,
         consumer_group_describe.API, list_config_resources.API, describe_quorum.API,
-        *alter_configs.APIS, *one_node.APIS, api(api_versions.NAME, _versions),
+        update_features.API, *alter_configs.APIS, *one_node.APIS, *quotas.APIS, *security_off.APIS, *telemetry.APIS,
+        api(api_versions.NAME, _versions),
     )
 }  # fmt: skip
 

@@ -1,0 +1,66 @@
+"""ACLs and delegation tokens: there are none, as in a Kafka without an authorizer and without a secret key for tokens.
+
+    DescribeAcls, CreateAcls, DeleteAcls          SecurityDisabled
+    Create-, Renew-, Expire-, DescribeDelegationToken
+                                                  UnsupportedByAuthentication for a client that has proved no name,
+                                                  DelegationTokenDisabled for the others
+
+In all versions alike, but that from version 3 on CreateDelegationToken names the requester beside the owner.
+"""
+
+from pylog.errors import DelegationTokenDisabled, SecurityDisabled, UnsupportedByAuthentication
+from pylog.protocol.wire.mapping import Body
+from pylog.server.api.call import ANONYMOUS, Outcome, Request, api
+from pylog.server.served_node import ServedNode
+
+REQUESTER_FROM = 3
+NEVER_MS = -1
+_DISABLED: Body = {"errorCode": SecurityDisabled.code, "errorMessage": "No Authorizer is configured."}
+
+
+def _describe_acls(request: Request, node: ServedNode) -> Outcome:
+    told = "No Authorizer is configured on the broker"
+    return {"errorCode": SecurityDisabled.code, "errorMessage": told, "resources": []}
+
+
+def _create_acls(request: Request, node: ServedNode) -> Outcome:
+    return {"results": [dict(_DISABLED) for _ in request.body["creations"]]}
+
+
+def _delete_acls(request: Request, node: ServedNode) -> Outcome:
+    return {"filterResults": [{**_DISABLED, "matchingAcls": []} for _ in request.body["filters"]]}
+
+
+def _token_error(request: Request) -> int:
+    is_known = request.session.principal != ANONYMOUS
+    return DelegationTokenDisabled.code if is_known else UnsupportedByAuthentication.code
+
+
+def _create_token(request: Request, node: ServedNode) -> Outcome:
+    kind, _, name = request.session.principal.partition(":")
+    body: Body = {
+        "errorCode": _token_error(request), "principalType": kind, "principalName": name, "issueTimestampMs": NEVER_MS,
+        "expiryTimestampMs": NEVER_MS, "maxTimestampMs": NEVER_MS, "tokenId": "", "hmac": b"",
+    }  # fmt: skip
+    if request.version >= REQUESTER_FROM:
+        body |= {"tokenRequesterPrincipalType": kind, "tokenRequesterPrincipalName": name}
+    return body
+
+
+def _change_token(request: Request, node: ServedNode) -> Outcome:
+    return {"errorCode": _token_error(request), "expiryTimestampMs": NEVER_MS}
+
+
+def _describe_tokens(request: Request, node: ServedNode) -> Outcome:
+    return {"errorCode": _token_error(request), "tokens": []}
+
+
+APIS = (
+    api("DescribeAcls", _describe_acls),
+    api("CreateAcls", _create_acls),
+    api("DeleteAcls", _delete_acls),
+    api("CreateDelegationToken", _create_token),
+    api("RenewDelegationToken", _change_token),
+    api("ExpireDelegationToken", _change_token),
+    api("DescribeDelegationToken", _describe_tokens),
+)
