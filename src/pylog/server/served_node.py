@@ -55,8 +55,10 @@ class ServedNode:
         return [{"nodeId": self.node_id, "host": self.address.host, "port": self.address.port}]
 
     def trusts(self, session: Session) -> bool:
-        """Whether a client may do what is between nodes (ClusterAction): `super.users` names it."""
-        return session.principal in self._trusted
+        """Whether a client may do what is between nodes (ClusterAction): `super.users` names it, or it is in the process
+        of the node.
+        """
+        return not session.principal or session.principal in self._trusted
 
     def ask(self, message: Any, session: Session) -> Any:
         """The answer to a message that never waits."""

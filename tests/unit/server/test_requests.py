@@ -10,8 +10,8 @@ from pylog.kernel import crc32c
 from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec
 from pylog.protocol.messages import NO_ID
-from pylog.server.api.call import NO_RESPONSE, Later, Reply
 from pylog.server.api.api_versions import UNNAMED
+from pylog.server.api.call import NO_RESPONSE, Later, Reply
 from pylog.server.api.table import APIS
 from pylog.server.dispatch import read_request
 from support.wire_bodies import NOW, batch, fetch, fetched_part, produce, produced_parts
