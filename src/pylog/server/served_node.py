@@ -55,8 +55,8 @@ class ServedNode:
         return [{"nodeId": self.node_id, "host": self.address.host, "port": self.address.port}]
 
     def trusts(self, session: Session) -> bool:
-        """Whether a client may do what is between nodes (ClusterAction): `super.users` names it, or it is in the process
-        of the node.
+        """Whether a client may do what is between nodes (ClusterAction): `super.users` names it, or it is in the
+        process of the node.
         """
         return not session.principal or session.principal in self._trusted
 

@@ -222,13 +222,18 @@ def test_a_connection_that_waits_for_an_answer_is_not_silent() -> None:
 
 
 def test_a_connection_is_silent_from_its_last_answer_on() -> None:
-    with StandIn(config={"connections.max.idle.ms": 100_000}) as kafka, WireClient(kafka.bootstrap_servers) as client:
-        kafka.delay("Metadata", 90_000)
-        client.send("Metadata", 12, METADATA)
-        while not kafka.requests_of("Metadata"):
-            threading.Event().wait(0.001)
+    with (
+        StandIn(config={"connections.max.idle.ms": 100_000}) as kafka,
+        WireClient(kafka.bootstrap_servers) as client,
+        WireClient(kafka.bootstrap_servers) as other,
+    ):
+        kafka.delay("ApiVersions", 90_000)
+        client.send("ApiVersions", 0, {})
+        while not kafka.requests_of("ApiVersions"):
+            other.ask("Metadata", 12, METADATA)
+        other.ask("Metadata", 12, METADATA)
         kafka.advance(90_000)
-        assert client.receive("Metadata", 12)[1]["brokers"]
+        assert client.receive("ApiVersions", 0)[1]["apiKeys"]
         kafka.advance(50_000)
         assert client.ask("Metadata", 12, METADATA)["brokers"]
         kafka.advance(100_000)
