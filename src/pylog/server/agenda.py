@@ -1,6 +1,7 @@
 """What a loop has to do besides its sockets: the calls that other threads post, and those of a time.
 
-A post costs a list's append, and a byte to a socket pair where the loop may be asleep.
+A post costs a list's append, and a byte to a socket pair where the loop may be asleep. What is cancelled is given up at
+once, and leaves the heap when it is most of it: connections that come and go do not pile up.
 """
 
 import heapq
@@ -16,6 +17,17 @@ from pylog.runtime.clock import Clock, MovableClock
 Call = Callable[[], object]
 
 WAKES_MAX = 4096
+CANCELLED_MAX = 100
+"""So many cancelled appointments are no burden."""
+
+
+class Appointment:
+    """A call of a time; None when it was made or cancelled."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Call) -> None:
+        self.call: Call | None = call
 
 
 class Agenda:
@@ -24,7 +36,8 @@ class Agenda:
     def __init__(self, clock: Clock, selector: selectors.BaseSelector) -> None:
         self._clock = clock
         self._posts: deque[Call] = deque()
-        self._deadlines: list[tuple[int, int, Call]] = []
+        self._deadlines: list[tuple[int, int, Appointment]] = []
+        self._cancelled = 0
         self._numbers = count()
         self._is_woken = False
         self._ident: int | None = None
@@ -54,9 +67,22 @@ class Agenda:
         """Have `call` called after that time."""
         self.at(self._clock.tick_ms() + ms, call)
 
-    def at(self, tick_ms: int, call: Call) -> None:
+    def at(self, tick_ms: int, call: Call) -> Appointment:
         """Have `call` called at that time."""
-        heapq.heappush(self._deadlines, (tick_ms, next(self._numbers), call))
+        appointment = Appointment(call)
+        heapq.heappush(self._deadlines, (tick_ms, next(self._numbers), appointment))
+        return appointment
+
+    def cancel(self, appointment: Appointment) -> None:
+        """Give up a call whose time has not come."""
+        if appointment.call is None:
+            return
+        appointment.call = None
+        self._cancelled += 1
+        if self._cancelled > max(CANCELLED_MAX, len(self._deadlines) // 2):
+            self._deadlines = [one for one in self._deadlines if one[2].call is not None]
+            heapq.heapify(self._deadlines)
+            self._cancelled = 0
 
     @property
     def timeout(self) -> float | None:
@@ -70,7 +96,12 @@ class Agenda:
         for _ in range(len(self._posts)):
             self._posts.popleft()()
         while self._deadlines and self._deadlines[0][0] <= self._clock.tick_ms():
-            heapq.heappop(self._deadlines)[2]()
+            appointment = heapq.heappop(self._deadlines)[2]
+            call, appointment.call = appointment.call, None
+            if call is None:
+                self._cancelled -= 1
+            else:
+                call()
 
     def close(self) -> None:
         """Close the socket pair."""

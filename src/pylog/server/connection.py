@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pylog.protocol.wire.framing import Framer
+from pylog.server.agenda import Appointment
 from pylog.server.api.call import ANONYMOUS, Fate, Later
 from pylog.server.dispatch import Call, may_overlap, read_request
 from pylog.server.outgoing import Outgoing
@@ -49,8 +50,8 @@ class Connection:
     """The state of one connection. For the loop's thread."""
 
     __slots__ = (
-        "address", "answers", "authentication", "framer", "frames", "host", "is_closed", "is_ended", "is_exclusive",
-        "mask", "node", "outgoing", "principal", "socket", "tls", "under_way", "used_ms",
+        "address", "answers", "appointments", "authentication", "framer", "frames", "host", "is_closed", "is_ended",
+        "is_exclusive", "mask", "node", "outgoing", "principal", "socket", "tls", "under_way", "used_ms",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +83,8 @@ class Connection:
         """How many bytes of records have begun to be appended and are not answered."""
         self.mask = 0
         self.used_ms = now_ms
+        self.appointments: list[Appointment] = []
+        """When it is looked at, to be closed."""
 
     @property
     def is_reading(self) -> bool:

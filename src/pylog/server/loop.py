@@ -178,24 +178,27 @@ class Loop:
         self._connections.add(connection)
         self.counts.connections += 1
         if config.connections_max_idle_ms >= 0:
-            self._agenda.at(now + config.connections_max_idle_ms, partial(self._check_idle, connection))
+            self._meet(connection, now + config.connections_max_idle_ms, self._check_idle)
         if not connection.is_trusted:
-            self._agenda.at(now + HANDSHAKE_MS, partial(self._check_trusted, connection))
+            self._meet(connection, now + HANDSHAKE_MS, self._check_trusted)
+
+    def _meet(self, connection: Connection, tick_ms: int, check: Callable[[Connection], None]) -> None:
+        """Have a connection checked at that time, unless it is closed before."""
+        ahead = [one for one in connection.appointments if one.call is not None]
+        connection.appointments = [*ahead, self._agenda.at(tick_ms, partial(check, connection))]
 
     def _check_trusted(self, connection: Connection) -> None:
-        if not connection.is_closed and not connection.is_trusted:
+        if not connection.is_trusted:
             self.refuse(connection, SaslAuthentication(f"its handshakes took more than {HANDSHAKE_MS} ms"))
 
     def _check_idle(self, connection: Connection) -> None:
-        if connection.is_closed:
-            return
         now, allowed = self._clock.tick_ms(), self._config.connections_max_idle_ms
         if connection.answers and not connection.is_ended:
             connection.used_ms = now
         if now - connection.used_ms >= allowed:
             self.close(connection)
         else:
-            self._agenda.at(connection.used_ms + allowed, partial(self._check_idle, connection))
+            self._meet(connection, connection.used_ms + allowed, self._check_idle)
 
     def _ready(self, connection: Connection, events: int) -> None:
         if events & WRITE and not connection.is_closed:
@@ -275,9 +278,10 @@ class Loop:
         return limit < 0 or connection.framer.is_inside or sum(one.held for one in self._connections) < limit
 
     def _send(self, connection: Connection) -> None:
+        now = self._clock.tick_ms()
         try:
             connection.send()
-            connection.used_ms = self._clock.tick_ms()
+            connection.used_ms = now
         except BlockingIOError:
             return
         except (OSError, PylogError) as error:
@@ -290,5 +294,7 @@ class Loop:
         if connection.mask:
             self._selector.unregister(connection.socket)
         self._connections.discard(connection)
+        for appointment in connection.appointments:
+            self._agenda.cancel(appointment)
         self._admission.leave(connection.address)
         connection.close()

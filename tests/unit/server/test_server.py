@@ -1,5 +1,6 @@
 """A server over sockets: order, limits, bad bytes, and the end."""
 
+import gc
 import socket
 import threading
 import time
@@ -13,6 +14,7 @@ import pylog
 from pylog.errors import Closed
 from pylog.protocol.batch import encode
 from pylog.server.binding import bind
+from pylog.server.connection import Connection
 from pylog.server.listeners import Address
 from pylog.server.server import Server
 from pylog.testing import StandIn
@@ -219,6 +221,17 @@ def test_a_connection_that_waits_for_an_answer_is_not_silent() -> None:
         client.ask("Metadata", 12, {"topics": [{"name": "t"}]})
 
         assert client.ask("Fetch", 12, fetch("t", wait_ms=600))["responses"]
+
+
+def test_nothing_is_kept_of_connections_that_have_gone(server: Server, client: WireClient) -> None:
+    for _ in range(100):
+        with WireClient(server.bootstrap_servers) as other:
+            other.ask("Metadata", 12, METADATA)
+    client.ask("Metadata", 12, METADATA)
+
+    gc.collect()
+    left = [one for one in gc.get_objects() if isinstance(one, Connection)]
+    assert len(left) <= 3, "this client's, and those whose end has not been seen yet"
 
 
 def test_a_connection_is_silent_from_its_last_answer_on() -> None:

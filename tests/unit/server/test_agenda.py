@@ -1,0 +1,78 @@
+"""The agenda of a loop: posts, times, and appointments that are given up."""
+
+import selectors
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from pylog.server.agenda import CANCELLED_MAX, Agenda
+from pylog.testing.clock import SimClock
+
+
+@pytest.fixture
+def clock() -> SimClock:
+    return SimClock()
+
+
+@pytest.fixture
+def agenda(clock: SimClock) -> Iterator[Agenda]:
+    with selectors.DefaultSelector() as selector:
+        made = Agenda(clock, selector)
+        yield made
+        made.close()
+
+
+def test_calls_are_made_in_the_order_of_their_times(agenda: Agenda, clock: SimClock) -> None:
+    made: list[str] = []
+    start = clock.tick_ms()
+    agenda.at(start + 20, lambda: made.append("late"))
+    agenda.at(start + 10, lambda: made.append("early"))
+    agenda.post(lambda: made.append("posted"))
+
+    agenda.call_due()
+    assert made == ["posted"]
+    clock.advance(20)
+    agenda.call_due()
+    assert made == ["posted", "early", "late"]
+
+
+def test_a_call_that_is_cancelled_is_not_made_and_let_go_at_once(agenda: Agenda, clock: SimClock) -> None:
+    class Held:
+        def call(self) -> None:
+            raise AssertionError("it was cancelled")
+
+    held = Held()
+    gone = weakref.ref(held)
+    appointment = agenda.at(clock.tick_ms() + 10, held.call)
+    agenda.cancel(appointment)
+    agenda.cancel(appointment)
+    del held
+    assert gone() is None
+
+    clock.advance(10)
+    agenda.call_due()
+    assert agenda.timeout is None
+
+
+def test_cancelled_calls_do_not_pile_up(agenda: Agenda, clock: SimClock) -> None:
+    made: list[int] = []
+    far = clock.tick_ms() + 600_000
+    for _ in range(50 * CANCELLED_MAX):
+        agenda.cancel(agenda.at(far, lambda: made.append(0)))
+    agenda.at(far, lambda: made.append(1))
+    assert len(agenda._deadlines) <= CANCELLED_MAX + 2
+
+    clock.advance(600_000)
+    agenda.call_due()
+    assert made == [1]
+
+
+def test_an_appointment_that_was_kept_is_not_cancelled(agenda: Agenda, clock: SimClock) -> None:
+    made: list[int] = []
+    appointment = agenda.at(clock.tick_ms(), lambda: made.append(1))
+    agenda.call_due()
+
+    agenda.cancel(appointment)
+
+    assert made == [1] and agenda.timeout is None
